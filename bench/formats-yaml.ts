@@ -7,7 +7,7 @@
 import { parse, stringify } from "yaml";
 import { contextStore, encodeContextStore } from "@holdfast/formats/context-store";
 import { crunchYaml, encodeCrunch } from "@holdfast/formats/crunch-yaml";
-import type { ForeignCheckpoint, ForeignFile } from "@holdfast/formats/format";
+import type { ExternalCheckpoint, ExternalFile } from "@holdfast/formats/format";
 import { printRatio, quantile } from "./report.ts";
 
 const rounds = Number(process.argv[2] ?? 3);
@@ -73,11 +73,11 @@ function time(act: () => unknown): number {
   return (user + system) / 1000;
 }
 
-function fileOf(path: string, content: string): ForeignFile {
+function fileOf(path: string, content: string): ExternalFile {
   return { path, bytes: utf8(content), compression: "none" };
 }
 
-function one(checkpoints: readonly ForeignCheckpoint[]): ForeignCheckpoint {
+function one(checkpoints: readonly ExternalCheckpoint[]): ExternalCheckpoint {
   const [first] = checkpoints;
   if (first === undefined) throw new Error("there is no checkpoint");
   return first;

@@ -4,7 +4,7 @@
  */
 import { implJson } from "@holdfast/formats/impl-json";
 import { loopJson } from "@holdfast/formats/loop-json";
-import type { ForeignCheckpoint, Format } from "@holdfast/formats/format";
+import type { ExternalCheckpoint, Format } from "@holdfast/formats/format";
 import { printRatio } from "./report.ts";
 
 const MEGABYTE = 1_000_000;
@@ -101,7 +101,7 @@ function compare(label: string, format: Format, document: object, aim: { readonl
   const plain: unknown = JSON.parse(utf8.decode(bytes));
   const first = format.decode(file).checkpoints[0];
   if (first === undefined) throw new Error("It has no checkpoint");
-  const checkpoint: ForeignCheckpoint = first;
+  const checkpoint: ExternalCheckpoint = first;
   const times = { decode: [0], parse: [0], encode: [0], write: [0] };
   for (const list of Object.values(times)) list.pop();
   for (let round = 0; round < ROUNDS; round += 1) {

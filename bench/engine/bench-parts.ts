@@ -1,12 +1,12 @@
 import { ALL_CHECKPOINTS } from "@holdfast/core/checkpoint";
 import { defaultErrorPolicy } from "@holdfast/core/error-policy";
 import { defaultRetention } from "@holdfast/core/retention";
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Store } from "@holdfast/core/store";
 import { systemClock } from "@holdfast/platform/clock";
 
 /** The engine over a real store and nothing else: no repository, no agents, no forge. */
-export function benchParts(store: Store): WorkParts {
+export function benchParts(store: Store): Adapters {
   return {
     store,
     workspaces: null,

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { beginRun } from "@holdfast/core/control-run";
-import { conduct } from "@holdfast/core/execute";
+import { executeRun } from "@holdfast/core/execute";
 import { defineWorkflow } from "@holdfast/core/workflow";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import { openSqliteStore } from "../../packages/holdfast/src/stores/sqlite/open.ts";
@@ -45,7 +45,7 @@ export async function open(directory: string) {
         runs.map((run) => beginRun({ parts, ...run, work: { kind: "none" }, inputs, config, workspace: undefined })),
       );
       const { signal } = new AbortController();
-      await Promise.all(runs.map(({ id, ...run }) => conduct({ parts, run: id, ...run, signal })));
+      await Promise.all(runs.map(({ id, ...run }) => executeRun({ parts, run: id, ...run, signal })));
       return marks.all();
     },
     close: () => store.close(),

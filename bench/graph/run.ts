@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
 import { beginRun } from "@holdfast/core/control-run";
-import { conduct } from "@holdfast/core/execute";
+import { executeRun } from "@holdfast/core/execute";
 import { defineWorkflow } from "@holdfast/core/workflow";
 import { runGraph } from "@holdfast/core/run-graph";
 import { openSqliteStore } from "../../packages/holdfast/src/stores/sqlite/open.ts";
@@ -76,6 +76,6 @@ async function run(graph: Graph): Promise<void> {
     initialState: () => ({}),
   });
   await beginRun({ parts, workflow, id, work: { kind: "none" }, inputs, config, workspace: undefined });
-  const outcome = await conduct({ parts, run: id, workflow, signal: new AbortController().signal });
+  const outcome = await executeRun({ parts, run: id, workflow, signal: new AbortController().signal });
   if (outcome.kind !== "done" || worked !== graph.nodes.length) throw new Error(`${worked} nodes, ${outcome.kind}`);
 }

@@ -2,13 +2,13 @@ import { mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } fro
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { type AcpEnd, answerPermission, classifyAcp, createWorktreeFiles } from "./acp-connection.ts";
+import { type AcpResult, classifyAcp, createWorktreeFiles, decidePermission } from "./acp-connection.ts";
 
 describe("answer permission", () => {
   describe("permissions", () => {
     const options = ["allow_always", "allow_once", "reject_once"].map((kind) => ({ kind, optionId: `id-${kind}` }));
     const ask = (toolCall: object, yolo: boolean, offered: readonly object[] = options) =>
-      answerPermission({
+      decidePermission({
         request: { options: offered, toolCall },
         yolo,
         isInside: (path) => path.startsWith("/tree/"),
@@ -45,14 +45,14 @@ describe("answer permission", () => {
 describe("classify", () => {
   describe("ends", () => {
     const base = { title: "X", text: "words", denied: [], resumes: false, worked: false };
-    const ended = (end: AcpEnd | null, change: object = {}) => classifyAcp({ ...base, end, ...change });
-    const refused = (code: number, message = "no", at: "begin" | "session" | "prompt" = "prompt"): AcpEnd => ({
+    const ended = (end: AcpResult | null, change: object = {}) => classifyAcp({ ...base, end, ...change });
+    const refused = (code: number, message = "no", at: "begin" | "session" | "prompt" = "prompt"): AcpResult => ({
       kind: "refused",
       at,
       error: { code, message },
     });
 
-    const provider = (message: string, status: number | null = null): AcpEnd => ({
+    const provider = (message: string, status: number | null = null): AcpResult => ({
       kind: "refused",
       at: "prompt",
       error: { code: -32_603, message, status, isProvider: true },
@@ -101,7 +101,7 @@ describe("classify", () => {
     });
 
     test("what was denied is no success, and no answer is none", () => {
-      const answered: AcpEnd = { kind: "answered", stopReason: "end_turn" };
+      const answered: AcpResult = { kind: "answered", stopReason: "end_turn" };
       expect(ended(answered, { denied: ["rm"] })).toMatchObject({
         cause: "permission_denied",
         message: expect.stringContaining("rm"),

@@ -4,8 +4,8 @@ import { Writable } from "node:stream";
 import type { ClientContext } from "@agentclientprotocol/sdk";
 import type { AgentTask, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, isRecord } from "@holdfast/core/json";
-import type { CliEnd } from "./cli-agent.ts";
-import { causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "./failure-cause.ts";
+import type { CliResult } from "./cli-agent.ts";
+import { causeOfMessage, causeOfResponse, causeOfStatus, sharedHint } from "./failure-cause.ts";
 
 export interface AcpListener {
   /** Every update of the session; `isOld`: it tells again what was said before this call. */
@@ -23,19 +23,19 @@ interface AcpStreams {
 }
 
 /** One call, from the first word to the answer. Rejects only when the other side has gone. */
-export async function converse(params: {
+export async function runAcpSession(params: {
   readonly sdk: AcpSdk;
   readonly task: AgentTask;
   readonly streams: AcpStreams;
   readonly listener: AcpListener;
-}): Promise<AcpEnd> {
+}): Promise<AcpResult> {
   const { sdk, task, listener } = params;
   let isOld = task.session !== null;
   const app = sdk.client({ name: "holdfast" });
   answerFiles(app, params);
   app.onRequest("session/request_permission", ({ params: request }) => {
     const { isInside } = createWorktreeFiles(task.cwd);
-    const answer = answerPermission({ request: { ...request }, yolo: task.yolo, isInside });
+    const answer = decidePermission({ request: { ...request }, yolo: task.yolo, isInside });
     if (answer.denied !== null) listener.denied(answer.denied);
     return { outcome: answer.outcome };
   });
@@ -85,7 +85,7 @@ const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 async function enter(
   agent: ClientContext,
   params: { readonly task: AgentTask; readonly can: JsonRecord },
-): Promise<string | AcpEnd> {
+): Promise<string | AcpResult> {
   const { can } = params;
   const { cwd, session } = params.task;
   if (session === null) {
@@ -124,7 +124,7 @@ function answerFiles(
 const INVALID_PARAMS = -32_602;
 
 /** What the agent answers with an error is an end; that it has gone is not. */
-async function attempt<T>(at: "begin" | "session" | "prompt", ask: () => Promise<T>): Promise<T | AcpEnd> {
+async function attempt<T>(at: "begin" | "session" | "prompt", ask: () => Promise<T>): Promise<T | AcpResult> {
   try {
     return await ask();
   } catch (error) {
@@ -134,7 +134,7 @@ async function attempt<T>(at: "begin" | "session" | "prompt", ask: () => Promise
   }
 }
 
-function isEnd(value: unknown): value is AcpEnd {
+function isEnd(value: unknown): value is AcpResult {
   return isRecord(value) && (value["kind"] === "refused" || value["kind"] === "unable");
 }
 
@@ -154,7 +154,7 @@ function errorOf(error: unknown): AcpError | null {
   };
 }
 
-function unable(cause: "missing" | "session_lost", message: string): AcpEnd {
+function unable(cause: "missing" | "session_lost", message: string): AcpResult {
   return { kind: "unable", cause, message };
 }
 
@@ -162,7 +162,7 @@ function unable(cause: "missing" | "session_lost", message: string): AcpEnd {
  * What an agent is told that asks whether it may. Nobody sits here, so the run's own rule decides: with yolo all is allowed; without, what only
  * edits files of the worktree, as with every other agent. "Once" goes before "always": an agent may write the latter into its user's settings.
  */
-export function answerPermission(params: {
+export function decidePermission(params: {
   readonly request: JsonRecord;
   readonly yolo: boolean;
   readonly isInside: (path: string) => boolean;
@@ -301,7 +301,7 @@ interface AcpError {
 }
 
 /** How the conversation ended. */
-export type AcpEnd =
+export type AcpResult =
   | { readonly kind: "answered"; readonly stopReason: string }
   /** The prompt was refused, or what comes before it. */
   | { readonly kind: "refused"; readonly at: "begin" | "session" | "prompt"; readonly error: AcpError }
@@ -310,14 +310,14 @@ export type AcpEnd =
 
 /** null: the program ended, or was ended, before it had answered. */
 export function classifyAcp(params: {
-  readonly end: AcpEnd | null;
+  readonly end: AcpResult | null;
   readonly title: string;
   readonly text: string;
   readonly denied: readonly string[];
   readonly resumes: boolean;
   /** Text or a tool call was seen. */
   readonly worked: boolean;
-}): CliEnd {
+}): CliResult {
   const { end, title } = params;
   if (end === null) return { kind: "open" };
   switch (end.kind) {
@@ -338,7 +338,7 @@ function stopped(
     denied,
     worked,
   }: { readonly title: string; readonly text: string; readonly denied: readonly string[]; readonly worked: boolean },
-): CliEnd {
+): CliResult {
   if (denied.length > 0)
     return fail("permission_denied", `${title} was not allowed: ${denied.join("; ").slice(0, 500)}`);
   switch (reason) {
@@ -369,14 +369,14 @@ function copilotFailure(text: string): { readonly cause: FailureCause; readonly 
   if (words === undefined) return null;
   const status = /\(HTTP (\d{3})\)|(?:^|Last error: )(\d{3})\b/.exec(words);
   const byStatus = causeOfStatus(status === null ? null : Number(status[1] ?? status[2]));
-  return { cause: causeOfAnswer(words) ?? byStatus ?? causeOfWords(words) ?? "crash", words };
+  return { cause: causeOfResponse(words) ?? byStatus ?? causeOfMessage(words) ?? "crash", words };
 }
 
 function causeOf(
-  { at, error }: Extract<AcpEnd, { kind: "refused" }>,
+  { at, error }: Extract<AcpResult, { kind: "refused" }>,
   { resumes, worked }: { readonly resumes: boolean; readonly worked: boolean },
 ): FailureCause {
-  const known = causeOfAnswer(error.message) ?? byCode(error) ?? byWords(error);
+  const known = causeOfResponse(error.message) ?? byCode(error) ?? byWords(error);
   if (at === "session" && resumes) return known === "auth" ? "auth" : "session_lost";
   // The first request with an old history: when the provider finds it wrong, its history is.
   return known ?? (at === "prompt" && resumes && !worked && statusOf(error) === 400 ? "session_lost" : "crash");
@@ -401,7 +401,7 @@ function byWords(error: AcpError): FailureCause | null {
   if (/maximum number of tokens/i.test(message)) return "context_too_long";
   if (AUTH.test(message)) return "auth";
   if (/Incomplete JSON segment/.test(message)) return "network";
-  return causeOfWords(message) ?? (error.isProvider === true ? byProviderWords(wordsOf(error)) : null);
+  return causeOfMessage(message) ?? (error.isProvider === true ? byProviderWords(wordsOf(error)) : null);
 }
 
 const AUTH =
@@ -439,7 +439,7 @@ function providerError(message: string): JsonRecord {
   }
 }
 
-function fail(cause: FailureCause, message: string): CliEnd {
+function fail(cause: FailureCause, message: string): CliResult {
   return { kind: "failed", cause, message, hint: HINTS[cause] ?? sharedHint(cause, "acp"), until: null };
 }
 
@@ -450,7 +450,11 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
 };
 
 /** What the program says, as a stream that the library can read. */
-export function createSpoken(): { readonly stream: ReadableStream<Uint8Array>; add(text: string): void; end(): void } {
+export function createOutputStream(): {
+  readonly stream: ReadableStream<Uint8Array>;
+  add(text: string): void;
+  end(): void;
+} {
   const encoder = new TextEncoder();
   let controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   const stream = new ReadableStream<Uint8Array>({
@@ -467,7 +471,7 @@ export function createSpoken(): { readonly stream: ReadableStream<Uint8Array>; a
   };
 }
 
-export function outputTo(stdin: Writable): WritableStream<Uint8Array> {
+export function toWritableStream(stdin: Writable): WritableStream<Uint8Array> {
   return Writable.toWeb(stdin);
 }
 

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "@holdfast/platform/clock";
-import { keepContract, killSuite, modelHarness } from "@holdfast/test-support/agents/real-agent-suite";
+import { killSuite, modelServerHarness, runAgentContract } from "@holdfast/test-support/agents/real-agent-suite";
 import { ACP_LINE, REAL_GEMINI, openAcpScene } from "@holdfast/test-support/agents/real-agents";
 import { type AgentHarness, prepareCall } from "@holdfast/testing/agent-contract";
 import { createAcpAgent } from "./acp.ts";
-import { findChats, transcriptPlace } from "./gemini.ts";
+import { findChats, locateTranscript } from "./gemini.ts";
 
 describe("contract", () => {
   const APART: Readonly<Record<string, string>> = {
@@ -13,7 +13,7 @@ describe("contract", () => {
 
   const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
 
-  keepContract({
+  runAgentContract({
     title: "a real agent that speaks ACP keeps the contract",
     agent: createAcpAgent({ clock: systemClock }),
     gone,
@@ -27,7 +27,7 @@ describe("contract", () => {
   async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
     const scene = await openAcpScene({ script: { rules: [] }, later });
     // Its probe asks about nothing in the environment, and so may be asked beside others.
-    return modelHarness(
+    return modelServerHarness(
       { ...scene, env: {} },
       {
         model: ACP_LINE,
@@ -71,7 +71,7 @@ describe("killed", () => {
         expect(await run("the third words", session)).toMatchObject({ kind: "completed", session });
         const asked = JSON.stringify(scene.server.requests.at(-1)?.body);
         for (const words of ["the first words", "the second words", "the third words"]) expect(asked).toContain(words);
-        const chats = findChats(transcriptPlace({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
+        const chats = findChats(locateTranscript({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
         expect(chats.filter(({ isHollow }) => !isHollow)).toHaveLength(1);
       });
 

@@ -5,7 +5,7 @@ import { systemClock } from "@holdfast/platform/clock";
 import { ACP_LINE, REAL_GEMINI, openAcpScene } from "@holdfast/test-support/agents/real-agents";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { appears, assertGone, prepareCall } from "@holdfast/testing/agent-contract";
-import { NOTHING_HEARD, acpUsage, createAcpAgent, readUpdate } from "./acp.ts";
+import { INITIAL_ACP_STATE, acpUsage, createAcpAgent, readUpdate } from "./acp.ts";
 import { sessionFile } from "./qwen.ts";
 
 describe("acp", () => {
@@ -220,7 +220,10 @@ describe("read update", () => {
   describe("updates", () => {
     const chunk = (text: string) => ({ sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
     const heard = (updates: readonly object[]) =>
-      updates.reduce((state: typeof NOTHING_HEARD, update) => readUpdate(state, { ...update }).state, NOTHING_HEARD);
+      updates.reduce(
+        (state: typeof INITIAL_ACP_STATE, update) => readUpdate(state, { ...update }).state,
+        INITIAL_ACP_STATE,
+      );
 
     test("the last words are those after the last tool call", () => {
       const tool = { sessionUpdate: "tool_call", kind: "edit", title: "Writing" };
@@ -239,7 +242,7 @@ describe("read update", () => {
 
     test("what is not known changes nothing", () => {
       for (const update of [{}, { sessionUpdate: "from_the_future", content: 1 }, chunk("")])
-        expect(readUpdate(NOTHING_HEARD, update)).toEqual({ state: NOTHING_HEARD, events: [] });
+        expect(readUpdate(INITIAL_ACP_STATE, update)).toEqual({ state: INITIAL_ACP_STATE, events: [] });
     });
   });
 });

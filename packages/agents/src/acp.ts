@@ -5,22 +5,22 @@ import { type JsonRecord, asRecord, asText } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
 import { shellCommand } from "@holdfast/platform/subprocess";
 import {
-  type AcpEnd,
   type AcpListener,
+  type AcpResult,
   type AcpSdk,
   INSTALL_SDK,
   classifyAcp,
-  converse,
-  createSpoken,
+  createOutputStream,
   loadAcpSdk,
-  outputTo,
+  runAcpSession,
+  toWritableStream,
 } from "./acp-connection.ts";
-import { type AgentExit, passedEnvironment, quietly, runAgentProcess } from "./agent-process.ts";
-import { createWaitingWatch, judgeEnd } from "./cli-agent.ts";
+import { type AgentExit, agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
+import { classifyResult, createWaitTimeout } from "./cli-agent.ts";
 import { UNKNOWN_USAGE } from "./failure-cause.ts";
-import { findChats, removeHollowChats, transcriptPlace } from "./gemini.ts";
+import { findChats, locateTranscript, removeEmptyChats } from "./gemini.ts";
 import { STREAM_ERROR, isOverflow, waitingInLog } from "./opencode.ts";
-import { NOTHING_READ, classifyQwen, readRecord, recordOf } from "./qwen.ts";
+import { INITIAL_QWEN_STATE, classifyQwen, parseRequestRecord, readSessionText } from "./qwen.ts";
 
 /** `acp:<command line>`: any program that speaks the Agent Client Protocol on its standard streams, such as `acp:gemini --acp`. */
 export function createAcpAgent(params: AcpParams): Agent {
@@ -34,14 +34,14 @@ export function createAcpAgent(params: AcpParams): Agent {
       const sdk = await loadAcpSdk();
       if (sdk === null)
         return nothingDone(task, "The library of the Agent Client Protocol is not installed", INSTALL_SDK);
-      const env = passedEnvironment({ agent: "acp", task, named: params.env });
+      const env = agentEnvironment({ agent: "acp", task, named: params.env });
       return await perform({ sdk, task: { ...task, idleMs: task.idleMs ?? IDLE_MS }, env, line, clock: params.clock });
     },
     preview(task) {
       const { command, args } = shellCommand(task.model ?? "");
       const env = {
         ...environmentOf(task.model ?? ""),
-        ...passedEnvironment({ agent: "acp", task, named: params.env }),
+        ...agentEnvironment({ agent: "acp", task, named: params.env }),
       };
       return { argv: [command, ...args], env: Object.keys(env).toSorted() };
     },
@@ -89,7 +89,7 @@ async function perform(params: {
   readonly clock: Clock;
 }): Promise<AgentOutcome> {
   const { sdk, task, env, line } = params;
-  const watch = createWaitingWatch(task.idleMs);
+  const watch = createWaitTimeout(task.idleMs);
   const onWork = (kind: "text" | "tool"): void => {
     watch.line(false);
     if (kind === "tool") watch.acted();
@@ -102,9 +102,9 @@ async function perform(params: {
   if (task.signal.aborted) stop.abort();
   else task.signal.addEventListener("abort", onAbort, { once: true });
   watch.signal.addEventListener("abort", () => stop.abort(), { once: true });
-  let talk: Promise<AcpEnd | null> = Promise.resolve(null);
-  const ends: { last: AcpEnd | null; atStop?: AcpEnd | null } = { last: null };
-  const spoken = createSpoken();
+  let talk: Promise<AcpResult | null> = Promise.resolve(null);
+  const ends: { last: AcpResult | null; atStop?: AcpResult | null } = { last: null };
+  const spoken = createOutputStream();
   // Before it starts: it looks through its sessions at once.
   if (/\bgemini\b/.test(line)) keepGeminiSession({ ...task, env });
   const exit = await runAgentProcess({
@@ -121,8 +121,8 @@ async function perform(params: {
     onStop: () => (ends.atStop = ends.last),
     conversation: {
       begin(stdin) {
-        const streams = { input: spoken.stream, output: outputTo(stdin) };
-        talk = converse({ sdk, task, streams, listener: record.listener })
+        const streams = { input: spoken.stream, output: toWritableStream(stdin) };
+        talk = runAcpSession({ sdk, task, streams, listener: record.listener })
           .then((end) => (ends.last = end))
           .catch(() => null)
           .finally(() => {
@@ -163,9 +163,9 @@ function createCallRecord(params: {
   readonly onWork: (kind: "text" | "tool") => void;
 }) {
   const { task, env, line, onWork } = params;
-  const emit = quietly(task.onEvent);
+  const emit = ignoreListenerErrors(task.onEvent);
   const denied: string[] = [];
-  let state = NOTHING_HEARD;
+  let state = INITIAL_ACP_STATE;
   let costBefore: number | null = null;
   let answer: JsonRecord | null = null;
   let session = task.session;
@@ -174,7 +174,7 @@ function createCallRecord(params: {
   /** The record of Qwen Code's session when the prompt was sent; null: it was not sent. */
   let before: string | null = null;
   const qwenRecord = (): string =>
-    agent.name === "qwen-code" ? (readRecord({ session: session ?? "", cwd: task.cwd, env }) ?? "") : "";
+    agent.name === "qwen-code" ? (readSessionText({ session: session ?? "", cwd: task.cwd, env }) ?? "") : "";
   const tell = (event: AgentEvent): void => {
     if (event.kind === "text" || event.kind === "tool") {
       worked = true;
@@ -187,7 +187,7 @@ function createCallRecord(params: {
       const step = readUpdate(state, update);
       // What a loaded session tells again was said, and counted, by an earlier call. What it has cost by then is where this one begins.
       if (isOld) costBefore = step.state.cost ?? costBefore;
-      state = isOld ? { ...NOTHING_HEARD, cost: step.state.cost } : step.state;
+      state = isOld ? { ...INITIAL_ACP_STATE, cost: step.state.cost } : step.state;
       if (!isOld) for (const event of step.events) tell(event);
     },
     session(id) {
@@ -200,7 +200,7 @@ function createCallRecord(params: {
     answer: (told) => void (answer = told),
   };
   const conclude = (params: {
-    readonly end: AcpEnd | null;
+    readonly end: AcpResult | null;
     readonly exit: AgentExit;
     readonly now: number;
   }): AgentOutcome => {
@@ -209,11 +209,11 @@ function createCallRecord(params: {
     const { title } = agent;
     const resumes = task.session !== null;
     // Some make a failed request again in silence, and report why in a file or a log of their own.
-    const refused = end === null && before !== null ? recordOf(qwenRecord(), before).refused : null;
-    const judged = judgeEnd({
+    const refused = end === null && before !== null ? parseRequestRecord(qwenRecord(), before).refused : null;
+    const judged = classifyResult({
       end:
         refused !== null
-          ? classifyQwen({ state: NOTHING_READ, refused, exit: params.exit, resumes })
+          ? classifyQwen({ state: INITIAL_QWEN_STATE, refused, exit: params.exit, resumes })
           : end === null
             ? waitingInLog(params.exit.stderr)
             : classifyAcp({ end, title, text, denied, resumes, worked }),
@@ -258,7 +258,7 @@ interface AcpState {
   readonly cost: number | null;
 }
 
-export const NOTHING_HEARD: AcpState = { text: "", isStale: false, cost: null };
+export const INITIAL_ACP_STATE: AcpState = { text: "", isStale: false, cost: null };
 
 /** One `session/update`. Of a kind that is not known, or not of interest, it changes nothing. */
 export function readUpdate(
@@ -344,7 +344,7 @@ function countOf(value: unknown): number | null {
 /**
  * Gemini CLI names a session's file after the minute. Loaded in the very minute in which it was begun, a session's file is opened anew under the
  * same name, empty: the session is gone. So a file of this minute gets the name of an earlier one first; it is found by what is in it.
- * And whatever session is entered next, the empty double of another would cost that one its life (see removeHollowChats).
+ * And whatever session is entered next, the empty double of another would cost that one its life (see removeEmptyChats).
  */
 function keepGeminiSession(params: {
   /** The one that is gone on with; null: a new one begins. */
@@ -353,8 +353,8 @@ function keepGeminiSession(params: {
   readonly env: Readonly<Record<string, string | undefined>>;
 }): void {
   const { session, cwd, env } = params;
-  const place = transcriptPlace({ session: session ?? "", cwd, env });
-  removeHollowChats(place);
+  const place = locateTranscript({ session: session ?? "", cwd, env });
+  removeEmptyChats(place);
   if (session === null) return;
   for (const { path } of findChats(place)) {
     const older = join(dirname(path), basename(path).replace(MINUTE, EARLIEST));

@@ -6,7 +6,12 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { AgentTask } from "@holdfast/core/agent";
-import { type ProcessEntry, SUPERVISOR_VARIABLE, endTree, readProcessTable } from "@holdfast/platform/process-tree";
+import {
+  type ProcessEntry,
+  SUPERVISOR_VARIABLE,
+  readProcessTable,
+  terminateTree,
+} from "@holdfast/platform/process-tree";
 import type { ModelScript, ModelTool } from "@holdfast/test-support/agents/model-script";
 import { REAL_COPILOT, REAL_OPENCODE, REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/provider-agents";
 import type { RealAgent } from "@holdfast/test-support/agents/real-agent-suite";
@@ -166,7 +171,7 @@ function supervise(provider: string, task: AgentTask, later: Later): ChildProces
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"], detached: true });
   later(async () => {
     child.kill("SIGKILL");
-    await endTree({ mark: task.mark });
+    await terminateTree({ mark: task.mark });
   });
   return child;
 }

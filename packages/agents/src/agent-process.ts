@@ -6,11 +6,11 @@ import { MASK, createLineMask, maskSecrets, secretValues } from "@holdfast/core/
 import {
   type MarkedExit,
   childEnvironment,
-  createLines,
-  createTail,
+  createLineSplitter,
+  createOutputTail,
   runMarked,
 } from "@holdfast/platform/marked-process";
-import { readOwnFile } from "./session-files.ts";
+import { readAgentFile } from "./session-files.ts";
 
 /**
  * Runs the program behind an agent call: its lines are events as they come, and nothing of it is left when this returns. Whatever it said is
@@ -18,7 +18,7 @@ import { readOwnFile } from "./session-files.ts";
  */
 export async function runAgentProcess(params: {
   readonly task: AgentTask;
-  /** What it finds in its environment besides the facts of the call: `passedEnvironment`. */
+  /** What it finds in its environment besides the facts of the call: `agentEnvironment`. */
   readonly env: Readonly<Record<string, string>>;
   readonly command: string;
   readonly args: readonly string[];
@@ -32,8 +32,8 @@ export async function runAgentProcess(params: {
   readonly conversation?: { readonly begin: (stdin: Writable) => void; readonly hear: (text: string) => void };
 }): Promise<AgentExit> {
   const { task } = params;
-  const tail = { stdout: createTail(TEXT_CHARACTERS), stderr: createTail(STDERR_CHARACTERS) };
-  const emit = quietly(task.onEvent);
+  const tail = { stdout: createOutputTail(TEXT_CHARACTERS), stderr: createOutputTail(STDERR_CHARACTERS) };
+  const emit = ignoreListenerErrors(task.onEvent);
   const secrets = secretValues({ ...process.env, ...task.env });
   const mask = (text: string): string => maskSecrets(text, secrets);
   // What spans several lines is known by the lines before: each stream has a memory of its own.
@@ -45,14 +45,14 @@ export async function runAgentProcess(params: {
     return hidden;
   };
   const lines = {
-    stdout: createLines({
+    stdout: createLineSplitter({
       onLine(line) {
         const hidden = hide("stdout", line);
         emit({ kind: "raw", line: withoutPieces(hidden) });
         params.onLine(hidden);
       },
     }),
-    stderr: createLines({
+    stderr: createLineSplitter({
       onLine(line) {
         const hidden = hide("stderr", line);
         emit({ kind: "raw", line: hidden });
@@ -122,7 +122,7 @@ function withoutPrompt(arg: string, { prompt }: AgentTask): string {
 }
 
 /** A listener must not throw; one that does must not cost the run its agent call. */
-export function quietly(listener: AgentTask["onEvent"]): (event: AgentEvent) => void {
+export function ignoreListenerErrors(listener: AgentTask["onEvent"]): (event: AgentEvent) => void {
   return (event) => {
     try {
       listener(event);
@@ -133,7 +133,7 @@ export function quietly(listener: AgentTask["onEvent"]): (event: AgentEvent) => 
 }
 
 /** What of our own environment reaches the program behind an agent, with the call's own variables on top. */
-export function passedEnvironment(params: {
+export function agentEnvironment(params: {
   readonly agent: string;
   readonly task: Pick<AgentTask, "model" | "env">;
   readonly args?: readonly string[];
@@ -149,7 +149,7 @@ export function passedEnvironment(params: {
 /** Names that the user's own settings of an agent give as its login. A repository's settings are not read. */
 function loginVariables(agent: string, env: Variables): readonly string[] {
   const home = env["HOME"] ?? "/";
-  const read = (folder: string, file: string): string => readOwnFile(join(folder, file))?.toString("utf8") ?? "";
+  const read = (folder: string, file: string): string => readAgentFile(join(folder, file))?.toString("utf8") ?? "";
   switch (agent) {
     case "claude": {
       const text = read(env["CLAUDE_CONFIG_DIR"] || join(home, ".claude"), "settings.json");

@@ -7,14 +7,14 @@ import { systemClock } from "@holdfast/platform/clock";
 import type { ModelScript, ModelTool, ModelUsage } from "@holdfast/test-support/agents/model-script";
 import {
   READS_OUR_ENVIRONMENT,
-  keepContract,
   killAgent,
-  modelHarness,
+  modelServerHarness,
+  runAgentContract,
   withEnvironment,
 } from "@holdfast/test-support/agents/real-agent-suite";
 import { MODEL, REAL_CLAUDE, openClaudeScene } from "@holdfast/test-support/agents/real-agents";
 import { type AgentHarness, appears, assertGone, prepareCall, processesOf } from "@holdfast/testing/agent-contract";
-import { createClaudeAgent, readAdded, transcriptPlace } from "./claude.ts";
+import { createClaudeAgent, locateTranscript, readAppended } from "./claude.ts";
 
 describe("claude", () => {
   const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
@@ -148,7 +148,7 @@ describe("claude", () => {
         const message = one.events.findLast((event) => event.kind === "message");
         const two = await run({ prompt: "two", session });
         expect(two.outcome).toMatchObject({ kind: "completed", session });
-        const place = transcriptPlace({ session: session ?? "", cwd, env });
+        const place = locateTranscript({ session: session ?? "", cwd, env });
         const before = readFileSync(place.file, "utf8");
 
         const fork = await run({ prompt: "three", session, forkAt: message?.id ?? "" });
@@ -217,8 +217,8 @@ describe("claude", () => {
       const killed = start({ prompt: "again", onEvent });
       await Promise.all(seen.map((one) => one.promise));
       // What a subagent took stands in its record alone, which is written a moment later; killed before that, nobody could know.
-      const place = transcriptPlace({ session, cwd, env });
-      while (!readAdded(place, new Map()).some((text) => text.includes('"output_tokens":500'))) await pause(10);
+      const place = locateTranscript({ session, cwd, env });
+      while (!readAppended(place, new Map()).some((text) => text.includes('"output_tokens":500'))) await pause(10);
       killAgent(killed.task.mark);
       const after = await killed.outcome;
       const asked = server.requests.slice(before);
@@ -281,7 +281,7 @@ describe("contract", () => {
 
   const gone = REAL_CLAUDE.kind === "absent" ? REAL_CLAUDE.why : null;
 
-  keepContract({
+  runAgentContract({
     title: "the real Claude Code keeps the contract",
     agent: createClaudeAgent({ clock: systemClock }),
     gone,
@@ -320,7 +320,7 @@ describe("contract", () => {
       script: { rules: [{ match: /(?:)/, steps: [{ fault }] }] },
       later,
     });
-    return modelHarness(scene, {
+    return modelServerHarness(scene, {
       model: MODEL,
       write: (path, text) => ({ name: "Write", input: { file_path: path, content: text } }),
       shell: (command) => ({ name: "Bash", input: { command, description: "as scripted" } }),

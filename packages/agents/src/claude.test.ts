@@ -8,20 +8,20 @@ import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { prepareCall } from "@holdfast/testing/agent-contract";
 import {
   type ClaudeState,
-  NOTHING_READ,
+  INITIAL_CLAUDE_STATE,
   classifyClaude,
   claudeArgs,
   claudeSessions,
   claudeUsage,
-  costSoFar,
   findTranscript,
   lastMessageIn,
-  measureTranscripts,
-  readAdded,
+  locateTranscript,
+  parseLoginStatus,
+  readAppended,
   readClaudeLine,
-  readLogin,
   sandboxOf,
-  transcriptPlace,
+  totalCost,
+  transcriptSizes,
 } from "./claude.ts";
 
 describe("argv", () => {
@@ -78,7 +78,7 @@ describe("argv", () => {
 describe("reader", () => {
   function read(...lines: readonly object[]) {
     const events: AgentEvent[] = [];
-    let state = NOTHING_READ;
+    let state = INITIAL_CLAUDE_STATE;
     for (const line of lines) {
       const step = readClaudeLine(state, JSON.stringify(line));
       state = step.state;
@@ -102,7 +102,7 @@ describe("reader", () => {
   test("no line is a crash, and none of them is taken for a success", () => {
     fc.assert(
       fc.property(fc.array(hostile, { maxLength: 10 }), (lines) => {
-        const state = lines.reduce((before, line) => readClaudeLine(before, line).state, NOTHING_READ);
+        const state = lines.reduce((before, line) => readClaudeLine(before, line).state, INITIAL_CLAUDE_STATE);
         expect(classifyClaude(state, { resumes: false }).kind).not.toBe("completed");
       }),
     );
@@ -170,7 +170,7 @@ describe("reader", () => {
   });
 
   test("a login is missing only where the program says so", () => {
-    const login = (text: string) => readLogin({ stdout: Buffer.from(text) }).problem;
+    const login = (text: string) => parseLoginStatus({ stdout: Buffer.from(text) }).problem;
     expect(login('{"loggedIn": false}')).toBe("Claude Code is not logged in");
     for (const text of ['{"loggedIn": true}', "", "error: unknown command", "[]"]) expect(login(text)).toBe(null);
   });
@@ -205,7 +205,7 @@ describe("usage", () => {
   function count(lines: readonly object[], more: { readonly added?: string; readonly costBefore?: number } = {}) {
     const state = lines.reduce<ClaudeState>(
       (read, line) => readClaudeLine(read, JSON.stringify(line)).state,
-      NOTHING_READ,
+      INITIAL_CLAUDE_STATE,
     );
     return claudeUsage({ state, added: () => [more.added ?? ""], costBefore: () => more.costBefore ?? 0 });
   }
@@ -268,9 +268,9 @@ describe("usage", () => {
 
   test("the cost so far is the last that the transcript tells", () => {
     const line = (cost: number) => `{"type":"cost-state","totalCostUSD":${cost}}\n`;
-    expect(costSoFar("")).toBe(0);
-    expect(costSoFar(`{"type":"user"}\n${line(1)}{"type":"user"}\n${line(2.5)}{"type":"user"}\n`)).toBe(2.5);
-    expect(costSoFar(`${line(1)}{"type":"cost-state","totalCo`)).toBe(0);
+    expect(totalCost("")).toBe(0);
+    expect(totalCost(`{"type":"user"}\n${line(1)}{"type":"user"}\n${line(2.5)}{"type":"user"}\n`)).toBe(2.5);
+    expect(totalCost(`${line(1)}{"type":"cost-state","totalCo`)).toBe(0);
   });
 });
 
@@ -316,7 +316,7 @@ describe("sessions", () => {
       expect(history()).toContain("one, said");
       expect(history()).not.toContain("two, said");
 
-      const { file } = transcriptPlace({ session, cwd, env });
+      const { file } = locateTranscript({ session, cwd, env });
       const later = (await claudeSessions.read({ session, cwd }))?.text ?? "";
       rmSync(file);
       expect(await claudeSessions.read({ session, cwd })).toBe(null);
@@ -347,34 +347,34 @@ describe("transcript place", () => {
   const CALL = { session: "0b54", cwd: "/home/me/my_project.x" };
 
   test("under the home directory, or where CLAUDE_CONFIG_DIR says", () => {
-    expect(transcriptPlace({ ...CALL, env: { HOME: "/home/me" } }).file).toBe(
+    expect(locateTranscript({ ...CALL, env: { HOME: "/home/me" } }).file).toBe(
       "/home/me/.claude/projects/-home-me-my-project-x/0b54.jsonl",
     );
     const env = { HOME: "/home/me", CLAUDE_CONFIG_DIR: "/config" };
-    expect(transcriptPlace({ ...CALL, env }).file).toBe("/config/projects/-home-me-my-project-x/0b54.jsonl");
+    expect(locateTranscript({ ...CALL, env }).file).toBe("/config/projects/-home-me-my-project-x/0b54.jsonl");
   });
 
   test("a session that was begun in another directory is found", () => {
     const env = { CLAUDE_CONFIG_DIR: scratchDirectory(onTestFinished) };
-    const place = transcriptPlace({ ...CALL, env });
+    const place = locateTranscript({ ...CALL, env });
     expect(findTranscript(place)).toBe(null);
-    const { file } = transcriptPlace({ ...CALL, cwd: "/elsewhere", env });
+    const { file } = locateTranscript({ ...CALL, cwd: "/elsewhere", env });
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, "");
     expect(findTranscript(place)).toBe(file);
   });
 
   test("what a call adds to its own file and to those of its subagents is told from what was there", () => {
-    const place = transcriptPlace({ ...CALL, env: { CLAUDE_CONFIG_DIR: scratchDirectory(onTestFinished) } });
-    expect(readAdded(place, measureTranscripts(place))).toEqual([]);
+    const place = locateTranscript({ ...CALL, env: { CLAUDE_CONFIG_DIR: scratchDirectory(onTestFinished) } });
+    expect(readAppended(place, transcriptSizes(place))).toEqual([]);
     const subagents = join(dirname(place.file), CALL.session, "subagents");
     mkdirSync(subagents, { recursive: true });
     writeFileSync(place.file, "é\n");
     writeFileSync(join(subagents, "agent-1.jsonl"), "one\n");
-    const before = measureTranscripts(place);
+    const before = transcriptSizes(place);
     writeFileSync(place.file, "é\nü\n");
     writeFileSync(join(subagents, "agent-2.jsonl"), "two\n");
     writeFileSync(join(subagents, "agent-2.meta.json"), "{}");
-    expect(readAdded(place, before)).toEqual(["ü\n", "", "two\n"]);
+    expect(readAppended(place, before)).toEqual(["ü\n", "", "two\n"]);
   });
 });

@@ -11,23 +11,23 @@ import type {
 } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, isRecord, textOf } from "@holdfast/core/json";
 import {
+  type CliAdapter,
   type CliAgentParams,
   type CliCall,
-  type CliDialect,
-  type CliEnd,
   type CliFailure,
-  type CliStep,
+  type CliResult,
+  type ParsedLine,
   createCliAgent,
   permissionArgs,
-  sessionLost,
+  sessionNotFound,
 } from "./cli-agent.ts";
-import { causeOfAnswer, sharedHint } from "./failure-cause.ts";
+import { causeOfResponse, sharedHint } from "./failure-cause.ts";
 import {
-  type TurnLine,
-  finishedTurn,
-  namesIn,
-  parseRecord,
-  readOwnFile,
+  type TurnRecord,
+  findCompletedTurn,
+  listNames,
+  parseJsonRecord,
+  readAgentFile,
   readSessionFile,
   writeSessionFile,
 } from "./session-files.ts";
@@ -54,7 +54,7 @@ export function claudeUsage(params: {
 
 /** All answers of a session, each once. */
 function tokensInTranscript(text: string): TokenCount {
-  return [...withTranscripts(NOTHING_READ, [text]).values()].reduce(add, NO_TOKENS);
+  return [...withTranscripts(INITIAL_CLAUDE_STATE, [text]).values()].reduce(add, NO_TOKENS);
 }
 
 function costOf({
@@ -78,7 +78,7 @@ function withTranscripts(
   for (const line of added.flatMap((text) => text.split("\n"))) {
     // Most of a transcript is system prompts and tool output.
     if (!line.includes('"assistant"')) continue;
-    const message = asRecord(parseRecord(line)["message"]);
+    const message = asRecord(parseJsonRecord(line)["message"]);
     const id = asText(message["id"]);
     const tokens = tokensOf(message["usage"]);
     if (id === "" || tokens === null || message["model"] === "<synthetic>" || state.counted.has(id)) continue;
@@ -88,27 +88,27 @@ function withTranscripts(
 }
 
 /** The cumulative cost that a transcript ends with, in US dollars; versions that count each process by itself write none. */
-export function costSoFar(transcript: string): number {
+export function totalCost(transcript: string): number {
   const at = transcript.lastIndexOf('{"type":"cost-state"');
   if (at === -1) return 0;
   const end = transcript.indexOf("\n", at);
-  const cost = parseRecord(transcript.slice(at, end === -1 ? undefined : end))["totalCostUSD"];
+  const cost = parseJsonRecord(transcript.slice(at, end === -1 ? undefined : end))["totalCostUSD"];
   return typeof cost === "number" && Number.isFinite(cost) ? cost : 0;
 }
 
 /** Claude Code's own record of a session: one file, to which it only ever adds. Its subagents' files are theirs, and no resume reads them. */
 export const claudeSessions: AgentSessions = {
   async read({ session, cwd }) {
-    const path = findTranscript(transcriptPlace({ session, cwd, env: process.env }));
+    const path = findTranscript(locateTranscript({ session, cwd, env: process.env }));
     const text = readSessionFile({ path, title: "Claude Code" });
     return text === null ? null : { text, lastMessage: lastMessageIn(text) };
   },
   async write({ session, cwd, text }) {
-    const place = transcriptPlace({ session, cwd, env: process.env });
+    const place = locateTranscript({ session, cwd, env: process.env });
     writeSessionFile({ path: findTranscript(place) ?? place.file, text });
   },
   tokensIn: tokensInTranscript,
-  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
+  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
 };
 
 /** The last that a session can be forked at: an answer of the model itself. */
@@ -118,7 +118,7 @@ export function lastMessageIn(transcript: string): string | null {
     const line = transcript.slice(start, end);
     end = start - 1;
     if (!line.includes('"assistant"')) continue;
-    const entry = parseRecord(line);
+    const entry = parseJsonRecord(line);
     const { model } = asRecord(entry["message"]);
     const id = asText(entry["uuid"]);
     if (entry["type"] === "assistant" && entry["isSidechain"] !== true && model !== "<synthetic>" && id !== "")
@@ -128,7 +128,7 @@ export function lastMessageIn(transcript: string): string | null {
 }
 
 /** Subagents have turns of their own, and what it notes for itself is no part of one. */
-function readTurnLine(line: JsonRecord): TurnLine | null {
+function readTurnLine(line: JsonRecord): TurnRecord | null {
   if (line["isSidechain"] === true || line["isMeta"] === true) return null;
   const message = asRecord(line["message"]);
   const content = message["content"];
@@ -153,7 +153,7 @@ interface Call {
   readonly before: ReadonlyMap<string, number>;
 }
 
-const CLAUDE: CliDialect<Call> = {
+const CLAUDE: CliAdapter<Call> = {
   name: "claude",
   title: "Claude Code",
   program: "claude",
@@ -185,9 +185,9 @@ const CLAUDE: CliDialect<Call> = {
       input: task.prompt,
       env: sandbox.env,
       state: {
-        read: NOTHING_READ,
+        read: INITIAL_CLAUDE_STATE,
         from,
-        before: measureTranscripts(placeOf(session, call)),
+        before: transcriptSizes(placeOf(session, call)),
       },
     };
   },
@@ -204,8 +204,8 @@ const CLAUDE: CliDialect<Call> = {
     return claudeUsage({
       state: read,
       costBefore: () =>
-        from === null ? 0 : costSoFar(readTranscript(from).subarray(0, before.get(from)).toString("utf8")),
-      added: () => (isFork ? [] : readAdded(place, before)),
+        from === null ? 0 : totalCost(readTranscript(from).subarray(0, before.get(from)).toString("utf8")),
+      added: () => (isFork ? [] : readAppended(place, before)),
     });
   },
   async probe(run): Promise<AgentProbe> {
@@ -215,7 +215,7 @@ const CLAUDE: CliDialect<Call> = {
       const problem = `claude --version failed: ${version.stderr.trim().slice(-300) || `exit ${version.code ?? "none"}`}`;
       return { installed: true, version: named, problem, hint: CLAUDE.install };
     }
-    const login = readLogin(await run(["auth", "status"]));
+    const login = parseLoginStatus(await run(["auth", "status"]));
     return { installed: true, version: named, ...login };
   },
 };
@@ -234,11 +234,11 @@ const ROOT_WITHOUT_SANDBOX: CliFailure = {
 };
 
 function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
-  return transcriptPlace({ session, cwd: task.cwd, env });
+  return locateTranscript({ session, cwd: task.cwd, env });
 }
 
 function lost(session: string) {
-  return sessionLost(`Claude Code has no transcript of session ${session}`);
+  return sessionNotFound(`Claude Code has no transcript of session ${session}`);
 }
 
 /** How Claude Code is called. The prompt goes by standard input: one argument holds 128 KB at most. */
@@ -367,7 +367,7 @@ interface ClaudeResult {
   readonly isItemized: boolean;
 }
 
-export const NOTHING_READ: ClaudeState = {
+export const INITIAL_CLAUDE_STATE: ClaudeState = {
   pending: new Map(),
   counted: new Set(),
   spent: { ...NO_TOKENS, microUsd: 0 },
@@ -377,8 +377,8 @@ export const NOTHING_READ: ClaudeState = {
   resetsAt: null,
 };
 
-export function readClaudeLine(state: ClaudeState, line: string): CliStep<ClaudeState> {
-  const event = parseRecord(line);
+export function readClaudeLine(state: ClaudeState, line: string): ParsedLine<ClaudeState> {
+  const event = parseJsonRecord(line);
   switch (event["type"]) {
     case "system":
       return { state: readSystem(state, event), events: sessionOf(event) };
@@ -409,7 +409,7 @@ function readSystem(state: ClaudeState, event: JsonRecord): ClaudeState {
   return { ...state, denied: new Set([...state.denied, asText(event["tool_name"])]) };
 }
 
-function readAssistant(state: ClaudeState, event: JsonRecord): CliStep<ClaudeState> {
+function readAssistant(state: ClaudeState, event: JsonRecord): ParsedLine<ClaudeState> {
   const message = asRecord(event["message"]);
   // Words that the program puts into the model's mouth when a request has failed.
   const error = asText(event["error"]);
@@ -440,7 +440,7 @@ function detailOf(value: unknown): string {
   return "";
 }
 
-function readStream(state: ClaudeState, line: JsonRecord): CliStep<ClaudeState> {
+function readStream(state: ClaudeState, line: JsonRecord): ParsedLine<ClaudeState> {
   const event = asRecord(line["event"]);
   const message = asRecord(event["message"]);
   if (event["type"] === "message_start")
@@ -498,7 +498,7 @@ function numberOf(value: unknown): number | null {
 }
 
 /** What the last result comes to. Judged by its fields: the words are for people, and the subtype says "success" for a refused request. */
-export function classifyClaude(state: ClaudeState, params: { readonly resumes: boolean }): CliEnd {
+export function classifyClaude(state: ClaudeState, params: { readonly resumes: boolean }): CliResult {
   const { result } = state;
   if (result === null) return { kind: "open" };
   if (!result.isError && result.subtype === "success") return withoutDenials(state, result);
@@ -513,7 +513,7 @@ export function classifyClaude(state: ClaudeState, params: { readonly resumes: b
   };
 }
 
-function withoutDenials(state: ClaudeState, { text }: ClaudeResult): CliEnd {
+function withoutDenials(state: ClaudeState, { text }: ClaudeResult): CliResult {
   if (state.denied.size === 0) return { kind: "completed", text };
   const message = `Claude Code was not allowed to use ${[...state.denied].join(", ")}`;
   return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
@@ -523,7 +523,7 @@ function causeOf(state: ClaudeState, result: ClaudeResult, resumes: boolean): Fa
   const { status, apiError, terminalReason } = result;
   if (terminalReason === "prompt_too_long" || status === 413) return "context_too_long";
   if (state.error === REFUSED) return "refusal";
-  const answer = causeOfAnswer(messageOf(result));
+  const answer = causeOfResponse(messageOf(result));
   if (answer !== null) return answer;
   if (apiError === "tool_history_mismatch") return "session_lost";
   if (apiError === "connection_failed") return "network";
@@ -590,33 +590,35 @@ export function findTranscript(place: TranscriptPlace): string | null {
 }
 
 /** Length of each file of the session, so that what one call added can be told later. */
-export function measureTranscripts(place: TranscriptPlace): ReadonlyMap<string, number> {
+export function transcriptSizes(place: TranscriptPlace): ReadonlyMap<string, number> {
   const file = findTranscript(place);
   if (file === null) return new Map();
   const subagents = join(file.slice(0, -".jsonl".length), "subagents");
-  const others = namesIn(subagents).filter((name) => name.endsWith(".jsonl"));
+  const others = listNames(subagents).filter((name) => name.endsWith(".jsonl"));
   const files = [file, ...others.map((name) => join(subagents, name))];
   return new Map(files.map((path) => [path, statSync(path, { throwIfNoEntry: false })?.size ?? 0]));
 }
 
 /** What was added to any of them since. A file that is too large or no file at all says nothing. */
-export function readAdded(place: TranscriptPlace, before: ReadonlyMap<string, number>): readonly string[] {
-  return [...measureTranscripts(place).keys()].map((path) => {
+export function readAppended(place: TranscriptPlace, before: ReadonlyMap<string, number>): readonly string[] {
+  return [...transcriptSizes(place).keys()].map((path) => {
     const text = readTranscript(path);
     return text.subarray(before.get(path) ?? 0).toString("utf8");
   });
 }
 
 function readTranscript(path: string): Buffer {
-  return readOwnFile(path) ?? Buffer.alloc(0);
+  return readAgentFile(path) ?? Buffer.alloc(0);
 }
 
 function foldersIn(path: string): readonly string[] {
-  return namesIn(path).filter((name) => statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory() === true);
+  return listNames(path).filter(
+    (name) => statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory() === true,
+  );
 }
 
 /** Where Claude Code keeps a session that was begun in `cwd`. The same id may stand in another project's folder when it was moved. */
-export function transcriptPlace(params: {
+export function locateTranscript(params: {
   readonly session: string;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -635,8 +637,8 @@ interface TranscriptPlace {
 }
 
 /** From `claude auth status`, which looks at what is stored and asks nobody. Versions that do not know it say nothing about a login. */
-export function readLogin(answer: { readonly stdout: Uint8Array }): Pick<AgentProbe, "problem" | "hint"> {
-  const { loggedIn } = parseRecord(Buffer.from(answer.stdout).toString("utf8"));
+export function parseLoginStatus(answer: { readonly stdout: Uint8Array }): Pick<AgentProbe, "problem" | "hint"> {
+  const { loggedIn } = parseJsonRecord(Buffer.from(answer.stdout).toString("utf8"));
   if (loggedIn !== false) return { problem: null, hint: null };
   return {
     problem: "Claude Code is not logged in",

@@ -9,13 +9,13 @@ import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { appears, assertGone, prepareCall } from "@holdfast/testing/agent-contract";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  type CliAdapter,
   type CliCall,
-  type CliDialect,
-  type CliEnd,
-  chooseSession,
+  type CliResult,
+  classifyResult,
   createCliAgent,
-  createWaitingWatch,
-  judgeEnd,
+  createWaitTimeout,
+  newSessionId,
   permissionArgs,
 } from "./cli-agent.ts";
 
@@ -26,7 +26,7 @@ describe("cli agent", () => {
     readonly last: string;
   }
 
-  const TOY: CliDialect<Toy> = {
+  const TOY: CliAdapter<Toy> = {
     name: "toy",
     title: "Toy",
     program: "toy",
@@ -67,7 +67,7 @@ describe("cli agent", () => {
     },
   };
 
-  function scene(script: string, dialect: Partial<CliDialect<Toy>> = {}) {
+  function scene(script: string, dialect: Partial<CliAdapter<Toy>> = {}) {
     const folder = scratchDirectory(onTestFinished);
     const cwd = scratchDirectory(onTestFinished);
     writeFileSync(join(folder, "toy"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
@@ -205,12 +205,12 @@ describe("judge end", () => {
     stdout: "",
     stderr: "",
   };
-  const COMPLETED: CliEnd = { kind: "completed", text: "Done." };
-  const REFUSED: CliEnd = { kind: "failed", cause: "overload", message: "busy", hint: null, until: null };
+  const COMPLETED: CliResult = { kind: "completed", text: "Done." };
+  const REFUSED: CliResult = { kind: "failed", cause: "overload", message: "busy", hint: null, until: null };
 
-  function judge(end: CliEnd, exit: Partial<AgentExit> = {}, worked = true) {
+  function judge(end: CliResult, exit: Partial<AgentExit> = {}, worked = true) {
     const task = { timeoutMs: 1000, idleMs: 1000 };
-    return judgeEnd({ end, exit: { ...EXIT, ...exit }, title: "Toy", worked, now: 0, task });
+    return classifyResult({ end, exit: { ...EXIT, ...exit }, title: "Toy", worked, now: 0, task });
   }
 
   const anyExit = fc.record({
@@ -238,7 +238,7 @@ describe("judge end", () => {
   });
 
   test("silence is explained by what the agent said that it waits for, any other end is not", () => {
-    const waiting: CliEnd = { ...REFUSED, kind: "waiting" };
+    const waiting: CliResult = { ...REFUSED, kind: "waiting" };
     expect(judge(waiting, { kind: "idle" })).toMatchObject({ cause: "overload", message: "busy" });
     expect(judge(waiting, { kind: "idle", survivors: "7 (sh)" })).toMatchObject({ cause: "hang" });
     expect(judge(waiting, { kind: "interrupted" })).toMatchObject({ cause: "interrupted" });
@@ -260,35 +260,35 @@ describe("choose session", () => {
   const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$/;
 
   test("the same call has the same id, another call another one", () => {
-    const id = chooseSession(CALL, () => false);
+    const id = newSessionId(CALL, () => false);
     expect(id).toMatch(UUID);
-    expect(chooseSession({ ...CALL }, () => false)).toBe(id);
+    expect(newSessionId({ ...CALL }, () => false)).toBe(id);
     for (const change of [{ mark: "store/run/2/impl" }, { iteration: 2 }, { attempt: 2 }])
-      expect(chooseSession({ ...CALL, ...change }, () => false)).not.toBe(id);
+      expect(newSessionId({ ...CALL, ...change }, () => false)).not.toBe(id);
   });
 
   test("one that was used is passed over", () => {
-    const first = chooseSession(CALL, () => false);
-    const second = chooseSession(CALL, (id) => id === first);
+    const first = newSessionId(CALL, () => false);
+    const second = newSessionId(CALL, (id) => id === first);
     expect(second).toMatch(UUID);
     expect(second).not.toBe(first);
   });
 
   test("it says of which kind it is", () => {
-    expect(chooseSession(CALL, () => false, "5")).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-a/);
+    expect(newSessionId(CALL, () => false, "5")).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-a/);
   });
 });
 
 describe("waiting watch", () => {
   test("only lines that say that it waits bring it to an end, however many they are", async () => {
-    const watch = createWaitingWatch(40);
+    const watch = createWaitTimeout(40);
     const busy = setInterval(() => watch.line(true), 5);
     watch.signal.addEventListener("abort", () => clearInterval(busy));
     while (!watch.signal.aborted) await pause(5);
   });
 
   test("another line calls it off, and so does the end", async () => {
-    const watch = createWaitingWatch(20);
+    const watch = createWaitTimeout(20);
     watch.line(true);
     watch.line(false);
     await pause(60);
@@ -299,14 +299,14 @@ describe("waiting watch", () => {
   });
 
   test("without a time there is no end", async () => {
-    const watch = createWaitingWatch(null);
+    const watch = createWaitTimeout(null);
     watch.line(true);
     await pause(30);
     expect(watch.signal.aborted).toBe(false);
   });
 
   test("the third prompt in a row that is too long is the end, but not with a tool call in between", () => {
-    const watch = createWaitingWatch(null);
+    const watch = createWaitTimeout(null);
     for (let count = 0; count < 5; count += 1) {
       watch.overflow();
       watch.overflow();

@@ -16,12 +16,12 @@ import type { Clock } from "@holdfast/platform/clock";
 import { randomId } from "@holdfast/platform/identity";
 import { childEnvironment } from "@holdfast/platform/marked-process";
 import { type ProcessResult, findProgram, runProcess } from "@holdfast/platform/subprocess";
-import { type AgentExit, passedEnvironment, quietly, runAgentProcess } from "./agent-process.ts";
+import { type AgentExit, agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
 import { AGENT_VERSIONS, judgeVersion } from "./agent-versions.ts";
 import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
 
 /** An agent that is a program with a command line of its own. */
-export function createCliAgent<State>(dialect: CliDialect<State>, params: CliAgentParams): Agent {
+export function createCliAgent<State>(dialect: CliAdapter<State>, params: CliAgentParams): Agent {
   return {
     name: dialect.name,
     capabilities: dialect.capabilities,
@@ -30,7 +30,7 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: CliAge
     async run(given) {
       const task = { ...given, idleMs: given.idleMs ?? dialect.idleMs };
       const extra = params.args?.[dialect.name] ?? [];
-      const env = passedEnvironment({ agent: dialect.name, task, args: extra, named: params.env });
+      const env = agentEnvironment({ agent: dialect.name, task, args: extra, named: params.env });
       const found = findProgram(dialect.program, env["PATH"]);
       if (found === undefined) return nothingDone(task.session, missing(dialect));
       const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
@@ -38,7 +38,7 @@ export function createCliAgent<State>(dialect: CliDialect<State>, params: CliAge
     },
     preview(task) {
       const extra = params.args?.[dialect.name] ?? [];
-      const env = passedEnvironment({ agent: dialect.name, task, args: extra, named: params.env });
+      const env = agentEnvironment({ agent: dialect.name, task, args: extra, named: params.env });
       const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
       const plan = dialect.plan(call);
       const { args, env: more } = plan.kind === "start" ? plan : { args: [], env: {} };
@@ -60,17 +60,17 @@ export interface CliAgentParams {
 }
 
 /** A new session, or a fork, has a new id where the agent takes one. */
-function prepare<State>(dialect: CliDialect<State>, call: CliCall): CliCall {
+function prepare<State>(dialect: CliAdapter<State>, call: CliCall): CliCall {
   const { task } = call;
   const isNew = task.session === null || isFork(task);
   if (!isNew) return call;
   if (!dialect.capabilities.chooseSession) return { ...call, session: null };
   const isTaken = (id: string): boolean => dialect.isTaken?.(id, call) ?? false;
-  return { ...call, session: chooseSession(task, isTaken, dialect.sessionIds) };
+  return { ...call, session: newSessionId(task, isTaken, dialect.sessionIds) };
 }
 
 async function perform<State>(params: {
-  readonly dialect: CliDialect<State>;
+  readonly dialect: CliAdapter<State>;
   readonly call: CliCall;
   readonly line: readonly [string, ...string[]];
 }): Promise<AgentOutcome> {
@@ -80,13 +80,13 @@ async function perform<State>(params: {
   if (isFork(task) && !dialect.capabilities.forkAtMessage) return nothingDone(task.session, cannotFork(dialect));
   const plan = dialect.plan(call);
   if (plan.kind === "refused") return nothingDone(task.session, plan);
-  const emit = quietly(task.onEvent);
+  const emit = ignoreListenerErrors(task.onEvent);
   let { state } = plan;
   let session: string | null = null;
   let worked = false;
   let atStop: State | null = null;
   let told = 0;
-  const watch = createWaitingWatch(task.idleMs);
+  const watch = createWaitTimeout(task.idleMs);
   const tell = (event: AgentEvent): void => {
     if (event.kind === "text" || event.kind === "tool") worked = true;
     if (event.kind === "tool") watch.acted();
@@ -124,7 +124,7 @@ async function perform<State>(params: {
   if (untold > 0) tell({ kind: "usage", tokens: untold });
   // Told to end, some say that all went well.
   const end = dialect.end(atStop ?? state, exit, call);
-  const judged = judgeEnd({ end, exit, title: dialect.title, worked, now: call.now(), task });
+  const judged = classifyResult({ end, exit, title: dialect.title, worked, now: call.now(), task });
   return { ...judged, session: session ?? task.session, usage };
 }
 
@@ -153,7 +153,7 @@ function cannotFork({ title }: { readonly title: string }): CliFailure {
  * done and tells it before the start, runs it with the mark and the watchdog, folds its lines, judges its end.
  * `read` and `end` are pure; the others may look at the agent's own files. Nothing writes them, but `plan` where an agent would lose a session by itself.
  */
-export interface CliDialect<State> {
+export interface CliAdapter<State> {
   /** What stands before the colon of `provider:model`. */
   readonly name: string;
   /** As messages call it. */
@@ -180,13 +180,13 @@ export interface CliDialect<State> {
   isTaken?(session: string, call: CliCall): boolean;
   plan(call: CliCall): CliPlan<State>;
   /** One line of standard output. Never throws: a line that says nothing changes nothing. */
-  read(state: State, line: string): CliStep<State>;
+  read(state: State, line: string): ParsedLine<State>;
   /** Does a line of standard error say only that the agent waits and tries again? Such a line is no sign of life for the watchdog. */
   isWaiting?(line: string): boolean;
   /** Does a line of standard error say that the model refused the prompt because it is too long, while the agent itself continues? */
   isOverflow?(line: string): boolean;
   /** What the lines came to, whatever the exit. */
-  end(state: State, exit: AgentExit, call: CliCall): CliEnd;
+  end(state: State, exit: AgentExit, call: CliCall): CliResult;
   /** Of this call alone, also when it was killed. Nothing of the agent runs any more. */
   usage(state: State, call: CliCall): AgentUsage;
   /** `run` starts the program with these arguments, our environment and no input; nothing here may cost a token. */
@@ -217,7 +217,7 @@ type CliPlan<State> =
   /** Nothing was started, nothing was spent. */
   | ({ readonly kind: "refused" } & CliFailure);
 
-export interface CliStep<State> {
+export interface ParsedLine<State> {
   readonly state: State;
   /** The raw event of the line is the frame's. A session is told once, however often it stands here. */
   readonly events: readonly AgentEvent[];
@@ -225,7 +225,7 @@ export interface CliStep<State> {
   readonly waiting?: boolean;
 }
 
-export type CliEnd =
+export type CliResult =
   /** No terminal event came. */
   | { readonly kind: "open" }
   /** Nor did one, and the last that it said is what it waits for: that is why it was silent, where it was ended for silence. */
@@ -248,8 +248,8 @@ type Failed = Extract<AgentOutcome, { kind: "failed" }>;
  * Success is a terminal event without an error *and* exit 0 *and* nothing left running. What we ended ourselves is judged by why; else what the
  * agent says about its failure goes before what its exit code may mean.
  */
-export function judgeEnd(params: {
-  readonly end: CliEnd;
+export function classifyResult(params: {
+  readonly end: CliResult;
   readonly exit: AgentExit;
   readonly title: string;
   /** Text or a tool call was seen. */
@@ -289,7 +289,7 @@ const INSTANT_MS = 10_000;
  * The id of a new session, as a UUID. It follows from the call, so that a try whose record was lost in a crash can be traced to its
  * transcript; one that was used before is passed over.
  */
-export function chooseSession(
+export function newSessionId(
   task: Pick<AgentTask, "mark" | "iteration" | "attempt">,
   isTaken: (id: string) => boolean,
   version: UuidVersion = "8",
@@ -318,7 +318,7 @@ function uuidOf(hex: string, version: UuidVersion): string {
  * The watchdog for an agent that goes on saying that it waits: such a line is no sign of life. It runs from the first of them in a row;
  * any other line calls it off.
  */
-export function createWaitingWatch(idleMs: number | null): WaitingWatch {
+export function createWaitTimeout(idleMs: number | null): WaitingWatch {
   const controller = new AbortController();
   let timer: NodeJS.Timeout | null = null;
   let overflows = 0;
@@ -357,7 +357,7 @@ interface WaitingWatch {
 
 /** Is it there, and does it answer? */
 async function probeProgram<State>(
-  dialect: CliDialect<State>,
+  dialect: CliAdapter<State>,
   named: readonly string[] | undefined,
 ): Promise<AgentProbe> {
   const { title, program, install } = dialect;
@@ -367,7 +367,7 @@ async function probeProgram<State>(
     return { installed: false, version: null, problem, hint: install };
   }
   const [command, ...before] = dialect.native?.(found) ?? [found];
-  const base = passedEnvironment({ agent: dialect.name, task: { model: null, env: {} }, named });
+  const base = agentEnvironment({ agent: dialect.name, task: { model: null, env: {} }, named });
   const env = childEnvironment({ base, mark: `probe-${randomId()}`, env: dialect.environment ?? {} });
   try {
     const probe = await dialect.probe((args) =>
@@ -435,7 +435,7 @@ export function pricedUsage(
 }
 
 /** Of an agent that tells tokens and no price. Nothing costs nothing; what anything else costs is not known here. */
-export function tokensUsed(tokens: {
+export function unpricedUsage(tokens: {
   readonly input: number;
   readonly output: number;
   /** Of the input; what a cache gave has a price of its own. Absent: it does not tell. */
@@ -448,6 +448,6 @@ export function tokensUsed(tokens: {
 }
 
 /** What a dialect plans when the agent has nothing of the session that it should go on with. */
-export function sessionLost(message: string) {
+export function sessionNotFound(message: string) {
   return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
 }

@@ -6,14 +6,14 @@ import { systemClock } from "@holdfast/platform/clock";
 import type { ModelFault, ModelStep, ModelUsage } from "@holdfast/test-support/agents/model-script";
 import {
   READS_OUR_ENVIRONMENT,
-  keepContract,
   killAgent,
   midStream,
-  modelHarness,
+  modelServerHarness,
+  runAgentContract,
 } from "@holdfast/test-support/agents/real-agent-suite";
 import { CODEX_MODEL, type CodexScene, REAL_CODEX, openCodexScene } from "@holdfast/test-support/agents/real-agents";
 import { type AgentHarness, appears, assertGone, prepareCall } from "@holdfast/testing/agent-contract";
-import { codexSessions, createCodexAgent, findRollout, transcriptPlace } from "./codex.ts";
+import { codexSessions, createCodexAgent, findRollout, locateTranscript } from "./codex.ts";
 
 describe("contract", () => {
   const APART: Readonly<Record<string, string>> = {
@@ -24,7 +24,7 @@ describe("contract", () => {
 
   const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
 
-  keepContract({
+  runAgentContract({
     title: "the real Codex keeps the contract",
     agent: createCodexAgent({ clock: systemClock }),
     gone,
@@ -44,7 +44,7 @@ describe("contract", () => {
       script: { rules: [{ match: /(?:)/, steps: [{ fault: { ...fault, kind: "status" } }] }] },
       later,
     });
-    return modelHarness(scene, {
+    return modelServerHarness(scene, {
       model: CODEX_MODEL,
       write: (path, text) => ({
         name: "apply_patch",
@@ -244,7 +244,7 @@ describe("killed", () => {
       const scene = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
       const first = await scene.agent.run(prepareCall(scene, {}).task);
       const session = first.session ?? "";
-      rmSync(findRollout(transcriptPlace({ session, env: scene.env })) ?? "");
+      rmSync(findRollout(locateTranscript({ session, env: scene.env })) ?? "");
       const { length } = scene.server.requests;
       const outcome = await scene.agent.run(prepareCall(scene, { session }).task);
       expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", session, usage: { inputTokens: 0 } });
@@ -317,6 +317,6 @@ describe("sessions", () => {
   });
 
   function forget(env: AgentTask["env"], session: string): void {
-    rmSync(findRollout(transcriptPlace({ session, env })) ?? "");
+    rmSync(findRollout(locateTranscript({ session, env })) ?? "");
   }
 });

@@ -5,16 +5,16 @@ import { describe, expect, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import {
   type CodexState,
-  NOTHING_READ,
+  INITIAL_CODEX_STATE,
   classifyCodex,
   codexArgs,
   codexEnv,
-  nativeBinary,
+  findNativeBinary,
   readCodexLine,
   resetTime,
   retryTime,
-  sumOfAnswers,
-  totalSoFar,
+  sumResponseTokens,
+  totalTokens,
 } from "./codex.ts";
 
 describe("argv", () => {
@@ -43,12 +43,14 @@ describe("argv", () => {
       mkdirSync(at(folder), { recursive: true });
     writeFileSync(at("node_modules/@openai/codex/bin/codex.js"), "");
     symlinkSync("../@openai/codex/bin/codex.js", at("node_modules/.bin/codex"));
-    expect(nativeBinary(at("node_modules/.bin/codex"))).toBe(at("node_modules/.bin/codex"));
+    expect(findNativeBinary(at("node_modules/.bin/codex"))).toBe(at("node_modules/.bin/codex"));
     writeFileSync(at(`${vendor}/package.json`), "{}");
     writeFileSync(at(`${vendor}/vendor/any-target/bin/codex`), "");
-    expect(nativeBinary(at("node_modules/.bin/codex"))).toBe(at(`${vendor}/vendor/any-target/bin/codex`));
-    expect(nativeBinary(at(`${vendor}/vendor/any-target/bin/codex`))).toBe(at(`${vendor}/vendor/any-target/bin/codex`));
-    expect(nativeBinary("/no/such/codex")).toBe("/no/such/codex");
+    expect(findNativeBinary(at("node_modules/.bin/codex"))).toBe(at(`${vendor}/vendor/any-target/bin/codex`));
+    expect(findNativeBinary(at(`${vendor}/vendor/any-target/bin/codex`))).toBe(
+      at(`${vendor}/vendor/any-target/bin/codex`),
+    );
+    expect(findNativeBinary("/no/such/codex")).toBe("/no/such/codex");
   });
 
   test("a sandbox of the user's own holds, also for one that may do all, and where a session goes on", () => {
@@ -72,7 +74,7 @@ describe("reader", () => {
     );
     fc.assert(
       fc.property(fc.array(strange), (lines) => {
-        const state = lines.reduce((before, line) => readCodexLine(before, line).state, NOTHING_READ);
+        const state = lines.reduce((before, line) => readCodexLine(before, line).state, INITIAL_CODEX_STATE);
         expect(state).toMatchObject({ session: null, end: "open", total: null });
       }),
     );
@@ -81,7 +83,7 @@ describe("reader", () => {
   test("a tool call is told once: when it begins, or when it is over for one that had no beginning", () => {
     const line = (type: string, id: string) =>
       JSON.stringify({ type, item: { id, type: "command_execution", command: "ls", status: "completed" } });
-    let state = NOTHING_READ;
+    let state = INITIAL_CODEX_STATE;
     const events = [line("item.started", "a"), line("item.completed", "a"), line("item.completed", "b")].flatMap(
       (text) => {
         const step = readCodexLine(state, text);
@@ -93,7 +95,10 @@ describe("reader", () => {
   });
 
   test("trouble is over when work goes on", () => {
-    const trouble = readCodexLine(NOTHING_READ, JSON.stringify({ type: "error", message: "Reconnecting... 1/5" }));
+    const trouble = readCodexLine(
+      INITIAL_CODEX_STATE,
+      JSON.stringify({ type: "error", message: "Reconnecting... 1/5" }),
+    );
     expect(trouble).toMatchObject({ waiting: true, state: { trouble: "Reconnecting... 1/5" } });
     const item = JSON.stringify({ type: "item.completed", item: { type: "agent_message", text: "Hello" } });
     const next = readCodexLine(trouble.state, item);
@@ -117,10 +122,10 @@ describe("reader", () => {
         });
         const text = [...lines, ...lines, (lines[0] ?? "").slice(0, -3)].join("\n");
         const sum = (of: "input" | "output" | "cached") => answers.reduce((total, answer) => total + answer[of], 0);
-        expect(sumOfAnswers(text)).toEqual({ input: sum("input"), output: sum("output"), cached: sum("cached") });
+        expect(sumResponseTokens(text)).toEqual({ input: sum("input"), output: sum("output"), cached: sum("cached") });
       }),
     );
-    expect(sumOfAnswers("")).toBeNull();
+    expect(sumResponseTokens("")).toBeNull();
   });
 
   test("the thread's own total is the last one told", () => {
@@ -128,15 +133,15 @@ describe("reader", () => {
       const total_token_usage = { input_tokens: input, output_tokens: 1 };
       return JSON.stringify({ payload: { type: "token_count", info: { total_token_usage } } });
     };
-    expect(totalSoFar([line(5), line(9)].join("\n"))).toEqual({ input: 9, output: 1, cached: 0 });
-    expect(totalSoFar("")).toEqual({ input: 0, output: 0, cached: 0 });
+    expect(totalTokens([line(5), line(9)].join("\n"))).toEqual({ input: 9, output: 1, cached: 0 });
+    expect(totalTokens("")).toEqual({ input: 0, output: 0, cached: 0 });
   });
 });
 
 describe("classify", () => {
   function classify(state: Partial<CodexState>, params: Partial<Parameters<typeof classifyCodex>[0]> = {}) {
     const rest = { stderr: "", resumes: false, answered: false, now: 0, ...params };
-    return classifyCodex({ ...rest, state: { ...NOTHING_READ, ...state } });
+    return classifyCodex({ ...rest, state: { ...INITIAL_CODEX_STATE, ...state } });
   }
 
   test.for([

@@ -13,23 +13,23 @@ import type {
 import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
 import {
+  type CliAdapter,
   type CliAgentParams,
-  type CliDialect,
-  type CliEnd,
   type CliFailure,
-  type CliStep,
+  type CliResult,
+  type ParsedLine,
   createCliAgent,
   probeVersion,
-  sessionLost,
-  tokensUsed,
+  sessionNotFound,
+  unpricedUsage,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfAnswer, sharedHint } from "./failure-cause.ts";
+import { UNKNOWN_USAGE, causeOfResponse, sharedHint } from "./failure-cause.ts";
 import {
-  type TurnLine,
-  finishedTurn,
-  namesIn,
-  parseRecord,
-  readOwnFile,
+  type TurnRecord,
+  findCompletedTurn,
+  listNames,
+  parseJsonRecord,
+  readAgentFile,
   readSessionFile,
   writeSessionFile,
 } from "./session-files.ts";
@@ -37,23 +37,23 @@ import {
 /** Codex' own record of a session is one file; it cannot go on from a message of it, so that none is named. */
 export const codexSessions: AgentSessions = {
   async read({ session }) {
-    const path = findRollout(transcriptPlace({ session, env: process.env }));
+    const path = findRollout(locateTranscript({ session, env: process.env }));
     const text = readSessionFile({ path, title: "Codex" });
     return text === null ? null : { text, lastMessage: null };
   },
   async write({ session, text }) {
-    const place = transcriptPlace({ session, env: process.env });
+    const place = locateTranscript({ session, env: process.env });
     writeSessionFile({ path: findRollout(place) ?? placeOfLost(place, text), text });
   },
-  tokensIn: (text) => plain(sumOfAnswers(text)),
-  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
+  tokensIn: (text) => plain(sumResponseTokens(text)),
+  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
 };
 
-function plain(tokens: ReturnType<typeof sumOfAnswers>): { readonly input: number; readonly output: number } {
+function plain(tokens: ReturnType<typeof sumResponseTokens>): { readonly input: number; readonly output: number } {
   return { input: tokens?.input ?? 0, output: tokens?.output ?? 0 };
 }
 
-function readTurnLine(line: JsonRecord): TurnLine | null {
+function readTurnLine(line: JsonRecord): TurnRecord | null {
   const payload = asRecord(line["payload"]);
   const type = asText(payload["type"]);
   if (line["type"] === "response_item" && type === "message" && payload["role"] === "user")
@@ -76,7 +76,7 @@ interface Call {
 
 const INSTALL = "Install it: npm install -g @openai/codex, then log in with `codex login`.";
 
-const CODEX: CliDialect<Call> = {
+const CODEX: CliAdapter<Call> = {
   name: "codex",
   title: "Codex",
   program: "codex",
@@ -92,9 +92,9 @@ const CODEX: CliDialect<Call> = {
   sessions: codexSessions,
   // It is silent while the model thinks and while a command runs; its own limit for a silent stream is five minutes.
   idleMs: 15 * 60_000,
-  native: (path) => [nativeBinary(path)],
+  native: (path) => [findNativeBinary(path)],
   plan({ task, env, extra }) {
-    const file = task.session === null ? null : findRollout(transcriptPlace({ session: task.session, env }));
+    const file = task.session === null ? null : findRollout(locateTranscript({ session: task.session, env }));
     if (task.session !== null && file === null) return lost(task.session);
     return {
       kind: "start",
@@ -102,9 +102,9 @@ const CODEX: CliDialect<Call> = {
       input: task.prompt,
       env: codexEnv(env),
       state: {
-        read: NOTHING_READ,
+        read: INITIAL_CODEX_STATE,
         bytesBefore: file === null ? 0 : sizeOf(file),
-        totalBefore: totalSoFar(file === null ? "" : readAdded(file, 0)),
+        totalBefore: totalTokens(file === null ? "" : readAdded(file, 0)),
       },
     };
   },
@@ -127,22 +127,22 @@ const CODEX: CliDialect<Call> = {
  */
 function usageOf(state: Call, env: Readonly<Record<string, string | undefined>>): AgentUsage {
   const { read, bytesBefore, totalBefore } = state;
-  const file = read.session === null ? null : findRollout(transcriptPlace({ session: read.session, env }));
-  const answers = file === null ? null : sumOfAnswers(readAdded(file, bytesBefore));
-  if (answers !== null) return tokensUsed(answers);
+  const file = read.session === null ? null : findRollout(locateTranscript({ session: read.session, env }));
+  const answers = file === null ? null : sumResponseTokens(readAdded(file, bytesBefore));
+  if (answers !== null) return unpricedUsage(answers);
   const { total } = read;
   if (total !== null) {
     const since = (now: number, before: number) => (now < before ? now : now - before);
     const input = since(total.input, totalBefore.input);
     const cached = since(total.cached, totalBefore.cached);
-    return tokensUsed({ input, output: since(total.output, totalBefore.output), cached });
+    return unpricedUsage({ input, output: since(total.output, totalBefore.output), cached });
   }
   // Refused before any answer; of one that was cut off nobody knows what it took.
-  return read.end === "failed" ? tokensUsed({ input: 0, output: 0 }) : UNKNOWN_USAGE;
+  return read.end === "failed" ? unpricedUsage({ input: 0, output: 0 }) : UNKNOWN_USAGE;
 }
 
 function lost(session: string) {
-  return sessionLost(`Codex has no rollout of session ${session}`);
+  return sessionNotFound(`Codex has no rollout of session ${session}`);
 }
 
 /** How Codex is called. The prompt goes by standard input: one argument holds 128 KB at most. */
@@ -208,7 +208,7 @@ export interface CodexState {
   readonly begun: ReadonlySet<string>;
 }
 
-export const NOTHING_READ: CodexState = {
+export const INITIAL_CODEX_STATE: CodexState = {
   session: null,
   text: "",
   end: "open",
@@ -217,8 +217,8 @@ export const NOTHING_READ: CodexState = {
   begun: new Set(),
 };
 
-export function readCodexLine(state: CodexState, line: string): CliStep<CodexState> {
-  const event = parseRecord(line);
+export function readCodexLine(state: CodexState, line: string): ParsedLine<CodexState> {
+  const event = parseJsonRecord(line);
   switch (event["type"]) {
     case "thread.started": {
       const id = asText(event["thread_id"]);
@@ -238,11 +238,11 @@ export function readCodexLine(state: CodexState, line: string): CliStep<CodexSta
   }
 }
 
-function same(state: CodexState): CliStep<CodexState> {
+function same(state: CodexState): ParsedLine<CodexState> {
   return { state, events: [] };
 }
 
-function readItem(state: CodexState, item: JsonRecord, isDone: boolean): CliStep<CodexState> {
+function readItem(state: CodexState, item: JsonRecord, isDone: boolean): ParsedLine<CodexState> {
   // It works again: whatever was wrong with a request is over.
   const next = { ...state, trouble: null };
   const text = asText(item["text"]);
@@ -279,7 +279,7 @@ export function classifyCodex(params: {
   /** An answer of the model came whole. */
   readonly answered: boolean;
   readonly now: number;
-}): CliEnd {
+}): CliResult {
   const { state, stderr } = params;
   switch (state.end) {
     case "completed":
@@ -293,7 +293,7 @@ export function classifyCodex(params: {
 }
 
 /** What was refused does not stand in the events: the model was told, and the log. */
-function withoutDenials({ text }: CodexState, stderr: string): CliEnd {
+function withoutDenials({ text }: CodexState, stderr: string): CliResult {
   const denial = /tools::router: error=(.*(?:rejected by user approval settings|escalated permissions).*)/.exec(
     stderr,
   )?.[1];
@@ -302,7 +302,7 @@ function withoutDenials({ text }: CodexState, stderr: string): CliEnd {
   return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
 }
 
-function beforeStart(stderr: string): CliEnd {
+function beforeStart(stderr: string): CliResult {
   const tooLong = /turn\/start failed: (.*?)(?: \(code|,? data:).*"input_too_large"/.exec(stderr)?.[1];
   if (tooLong !== undefined)
     return { kind: "failed", cause: "context_too_long", message: `Codex: ${tooLong}`, hint: TOO_LONG, until: null };
@@ -331,7 +331,7 @@ function failureOf(
 }
 
 function causeOf(text: string, params: { readonly resumes: boolean; readonly answered: boolean }): FailureCause {
-  const answer = causeOfAnswer(text);
+  const answer = causeOfResponse(text);
   if (answer !== null) return answer;
   for (const [words, cause] of WORDS) if (words.test(text)) return cause;
   const status = Number(/\bstatus:? (\d{3})\b/.exec(text)?.[1] ?? Number.NaN);
@@ -444,7 +444,7 @@ function tokensOf(value: unknown): TokenCount | null {
 }
 
 /** What the answers of the model took, as far as these lines of a rollout tell: one record for each, written as soon as it has come whole. */
-export function sumOfAnswers(lines: string): TokenCount | null {
+export function sumResponseTokens(lines: string): TokenCount | null {
   const answers = new Map<string, TokenCount>();
   for (const payload of payloadsOf(lines, '"token_usage_record"')) {
     const tokens = tokensOf(payload["usage"]);
@@ -458,7 +458,7 @@ export function sumOfAnswers(lines: string): TokenCount | null {
 }
 
 /** What the thread had taken by its own reckoning: what a terminal event tells goes on from it. A call that was killed may be missing in it. */
-export function totalSoFar(lines: string): TokenCount {
+export function totalTokens(lines: string): TokenCount {
   const last = payloadsOf(lines, '"total_token_usage"').at(-1);
   return tokensOf(asRecord(last?.["info"])["total_token_usage"]) ?? NO_TOKENS;
 }
@@ -490,7 +490,7 @@ const FOLDERS_DEEP = 3;
 
 /** The newest folders first: most sessions that are looked for are of today. */
 function findBelow(folder: string, ending: string, depth: number): string | null {
-  for (const name of namesIn(folder).toSorted().toReversed()) {
+  for (const name of listNames(folder).toSorted().toReversed()) {
     const path = join(folder, name);
     if (depth === 0 && name.endsWith(ending)) return path;
     const found = depth === 0 ? null : findBelow(path, ending, depth - 1);
@@ -505,11 +505,11 @@ function sizeOf(path: string): number {
 
 /** What was added after the first `from` bytes. */
 function readAdded(path: string, from: number): string {
-  return readOwnFile(path)?.subarray(from).toString("utf8") ?? "";
+  return readAgentFile(path)?.subarray(from).toString("utf8") ?? "";
 }
 
 /** Where Codex keeps its sessions. A file's name begins with the moment at which the session was, so it is looked for by its end. */
-export function transcriptPlace(params: {
+export function locateTranscript(params: {
   readonly session: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 }): TranscriptPlace {
@@ -570,7 +570,7 @@ function hasOwnAccess(env: Readonly<Record<string, string | undefined>>): boolea
  * The program itself, where PATH knows the wrapper that npm installs: the wrapper may be a second process, and when it is killed Codex goes on
  * alone. What is no such wrapper is taken as it is.
  */
-export function nativeBinary(found: string): string {
+export function findNativeBinary(found: string): string {
   try {
     const script = realpathSync(found);
     return script.endsWith(".js") ? (inPackage(script) ?? found) : found;

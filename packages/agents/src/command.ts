@@ -1,7 +1,7 @@
 import type { Agent, AgentCapabilities } from "@holdfast/core/agent";
 import type { Clock } from "@holdfast/platform/clock";
 import { findProgram, shellCommand } from "@holdfast/platform/subprocess";
-import { passedEnvironment, quietly, runAgentProcess } from "./agent-process.ts";
+import { agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
 import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
 
 /**
@@ -29,10 +29,10 @@ export function createCommandAgent(params: {
           instant: true,
         };
       }
-      const emit = quietly(task.onEvent);
+      const emit = ignoreListenerErrors(task.onEvent);
       const exit = await runAgentProcess({
         task,
-        env: passedEnvironment({ agent: "command", task, named: params.env }),
+        env: agentEnvironment({ agent: "command", task, named: params.env }),
         ...shellCommand(task.model),
         input: task.prompt,
         onLine: (text) => emit({ kind: "text", text }),
@@ -43,7 +43,7 @@ export function createCommandAgent(params: {
     },
     preview(task) {
       const { command, args } = shellCommand(task.model ?? "");
-      const env = Object.keys(passedEnvironment({ agent: "command", task, named: params.env }));
+      const env = Object.keys(agentEnvironment({ agent: "command", task, named: params.env }));
       return { argv: [command, ...args], env: env.toSorted() };
     },
     probe() {

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { REAL_COPILOT } from "@holdfast/test-support/agents/provider-agents";
 import { contractSuite, faultSuite, killSuite, recordSuite } from "@holdfast/test-support/agents/real-agent-suite";
-import { transcriptPlace } from "./copilot.ts";
+import { transcriptPath } from "./copilot.ts";
 
 const TOO_LONG = "prompt is too long: 300000 tokens > 200000 maximum";
 /** Longer than it takes until it has told the refusal, on a machine that is busy. */
@@ -27,4 +27,4 @@ faultSuite(REAL_COPILOT, [
   { name: "a permission that was denied", fault: "denied", cause: "permission_denied" },
 ]);
 
-recordSuite(REAL_COPILOT, (at) => rmSync(dirname(transcriptPlace(at)), { recursive: true }));
+recordSuite(REAL_COPILOT, (at) => rmSync(dirname(transcriptPath(at)), { recursive: true }));

@@ -1,7 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JsonRecord } from "@holdfast/core/json";
-import { type CopilotState, NOTHING_READ, classifyCopilot, copilotArgs, readCopilotLine, spentOf } from "./copilot.ts";
+import {
+  type CopilotState,
+  INITIAL_COPILOT_STATE,
+  classifyCopilot,
+  copilotArgs,
+  readCopilotLine,
+  tokensByEvent,
+} from "./copilot.ts";
 
 describe("argv", () => {
   test("a new session that may do all", () => {
@@ -21,7 +28,7 @@ describe("argv", () => {
 
 describe("reader", () => {
   function readAll(events: readonly JsonRecord[]) {
-    let state = NOTHING_READ;
+    let state = INITIAL_COPILOT_STATE;
     const steps = events.map((event) => {
       const step = readCopilotLine(state, JSON.stringify(event));
       state = step.state;
@@ -65,7 +72,7 @@ describe("reader", () => {
     const strange = record.map((value) => JSON.stringify(value));
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json(), strange), (line) => {
-        readCopilotLine(NOTHING_READ, line);
+        readCopilotLine(INITIAL_COPILOT_STATE, line);
       }),
     );
   });
@@ -75,7 +82,7 @@ describe("classify", () => {
   function classify(state: Partial<CopilotState>, params: { resumes?: boolean; code?: number; stderr?: string } = {}) {
     const { resumes = false, code = 0, stderr = "" } = params;
     const exit = { kind: "exited", code, stderr } as const;
-    return classifyCopilot({ state: { ...NOTHING_READ, ...state }, exit, resumes });
+    return classifyCopilot({ state: { ...INITIAL_COPILOT_STATE, ...state }, exit, resumes });
   }
 
   const error = (status: number | null, type = "query", message = "words") => ({
@@ -122,7 +129,7 @@ describe("spent", () => {
           JSON.stringify({ type: "session.usage_record", id: `${id}`, data: { usage: used } }),
         );
         const text = [...lines, ...others, ...lines, (lines[0] ?? "").slice(0, -3)].join("\n");
-        expect([...spentOf(text).values()]).toEqual(
+        expect([...tokensByEvent(text).values()]).toEqual(
           usages.map(({ inputTokens, outputTokens }) => ({ input: inputTokens, output: outputTokens })),
         );
       }),

@@ -5,24 +5,24 @@ import type { Agent, AgentSessions, AgentTask, AgentUsage, FailureCause } from "
 import { type JsonRecord, asRecord, asRecords, asText } from "@holdfast/core/json";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  type CliAdapter,
   type CliAgentParams,
   type CliCall,
-  type CliDialect,
-  type CliEnd,
   type CliFailure,
-  type CliStep,
+  type CliResult,
+  type ParsedLine,
   createCliAgent,
   permissionArgs,
   probeVersion,
-  sessionLost,
-  tokensUsed,
+  sessionNotFound,
+  unpricedUsage,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "./failure-cause.ts";
+import { UNKNOWN_USAGE, causeOfMessage, causeOfResponse, causeOfStatus, sharedHint } from "./failure-cause.ts";
 import {
-  type TurnLine,
-  finishedTurn,
-  parseRecord,
-  readOwnFile,
+  type TurnRecord,
+  findCompletedTurn,
+  parseJsonRecord,
+  readAgentFile,
   readSessionFile,
   writeSessionFile,
 } from "./session-files.ts";
@@ -30,25 +30,25 @@ import {
 /** Copilot CLI's own record of a session: one file. */
 const copilotSessions: AgentSessions = {
   async read({ session }) {
-    const text = readSessionFile({ path: transcriptPlace({ session, env: process.env }), title: "Copilot CLI" });
+    const text = readSessionFile({ path: transcriptPath({ session, env: process.env }), title: "Copilot CLI" });
     return text === null ? null : { text, lastMessage: null };
   },
   async write({ session, text }) {
-    writeSessionFile({ path: transcriptPlace({ session, env: process.env }), text });
+    writeSessionFile({ path: transcriptPath({ session, env: process.env }), text });
   },
   // It writes what an answer took a while after the answer: nothing there is nothing known.
   tokensIn(text) {
-    const answers = [...spentOf(text).values()];
+    const answers = [...tokensByEvent(text).values()];
     if (answers.length === 0) return null;
     return {
       input: answers.reduce((sum, answer) => sum + answer.input, 0),
       output: answers.reduce((sum, answer) => sum + answer.output, 0),
     };
   },
-  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
+  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
 };
 
-function readTurnLine(line: JsonRecord): TurnLine | null {
+function readTurnLine(line: JsonRecord): TurnRecord | null {
   const type = asText(line["type"]);
   const data = asRecord(line["data"]);
   if (type === "user.message") return { kind: "prompt", text: asText(data["content"]) };
@@ -71,7 +71,7 @@ interface Call {
 
 const INSTALL = "Install it: npm install -g @github/copilot, then run `copilot login`.";
 
-const COPILOT: CliDialect<Call> = {
+const COPILOT: CliAdapter<Call> = {
   name: "copilot",
   title: "Copilot CLI",
   program: "copilot",
@@ -88,7 +88,7 @@ const COPILOT: CliDialect<Call> = {
   // It is silent while a command runs.
   idleMs: 15 * 60_000,
   native: (path) => [nativeBinary(path)],
-  isTaken: (session, { env }) => existsSync(transcriptPlace({ session, env })),
+  isTaken: (session, { env }) => existsSync(transcriptPath({ session, env })),
   plan(call) {
     const { task, session } = call;
     if (session === null) throw new TypeError("Copilot CLI's session is chosen before it starts");
@@ -99,7 +99,7 @@ const COPILOT: CliDialect<Call> = {
       args: copilotArgs({ task, session, extra: call.extra }),
       input: task.prompt,
       env: {},
-      state: { read: NOTHING_READ, before: new Set(spentOf(text ?? "").keys()) },
+      state: { read: INITIAL_COPILOT_STATE, before: new Set(tokensByEvent(text ?? "").keys()) },
     };
   },
   read(state, line) {
@@ -113,18 +113,18 @@ const COPILOT: CliDialect<Call> = {
 
 /** What it prints has no tokens; its record has them for each answer, also of a call that was killed. */
 function usageOf({ before }: Call, call: CliCall): AgentUsage {
-  const own = [...spentOf(recordOf(call) ?? "")].filter(([id]) => !before.has(id)).map(([, spent]) => spent);
+  const own = [...tokensByEvent(recordOf(call) ?? "")].filter(([id]) => !before.has(id)).map(([, spent]) => spent);
   if (own.length === 0) return UNKNOWN_USAGE;
   const sum = (of: "input" | "output") => own.reduce((total, spent) => total + spent[of], 0);
-  return tokensUsed({ input: sum("input"), output: sum("output") });
+  return unpricedUsage({ input: sum("input"), output: sum("output") });
 }
 
 function recordOf({ session, env }: CliCall): string | null {
-  return readOwnFile(transcriptPlace({ session: session ?? "", env }))?.toString("utf8") ?? null;
+  return readAgentFile(transcriptPath({ session: session ?? "", env }))?.toString("utf8") ?? null;
 }
 
 function lost(session: string) {
-  return sessionLost(`Copilot CLI has nothing of session ${session}`);
+  return sessionNotFound(`Copilot CLI has nothing of session ${session}`);
 }
 
 /** How Copilot CLI is called. Without a prompt among them it takes the one on standard input, which may be of any length. */
@@ -168,7 +168,7 @@ interface CopilotError {
   readonly status: number | null;
 }
 
-export const NOTHING_READ: CopilotState = {
+export const INITIAL_COPILOT_STATE: CopilotState = {
   text: "",
   exitCode: null,
   error: null,
@@ -178,14 +178,14 @@ export const NOTHING_READ: CopilotState = {
   denied: new Set(),
 };
 
-export function readCopilotLine(state: CopilotState, line: string): CliStep<CopilotState> {
-  const event = parseRecord(line);
+export function readCopilotLine(state: CopilotState, line: string): ParsedLine<CopilotState> {
+  const event = parseJsonRecord(line);
   const step = readEvent(state, event, asRecord(event["data"]));
   // From a refusal to the next answer it only says that it tries again.
   return step.state.refused === null || step.state.exitCode !== null ? step : { ...step, waiting: true };
 }
 
-function readEvent(state: CopilotState, event: JsonRecord, data: JsonRecord): CliStep<CopilotState> {
+function readEvent(state: CopilotState, event: JsonRecord, data: JsonRecord): ParsedLine<CopilotState> {
   switch (event["type"]) {
     case "assistant.message": {
       const text = asText(data["content"]);
@@ -246,7 +246,7 @@ export function classifyCopilot(params: {
   readonly state: CopilotState;
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
   readonly resumes: boolean;
-}): CliEnd {
+}): CliResult {
   const { state, exit, resumes } = params;
   const isFirst = resumes && !state.hasActed;
   if (state.error !== null) return { kind: "failed", ...failureOf(state.error, state.refused, isFirst) };
@@ -265,7 +265,7 @@ function withoutResult(
   { refused }: CopilotState,
   { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
   isFirst: boolean,
-): CliEnd {
+): CliResult {
   if (refused !== null) return { kind: "waiting", ...failureOf(refused, null, isFirst) };
   if (kind !== "exited" || code === 0) return { kind: "open" };
   const [, words = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
@@ -281,9 +281,9 @@ function failureOf(error: CopilotError, refused: CopilotError | null, isFirst: b
   const words = `${error.message} ${refused?.message ?? ""}`;
   const status = error.status ?? refused?.status ?? null;
   const cause =
-    causeOfAnswer(words) ??
+    causeOfResponse(words) ??
     CAUSES[error.type] ??
-    causeOfWords(words) ??
+    causeOfMessage(words) ??
     causeOfStatus(status) ??
     (status === 400 && isFirst ? "session_lost" : "crash");
   return failure(cause, error.message || "failed without a word");
@@ -314,11 +314,11 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
 };
 
 /** What each answer took, by event, as a session's file tells it. Input holds what a cache gave. */
-export function spentOf(text: string): ReadonlyMap<string, { readonly input: number; readonly output: number }> {
+export function tokensByEvent(text: string): ReadonlyMap<string, { readonly input: number; readonly output: number }> {
   const found = new Map<string, { readonly input: number; readonly output: number }>();
   for (const line of text.split("\n")) {
     if (!line.includes('"session.usage_record"')) continue;
-    const event = parseRecord(line);
+    const event = parseJsonRecord(line);
     const usage = asRecord(asRecord(event["data"])["usage"]);
     const { inputTokens: input, outputTokens: output } = usage;
     if (event["type"] === "session.usage_record" && typeof input === "number" && typeof output === "number")
@@ -328,7 +328,7 @@ export function spentOf(text: string): ReadonlyMap<string, { readonly input: num
 }
 
 /** Where Copilot CLI keeps what happened in a session, whatever the worktree. */
-export function transcriptPlace(params: {
+export function transcriptPath(params: {
   readonly session: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 }): string {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { causeOfStatus, causeOfWords, retryTime } from "./failure-cause.ts";
+import { causeOfMessage, causeOfStatus, retryTime } from "./failure-cause.ts";
 
 test("a status that says something", () => {
   expect([401, 402, 403, 404, 408, 413, 429, 500, 529].map((status) => causeOfStatus(status))).toEqual([
@@ -18,11 +18,11 @@ test("a status that says something", () => {
 });
 
 test("words that say something", () => {
-  expect(causeOfWords("prompt is too long: 300000 tokens > 200000 maximum")).toBe("context_too_long");
-  expect(causeOfWords("Request exceeds the model's prompt budget")).toBe("context_too_long");
-  expect(causeOfWords("Your credit balance is too low")).toBe("billing");
-  expect(causeOfWords("read ECONNRESET")).toBe("network");
-  expect(causeOfWords("scripted 400")).toBeNull();
+  expect(causeOfMessage("prompt is too long: 300000 tokens > 200000 maximum")).toBe("context_too_long");
+  expect(causeOfMessage("Request exceeds the model's prompt budget")).toBe("context_too_long");
+  expect(causeOfMessage("Your credit balance is too low")).toBe("billing");
+  expect(causeOfMessage("read ECONNRESET")).toBe("network");
+  expect(causeOfMessage("scripted 400")).toBeNull();
 });
 
 test("a time to wait is in seconds or a date, and anything else says nothing", () => {

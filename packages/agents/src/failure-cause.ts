@@ -115,7 +115,7 @@ export function causeOfStatus(status: number | null): FailureCause | null {
  * Causes that look like another one by their status: the page of a proxy (often 403), a version that the provider does not serve any more (400), a model
  * that declines. Asked before anything else about the words of a failure.
  */
-export function causeOfAnswer(words: string): FailureCause | null {
+export function causeOfResponse(words: string): FailureCause | null {
   if (
     /<!doctype html|<html[\s>]|is an HTML page|blocked by a gateway or proxy|proxy or gateway intercepting/i.test(words)
   )
@@ -152,7 +152,7 @@ export function sharedHint(cause: FailureCause, agent: string): string | null {
 }
 
 /** What the makers' own words mean where the status is one for many things. */
-export function causeOfWords(words: string): FailureCause | null {
+export function causeOfMessage(words: string): FailureCause | null {
   if (
     /prompt (?:is|as) too long|context.{0,10}(?:length|window)|maximum context|too many tokens|prompt budget/i.test(
       words,

@@ -5,9 +5,9 @@ import { systemClock } from "@holdfast/platform/clock";
 import type { ModelFault } from "@holdfast/test-support/agents/model-script";
 import {
   READS_OUR_ENVIRONMENT,
-  keepContract,
   killSuite,
-  modelHarness,
+  modelServerHarness,
+  runAgentContract,
 } from "@holdfast/test-support/agents/real-agent-suite";
 import {
   GEMINI_MODEL,
@@ -17,7 +17,7 @@ import {
 } from "@holdfast/test-support/agents/real-agents";
 import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { type AgentHarness, prepareCall } from "@holdfast/testing/agent-contract";
-import { createGeminiAgent, findChats, geminiSessions, transcriptPlace } from "./gemini.ts";
+import { createGeminiAgent, findChats, geminiSessions, locateTranscript } from "./gemini.ts";
 
 describe("contract", () => {
   const APART: Readonly<Record<string, string>> = {
@@ -28,7 +28,7 @@ describe("contract", () => {
 
   const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
 
-  keepContract({
+  runAgentContract({
     title: "the real Gemini CLI keeps the contract",
     agent: createGeminiAgent({ clock: systemClock }),
     gone,
@@ -45,7 +45,7 @@ describe("contract", () => {
       script: { rules: [{ match: /(?:)/, steps: [{ fault }] }] },
       later,
     });
-    return modelHarness(scene, {
+    return modelServerHarness(scene, {
       model: GEMINI_MODEL,
       write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
       shell: (command) => ({ name: "run_shell_command", input: { command } }),
@@ -179,7 +179,7 @@ describe("killed", () => {
   );
 
   function chatsOf(scene: GeminiScene, session: string | null) {
-    return findChats(transcriptPlace({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
+    return findChats(locateTranscript({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
   }
 
   describe.skipIf(gone !== null)(
@@ -265,6 +265,6 @@ describe("sessions", () => {
 
   /** All that it had for the worktree, as somebody does who makes room. */
   function forget(env: AgentTask["env"], session: string, cwd: string): void {
-    rmSync(transcriptPlace({ session, cwd, env }).tmp, { recursive: true });
+    rmSync(locateTranscript({ session, cwd, env }).tmp, { recursive: true });
   }
 });

@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   type GeminiState,
-  NOTHING_READ,
-  chatOf,
+  INITIAL_GEMINI_STATE,
   classifyGemini,
   geminiArgs,
+  parseChat,
   readGeminiLine,
   resetTime,
 } from "./gemini.ts";
@@ -30,14 +30,16 @@ describe("reader", () => {
   function read(events: readonly object[]) {
     return events.reduce<GeminiState>(
       (state, event) => readGeminiLine(state, JSON.stringify(event)).state,
-      NOTHING_READ,
+      INITIAL_GEMINI_STATE,
     );
   }
 
   test("no line harms the reader, and none that it does not know changes what was read", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.string(), fc.json())), (lines) => {
-        expect(lines.reduce((before, line) => readGeminiLine(before, line).state, NOTHING_READ)).toEqual(NOTHING_READ);
+        expect(lines.reduce((before, line) => readGeminiLine(before, line).state, INITIAL_GEMINI_STATE)).toEqual(
+          INITIAL_GEMINI_STATE,
+        );
       }),
     );
   });
@@ -93,7 +95,7 @@ describe("reader", () => {
           JSON.stringify({ $set: { messages } }),
           (lines[0] ?? "").slice(0, -3),
         ].join("\n");
-        const chat = chatOf(text);
+        const chat = parseChat(text);
         expect(chat).toMatchObject({ session: "abc", isHollow: false });
         expect([...chat.answers.values()]).toEqual(
           answers.map(({ input, more, cached }) => ({ input, output: more, cached })),
@@ -106,9 +108,9 @@ describe("reader", () => {
     const context = { type: "user", content: [{ text: "<session_context>\nToday…</session_context>" }] };
     const head = JSON.stringify({ sessionId: "abc" });
     const set = JSON.stringify({ $set: { messages: [context] } });
-    expect(chatOf([head, set].join("\n"))).toMatchObject({ session: "abc", isHollow: true });
+    expect(parseChat([head, set].join("\n"))).toMatchObject({ session: "abc", isHollow: true });
     const said = JSON.stringify({ type: "user", content: [{ text: "Do it." }] });
-    expect(chatOf([head, set, said].join("\n")).isHollow).toBe(false);
+    expect(parseChat([head, set, said].join("\n")).isHollow).toBe(false);
   });
 });
 
@@ -123,7 +125,7 @@ describe("classify", () => {
     const { message, code = 1, stderr = "", resumes = false } = params;
     const result = message === undefined ? null : { isError: true, message, tokens: null };
     const exit = { kind: "exited", code, stderr } as const;
-    return classifyGemini({ state: { ...NOTHING_READ, result, ...params.state }, exit, resumes, now: 0 });
+    return classifyGemini({ state: { ...INITIAL_GEMINI_STATE, result, ...params.state }, exit, resumes, now: 0 });
   }
 
   test("the status is told by the answer, else by what an exit code keeps of it", () => {

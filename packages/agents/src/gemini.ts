@@ -5,19 +5,26 @@ import { type JsonRecord, asRecord, asRecords, asText, sha256, textOf } from "@h
 import type { ProcessResult } from "@holdfast/platform/subprocess";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  type CliAdapter,
   type CliAgentParams,
   type CliCall,
-  type CliDialect,
-  type CliEnd,
-  type CliStep,
+  type CliResult,
+  type ParsedLine,
   createCliAgent,
   permissionArgs,
   probeVersion,
-  sessionLost,
-  tokensUsed,
+  sessionNotFound,
+  unpricedUsage,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfAnswer, sharedHint } from "./failure-cause.ts";
-import { namesIn, parseRecord, readOwnFile, readSessionFile, realOf, writeSessionFile } from "./session-files.ts";
+import { UNKNOWN_USAGE, causeOfResponse, sharedHint } from "./failure-cause.ts";
+import {
+  listNames,
+  parseJsonRecord,
+  readAgentFile,
+  readSessionFile,
+  realPathOf,
+  writeSessionFile,
+} from "./session-files.ts";
 
 /** How Gemini CLI is called. Without a prompt among them it takes the one on standard input, which may be of any length. */
 export function geminiArgs(params: {
@@ -46,19 +53,19 @@ const GEMINI_ENV = { GEMINI_CLI_NO_RELAUNCH: "true" };
 /** Gemini CLI's own record of a session: of its files the one that something was said in. It cannot go on from a message of it. */
 export const geminiSessions: AgentSessions = {
   async read({ session, cwd }) {
-    const path = mainFile(transcriptPlace({ session, cwd, env: process.env }));
+    const path = mainFile(locateTranscript({ session, cwd, env: process.env }));
     const text = readSessionFile({ path, title: "Gemini CLI" });
     return text === null ? null : { text, lastMessage: null };
   },
   async write({ session, cwd, text }) {
-    const place = transcriptPlace({ session, cwd, env: process.env });
-    const path = mainFile(place) ?? join(folderFor(place), "chats", nameOfLost(place, chatOf(text).startTime));
+    const place = locateTranscript({ session, cwd, env: process.env });
+    const path = mainFile(place) ?? join(folderFor(place), "chats", nameOfLost(place, parseChat(text).startTime));
     writeSessionFile({ path, text });
     // What else there is of it is of a later time than what was put back.
     for (const chat of findChats(place)) if (chat.path !== path) rmSync(chat.path, { force: true });
   },
   tokensIn(text) {
-    const { input, output } = [...chatOf(text).answers.values()].reduce(add, NO_TOKENS);
+    const { input, output } = [...parseChat(text).answers.values()].reduce(add, NO_TOKENS);
     return { input, output };
   },
 };
@@ -71,7 +78,7 @@ function mainFile(place: TranscriptPlace): string | null {
 function folderFor({ tmp, cwd }: TranscriptPlace): string {
   const [folder] = projectFolders({ tmp, cwd });
   if (folder !== undefined) return folder;
-  const listed = asText(asRecord(parseRecord(readText(join(tmp, "../projects.json")))["projects"])[cwd]);
+  const listed = asText(asRecord(parseJsonRecord(readText(join(tmp, "../projects.json")))["projects"])[cwd]);
   const made = join(tmp, listed === "" ? `worktree-${sha256(cwd).slice(0, 12)}` : listed);
   writeSessionFile({ path: join(made, ".project_root"), text: cwd });
   return made;
@@ -91,7 +98,7 @@ interface Call {
 const INSTALL =
   "Install it: npm install -g @google/gemini-cli, then set GEMINI_API_KEY, or run `gemini` once and log in.";
 
-const GEMINI: CliDialect<Call> = {
+const GEMINI: CliAdapter<Call> = {
   name: "gemini",
   title: "Gemini CLI",
   program: "gemini",
@@ -114,7 +121,7 @@ const GEMINI: CliDialect<Call> = {
     if (session === null) throw new TypeError("Gemini CLI's session is chosen before it starts");
     if (Buffer.byteLength(task.prompt) > MAX_PROMPT_BYTES) return tooLong(task.prompt);
     const place = placeOf(session, call);
-    removeHollowChats(place);
+    removeEmptyChats(place);
     const chats = findChats(place);
     if (task.session !== null && chats.every(({ isHollow }) => isHollow)) return lost(task.session);
     return {
@@ -122,7 +129,7 @@ const GEMINI: CliDialect<Call> = {
       args: geminiArgs({ task, session, extra: call.extra }),
       input: task.prompt,
       env: {},
-      state: { read: NOTHING_READ, before: new Set(chats.flatMap(({ answers }) => [...answers.keys()])) },
+      state: { read: INITIAL_GEMINI_STATE, before: new Set(chats.flatMap(({ answers }) => [...answers.keys()])) },
     };
   },
   read(state, line) {
@@ -138,15 +145,15 @@ const GEMINI: CliDialect<Call> = {
 /** The result counts this process alone, side calls included; where none came, the answers that the session's files have got. */
 function usageOf({ read, before }: Call, call: CliCall): AgentUsage {
   const told = read.result?.tokens ?? null;
-  if (told !== null) return tokensUsed(told);
+  if (told !== null) return unpricedUsage(told);
   const chats = findChats(placeOf(call.session ?? "", call));
   const answers = new Map(chats.flatMap((chat) => [...chat.answers]));
   const own = [...answers].filter(([id]) => !before.has(id)).map(([, tokens]) => tokens);
-  return own.length === 0 ? UNKNOWN_USAGE : tokensUsed(own.reduce(add, NO_TOKENS));
+  return own.length === 0 ? UNKNOWN_USAGE : unpricedUsage(own.reduce(add, NO_TOKENS));
 }
 
 function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
-  return transcriptPlace({ session, cwd: task.cwd, env });
+  return locateTranscript({ session, cwd: task.cwd, env });
 }
 
 /** It repeats the prompt on its output, and what does not go through the pipe before it ends is lost: the result with it. */
@@ -158,7 +165,7 @@ function tooLong(prompt: string) {
 }
 
 function lost(session: string) {
-  return sessionLost(`Gemini CLI has nothing of session ${session} for this worktree`);
+  return sessionNotFound(`Gemini CLI has nothing of session ${session} for this worktree`);
 }
 
 /** What the lines of one call have said so far. */
@@ -181,7 +188,7 @@ interface GeminiResult {
   readonly tokens: TokenCount | null;
 }
 
-export const NOTHING_READ: GeminiState = {
+export const INITIAL_GEMINI_STATE: GeminiState = {
   text: "",
   result: null,
   trouble: "",
@@ -190,8 +197,8 @@ export const NOTHING_READ: GeminiState = {
   denied: new Set(),
 };
 
-export function readGeminiLine(state: GeminiState, line: string): CliStep<GeminiState> {
-  const event = parseRecord(line);
+export function readGeminiLine(state: GeminiState, line: string): ParsedLine<GeminiState> {
+  const event = parseJsonRecord(line);
   switch (event["type"]) {
     case "init": {
       const id = asText(event["session_id"]);
@@ -212,14 +219,14 @@ export function readGeminiLine(state: GeminiState, line: string): CliStep<Gemini
   }
 }
 
-function readWords(state: GeminiState, event: JsonRecord): CliStep<GeminiState> {
+function readWords(state: GeminiState, event: JsonRecord): ParsedLine<GeminiState> {
   const text = asText(event["content"]);
   if (text === "") return { state, events: [] };
   const said = event["delta"] === true ? `${state.text}${text}` : text;
   return { state: { ...state, text: said, hasActed: true }, events: [{ kind: "text", text }] };
 }
 
-function readCall(state: GeminiState, event: JsonRecord): CliStep<GeminiState> {
+function readCall(state: GeminiState, event: JsonRecord): ParsedLine<GeminiState> {
   const name = asText(event["tool_name"]);
   const calls = new Map([...state.calls, [asText(event["tool_id"]), name]]);
   return {
@@ -265,7 +272,7 @@ export function classifyGemini(params: {
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
   readonly resumes: boolean;
   readonly now: number;
-}): CliEnd {
+}): CliResult {
   const { state, exit } = params;
   const { result } = state;
   if (result === null) return withoutResult(exit, params.resumes);
@@ -281,14 +288,17 @@ export function classifyGemini(params: {
   };
 }
 
-function withoutDenials({ text, denied }: GeminiState): CliEnd {
+function withoutDenials({ text, denied }: GeminiState): CliResult {
   if (denied.size === 0) return { kind: "completed", text };
   const message = `Gemini CLI was not allowed to use ${[...denied].join(", ")}`;
   return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
 }
 
 /** Exit codes of its own for what it finds wrong before it begins. */
-function withoutResult({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">, resumes: boolean): CliEnd {
+function withoutResult(
+  { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
+  resumes: boolean,
+): CliResult {
   if (kind !== "exited") return { kind: "open" };
   const cause =
     code === 41 ? "auth" : code === 42 && resumes && /resuming session/i.test(stderr) ? "session_lost" : null;
@@ -312,7 +322,7 @@ function causeOf(
   const status = typeof code === "number" ? code : statusOf(params.exit.code);
   const at = status === 429 ? resetTime(message, params.now) : null;
   return {
-    cause: causeOfAnswer(message) ?? byWords(message, error) ?? byStatus(status) ?? otherwise(status, params),
+    cause: causeOfResponse(message) ?? byWords(message, error) ?? byStatus(status) ?? otherwise(status, params),
     until: at === null ? null : new Date(at).toISOString(),
   };
 }
@@ -451,14 +461,14 @@ interface Chat {
   readonly isHollow: boolean;
 }
 
-export function chatOf(text: string): Chat {
+export function parseChat(text: string): Chat {
   let session = "";
   let startTime = "";
   let isHollow = true;
   const answers = new Map<string, TokenCount>();
   for (const line of text.split("\n")) {
     // The last line of a call that was killed may be half a line.
-    const record = parseRecord(line);
+    const record = parseJsonRecord(line);
     const set = asRecord(record["$set"]);
     session ||= asText(record["sessionId"]);
     startTime ||= asText(record["startTime"]);
@@ -490,7 +500,7 @@ export function findChats(place: TranscriptPlace): readonly ChatFile[] {
  * Gone on with in a later minute, a session gets a second file with nothing in it. Gemini CLI takes that for a broken one, and when any other
  * session is begun in the same place it removes it *and every file of the same session*. So we remove what has nothing in it first.
  */
-export function removeHollowChats(place: TranscriptPlace): void {
+export function removeEmptyChats(place: TranscriptPlace): void {
   const chats = chatsIn(place, ".jsonl");
   for (const { path, session, isHollow } of chats) {
     const isDouble = chats.some((other) => other.session === session && other.path !== path && !other.isHollow);
@@ -502,30 +512,30 @@ function chatsIn(place: TranscriptPlace, ending: string): readonly ChatFile[] {
   return projectFolders(place)
     .flatMap((project) => {
       const folder = join(project, "chats");
-      const names = namesIn(folder).filter((name) => name.startsWith("session-") && name.endsWith(ending));
+      const names = listNames(folder).filter((name) => name.startsWith("session-") && name.endsWith(ending));
       return names.toSorted().map((name) => join(folder, name));
     })
-    .map((path) => ({ path, ...chatOf(readText(path)) }));
+    .map((path) => ({ path, ...parseChat(readText(path)) }));
 }
 
 /** Those that say that they are of this worktree. */
 function projectFolders({ tmp, cwd }: Pick<TranscriptPlace, "tmp" | "cwd">): readonly string[] {
-  const roots = new Set([cwd, realOf(cwd)]);
-  return namesIn(tmp)
+  const roots = new Set([cwd, realPathOf(cwd)]);
+  return listNames(tmp)
     .map((project) => join(tmp, project))
     .filter((folder) => roots.has(readText(join(folder, ".project_root")).trim()));
 }
 
 /** Nothing, where it cannot be read. */
 function readText(path: string): string {
-  return readOwnFile(path)?.toString("utf8") ?? "";
+  return readAgentFile(path)?.toString("utf8") ?? "";
 }
 
 /**
  * Where Gemini CLI keeps a session that was begun in `cwd`: `<tmp>/<project>/chats/session-<minute>-<first eight of the id>.jsonl`. What it calls the project is
  * known to `<tmp>/<project>/.project_root` alone; and one session may have several files, one for each minute in which it was gone on with.
  */
-export function transcriptPlace(params: {
+export function locateTranscript(params: {
   readonly session: string;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -563,7 +573,7 @@ function hasAccess(env: Readonly<Record<string, string | undefined>>): boolean {
   const given = ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"];
   if (given.some((name) => (env[name] ?? "") !== "")) return true;
   const home = env["GEMINI_CLI_HOME"] || (env["HOME"] ?? "/");
-  const settings = parseRecord(readText(join(home, ".gemini", "settings.json")));
+  const settings = parseJsonRecord(readText(join(home, ".gemini", "settings.json")));
   const chosen = asText(asRecord(asRecord(settings["security"])["auth"])["selectedType"]);
   // A key may also stand in a .env file, or in the keyring: only for a login with Google is there a file of its own.
   return chosen === "oauth-personal" ? readText(join(home, ".gemini", "oauth_creds.json")) !== "" : chosen !== "";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JsonRecord } from "@holdfast/core/json";
 import {
-  NOTHING_READ,
+  INITIAL_OPENCODE_STATE,
   type OpencodeState,
   classifyOpencode,
   isOverflow,
@@ -32,7 +32,7 @@ describe("argv", () => {
 
 describe("reader", () => {
   function readAll(events: readonly JsonRecord[]) {
-    let state = NOTHING_READ;
+    let state = INITIAL_OPENCODE_STATE;
     const told = events.flatMap((event) => {
       const step = readOpencodeLine(state, JSON.stringify({ sessionID: "ses_1", ...event }));
       state = step.state;
@@ -95,7 +95,7 @@ describe("reader", () => {
           record.map((value) => JSON.stringify(value)),
         ),
         (line) => {
-          readOpencodeLine(NOTHING_READ, line);
+          readOpencodeLine(INITIAL_OPENCODE_STATE, line);
         },
       ),
     );
@@ -106,7 +106,7 @@ describe("classify", () => {
   function classify(state: Partial<OpencodeState>, params: { resumes?: boolean; code?: number; stderr?: string } = {}) {
     const { resumes = false, code = 0, stderr = "" } = params;
     const exit = { kind: "exited", code, stderr } as const;
-    return classifyOpencode({ state: { ...NOTHING_READ, ...state }, exit, resumes, now: 0 });
+    return classifyOpencode({ state: { ...INITIAL_OPENCODE_STATE, ...state }, exit, resumes, now: 0 });
   }
 
   function refused(statusCode: number, more: object = {}) {
@@ -148,7 +148,7 @@ describe("classify", () => {
     const stderr = `level=ERROR message="stream error" small=false error.error="AI_APICallError: maximum context length is 9 tokens."`;
     const exit = { kind: "idle", code: null, stderr } as const;
     const end = { kind: "waiting", cause: "context_too_long" };
-    for (const state of [NOTHING_READ, { ...NOTHING_READ, reason: "stop", text: "a summary" }])
+    for (const state of [INITIAL_OPENCODE_STATE, { ...INITIAL_OPENCODE_STATE, reason: "stop", text: "a summary" }])
       expect(classifyOpencode({ state, exit, resumes: false, now: 0 })).toMatchObject(end);
     expect(isOverflow(stderr)).toBe(true);
     expect(isOverflow(stderr.replace("maximum context", "no"))).toBe(false);

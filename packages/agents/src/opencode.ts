@@ -5,17 +5,17 @@ import { type JsonRecord, asRecord, asText } from "@holdfast/core/json";
 import { createMasking } from "@holdfast/core/mask";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  type CliAdapter,
   type CliAgentParams,
-  type CliDialect,
-  type CliEnd,
-  type CliStep,
+  type CliResult,
+  type ParsedLine,
   createCliAgent,
   permissionArgs,
   pricedUsage,
   probeVersion,
 } from "./cli-agent.ts";
-import { causeOfAnswer, causeOfStatus, causeOfWords, retryTime, sharedHint } from "./failure-cause.ts";
-import { parseRecord } from "./session-files.ts";
+import { causeOfMessage, causeOfResponse, causeOfStatus, retryTime, sharedHint } from "./failure-cause.ts";
+import { parseJsonRecord } from "./session-files.ts";
 
 /** There is no last event: a call is done when its last step has ended because the model had nothing more to do. */
 export function classifyOpencode(params: {
@@ -23,7 +23,7 @@ export function classifyOpencode(params: {
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
   readonly resumes: boolean;
   readonly now: number;
-}): CliEnd {
+}): CliResult {
   const { state, exit } = params;
   const waiting = waitingInLog(exit.stderr);
   // Ended because it summarized its history again and again, and the prompt stayed too long.
@@ -35,7 +35,7 @@ export function classifyOpencode(params: {
   if (state.reason === null) return waiting;
   if (state.denied.size > 0) return failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`);
   if (state.reason === "stop") return { kind: "completed", text: state.text };
-  const cause = causeOfAnswer(state.reason) ?? "crash";
+  const cause = causeOfResponse(state.reason) ?? "crash";
   return failure(cause, `stopped in the middle: ${state.reason}`);
 }
 
@@ -45,11 +45,11 @@ export const STREAM_ERROR = /message="stream error".* error\.error="((?:[^"\\]|\
 /** OpenCode then summarizes its history and asks again, without end where that does not help. */
 export function isOverflow(line: string): boolean {
   const words = STREAM_ERROR.exec(line)?.[1];
-  return words !== undefined && causeOfWords(words) === "context_too_long";
+  return words !== undefined && causeOfMessage(words) === "context_too_long";
 }
 
 /** It makes a failed request again for ever. What it waits for is the last failure in its log, which has the words and no status. */
-export function waitingInLog(stderr: string): CliEnd {
+export function waitingInLog(stderr: string): CliResult {
   const line = stderr
     .split("\n")
     .toReversed()
@@ -57,14 +57,14 @@ export function waitingInLog(stderr: string): CliEnd {
   if (line === undefined) return { kind: "open" };
   const words = (STREAM_ERROR.exec(line)?.[1] ?? "").replaceAll('\\"', '"');
   const limited = /rate.?limit|too many requests|\b429\b|quota/i.test(words) ? "rate_limit" : null;
-  const cause = causeOfAnswer(words) ?? limited ?? causeOfWords(words) ?? "overload";
+  const cause = causeOfResponse(words) ?? limited ?? causeOfMessage(words) ?? "overload";
   return { ...failure(cause, words), kind: "waiting" };
 }
 
 function failedWith(
   error: JsonRecord,
   { state, resumes, now }: { readonly state: OpencodeState; readonly resumes: boolean; readonly now: number },
-): CliEnd {
+): CliResult {
   const data = asRecord(error["data"]);
   const name = asText(error["name"]);
   const words = asText(data["message"]) || name || "failed without a word";
@@ -72,8 +72,8 @@ function failedWith(
   const isHistory = status === 400 && resumes && !state.hasActed;
   const cause =
     CAUSES[name] ??
-    causeOfAnswer(`${words} ${asText(data["responseBody"])}`) ??
-    causeOfWords(`${words} ${asText(data["responseBody"])}`) ??
+    causeOfResponse(`${words} ${asText(data["responseBody"])}`) ??
+    causeOfMessage(`${words} ${asText(data["responseBody"])}`) ??
     causeOfStatus(status) ??
     (isHistory ? "session_lost" : "crash");
   const header = asText(asRecord(data["responseHeaders"])["retry-after"]);
@@ -94,7 +94,7 @@ function failure(
   cause: FailureCause,
   words: string,
   more: { readonly until?: string | null; readonly hint?: string } = {},
-): Extract<CliEnd, { kind: "failed" }> {
+): Extract<CliResult, { kind: "failed" }> {
   const { until = null, hint = HINTS[cause] ?? sharedHint(cause, "opencode") } = more;
   return { kind: "failed", cause, message: `opencode: ${words.slice(0, 500)}`, hint, until };
 }
@@ -129,7 +129,7 @@ interface OpencodeSpent {
   readonly cost: number;
 }
 
-export const NOTHING_READ: OpencodeState = {
+export const INITIAL_OPENCODE_STATE: OpencodeState = {
   text: "",
   reason: null,
   isEmpty: false,
@@ -139,14 +139,14 @@ export const NOTHING_READ: OpencodeState = {
   spent: null,
 };
 
-export function readOpencodeLine(state: OpencodeState, line: string): CliStep<OpencodeState> {
-  const event = parseRecord(line);
+export function readOpencodeLine(state: OpencodeState, line: string): ParsedLine<OpencodeState> {
+  const event = parseJsonRecord(line);
   const step = readEvent(state, event);
   const id = asText(event["sessionID"]);
   return id === "" ? step : { ...step, events: [{ kind: "session", id }, ...step.events] };
 }
 
-function readEvent(state: OpencodeState, event: JsonRecord): CliStep<OpencodeState> {
+function readEvent(state: OpencodeState, event: JsonRecord): ParsedLine<OpencodeState> {
   const part = asRecord(event["part"]);
   switch (event["type"]) {
     case "step_start":
@@ -169,7 +169,7 @@ function readEvent(state: OpencodeState, event: JsonRecord): CliStep<OpencodeSta
 }
 
 /** A call is told when it has ended. */
-function readCall(state: OpencodeState, part: JsonRecord): CliStep<OpencodeState> {
+function readCall(state: OpencodeState, part: JsonRecord): ParsedLine<OpencodeState> {
   const name = asText(part["tool"]);
   const { status, error, input } = asRecord(part["state"]);
   const isDenied = status === "error" && DENIED.test(asText(error));
@@ -193,7 +193,7 @@ function detailOf(value: unknown): string {
   return "";
 }
 
-function readFinish(state: OpencodeState, part: JsonRecord): CliStep<OpencodeState> {
+function readFinish(state: OpencodeState, part: JsonRecord): ParsedLine<OpencodeState> {
   const tokens = asRecord(part["tokens"]);
   const cache = asRecord(tokens["cache"]);
   const input = count(tokens["input"]) + count(cache["read"]) + count(cache["write"]);
@@ -254,10 +254,10 @@ async function messagesOf(session: string): Promise<readonly Message[] | null> {
     const messages = database.prepare("SELECT id, data FROM message WHERE session_id = ? ORDER BY id").all(session);
     if (messages.length === 0) return null;
     return messages.map(({ id, data }) => ({
-      data: parseRecord(asText(data)),
+      data: parseJsonRecord(asText(data)),
       text: parts
         .filter((part) => part["message_id"] === id)
-        .map((part) => parseRecord(asText(part["data"])))
+        .map((part) => parseJsonRecord(asText(part["data"])))
         .flatMap((part) => (part["type"] === "text" && asText(part["text"]) !== "" ? [asText(part["text"])] : []))
         .join("\n"),
     }));
@@ -297,7 +297,7 @@ export function createOpencodeAgent(params: CliAgentParams): Agent {
 
 const INSTALL = "Install it: npm install -g opencode-ai, then run `opencode auth login`.";
 
-const OPENCODE: CliDialect<OpencodeState> = {
+const OPENCODE: CliAdapter<OpencodeState> = {
   name: "opencode",
   title: "opencode",
   program: "opencode",
@@ -321,7 +321,7 @@ const OPENCODE: CliDialect<OpencodeState> = {
     args: opencodeArgs({ task, extra }),
     input: task.prompt,
     env: opencodeEnv({ task, env }),
-    state: NOTHING_READ,
+    state: INITIAL_OPENCODE_STATE,
   }),
   read: readOpencodeLine,
   isWaiting: (line) => STREAM_ERROR.test(line),

@@ -2,7 +2,7 @@ import { type Document, isNode } from "yaml";
 import * as z from "zod/mini";
 import { FAILURE_CAUSES } from "@holdfast/core/agent";
 import { nearest } from "@holdfast/core/options";
-import { type YamlFault, type YamlText, keyNode, readYaml } from "@holdfast/platform/yaml";
+import { type YamlProblem, type YamlText, keyNode, parseYaml } from "@holdfast/platform/yaml";
 
 export type ParsedScript =
   | { readonly ok: true; readonly script: Script }
@@ -11,7 +11,7 @@ export type ParsedScript =
 
 /** Pure: the text of a script (YAML, or JSON, which is YAML too) in, the script or all that is wrong with it out. */
 export function parseScript(text: string): ParsedScript {
-  const read = readYaml(text);
+  const read = parseYaml(text);
   if (!read.ok) return failed(text, read, read.faults);
   const result = scriptSchema.safeParse(read.value);
   if (result.success) return { ok: true, script: result.data };
@@ -61,7 +61,7 @@ function startOf(document: Document, path: readonly PropertyKey[]): number {
   return document.contents?.range?.[0] ?? 0;
 }
 
-function failed(text: string, { lines }: YamlText, faults: readonly YamlFault[]): ParsedScript {
+function failed(text: string, { lines }: YamlText, faults: readonly YamlProblem[]): ParsedScript {
   const texts = text.split(/\r?\n/);
   const problems = faults
     .map(({ range: [start = 0], message }) => ({ ...lines.linePos(start), message }))

@@ -1,7 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JsonRecord } from "@holdfast/core/json";
-import { NOTHING_READ, type PiState, classifyPi, nameOf, piArgs, readPiLine, transcriptPlace } from "./pi.ts";
+import {
+  INITIAL_PI_STATE,
+  type PiState,
+  classifyPi,
+  locateTranscript,
+  piArgs,
+  readPiLine,
+  sessionFileName,
+} from "./pi.ts";
 
 describe("argv", () => {
   test("a new session that may do all", () => {
@@ -17,7 +25,7 @@ describe("argv", () => {
 
 describe("reader", () => {
   function readAll(events: readonly JsonRecord[]) {
-    let state = NOTHING_READ;
+    let state = INITIAL_PI_STATE;
     const told = events.flatMap((event) => {
       const step = readPiLine(state, JSON.stringify(event));
       state = step.state;
@@ -66,12 +74,12 @@ describe("reader", () => {
   });
 
   test("a line that says that it tries again is no sign of life, and what follows it is not over", () => {
-    expect(readPiLine(NOTHING_READ, '{"type":"auto_retry_start"}').waiting).toBe(true);
+    expect(readPiLine(INITIAL_PI_STATE, '{"type":"auto_retry_start"}').waiting).toBe(true);
     expect(readAll([{ type: "agent_end" }, { type: "agent_start" }]).state.isOver).toBe(false);
   });
 
   test("its last line counts also where it is too long for one", () => {
-    expect(readPiLine(NOTHING_READ, '{"type":"agent_end","messages":[{"role":"us').state.isOver).toBe(true);
+    expect(readPiLine(INITIAL_PI_STATE, '{"type":"agent_end","messages":[{"role":"us').state.isOver).toBe(true);
   });
 
   test("a tool that it does not have", () => {
@@ -96,7 +104,7 @@ describe("reader", () => {
           record.map((value) => JSON.stringify(value)),
         ),
         (line) => {
-          readPiLine(NOTHING_READ, line);
+          readPiLine(INITIAL_PI_STATE, line);
         },
       ),
     );
@@ -110,7 +118,7 @@ describe("classify", () => {
   ) {
     const { resumes = false, yolo = true, code = 0, stderr = "" } = params;
     const exit = { kind: "exited", code, stderr } as const;
-    return classifyPi({ state: { ...NOTHING_READ, ...state }, exit, resumes, yolo });
+    return classifyPi({ state: { ...INITIAL_PI_STATE, ...state }, exit, resumes, yolo });
   }
 
   const last = (stop: string, error = "") => ({ last: { text: "Done.", stop, error }, isOver: true });
@@ -143,14 +151,14 @@ describe("classify", () => {
 
 describe("transcript place", () => {
   test("a folder for each worktree, a file for each session", () => {
-    const place = transcriptPlace({ session: "s1", cwd: "/work/a b", env: { HOME: "/h" } });
+    const place = locateTranscript({ session: "s1", cwd: "/work/a b", env: { HOME: "/h" } });
     expect(place).toEqual({ folder: "/h/.pi/agent/sessions/--work-a b--", ending: "_s1.jsonl" });
-    expect(nameOf(place, "2026-11-15T10:20:48.936Z")).toBe("2026-11-15T10-20-48-936Z_s1.jsonl");
+    expect(sessionFileName(place, "2026-11-15T10:20:48.936Z")).toBe("2026-11-15T10-20-48-936Z_s1.jsonl");
   });
 
   test("places of one's own", () => {
     const at = (env: Record<string, string>) =>
-      transcriptPlace({ session: "s1", cwd: "/w", env: { HOME: "/h", ...env } }).folder;
+      locateTranscript({ session: "s1", cwd: "/w", env: { HOME: "/h", ...env } }).folder;
     expect(at({ PI_CODING_AGENT_DIR: "~/p" })).toBe("/h/p/sessions/--w--");
     expect(at({ PI_CODING_AGENT_SESSION_DIR: "/s" })).toBe("/s");
   });

@@ -3,24 +3,24 @@ import type { Agent, AgentSessions, AgentTask, FailureCause } from "@holdfast/co
 import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  type CliAdapter,
   type CliAgentParams,
-  type CliDialect,
-  type CliEnd,
-  type CliStep,
+  type CliResult,
+  type ParsedLine,
   createCliAgent,
   permissionArgs,
   pricedUsage,
   probeVersion,
-  sessionLost,
+  sessionNotFound,
 } from "./cli-agent.ts";
-import { causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "./failure-cause.ts";
+import { causeOfMessage, causeOfResponse, causeOfStatus, sharedHint } from "./failure-cause.ts";
 import {
-  type TurnLine,
-  finishedTurn,
-  namesIn,
-  parseRecord,
+  type TurnRecord,
+  findCompletedTurn,
+  listNames,
+  parseJsonRecord,
   readSessionFile,
-  realOf,
+  realPathOf,
   writeSessionFile,
 } from "./session-files.ts";
 
@@ -46,7 +46,7 @@ interface PiSpent {
   readonly cost: number;
 }
 
-export const NOTHING_READ: PiState = {
+export const INITIAL_PI_STATE: PiState = {
   last: null,
   isOver: false,
   hasActed: false,
@@ -55,10 +55,10 @@ export const NOTHING_READ: PiState = {
   open: null,
 };
 
-export function readPiLine(state: PiState, line: string): CliStep<PiState> {
+export function readPiLine(state: PiState, line: string): ParsedLine<PiState> {
   // It repeats the whole call, so that a long one comes in pieces that are no JSON.
   if (line.startsWith('{"type":"agent_end"')) return { state: { ...state, isOver: true }, events: [] };
-  const event = parseRecord(line);
+  const event = parseJsonRecord(line);
   const message = asRecord(event["message"]);
   const isModels = message["role"] === "assistant";
   switch (event["type"]) {
@@ -86,7 +86,7 @@ export function readPiLine(state: PiState, line: string): CliStep<PiState> {
   }
 }
 
-function readMessage(state: PiState, message: JsonRecord): CliStep<PiState> {
+function readMessage(state: PiState, message: JsonRecord): ParsedLine<PiState> {
   const own = spentOf(message);
   const text = textOf(asRecords(message["content"]).filter(({ type }) => type === "text"));
   const last = { text, stop: asText(message["stopReason"]), error: asText(message["errorMessage"]) };
@@ -142,20 +142,20 @@ const piSessions: AgentSessions = {
     return text === null ? null : { text, lastMessage: null };
   },
   async write({ session, cwd, text }) {
-    const place = transcriptPlace({ session, cwd: realOf(cwd), env: process.env });
+    const place = locateTranscript({ session, cwd: realPathOf(cwd), env: process.env });
     const [head = ""] = text.split("\n", 1);
-    const lost = join(place.folder, nameOf(place, asText(parseRecord(head)["timestamp"])));
+    const lost = join(place.folder, sessionFileName(place, asText(parseJsonRecord(head)["timestamp"])));
     writeSessionFile({ path: findSession({ session, cwd, env: process.env }) ?? lost, text });
   },
   tokensIn(text) {
-    const answers = text.split("\n").map((line) => asRecord(parseRecord(line)["message"]));
+    const answers = text.split("\n").map((line) => asRecord(parseJsonRecord(line)["message"]));
     const sum = answers.map(spentOf).reduce(add, { input: 0, output: 0, cost: 0 });
     return { input: sum.input, output: sum.output };
   },
-  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
+  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
 };
 
-function readTurnLine(line: JsonRecord): TurnLine | null {
+function readTurnLine(line: JsonRecord): TurnRecord | null {
   if (line["type"] !== "message") return null;
   const message = asRecord(line["message"]);
   const text = textOf(asRecords(message["content"]).filter(({ type }) => type === "text"));
@@ -164,9 +164,9 @@ function readTurnLine(line: JsonRecord): TurnLine | null {
   return isEnd ? { kind: "answer", text } : { kind: "open" };
 }
 
-export function findSession(params: Parameters<typeof transcriptPlace>[0]): string | null {
-  const { folder, ending } = transcriptPlace({ ...params, cwd: realOf(params.cwd) });
-  const name = namesIn(folder).find((found) => found.endsWith(ending));
+export function findSession(params: Parameters<typeof locateTranscript>[0]): string | null {
+  const { folder, ending } = locateTranscript({ ...params, cwd: realPathOf(params.cwd) });
+  const name = listNames(folder).find((found) => found.endsWith(ending));
   return name === undefined ? null : join(folder, name);
 }
 
@@ -177,7 +177,7 @@ export function createPiAgent(params: CliAgentParams): Agent {
 
 const INSTALL = "Install it: npm install -g @earendil-works/pi-coding-agent, then run `pi` once and /login.";
 
-const PI: CliDialect<PiState> = {
+const PI: CliAdapter<PiState> = {
   name: "pi",
   title: "pi",
   program: "pi",
@@ -198,7 +198,7 @@ const PI: CliDialect<PiState> = {
     const { session, cwd } = task;
     // It would offer to take over a session of another worktree, and wait for an answer.
     if (session !== null && findSession({ session, cwd, env }) === null) return lost(session);
-    return { kind: "start", args: piArgs({ task, extra }), input: task.prompt, env: {}, state: NOTHING_READ };
+    return { kind: "start", args: piArgs({ task, extra }), input: task.prompt, env: {}, state: INITIAL_PI_STATE };
   },
   read: readPiLine,
   end: (state, exit, { task }) => classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),
@@ -208,7 +208,7 @@ const PI: CliDialect<PiState> = {
 };
 
 function lost(session: string) {
-  return sessionLost(`pi has nothing of session ${session} for this worktree`);
+  return sessionNotFound(`pi has nothing of session ${session} for this worktree`);
 }
 
 /** How pi is called; the prompt goes by standard input. It asks for nothing: what it may not do it must not have as a tool. */
@@ -234,7 +234,7 @@ export function classifyPi(params: {
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
   readonly resumes: boolean;
   readonly yolo: boolean;
-}): CliEnd {
+}): CliResult {
   const { state, exit, resumes, yolo } = params;
   const { last } = state;
   if (last === null) return withoutMessage(exit);
@@ -255,15 +255,15 @@ function causeOf(error: string, isFirst: boolean): FailureCause {
   const status = /^(\d{3})\b/.exec(error)?.[1];
   const code = status === undefined ? null : Number(status);
   return (
-    causeOfAnswer(error) ??
-    causeOfWords(error) ??
+    causeOfResponse(error) ??
+    causeOfMessage(error) ??
     causeOfStatus(code) ??
     (code === 400 && isFirst ? "session_lost" : "crash")
   );
 }
 
 /** What it finds wrong before it begins has words only. */
-function withoutMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">): CliEnd {
+function withoutMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">): CliResult {
   if (kind !== "exited" || code === 0) return { kind: "open" };
   const [, words = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
   if (/No session found/.test(stderr)) return failure("session_lost", words);
@@ -271,7 +271,7 @@ function withoutMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" 
   return /No API key|No models available/.test(stderr) ? failure("auth", words) : { kind: "open" };
 }
 
-function failure(cause: FailureCause, words: string): CliEnd {
+function failure(cause: FailureCause, words: string): CliResult {
   return {
     kind: "failed",
     cause,
@@ -289,7 +289,7 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
 };
 
 /** Where pi keeps a session that was begun in `cwd`: `<folder>/<moment>_<session>.jsonl`. */
-export function transcriptPlace(params: {
+export function locateTranscript(params: {
   readonly session: string;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -309,6 +309,6 @@ interface TranscriptPlace {
 }
 
 /** The name that pi gives to a session which was begun at that time. */
-export function nameOf({ ending }: TranscriptPlace, timestamp: string): string {
+export function sessionFileName({ ending }: TranscriptPlace, timestamp: string): string {
   return `${timestamp.replaceAll(/[:.]/g, "-") || "1970-01-01T00-00-00-000Z"}${ending}`;
 }

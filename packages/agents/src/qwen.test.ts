@@ -2,15 +2,15 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JsonRecord } from "@holdfast/core/json";
 import {
-  NOTHING_READ,
-  type QwenRefusal,
+  INITIAL_QWEN_STATE,
+  type QwenApiError,
   type QwenResult,
   classifyQwen,
+  parseRequestRecord,
   qwenArgs,
   readQwenLine,
-  recordOf,
-  sumOf,
-  transcriptPlace,
+  sumTokens,
+  transcriptPath,
 } from "./qwen.ts";
 
 describe("argv", () => {
@@ -31,7 +31,7 @@ describe("argv", () => {
 
 describe("reader", () => {
   function readAll(events: readonly JsonRecord[]) {
-    let state = NOTHING_READ;
+    let state = INITIAL_QWEN_STATE;
     const told = events.flatMap((event) => {
       const step = readQwenLine(state, JSON.stringify(event));
       state = step.state;
@@ -73,7 +73,7 @@ describe("reader", () => {
     const strange = record.map((value) => JSON.stringify(value));
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json(), strange), (line) => {
-        readQwenLine(NOTHING_READ, line);
+        readQwenLine(INITIAL_QWEN_STATE, line);
       }),
     );
   });
@@ -82,12 +82,12 @@ describe("reader", () => {
 describe("classify", () => {
   function classify(
     result: Partial<QwenResult> | null,
-    params: { resumes?: boolean; code?: number; stderr?: string; refused?: QwenRefusal } = {},
+    params: { resumes?: boolean; code?: number; stderr?: string; refused?: QwenApiError } = {},
   ) {
     const { resumes = false, code = 0, stderr = "", refused = null } = params;
     const whole = result === null ? null : { isError: false, text: "Done.", error: "", denied: [], ...result };
     const exit = { kind: "exited", code, stderr } as const;
-    return classifyQwen({ state: { ...NOTHING_READ, result: whole }, refused, exit, resumes });
+    return classifyQwen({ state: { ...INITIAL_QWEN_STATE, result: whole }, refused, exit, resumes });
   }
 
   const failed = (words: string) => ({ isError: true, error: `[API Error: ${words}]` });
@@ -151,30 +151,32 @@ describe("record", () => {
       fc.property(spent, fc.array(fc.json()), (answers, others) => {
         const lines = answers.map(({ input, output }, id) => answer(`${id}`, input, output));
         const text = [...lines, ...others, ...lines, (lines[0] ?? "").slice(0, -3)].join("\n");
-        expect([...recordOf(text).answers.values()]).toEqual(answers.map((tokens) => ({ ...tokens, cached: 0 })));
+        expect([...parseRequestRecord(text).answers.values()]).toEqual(
+          answers.map((tokens) => ({ ...tokens, cached: 0 })),
+        );
       }),
     );
   });
 
   test("what was there before the call is not the call's", () => {
     const before = `${answer("a", 10, 1)}\n${error(500)}\n`;
-    expect(recordOf(before, before)).toEqual({ answers: new Map(), refused: null });
+    expect(parseRequestRecord(before, before)).toEqual({ answers: new Map(), refused: null });
     const cached = answer("b", 7, 2, { cached_content_token_count: 5 });
-    expect(sumOf(recordOf(`${before}${cached}\n`, before))).toEqual({ input: 7, output: 2, cached: 5 });
+    expect(sumTokens(parseRequestRecord(`${before}${cached}\n`, before))).toEqual({ input: 7, output: 2, cached: 5 });
   });
 
   test("a refusal holds until the work has an answer", () => {
     const side = { subagent_name: "managed-auto-memory-extractor" };
     const refused = { status: 429, message: "429 no" };
-    expect(recordOf(error(429)).refused).toEqual(refused);
-    expect(recordOf([error(429), answer("b", 1, 1, side)].join("\n")).refused).toEqual(refused);
-    expect(recordOf([error(429), answer("b", 1, 1)].join("\n")).refused).toBeNull();
-    expect(recordOf(error(429, side)).refused).toBeNull();
+    expect(parseRequestRecord(error(429)).refused).toEqual(refused);
+    expect(parseRequestRecord([error(429), answer("b", 1, 1, side)].join("\n")).refused).toEqual(refused);
+    expect(parseRequestRecord([error(429), answer("b", 1, 1)].join("\n")).refused).toBeNull();
+    expect(parseRequestRecord(error(429, side)).refused).toBeNull();
   });
 });
 
 describe("transcript place", () => {
-  const at = (env: Record<string, string>) => transcriptPlace({ session: "s1", cwd: "/w/a.b_c", env });
+  const at = (env: Record<string, string>) => transcriptPath({ session: "s1", cwd: "/w/a.b_c", env });
 
   test("one file a session, in a folder named like the worktree", () => {
     expect(at({ HOME: "/h" })).toBe("/h/.qwen/projects/-w-a-b-c/chats/s1.jsonl");

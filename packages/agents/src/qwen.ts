@@ -4,26 +4,26 @@ import type { Agent, AgentEvent, AgentSessions, AgentTask, AgentUsage, FailureCa
 import { type JsonRecord, asRecord, asRecords, asText, isRecord, textOf } from "@holdfast/core/json";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  type CliAdapter,
   type CliAgentParams,
   type CliCall,
-  type CliDialect,
-  type CliEnd,
   type CliFailure,
-  type CliStep,
+  type CliResult,
+  type ParsedLine,
   createCliAgent,
   permissionArgs,
   probeVersion,
-  sessionLost,
-  tokensUsed,
+  sessionNotFound,
+  unpricedUsage,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfAnswer, causeOfStatus, causeOfWords, sharedHint } from "./failure-cause.ts";
+import { UNKNOWN_USAGE, causeOfMessage, causeOfResponse, causeOfStatus, sharedHint } from "./failure-cause.ts";
 import {
-  type TurnLine,
-  finishedTurn,
-  parseRecord,
-  readOwnFile,
+  type TurnRecord,
+  findCompletedTurn,
+  parseJsonRecord,
+  readAgentFile,
   readSessionFile,
-  realOf,
+  realPathOf,
   writeSessionFile,
 } from "./session-files.ts";
 
@@ -75,14 +75,14 @@ const qwenSessions: AgentSessions = {
     writeSessionFile({ path: sessionFile({ session, cwd, env: process.env }), text });
   },
   tokensIn(text) {
-    const { input, output } = sumOf(recordOf(text));
+    const { input, output } = sumTokens(parseRequestRecord(text));
     return { input, output };
   },
-  answerIn: (text, prompt) => finishedTurn(text, prompt, readTurnLine),
+  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
 };
 
 /** An answer and the tools that it calls are one line, written when the answer is whole. */
-function readTurnLine(line: JsonRecord): TurnLine | null {
+function readTurnLine(line: JsonRecord): TurnRecord | null {
   const parts = asRecords(asRecord(line["message"])["parts"]);
   const text = textOf(parts.filter(({ thought }) => thought !== true));
   switch (line["type"]) {
@@ -102,13 +102,13 @@ function readTurnLine(line: JsonRecord): TurnLine | null {
 }
 
 /** As it is, for counting; null: there is none. */
-export function readRecord(params: Parameters<typeof transcriptPlace>[0]): string | null {
-  return readOwnFile(sessionFile(params))?.toString("utf8") ?? null;
+export function readSessionText(params: Parameters<typeof transcriptPath>[0]): string | null {
+  return readAgentFile(sessionFile(params))?.toString("utf8") ?? null;
 }
 
 /** It knows worktrees by their real names. */
-export function sessionFile(params: Parameters<typeof transcriptPlace>[0]): string {
-  return transcriptPlace({ ...params, cwd: realOf(params.cwd) });
+export function sessionFile(params: Parameters<typeof transcriptPath>[0]): string {
+  return transcriptPath({ ...params, cwd: realPathOf(params.cwd) });
 }
 
 /** `qwen:MODEL`: Qwen Code. */
@@ -125,7 +125,7 @@ interface Call {
 const INSTALL =
   "Install it: npm install -g @qwen-code/qwen-code, then run `qwen` once and log in, or set OPENAI_API_KEY.";
 
-const QWEN: CliDialect<Call> = {
+const QWEN: CliAdapter<Call> = {
   name: "qwen",
   title: "Qwen Code",
   program: "qwen",
@@ -150,7 +150,7 @@ const QWEN: CliDialect<Call> = {
     if (session === null) throw new TypeError("Qwen Code's session is chosen before it starts");
     const text = contentText(call);
     if (task.session !== null && text === null) return lost(task.session);
-    const state = { read: NOTHING_READ, before: text ?? "" };
+    const state = { read: INITIAL_QWEN_STATE, before: text ?? "" };
     return { kind: "start", args: qwenArgs({ task, session, extra: call.extra }), input: task.prompt, env: {}, state };
   },
   read(state, line) {
@@ -168,19 +168,19 @@ const QWEN: CliDialect<Call> = {
 /** Its result leaves out what killed calls have taken; its record has each answer. */
 function usageOf(state: Call, call: CliCall): AgentUsage {
   const own = ownRecord(state, call);
-  return own.answers.size === 0 ? UNKNOWN_USAGE : tokensUsed(sumOf(own));
+  return own.answers.size === 0 ? UNKNOWN_USAGE : unpricedUsage(sumTokens(own));
 }
 
 function ownRecord({ before }: Call, call: CliCall): QwenRecord {
-  return recordOf(contentText(call) ?? "", before);
+  return parseRequestRecord(contentText(call) ?? "", before);
 }
 
 function contentText({ session, task, env }: CliCall): string | null {
-  return readRecord({ session: session ?? "", cwd: task.cwd, env });
+  return readSessionText({ session: session ?? "", cwd: task.cwd, env });
 }
 
 function lost(session: string) {
-  return sessionLost(`Qwen Code has nothing of session ${session} for this worktree`);
+  return sessionNotFound(`Qwen Code has nothing of session ${session} for this worktree`);
 }
 
 /** What the lines of one call have said so far. */
@@ -197,16 +197,16 @@ export interface QwenResult {
   readonly denied: readonly string[];
 }
 
-export const NOTHING_READ: QwenState = { result: null, hasActed: false };
+export const INITIAL_QWEN_STATE: QwenState = { result: null, hasActed: false };
 
-export function readQwenLine(state: QwenState, line: string): CliStep<QwenState> {
-  const event = parseRecord(line);
+export function readQwenLine(state: QwenState, line: string): ParsedLine<QwenState> {
+  const event = parseJsonRecord(line);
   const id = asText(event["session_id"]);
   const step = readEvent(state, event);
   return id === "" ? step : { ...step, events: [{ kind: "session", id }, ...step.events] };
 }
 
-function readEvent(state: QwenState, event: JsonRecord): CliStep<QwenState> {
+function readEvent(state: QwenState, event: JsonRecord): ParsedLine<QwenState> {
   switch (event["type"]) {
     case "assistant": {
       const events = eventsOf(asRecord(event["message"])["content"]);
@@ -251,10 +251,10 @@ function detailOf(value: unknown): string {
 export function classifyQwen(params: {
   readonly state: QwenState;
   /** As its record has it. */
-  readonly refused: QwenRefusal | null;
+  readonly refused: QwenApiError | null;
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
   readonly resumes: boolean;
-}): CliEnd {
+}): CliResult {
   const { state, refused, exit, resumes } = params;
   const { result } = state;
   const isFirst = resumes && !state.hasActed;
@@ -268,15 +268,15 @@ export function classifyQwen(params: {
   return { kind: "failed", ...failure("permission_denied", `not allowed to use ${denied.join(", ")}`) };
 }
 
-function causeOf(words: string, refused: QwenRefusal | null, isFirst: boolean): FailureCause {
+function causeOf(words: string, refused: QwenApiError | null, isFirst: boolean): FailureCause {
   // `[API Error: 401 …]`: the status is the first of the words, too.
   const said = /^(\d{3})\b/.exec(words)?.[1];
   const status = refused?.status ?? (said === undefined ? null : Number(said));
   const all = `${words} ${refused?.message ?? ""}`;
   if (/Context is too large/i.test(all)) return "context_too_long";
   return (
-    causeOfAnswer(all) ??
-    causeOfWords(all) ??
+    causeOfResponse(all) ??
+    causeOfMessage(all) ??
     causeOfStatus(status) ??
     (status === 400 && isFirst ? "session_lost" : "crash")
   );
@@ -288,10 +288,10 @@ function wordsOf(error: string): string {
 
 /** It tries again in silence, which its record alone tells of. What it finds wrong before it begins has words only. */
 function withoutResult(
-  refused: QwenRefusal | null,
+  refused: QwenApiError | null,
   { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
   isFirst: boolean,
-): CliEnd {
+): CliResult {
   if (refused !== null)
     return { kind: "waiting", ...failure(causeOf(refused.message, refused, isFirst), refused.message) };
   if (kind !== "exited" || code === 0) return { kind: "open" };
@@ -322,7 +322,7 @@ interface QwenRecord {
   /** Of each answer, side calls included, by line. */
   readonly answers: ReadonlyMap<string, TokenCount>;
   /** The last request that was refused, unless an answer followed it. */
-  readonly refused: QwenRefusal | null;
+  readonly refused: QwenApiError | null;
 }
 
 /** Input holds what a cache gave. */
@@ -332,18 +332,18 @@ interface TokenCount {
   readonly cached: number;
 }
 
-export interface QwenRefusal {
+export interface QwenApiError {
   readonly status: number | null;
   readonly message: string;
 }
 
 /** `before`: as it was when the call began. A session's file only grows. */
-export function recordOf(text: string, before = ""): QwenRecord {
+export function parseRequestRecord(text: string, before = ""): QwenRecord {
   const answers = new Map<string, TokenCount>();
-  let refused: QwenRefusal | null = null;
+  let refused: QwenApiError | null = null;
   for (const line of (text.startsWith(before) ? text.slice(before.length) : text).split("\n")) {
     if (!line.includes('"ui_telemetry"')) continue;
-    const entry = parseRecord(line);
+    const entry = parseJsonRecord(line);
     const event = asRecord(asRecord(entry["systemPayload"])["uiEvent"]);
     const name = asText(event["event.name"]);
     // What it does beside the work is tried once, and nobody waits for it.
@@ -363,18 +363,18 @@ function tokensOf(event: JsonRecord): TokenCount | null {
   return { input, output: total - input, cached: typeof cached === "number" ? cached : 0 };
 }
 
-function refusalOf(event: JsonRecord): QwenRefusal {
+function refusalOf(event: JsonRecord): QwenApiError {
   const status = event["status_code"];
   return { status: typeof status === "number" ? status : null, message: asText(event["error_message"]) };
 }
 
-export function sumOf({ answers }: QwenRecord): TokenCount {
+export function sumTokens({ answers }: QwenRecord): TokenCount {
   const sum = (of: keyof TokenCount) => [...answers.values()].reduce((total, tokens) => total + tokens[of], 0);
   return { input: sum("input"), output: sum("output"), cached: sum("cached") };
 }
 
 /** Where Qwen Code keeps a session that was begun in `cwd`, which it knows by its real name. */
-export function transcriptPlace(params: {
+export function transcriptPath(params: {
   readonly session: string;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -7,7 +7,7 @@ import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { prepareCall } from "@holdfast/testing/agent-contract";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
 import type { Answer } from "./parse-script.ts";
-import { type CallFacts, chooseAnswer, createScriptedAgent, planAnswer } from "./scripted.ts";
+import { type ScriptedCall, createScriptedAgent, findScriptedAnswer, planScriptedAnswer } from "./scripted.ts";
 
 describe("scripted", () => {
   function place(script: string) {
@@ -122,10 +122,10 @@ answers:
 
 describe("plan answer", () => {
   const files = { completion: "DONE 7", finalize: ".tmp/finalize.txt", commitReport: ".tmp/report.txt" };
-  const call: CallFacts = { role: "impl", iteration: 2, attempt: 1, resumed: false, yolo: false };
+  const call: ScriptedCall = { role: "impl", iteration: 2, attempt: 1, resumed: false, yolo: false };
 
   function plan(answer: Answer, attempt = 1) {
-    return planAnswer({ answer, attempt, session: null, files });
+    return planScriptedAnswer({ answer, attempt, session: null, files });
   }
 
   test("the first answer that fits is taken; an absent condition fits all", () => {
@@ -137,13 +137,13 @@ describe("plan answer", () => {
       { reply: "e" },
       { when: { role: "impl" }, reply: "never" },
     ];
-    const pick = (facts: Partial<CallFacts>) => chooseAnswer({ answers }, { ...call, ...facts })?.reply;
+    const pick = (facts: Partial<ScriptedCall>) => findScriptedAnswer({ answers }, { ...call, ...facts })?.reply;
     expect(pick({ role: "review" })).toBe("a");
     expect(pick({ iteration: 3 })).toBe("b");
     expect(pick({ attempt: 2 })).toBe("c");
     expect(pick({ resumed: true })).toBe("d");
     expect(pick({})).toBe("e");
-    expect(chooseAnswer({ answers: answers.slice(0, 3) }, call)).toBeUndefined();
+    expect(findScriptedAnswer({ answers: answers.slice(0, 3) }, call)).toBeUndefined();
   });
 
   test("the choice depends on the call alone: any order of calls, with any repeated, gives each its own answer", () => {
@@ -156,7 +156,9 @@ describe("plan answer", () => {
     fc.assert(
       fc.property(calls, (made) => {
         for (const { iteration, attempt } of made)
-          expect(chooseAnswer({ answers }, { ...call, iteration, attempt })?.reply).toBe(`${iteration}/${attempt}`);
+          expect(findScriptedAnswer({ answers }, { ...call, iteration, attempt })?.reply).toBe(
+            `${iteration}/${attempt}`,
+          );
       }),
     );
   });

@@ -3,7 +3,7 @@ import { type Agent, type AgentOutcome, type AgentTask, type AgentUsage, FAILURE
 import { sha256 } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
 import { readRegularFile } from "@holdfast/platform/files";
-import { passedEnvironment, quietly, runAgentProcess } from "./agent-process.ts";
+import { agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
 import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
 import type { Answer, Edit, Script } from "./parse-script.ts";
 
@@ -35,11 +35,11 @@ export function createScriptedAgent(params: {
       const session = params.sessions ? (task.session ?? `scripted-${sha256(task.mark).slice(0, 12)}`) : null;
       const prepared = await prepare({ task, session, directory: params.directory });
       if (typeof prepared === "string") return unusable(prepared, session);
-      const env = passedEnvironment({ agent: "scripted", task, named: params.env });
+      const env = agentEnvironment({ agent: "scripted", task, named: params.env });
       return perform({ task, env, session, actions: prepared, clock: params.clock });
     },
     preview(task) {
-      const env = Object.keys(passedEnvironment({ agent: "scripted", task, named: params.env }));
+      const env = Object.keys(agentEnvironment({ agent: "scripted", task, named: params.env }));
       return { argv: [process.execPath, resolve(params.directory, task.model ?? "")], env: env.toSorted() };
     },
     probe: () => Promise.resolve({ installed: true, version: process.version, problem: null, hint: null }),
@@ -58,7 +58,13 @@ async function prepare(params: {
   const script = await readScript(path);
   if (typeof script === "string") return script;
   const { role, iteration, attempt } = task;
-  const answer = chooseAnswer(script, { role, iteration, attempt, resumed: task.session !== null, yolo: task.yolo });
+  const answer = findScriptedAnswer(script, {
+    role,
+    iteration,
+    attempt,
+    resumed: task.session !== null,
+    yolo: task.yolo,
+  });
   if (answer === undefined)
     return `${path} has no answer for role ${JSON.stringify(role)}, iteration ${iteration}, attempt ${attempt}`;
   const completion = task.env["HOLDFAST_COMPLETION"] ?? markerIn(task.prompt);
@@ -69,7 +75,7 @@ async function prepare(params: {
     finalize: task.env["HOLDFAST_FINALIZE_FILE"] ?? ".tmp/finalize.txt",
     commitReport: task.env["HOLDFAST_COMMIT_REPORT"] ?? `.tmp/commit-report-iter-${iteration}.txt`,
   };
-  return planAnswer({ answer, attempt, session, files });
+  return planScriptedAnswer({ answer, attempt, session, files });
 }
 
 /** Read as any agent would: "… the completion marker … is the line:", and then the line. The first counts; older output may follow it. */
@@ -99,7 +105,7 @@ async function perform(params: {
   readonly clock: Clock;
 }): Promise<AgentOutcome> {
   const { task, env, session, clock } = params;
-  const emit = quietly(task.onEvent);
+  const emit = ignoreListenerErrors(task.onEvent);
   let usage = UNKNOWN_USAGE;
   let last: RunnerEvent | null = null;
   let messages = 0;
@@ -183,7 +189,7 @@ const MAX_SCRIPT_BYTES = 4_000_000;
 const INSTANT_MS = 2000;
 
 /** Which call it is. Nothing else decides, so kills, retries and resumes cannot skew what a script answers. */
-export interface CallFacts {
+export interface ScriptedCall {
   readonly role: string;
   readonly iteration: number;
   readonly attempt: number;
@@ -226,7 +232,7 @@ interface AnswerFiles {
 }
 
 /** The first that fits. */
-export function chooseAnswer(script: Script, facts: CallFacts): Answer | undefined {
+export function findScriptedAnswer(script: Script, facts: ScriptedCall): Answer | undefined {
   return script.answers.find(({ when }) => {
     if (when === undefined) return true;
     return (
@@ -239,7 +245,7 @@ export function chooseAnswer(script: Script, facts: CallFacts): Answer | undefin
   });
 }
 
-export function planAnswer(params: {
+export function planScriptedAnswer(params: {
   readonly answer: Answer;
   readonly attempt: number;
   readonly session: string | null;

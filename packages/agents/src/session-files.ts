@@ -26,7 +26,7 @@ function unreadable(title: string, why: string): HoldfastError {
 }
 
 /** What one line of an agent's own record says about a turn; null: nothing. */
-export type TurnLine =
+export type TurnRecord =
   | { readonly kind: "prompt"; readonly text: string }
   /** The agent is at work, or something went wrong. */
   | { readonly kind: "open" }
@@ -37,10 +37,10 @@ export type TurnLine =
  * The last words of the last turn in a record of JSON lines: only where that turn began with this prompt, the agent itself has ended it, and no
  * line of it is torn. null: that is not sure.
  */
-export function finishedTurn(
+export function findCompletedTurn(
   record: string,
   prompt: string,
-  read: (line: JsonRecord) => TurnLine | null,
+  read: (line: JsonRecord) => TurnRecord | null,
 ): string | null {
   let isOwn = false;
   let answer: string | null = null;
@@ -67,7 +67,7 @@ function parseLine(line: string): JsonRecord | null {
 
 /** Files that an agent keeps for itself, as they are. What cannot be read says nothing: a call is judged by its own words. */
 
-export function readOwnFile(path: string): Buffer | null {
+export function readAgentFile(path: string): Buffer | null {
   try {
     const file = readRegularFile({ path, maxBytes: MAX_OWN_FILE_BYTES });
     return file.kind === "read" ? file.bytes : null;
@@ -78,7 +78,7 @@ export function readOwnFile(path: string): Buffer | null {
 
 const MAX_OWN_FILE_BYTES = 512 * 1024 * 1024;
 
-export function namesIn(folder: string): readonly string[] {
+export function listNames(folder: string): readonly string[] {
   try {
     return readdirSync(folder);
   } catch {
@@ -87,7 +87,7 @@ export function namesIn(folder: string): readonly string[] {
 }
 
 /** Most agents know worktrees by their real names. */
-export function realOf(path: string): string {
+export function realPathOf(path: string): string {
   try {
     return realpathSync(path);
   } catch {
@@ -96,7 +96,7 @@ export function realOf(path: string): string {
 }
 
 /** An object of JSON, a line or a whole file; what is none, or half of one, says nothing. */
-export function parseRecord(text: string): JsonRecord {
+export function parseJsonRecord(text: string): JsonRecord {
   try {
     return asRecord(JSON.parse(text));
   } catch {

@@ -14,12 +14,12 @@ import type { Player } from "./player.ts";
 import type { Tape } from "./recorded-calls.ts";
 import type { RetentionPolicy } from "./retention.ts";
 import type { Run } from "./run.ts";
-import type { Requests } from "./signal-files.ts";
+import type { Signals } from "./signal-files.ts";
 import type { Store } from "./store.ts";
 import type { Branches, SnapshotParams, SnapshotRef, Workspace, Workspaces, WorktreeInfo } from "./workspace.ts";
 
 /** Everything the engine works with, handed in by the app. */
-export interface Parts {
+export interface CoreAdapters {
   readonly store: Store;
   /** null outside a git repository. */
   readonly workspaces: Workspaces | null;
@@ -40,7 +40,7 @@ export interface Parts {
   /** How long the first write waits for a run that another live process holds. */
   readonly leaseWaitMs: number;
   /** Where others ask the holder of a run's lease for a checkpoint; null: this store has no such place. */
-  readonly requests: Requests | null;
+  readonly requests: Signals | null;
   /** Where new worktrees go; undefined: the workspace's own default. */
   readonly worktreePath: ((run: string) => string) | undefined;
   /** What an agent of this name can do with its sessions; null: no such agent. Absent: nobody knows agents here. */
@@ -50,14 +50,16 @@ export interface Parts {
 export type SessionAgent = Pick<Agent, "name" | "capabilities" | "sessions">;
 
 /** What every snapshot and look is taken with. */
-export function lookParams(parts: Parts): Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored"> {
+export function snapshotParams(
+  parts: CoreAdapters,
+): Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored"> {
   const { clock, maxUntrackedBytes, includeIgnored } = parts;
   const at = new Date(clock.now()).toISOString();
   return { at, includeIgnored, ...(maxUntrackedBytes === undefined ? {} : { maxUntrackedBytes }) };
 }
 
 /** What a workflow works with, beyond what checkpoints need. */
-export interface WorkParts extends Parts {
+export interface Adapters extends CoreAdapters {
   /** By the part before the colon; USAGE with the known names for any other. */
   readonly agent: (provider: string) => Agent;
   /** An agent that gives no sign of life for this long hangs; null: it may be silent for ever. */
@@ -85,7 +87,7 @@ export interface WorkParts extends Parts {
   /** Where an agent call's raw output goes, for `holdfast logs`; lines of one call, appended. */
   readonly agentLog: (params: AgentCallKey) => AgentLog;
   /** Where a call's result waits until the journal has it, so that a process that dies in between has not paid for nothing. */
-  readonly agentAnswer: (params: AgentCallKey) => AnswerFile;
+  readonly agentAnswer: (params: AgentCallKey) => ResultFile;
   /**
    * A run as the document that older tools of the impl workflow read, whole with the fields of the one that it was imported from. Handed in
    * because formats are none of a workflow's business; the same writer that `holdfast export` has.
@@ -126,7 +128,7 @@ export interface AgentCallKey {
   readonly step: string;
 }
 
-export interface AnswerFile {
+export interface ResultFile {
   /** Durable when it returns. A text that cannot be written is left out: it costs another call at worst. */
   write(text: string): void;
   read(): string | null;
@@ -164,7 +166,7 @@ export type SyntaxVerdict =
  * Begins the mark of every process of a run. Runs of two repositories may have one name (issue-1), and a host has the
  * processes of both: without the store's own id, ending ours would end theirs.
  */
-export function runMark({ store }: Pick<Parts, "store">, run: string): string {
+export function runMark({ store }: Pick<CoreAdapters, "store">, run: string): string {
   return `${store.id}/${run}`;
 }
 
@@ -177,7 +179,7 @@ export const NO_WORKTREE = "none";
 /** The main worktree moves with its repository, so it is not remembered by its path. */
 const MAIN = "main";
 
-export function labelOf(path: string, worktrees: readonly WorktreeInfo[]): string {
+export function worktreeLabel(path: string, worktrees: readonly WorktreeInfo[]): string {
   return worktrees[0]?.path === path ? MAIN : path;
 }
 
@@ -187,7 +189,7 @@ function findLabelled(worktrees: readonly WorktreeInfo[], labels: JsonObject): W
 }
 
 /** The worktree made for this run, or the one it was started in; undefined when neither is there. */
-export async function findRunWorkspace(parts: Parts, run: Run): Promise<Workspace | undefined> {
+export async function findRunWorkspace(parts: CoreAdapters, run: Run): Promise<Workspace | undefined> {
   const { workspaces } = parts;
   if (workspaces === null) return undefined;
   const own = await workspaces.find(run.id);
@@ -197,7 +199,7 @@ export async function findRunWorkspace(parts: Parts, run: Run): Promise<Workspac
 }
 
 /** A folder from which the repository can be asked: a worktree, wherever it stands, or the repository itself when it is bare. */
-export async function anyFolder(workspaces: Workspaces, first: string | null = null): Promise<string | null> {
+export async function findAnyWorktree(workspaces: Workspaces, first: string | null = null): Promise<string | null> {
   if (first !== null) return first;
   const tree = (await workspaces.list()).find(({ exists }) => exists);
   return tree?.path ?? (workspaces.bare ? workspaces.commonDir : null);
@@ -208,8 +210,8 @@ export async function anyFolder(workspaces: Workspaces, first: string | null = n
  * for it, and a save that was killed has pinned at most the checkpoint after the newest. So any other ref says that the store is an older
  * copy of itself. Only the repository's own store can be judged by its refs.
  */
-export async function newerRefs(
-  { store, workspaces, ownsRefs }: Pick<Parts, "store" | "workspaces" | "ownsRefs">,
+export async function findNewerRefs(
+  { store, workspaces, ownsRefs }: Pick<CoreAdapters, "store" | "workspaces" | "ownsRefs">,
   run: string,
   known?: readonly SnapshotRef[],
 ): Promise<readonly SnapshotRef[]> {
@@ -223,11 +225,11 @@ export async function newerRefs(
 }
 
 /** STORE_CUT before anything is done for a run of which the repository knows more than the store: it would be done again. */
-export async function refuseRolledBack(
-  parts: Pick<Parts, "store" | "workspaces" | "ownsRefs">,
+export async function rejectRolledBackStore(
+  parts: Pick<CoreAdapters, "store" | "workspaces" | "ownsRefs">,
   run: string,
 ): Promise<void> {
-  const newer = await newerRefs(parts, run);
+  const newer = await findNewerRefs(parts, run);
   const [first] = newer;
   if (first === undefined) return;
   throw new HoldfastError({

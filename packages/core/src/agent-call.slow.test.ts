@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { sessionsIn, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { sessionsIn, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import {
   ID,
   type State,
@@ -31,7 +31,7 @@ const calling =
 
 test("answer, files and conversation are one checkpoint; what it left to collect is kept, stale files are not", async () => {
   const marks: string[] = [];
-  const { parts, store, go, workspace, file, logs } = await startInWorktree((task, root) => {
+  const { parts, store, go, workspace, file, logs } = await startTestRunInWorktree((task, root) => {
     marks.push(task.mark);
     expect(existsSync(join(root, ".tmp"))).toBe(false);
     writeFileSync(join(root, "new.txt"), "made\n");
@@ -82,7 +82,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
 
 test("killed in the middle: half-done files are saved, put back, and the call runs again from where it began", async () => {
   let calls = 0;
-  const { parts, store, go, crash, workspace, file, ended } = await startInWorktree((_task, root) => {
+  const { parts, store, go, crash, workspace, file, ended } = await startTestRunInWorktree((_task, root) => {
     calls += 1;
     expect(existsSync(join(root, "half.txt"))).toBe(false);
     writeFileSync(join(root, "half.txt"), `try ${calls}`);
@@ -103,7 +103,7 @@ test("killed in the middle: half-done files are saved, put back, and the call ru
 
 test("killed in the middle of a session that can go on: files are kept and the session goes on", async () => {
   const sessions: (string | null)[] = [];
-  const { parts, go, crash, workspace, store } = await startInWorktree(
+  const { parts, go, crash, workspace, store } = await startTestRunInWorktree(
     async (task, root) => {
       sessions.push(task.session);
       task.onEvent({ kind: "session", id: "s-1" });
@@ -138,7 +138,7 @@ function recordOf(texts: Map<string, string>): NonNullable<Agent["sessions"]> {
 test("the agent's own record of a session is in the checkpoint, and put back when it is gone or the run went back", async () => {
   const texts = new Map<string, string>();
   const found: (string | undefined)[] = [];
-  const toy = await startInWorktree(
+  const toy = await startTestRunInWorktree(
     (task) => {
       found.push(texts.get("s-1"));
       texts.set("s-1", `${texts.get("s-1") ?? ""}${task.prompt}.`);
@@ -183,7 +183,7 @@ test("the agent's own record of a session is in the checkpoint, and put back whe
 
 test("what an interrupted call said is in the checkpoint that the interrupt makes", async () => {
   const controller = new AbortController();
-  const { parts, store, go, workspace } = await startInWorktree((task) => {
+  const { parts, store, go, workspace } = await startTestRunInWorktree((task) => {
     task.onEvent({ kind: "raw", line: "half a thought" });
     controller.abort();
     return { kind: "failed", cause: "interrupted", session: null };
@@ -196,7 +196,7 @@ test("what an interrupted call said is in the checkpoint that the interrupt make
 
 test("a timer's checkpoint in the middle does not become the place to go back to", async () => {
   let calls = 0;
-  const { parts, store, go, workspace, file } = await startInWorktree(async (task, root) => {
+  const { parts, store, go, workspace, file } = await startTestRunInWorktree(async (task, root) => {
     calls += 1;
     if (calls === 2) expect(existsSync(join(root, "half.txt"))).toBe(false);
     writeFileSync(join(root, "half.txt"), "half");
@@ -225,7 +225,7 @@ test("a timer's checkpoint in the middle does not become the place to go back to
 });
 
 test("files that somebody changed while nobody worked are kept, saved and told", async () => {
-  const { parts, store, go, workspace, file } = await startInWorktree(() => ({ text: "done" }));
+  const { parts, store, go, workspace, file } = await startTestRunInWorktree(() => ({ text: "done" }));
   let parks = 0;
   const workflow = define({
     work: async ({ park }) => {
@@ -245,7 +245,7 @@ test("files that somebody changed while nobody worked are kept, saved and told",
 
 test("an overloaded provider costs no iteration: it is tried again from the same files, and the count survives", async () => {
   const attempts: number[] = [];
-  const { parts, go, workspace, waits } = await startInWorktree((task, root) => {
+  const { parts, go, workspace, waits } = await startTestRunInWorktree((task, root) => {
     attempts.push(task.attempt);
     expect(existsSync(join(root, "half.txt"))).toBe(false);
     writeFileSync(join(root, "half.txt"), "half");
@@ -262,7 +262,7 @@ test("an overloaded provider costs no iteration: it is tried again from the same
 
 test("parked until the provider answers again: woken once, however the clock is set meanwhile", async () => {
   let calls = 0;
-  const toy = await startInWorktree(() => {
+  const toy = await startTestRunInWorktree(() => {
     calls += 1;
     if (calls > 1) return { text: "done" };
     const until = new Date(toy.parts.clock.now() + 60 * MINUTES).toISOString();
@@ -286,7 +286,7 @@ test("parked until the provider answers again: woken once, however the clock is 
 test("git locks that a killed agent left in the worktree are gone before the call is tried again", async () => {
   const found: boolean[] = [];
   const notes: string[] = [];
-  const toy = await startInWorktree((task, root) => {
+  const toy = await startTestRunInWorktree((task, root) => {
     const lock = resolve(root, toy.tree.git("rev-parse", "--git-path", "index.lock").trim());
     found.push(existsSync(lock));
     if (task.attempt === 2) return { text: "done" };
@@ -305,7 +305,7 @@ test("git locks that a killed agent left in the worktree are gone before the cal
 });
 
 test("a failure of the agent itself is a report, with its files in a checkpoint", async () => {
-  const { parts, go, workspace } = await startInWorktree((_task, root) => {
+  const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
     writeFileSync(join(root, "half.txt"), "half");
     return { kind: "failed", cause: "timeout", message: "too long" };
   });
@@ -318,7 +318,7 @@ test("a failure of the agent itself is a report, with its files in a checkpoint"
 
 test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call that died counts as reserved", async () => {
   let calls = 0;
-  const { parts, go, store, crash, workspace } = await startInWorktree(() => {
+  const { parts, go, store, crash, workspace } = await startTestRunInWorktree(() => {
     calls += 1;
     return { usage: usage(30) };
   });
@@ -347,7 +347,7 @@ test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call tha
 });
 
 test("time is the run's: what passes beside agents counts, a kill loses none of it, parked time is none", async () => {
-  const toy = await startInWorktree(() => {
+  const toy = await startTestRunInWorktree(() => {
     toy.pass(5 * MINUTES);
     return {};
   });
@@ -394,7 +394,7 @@ test.each([
       for (let at = 1, how = "died"; how === "died"; at += 1) {
         for (const moment of ["before", "after"] as const) {
           let calls = 0;
-          const toy = await startInWorktree((task, root) => {
+          const toy = await startTestRunInWorktree((task, root) => {
             calls += 1;
             if (session !== null) task.onEvent({ kind: "session", id: session });
             if (changesFiles) writeFileSync(join(root, "made.txt"), `${calls}`);
@@ -428,7 +428,7 @@ test.each([
 
 test("a kept result of another agent or another try is not adopted, and the files go back", async () => {
   let calls = 0;
-  const toy = await startInWorktree((_, root) => {
+  const toy = await startTestRunInWorktree((_, root) => {
     calls += 1;
     writeFileSync(join(root, `made-${calls}.txt`), "");
     return { text: `call ${calls}` };
@@ -455,7 +455,7 @@ test.each([
   { name: "unknown where it had reported nothing", reported: [], spent: { tokens: 7, uncounted: 1 } },
 ])("a call that died with its process, of an agent without a record of its own, is counted: $name", async (row) => {
   let calls = 0;
-  const toy = await startInWorktree(
+  const toy = await startTestRunInWorktree(
     (task) => {
       calls += 1;
       task.onEvent({ kind: "session", id: "s-1" });
@@ -481,7 +481,7 @@ test.each([
 
 test("a call that died before its agent's record grew is unknown, not zero", async () => {
   let calls = 0;
-  const toy = await startInWorktree(
+  const toy = await startTestRunInWorktree(
     (task) => {
       calls += 1;
       task.onEvent({ kind: "session", id: "s-1" });
@@ -511,7 +511,7 @@ test.each([
   { name: "nothing without a limit", earlier: 1, limit: {}, held: undefined },
 ])("a lost call of unknown usage counts against the limits: $name", async ({ earlier, limit, held }) => {
   let calls = 0;
-  const toy = await startInWorktree(() => {
+  const toy = await startTestRunInWorktree(() => {
     calls += 1;
     if (calls === earlier + 1) throw new Error("the process dies here");
     return { usage: { ...usage(30), microUsd: 5 } };
@@ -543,7 +543,7 @@ test.each([
 test("an interrupted call whose usage was settled is not counted again when the run resumes", async () => {
   let calls = 0;
   const controller = new AbortController();
-  const toy = await startInWorktree(
+  const toy = await startTestRunInWorktree(
     (task) => {
       calls += 1;
       task.onEvent({ kind: "session", id: "s-1" });
@@ -564,7 +564,9 @@ test("an interrupted call whose usage was settled is not counted again when the 
 });
 
 test("a call whose agent reports no tokens is uncounted, not zero", async () => {
-  const toy = await startInWorktree(() => ({ usage: { inputTokens: null, outputTokens: null, microUsd: null } }));
+  const toy = await startTestRunInWorktree(() => ({
+    usage: { inputTokens: null, outputTokens: null, microUsd: null },
+  }));
   const workflow = define({ work: calling([]) });
   await begin(toy.parts, workflow, toy.workspace);
   await toy.go(workflow);
@@ -576,7 +578,7 @@ test("a turn that ended when nobody listened is adopted from the agent's own rec
   const record = new Map<string, string>();
   let calls = 0;
   const sessions = sessionsIn(record);
-  const toy = await startInWorktree(
+  const toy = await startTestRunInWorktree(
     (task, root) => {
       calls += 1;
       task.onEvent({ kind: "session", id: "s-1" });

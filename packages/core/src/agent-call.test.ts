@@ -2,24 +2,24 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createGitBranches } from "@holdfast/git/branches";
-import { type ToyWorktree, sessionsIn, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { type TestWorktree, sessionsIn, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, TOY_CONFIG, begin, define } from "@holdfast/test-support/core/work-bench";
-import type { AnswerFile } from "./adapters.ts";
+import type { ResultFile } from "./adapters.ts";
 import { defaultFindingPolicy } from "./findings.ts";
-import { applyTakeUp, planTakeUp } from "./resume.ts";
+import { applyResumeCheck, checkResume } from "./resume.ts";
 
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
 
 /** A call, in a side worktree or in the run's own, had ended, and Holdfast died before the journal had its result. */
 async function diedAfterCall(where: "aside" | "own") {
   let calls = 0;
-  const toy = await startInWorktree((task) => {
+  const toy = await startTestRunInWorktree((task) => {
     calls += 1;
     writeFileSync(join(task.cwd, "made.txt"), `call ${calls}\n`);
     return { text: `call ${calls}` };
   });
   let kept: string | null = null;
-  const answer: AnswerFile = {
+  const answer: ResultFile = {
     read: () => kept,
     write: (text) => void (kept = text),
     remove: () => void (kept = null),
@@ -77,7 +77,7 @@ test("nor is a turn adopted that only the agent's own record shows", async () =>
   const record = new Map<string, string>();
   let calls = 0;
   const sessions = sessionsIn(record);
-  const toy = await startInWorktree(
+  const toy = await startTestRunInWorktree(
     (task, root) => {
       calls += 1;
       task.onEvent({ kind: "session", id: "s-1" });
@@ -105,10 +105,10 @@ test("nor is a turn adopted that only the agent's own record shows", async () =>
 });
 
 /** The worktree is deleted, and a resume makes it again from the newest checkpoint. */
-async function loseWorktree(toy: ToyWorktree, workflow: ReturnType<typeof define>): Promise<void> {
+async function loseWorktree(toy: TestWorktree, workflow: ReturnType<typeof define>): Promise<void> {
   rmSync(toy.workspace.root, { recursive: true });
   const parts = { ...toy.parts, branches: createGitBranches() };
-  const planned = await planTakeUp({
+  const planned = await checkResume({
     parts,
     run: ID,
     current: { definition: workflow.definition, config: TOY_CONFIG },
@@ -117,11 +117,11 @@ async function loseWorktree(toy: ToyWorktree, workflow: ReturnType<typeof define
     force: false,
   });
   const lease = await toy.store.takeLease({ run: ID, label: "test" });
-  await applyTakeUp({ parts, lease, planned });
+  await applyResumeCheck({ parts, lease, planned });
   await toy.store.releaseLease(lease);
 }
 
-function memoryAnswer(): () => AnswerFile {
+function memoryAnswer(): () => ResultFile {
   let kept: string | null = null;
   const file = { read: () => kept, write: (text: string) => void (kept = text), remove: () => void (kept = null) };
   return () => file;

@@ -1,9 +1,10 @@
-import { type KeptAnswer, answerFile, keepAnswer, ownAnswer, readAnswer } from "./agent-log.ts";
+import { type StoredResult, answerFile, ownResult, readResult, storeResult } from "./agent-log.ts";
 import {
-  type Tried,
-  type Trying,
-  askAboutCheckout,
-  askAboutFailedTry,
+  type ActiveCall,
+  type CallAttempt,
+  askAboutCheckoutChange,
+  askAboutFailedAttempt,
+  beginCall,
   checkoutBefore,
   checkoutText,
   chooseCallAgent,
@@ -11,21 +12,20 @@ import {
   concludeCall,
   failedTryStep,
   forgetCheckout,
-  keepFailedTry,
   openCheckout,
-  recallFailedTry,
-  tryingOf,
+  readFailedAttempt,
+  storeFailedAttempt,
   watchCheckout,
 } from "./agent-result.ts";
 import {
+  Conversation,
   type OpenedSession,
-  Talk,
-  giveUpSession,
+  dropSession,
   keepSession,
-  keepTalk,
-  keptTalk,
   openSession,
   sessionOf,
+  storeConversation,
+  storedConversation,
 } from "./agent-session.ts";
 import type { Agent, AgentEvent, AgentOutcome, SessionPlace } from "./agent.ts";
 import { type FailureDecision, decideFailure, fractionOf } from "./error-policy.ts";
@@ -33,21 +33,21 @@ import type { NewEntry, StepAdopted, StepInterrupted } from "./journal.ts";
 import { playStep } from "./play-step.ts";
 import type { Player } from "./player.ts";
 import { NO_ERRORS, type RecordTokens, type RunningStep, restOfDelay } from "./position.ts";
-import { askedOf, noteAgent, recordAgentCall } from "./record-run.ts";
+import { recordAgentCall, recordAgentEntry, requestOf } from "./record-run.ts";
 import { Hearing } from "./recorded-calls.ts";
-import { type BeganAt, beganAt, keepBranch, putFilesBack, takeBackChanges } from "./restore-files.ts";
+import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
-import { type RunSession, tellNote } from "./run-session.ts";
+import { type RunSession, emitNote } from "./run-session.ts";
 import { enterAside, requireOpen } from "./side-worktrees.ts";
 import {
   type OpenAside,
-  type Stay,
+  type StageExecution,
   exceededBy,
   limitNotice,
-  parkRun,
   parkSpent,
   priced,
   spentOf,
+  startWaiting,
   withTimer,
 } from "./stage-execution.ts";
 import { own } from "./state.ts";
@@ -58,7 +58,7 @@ import type { AgentCall, AgentReport } from "./workflow.ts";
  * One call of an agent as a step: reserve → started → run → settle. What fails at the provider is tried again here, on
  * the call's own count; what the agent itself came to, good or bad, is the step's result.
  */
-export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport> {
+export async function runAgent(stay: StageExecution, call: AgentCall): Promise<AgentReport> {
   const { writer } = stay;
   const aside = call.aside === undefined ? null : requireOpen(stay, call.aside);
   const known = stay.claim(call.name);
@@ -66,28 +66,28 @@ export async function runAgent(stay: Stay, call: AgentCall): Promise<AgentReport
     writer.tell({ kind: "step_finished", step: call.name, replayed: true });
     // The process before may have died between the journal and this. A replay touches nothing outside.
     if (writer.parts.player === undefined) forgetFiles(writer, call.name);
-    recallFailedTry(stay, call);
+    readFailedAttempt(stay, call);
     // Recorded by us, when the call was concluded.
     const recorded = known as AgentReport;
-    await askAboutCheckout(stay, call, recorded);
+    await askAboutCheckoutChange(stay, call, recorded);
     return recorded;
   }
   const report = await callAnew(stay, call, aside);
-  await askAboutCheckout(stay, call, report);
+  await askAboutCheckoutChange(stay, call, report);
   return report;
 }
 
-async function callAnew(stay: Stay, call: AgentCall, aside: OpenAside | null): Promise<AgentReport> {
+async function callAnew(stay: StageExecution, call: AgentCall, aside: OpenAside | null): Promise<AgentReport> {
   const { writer } = stay;
   return await stay.busy(async () => {
     if (writer.parts.player !== undefined) return await playCall(stay, call, writer.parts.player);
-    const trying = tryingOf(stay, call, aside);
+    const trying = beginCall(stay, call, aside);
     if (aside !== null) aside.busy = call.name;
     try {
       const { abort } = own(writer.errors, call.name) ?? {};
       if (abort !== undefined) writer.halt.abort(abort);
       for (;;) {
-        await askAboutFailedTry(stay, trying);
+        await askAboutFailedAttempt(stay, trying);
         await waitOut(stay, call.name);
         const tried = await tryOnce(stay, trying);
         const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(stay, trying, tried);
@@ -112,11 +112,11 @@ function forgetFiles(writer: RunSession, step: string): void {
 /** In the journal and in the live view, with what would allow it; the summary has it from the call's result. */
 async function reportDenial(writer: RunSession, outcome: AgentOutcome): Promise<void> {
   if (outcome.kind !== "failed" || outcome.cause !== "permission_denied") return;
-  await tellNote(writer, `Denied: ${outcome.message}${outcome.hint === null ? "" : `. ${outcome.hint}`}`);
+  await emitNote(writer, `Denied: ${outcome.message}${outcome.hint === null ? "" : `. ${outcome.hint}`}`);
 }
 
 /** What is left of the wait before the next try: decided and on record before, perhaps by a process that is gone. */
-async function waitOut({ writer }: Stay, name: string): Promise<void> {
+async function waitOut({ writer }: StageExecution, name: string): Promise<void> {
   const { parts, halt, errors } = writer;
   const rest = restOfDelay(own(errors, name) ?? NO_ERRORS, parts.clock.now());
   // Between two tries the call is not under way: where nothing else is, this is a safe point to stop at.
@@ -132,16 +132,16 @@ async function waitOut({ writer }: Stay, name: string): Promise<void> {
 }
 
 /** As it was recorded, of a workflow that asks for the same. */
-async function playCall(stay: Stay, call: AgentCall, player: Player): Promise<AgentReport> {
+async function playCall(stay: StageExecution, call: AgentCall, player: Player): Promise<AgentReport> {
   const { config, iteration } = stay.writer;
   const asked = failedTryStep(call);
   if (player.has(stay.writer, asked)) await playStep(stay, asked);
-  player.asked(stay.writer, call.name, askedOf(call, { config, iteration, mask: player.mask }));
+  player.asked(stay.writer, call.name, requestOf(call, { config, iteration, mask: player.mask }));
   // Recorded by us, when the call was concluded.
   return (await playStep(stay, call.name)) as AgentReport;
 }
 
-async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
+async function tryOnce(stay: StageExecution, trying: ActiveCall): Promise<CallAttempt> {
   const { writer } = stay;
   const { call, estimate, files, aside } = trying;
   stay.check();
@@ -172,7 +172,8 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   const talk = talkOf(stay, trying);
   const hearing = new Hearing();
   const attempt = attemptOf(stay, call.name);
-  const hold = async (session?: string | null): Promise<void> => keepTalk(writer, call, await talk.plane(session));
+  const hold = async (session?: string | null): Promise<void> =>
+    storeConversation(writer, call, await talk.plane(session));
   let outcome: AgentOutcome;
   try {
     outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened, hearing }), hold);
@@ -181,7 +182,7 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
   }
   const milliseconds = Math.max(0, writer.parts.clock.now() - began);
   if (writer.halt.cause === undefined)
-    keepAnswer(answer, {
+    storeResult(answer, {
       agent: trying.agent.name,
       model: trying.model,
       attempt,
@@ -192,10 +193,10 @@ async function tryOnce(stay: Stay, trying: Trying): Promise<Tried> {
 }
 
 /** Before each try: a rebase, or the agent's last call, may have changed what this call would execute. */
-async function parkRefused(stay: Stay, { agent, model, workspace }: Trying): Promise<void> {
+async function parkRefused(stay: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
   const named = model === null ? agent.name : `${agent.name}:${model}`;
   const reason = (await stay.writer.parts.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
-  if (reason !== null) await parkRun(stay, { on: "person", reason, until: null });
+  if (reason !== null) await startWaiting(stay, { on: "person", reason, until: null });
 }
 
 interface Ended {
@@ -209,19 +210,19 @@ interface Ended {
 }
 
 /** Between the end of the agent and what the journal says about it. */
-async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Tried> {
+async function afterCall(stay: StageExecution, trying: ActiveCall, ended: Ended): Promise<CallAttempt> {
   const { writer } = stay;
   const { call, files } = trying;
   const { outcome, opened, before, attempt, hearing, milliseconds, hold } = ended;
   if (outcome.kind === "failed") await clearLocks(writer, call.name);
   if (files) await keepBranch(writer, call.name, before.files);
   // In turn: an aside that is opened now has nothing of it.
-  else await stay.inTurn(() => takeBackChanges(writer, before));
+  else await stay.inTurn(() => revertChanges(writer, before));
   const was = trying.checkout ?? null;
   const now = was === null ? null : await watchCheckout(writer, trying.workspace.root);
   const checkout = compareCheckouts(was, now);
-  if (outcome.kind === "failed") keepFailedTry(writer, call.name, { before: was, after: now });
-  if (checkout !== null) await tellNote(writer, checkoutText(call, checkout));
+  if (outcome.kind === "failed") storeFailedAttempt(writer, call.name, { before: was, after: now });
+  if (checkout !== null) await emitNote(writer, checkoutText(call, checkout));
   const who = { agent: trying.agent.name, model: trying.model };
   const { agent, model } = trying;
   const take = await recordAgentCall(writer, {
@@ -256,14 +257,14 @@ async function afterCall(stay: Stay, trying: Trying, ended: Ended): Promise<Trie
 async function clearLocks(writer: RunSession, step: string): Promise<void> {
   if (Object.keys(writer.running).some((name) => name !== step)) return;
   const cleared = await clearStaleLocks(writer.parts, writer.run.id, writer.files);
-  if (cleared !== null) await tellNote(writer, cleared);
+  if (cleared !== null) await emitNote(writer, cleared);
 }
 
 /**
  * A call that had finished when its process died: its result is taken over, nothing is called and nothing is paid again. null: there is none, it
  * is not of this try of this agent, or the files that belong to it are gone.
  */
-async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
+async function adoptAnswer(stay: StageExecution, trying: ActiveCall): Promise<Ended | null> {
   const { writer } = stay;
   const { call, agent, model, aside } = trying;
   const { name } = call;
@@ -271,16 +272,16 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
   if (begun === undefined) return null;
   const attempt = attemptOf(stay, name);
   const wasKept = writer.answered.delete(name);
-  if (aside?.isKept === false || readAnswer(answerFile(writer, name))?.filesGone === true) return null;
+  if (aside?.isKept === false || readResult(answerFile(writer, name))?.filesGone === true) return null;
   // The agent's own record is found by the folder in which it worked.
   if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
-  const kept = wasKept ? (ownAnswer(stay, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
+  const kept = wasKept ? (ownResult(stay, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
   const ended = kept ?? (await endedInRecord(stay, trying, begun));
   if (ended === null) {
     if (!wasKept) return null;
     // Its files were kept for it, and an agent without a session begins from where the call began.
     if (trying.files && !Object.hasOwn(writer.sessions, name))
-      await putFilesBack(writer, {
+      await restoreRunFiles(writer, {
         to: begun.base,
         trigger: "error_recovery",
         why: `what ${name} left half-done`,
@@ -301,7 +302,7 @@ async function adoptAnswer(stay: Stay, trying: Trying): Promise<Ended | null> {
     attempt,
     hearing: new Hearing(),
     milliseconds: ended.milliseconds,
-    hold: async (session) => keepTalk(writer, call, await talk.plane(session)),
+    hold: async (session) => storeConversation(writer, call, await talk.plane(session)),
   };
 }
 
@@ -317,10 +318,10 @@ async function reportMasked(writer: RunSession, step: string, lines: number): Pr
  * had when the call began, so that it is no older turn with the same words.
  */
 async function endedInRecord(
-  { writer }: Stay,
-  { call, agent, workspace }: Trying,
+  { writer }: StageExecution,
+  { call, agent, workspace }: ActiveCall,
   begun: RunningStep,
-): Promise<KeptAnswer["ended"]> {
+): Promise<StoredResult["ended"]> {
   const session = own(writer.sessions, call.name) ?? null;
   if (session === null || begun.counted === undefined) return null;
   const { now, text } = await turnOf(agent, { session, cwd: workspace.root }, call.prompt);
@@ -349,15 +350,15 @@ async function sayLimit(writer: RunSession, text: string): Promise<void> {
   writer.tell({ kind: "budget", text });
 }
 
-function talkOf(stay: Stay, { agent, call, workspace }: Trying): Talk {
+function talkOf(stay: StageExecution, { agent, call, workspace }: ActiveCall): Conversation {
   const tell = (text: string): void => stay.writer.tell({ kind: "note", text });
-  return new Talk(agent, { cwd: workspace.root, session: sessionOf(stay, call), tell });
+  return new Conversation(agent, { cwd: workspace.root, session: sessionOf(stay, call), tell });
 }
 
 async function callAgent(
-  stay: Stay,
-  trying: Trying,
-  { talk, opened, hearing }: { readonly talk: Talk; readonly opened: OpenedSession; readonly hearing: Hearing },
+  stay: StageExecution,
+  trying: ActiveCall,
+  { talk, opened, hearing }: { readonly talk: Conversation; readonly opened: OpenedSession; readonly hearing: Hearing },
 ): Promise<AgentOutcome> {
   const { writer } = stay;
   const { call, agent, model, workspace } = trying;
@@ -375,7 +376,7 @@ async function callAgent(
     if (event.kind === "raw") log.append(event.line);
     if (event.kind === "usage" && event.tokens > 0) {
       tokens += event.tokens;
-      keepAnswer(answer, { agent: agent.name, model, attempt, tokens, ended: null });
+      storeResult(answer, { agent: agent.name, model, attempt, tokens, ended: null });
     }
     if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, call, event.id));
     talk.hear(event);
@@ -412,7 +413,11 @@ type Decision = Exclude<FailureDecision, { readonly kind: "report" }>;
  * What the error policy says to a failed try: decided by the pure rules, on record with the failure itself, then done. null: try again, with whatever agent
  * and after whatever wait the record names.
  */
-async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): Promise<Tried | null> {
+async function afterFailedTry(
+  stay: StageExecution,
+  trying: ActiveCall,
+  tried: CallAttempt,
+): Promise<CallAttempt | null> {
   const { writer } = stay;
   const { name } = trying.call;
   const { outcome, spent } = tried;
@@ -437,14 +442,14 @@ async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): Promise
   const { verdict, errors } = decision;
   const reason = `${outcome.cause}: ${outcome.message}`;
   const fail = (): readonly NewEntry[] => {
-    noteAgent(writer, tried.take, { after: null, failed: { cause: outcome.cause, message: outcome.message } });
+    recordAgentEntry(writer, tried.take, { after: null, failed: { cause: outcome.cause, message: outcome.message } });
     return [stay.failed(name, { reason, spent, verdict, errors })];
   };
   const isSettled = await settleFiles(stay, trying, { decision, isLost, why: outcome.message, fail });
   writer.tell({ kind: "step_failed", step: name, reason, retryAt: retryTime(decision, now), verdict });
   if (decision.kind === "park") {
     const { on, until } = decision;
-    return await parkRun(stay, { on, reason: decision.reason, until }, () => (isSettled ? [] : fail()));
+    return await startWaiting(stay, { on, reason: decision.reason, until }, () => (isSettled ? [] : fail()));
   }
   if (!isSettled) await writer.append(...fail());
   if (decision.kind === "abort") writer.halt.abort(decision.reason);
@@ -460,8 +465,8 @@ async function afterFailedTry(stay: Stay, trying: Trying, tried: Tried): Promise
  * on record by that. What a run ends with stays as it is.
  */
 async function settleFiles(
-  stay: Stay,
-  trying: Trying,
+  stay: StageExecution,
+  trying: ActiveCall,
   params: {
     readonly decision: Decision;
     readonly isLost: boolean;
@@ -475,13 +480,13 @@ async function settleFiles(
   const leaves = decision.kind === "fallback";
   if (params.isLost && !leaves) {
     trying.gaveUp = true;
-    await giveUpSession(stay, trying, { why: params.why, said: keptTalk(writer, trying.call), prepare: fail });
+    await dropSession(stay, trying, { why: params.why, said: storedConversation(writer, trying.call), prepare: fail });
     return true;
   }
   const base = own(writer.running, name)?.base;
   const goesOn = Object.hasOwn(writer.sessions, name) && !leaves;
   if (!trying.files || goesOn || base === undefined || decision.kind === "abort") return false;
-  await putFilesBack(writer, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
+  await restoreRunFiles(writer, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
   return true;
 }
 

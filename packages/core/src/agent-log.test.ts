@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSy
 import { basename, dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { openAgentLog, openAnswerFile } from "./agent-log.ts";
+import { openAgentLog, openResultFile } from "./agent-log.ts";
 
 const call = { run: "issue-4-abc", visit: 3, step: "implement" };
 
@@ -58,11 +58,11 @@ test("a full log says so once; a place that cannot be written disturbs nobody", 
 
 test("an answer is kept whole, for its owner alone, until it is removed", () => {
   const directory = join(scratchDirectory(onTestFinished), "logs");
-  const file = openAnswerFile({ ...call, directory });
+  const file = openResultFile({ ...call, directory });
   expect(file.read()).toBeNull();
   file.write("one");
   file.write("two");
-  expect(openAnswerFile({ ...call, directory }).read()).toBe("two");
+  expect(openResultFile({ ...call, directory }).read()).toBe("two");
   expect(statSync(join(directory, call.run, "3-implement.answer")).mode & 0o777).toBe(0o600);
   file.remove();
   file.remove();

@@ -1,11 +1,11 @@
 import { closeSync, constants, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
-import type { AgentCallKey, AnswerFile } from "./adapters.ts";
+import type { AgentCallKey, ResultFile } from "./adapters.ts";
 import type { AgentOutcome } from "./agent.ts";
 import { sha256 } from "./json.ts";
 import type { RunSession } from "./run-session.ts";
-import type { Stay } from "./stage-execution.ts";
+import type { StageExecution } from "./stage-execution.ts";
 
 /**
  * Where an agent call's raw output goes: `<directory>/<run>/<visit>-<step>.log`, each line in the file when `append` returns, so that
@@ -43,7 +43,7 @@ export function openAgentLog(params: {
 }
 
 /** `<visit>-<step>.answer` beside the log of the call, mode 0600: the call's result until the journal has it. */
-export function openAnswerFile(params: {
+export function openResultFile(params: {
   readonly directory: string;
   readonly run: string;
   readonly visit: number;
@@ -101,7 +101,7 @@ function openForAppend(params: { readonly directory: string; readonly run: strin
  * What a file keeps of one try of an agent call for as long as the journal does not: the tokens that the agent has reported so far and, once it has
  * ended, its result. The next process counts the tokens of a try that died, and adopts a result instead of paying for it again.
  */
-export interface KeptAnswer {
+export interface StoredResult {
   readonly agent: string;
   readonly model: string | null;
   readonly attempt: number;
@@ -113,42 +113,42 @@ export interface KeptAnswer {
   readonly filesGone?: true;
 }
 
-export function keepAnswer(file: AnswerFile, kept: KeptAnswer): void {
+export function storeResult(file: ResultFile, kept: StoredResult): void {
   file.write(JSON.stringify(kept));
 }
 
 /** null: nothing was kept, or it cannot be read. */
-export function readAnswer(file: AnswerFile): KeptAnswer | null {
+export function readResult(file: ResultFile): StoredResult | null {
   const text = file.read();
   if (text === null) return null;
   try {
-    // Written whole, by keepAnswer of this version.
-    return JSON.parse(text) as KeptAnswer;
+    // Written whole, by storeResult of this version.
+    return JSON.parse(text) as StoredResult;
   } catch {
     return null;
   }
 }
 
 /** The files of the call are replaced, so its result must not be adopted. Its tokens stay known. */
-export function forgetResult(file: AnswerFile): void {
-  const kept = readAnswer(file) ?? { agent: "", model: null, attempt: 0, tokens: 0, ended: null };
+export function forgetResult(file: ResultFile): void {
+  const kept = readResult(file) ?? { agent: "", model: null, attempt: 0, tokens: 0, ended: null };
   const { inputTokens = 0, outputTokens = 0 } = kept.ended?.outcome.usage ?? {};
   const tokens = Math.max(kept.tokens, (inputTokens ?? 0) + (outputTokens ?? 0));
-  keepAnswer(file, { ...kept, tokens, ended: null, filesGone: true });
+  storeResult(file, { ...kept, tokens, ended: null, filesGone: true });
 }
 
-export function answerFile(writer: RunSession, step: string): AnswerFile {
+export function answerFile(writer: RunSession, step: string): ResultFile {
   const key: AgentCallKey = { run: writer.run.id, visit: writer.visit, step };
   return writer.parts.agentAnswer(key);
 }
 
 /** Of this try of this agent; null: of another, or none. */
-export function ownAnswer(
-  { writer }: Stay,
+export function ownResult(
+  { writer }: StageExecution,
   step: string,
-  own: Pick<KeptAnswer, "agent" | "model" | "attempt">,
-): KeptAnswer | null {
-  const kept = readAnswer(answerFile(writer, step));
+  own: Pick<StoredResult, "agent" | "model" | "attempt">,
+): StoredResult | null {
+  const kept = readResult(answerFile(writer, step));
   const isOwn = kept?.agent === own.agent && kept.model === own.model && kept.attempt === own.attempt;
   return isOwn ? kept : null;
 }

@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { lookParams } from "./adapters.ts";
+import { snapshotParams } from "./adapters.ts";
 import { answerFile } from "./agent-log.ts";
 import { type Agent, type AgentOutcome, chooseAgent } from "./agent.ts";
 import { NOTHING } from "./budget.ts";
@@ -9,17 +9,17 @@ import { type Json, pureSha256 } from "./json.ts";
 import { findSecrets, maskSecrets } from "./mask.ts";
 import { type Amounts, fallbackOf } from "./position.ts";
 import { reasonOf } from "./progress.ts";
-import { type AgentTake, noteAgent } from "./record-run.ts";
+import { type AgentTake, recordAgentEntry } from "./record-run.ts";
 import type { RunSession } from "./run-session.ts";
 import { requireAsides } from "./side-worktrees.ts";
-import type { OpenAside, Stay } from "./stage-execution.ts";
+import type { OpenAside, StageExecution } from "./stage-execution.ts";
 import { own, rebaseRunning } from "./state.ts";
 import { decide } from "./step.ts";
 import { capture } from "./values/capture.ts";
 import type { AgentCall, AgentReport, CheckoutChange } from "./workflow.ts";
 import type { CheckoutState, Workspace } from "./workspace.ts";
 
-export interface Tried {
+export interface CallAttempt {
   readonly outcome: AgentOutcome;
   /** The one that it went on with. */
   readonly session: string | null;
@@ -33,7 +33,7 @@ export interface Tried {
 
 /** What a call came to, with the files that belong to it, as one act. */
 export async function concludeCall(
-  stay: Stay,
+  stay: StageExecution,
   trying: {
     readonly call: AgentCall;
     readonly workspace: Workspace;
@@ -41,7 +41,7 @@ export async function concludeCall(
     readonly files: boolean;
     readonly aside: OpenAside | null;
   },
-  tried: Tried,
+  tried: CallAttempt,
 ): Promise<AgentReport> {
   const { writer } = stay;
   const { aside, call } = trying;
@@ -50,7 +50,7 @@ export async function concludeCall(
   stay.open();
   const before = writer.files?.tree ?? null;
   const finish = (found: Found, files: FilesPlane | null, as = tried): readonly [AgentReport, NewEntry] => {
-    noteAgent(writer, as.take, { after: files, failed: null });
+    recordAgentEntry(writer, as.take, { after: files, failed: null });
     const report = reportOf(as, { ...found, ...collected });
     writer.sideTalks.delete(name);
     return [report, stay.finished(name, { result: report, spent: as.spent })];
@@ -88,10 +88,10 @@ type Found = Pick<AgentReport, "changed" | "commit" | "aside">;
 const NOT_ASIDE: Found = { changed: null, commit: null, aside: null };
 
 /** Pinned before the journal names it. null: the folder is gone. */
-async function foundAside({ writer }: Stay, aside: OpenAside, workspace: Workspace): Promise<Found | null> {
+async function foundAside({ writer }: StageExecution, aside: OpenAside, workspace: Workspace): Promise<Found | null> {
   const { parts, run } = writer;
   const asides = requireAsides(writer, aside.name);
-  const look = await workspace.look(lookParams(parts)).catch((error: unknown) => {
+  const look = await workspace.look(snapshotParams(parts)).catch((error: unknown) => {
     if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return null;
     throw error;
   });
@@ -103,7 +103,7 @@ async function foundAside({ writer }: Stay, aside: OpenAside, workspace: Workspa
 }
 
 /** Who takes the folder away that it works in has done nothing, whatever it says; to fail over it each time would be the end of the run. */
-function deserted(tried: Tried): Tried {
+function deserted(tried: CallAttempt): CallAttempt {
   const { outcome } = tried;
   if (outcome.kind === "failed") return tried;
   const { session, usage } = outcome;
@@ -119,7 +119,7 @@ function isComplete({ collected }: Pick<AgentReport, "collected">): boolean {
 }
 
 async function collectOutputs(
-  { writer }: Stay,
+  { writer }: StageExecution,
   { call, workspace }: { readonly call: AgentCall; readonly workspace: Workspace },
 ): Promise<Pick<AgentReport, "collected" | "uncollected">> {
   const outputs = writer.parts.outputs(workspace.root);
@@ -147,7 +147,7 @@ export async function maskAndReport(writer: RunSession, what: string, text: stri
 }
 
 function reportOf(
-  { outcome, milliseconds, checkout }: Tried,
+  { outcome, milliseconds, checkout }: CallAttempt,
   found: Found & Pick<AgentReport, "collected" | "uncollected">,
 ): AgentReport {
   const failed = outcome.kind === "failed";
@@ -169,7 +169,7 @@ function reportOf(
 }
 
 /** A call of an agent while it is carried through its tries. */
-export interface Trying {
+export interface ActiveCall {
   readonly call: AgentCall;
   /** What the call itself, or the run, names: `provider:model`. */
   readonly own: string;
@@ -188,7 +188,7 @@ export interface Trying {
   gaveUp: boolean;
 }
 
-export function tryingOf(stay: Stay, call: AgentCall, aside: OpenAside | null): Trying {
+export function beginCall(stay: StageExecution, call: AgentCall, aside: OpenAside | null): ActiveCall {
   const { parts, workspace, config, run } = stay.writer;
   const { provider, model } = chooseAgent(call.model, config);
   if (workspace === undefined) {
@@ -198,7 +198,7 @@ export function tryingOf(stay: Stay, call: AgentCall, aside: OpenAside | null): 
       hint: "Begin the run with a worktree.",
     });
   }
-  const trying: Trying = {
+  const trying: ActiveCall = {
     call,
     own: model === null ? provider : `${provider}:${model}`,
     agent: parts.agent(provider),
@@ -214,7 +214,7 @@ export function tryingOf(stay: Stay, call: AgentCall, aside: OpenAside | null): 
 }
 
 /** As the record says, also after a kill: the one that the call fell back to, else its own. */
-export function chooseCallAgent(stay: Stay, trying: Trying): void {
+export function chooseCallAgent(stay: StageExecution, trying: ActiveCall): void {
   const { parts, config, errors } = stay.writer;
   const { provider, model } = chooseAgent(fallbackOf(own(errors, trying.call.name)) ?? trying.own, config);
   trying.agent = parts.agent(provider);
@@ -245,7 +245,7 @@ interface KeptCheckout {
 }
 
 /** Before a try. What a failed try changed still counts; what changed between that try and this one is the user's own. */
-export async function openCheckout(writer: RunSession, { call, workspace }: Trying): Promise<CheckoutState | null> {
+export async function openCheckout(writer: RunSession, { call, workspace }: ActiveCall): Promise<CheckoutState | null> {
   const kept = readKept(writer, call.name);
   const now = await watchCheckout(writer, workspace.root);
   if (now === null) return null;
@@ -274,7 +274,7 @@ export function checkoutBefore(writer: RunSession, step: string): CheckoutState 
 }
 
 /** After a failed try. */
-export function keepFailedTry(
+export function storeFailedAttempt(
   writer: RunSession,
   step: string,
   { before, after }: { readonly before: CheckoutState | null; readonly after: CheckoutState | null },
@@ -292,7 +292,7 @@ export function forgetCheckout(writer: RunSession, step: string): void {
  * Before each try: a change that a failed try made is asked about before the agent is called again, also by a process that resumes the run later. Once a
  * call; a further change is part of the question at its end.
  */
-export async function askAboutFailedTry(stay: Stay, trying: Trying): Promise<void> {
+export async function askAboutFailedAttempt(stay: StageExecution, trying: ActiveCall): Promise<void> {
   const { writer } = stay;
   const { call } = trying;
   const name = failedTryStep(call);
@@ -314,7 +314,7 @@ export async function askAboutFailedTry(stay: Stay, trying: Trying): Promise<voi
 }
 
 /** The answer about failed tries is a step of the visit, which every later process must know of. */
-export function recallFailedTry(stay: Stay, call: AgentCall): void {
+export function readFailedAttempt(stay: StageExecution, call: AgentCall): void {
   stay.recall(failedTryStep(call));
 }
 
@@ -371,7 +371,11 @@ export function checkoutText(call: AgentCall, { root, paths, more }: CheckoutCha
  * Asks once about each distinct change. The change is part of the call's recorded result, so a process that takes the run up later asks the same, and the
  * answer is a step of the visit. Where changes are only reported, nothing waits.
  */
-export async function askAboutCheckout(stay: Stay, call: AgentCall, report: AgentReport): Promise<void> {
+export async function askAboutCheckoutChange(
+  stay: StageExecution,
+  call: AgentCall,
+  report: AgentReport,
+): Promise<void> {
   const { checkout } = report;
   if (checkout === undefined) return;
   const name = `${call.name}:checkout`;

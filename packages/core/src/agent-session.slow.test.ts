@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type ToyWorktree, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { type TestWorktree, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { type BenchOutcome, ID, type State, begin, define } from "@holdfast/test-support/core/work-bench";
 import type { AgentTask } from "./agent.ts";
 import type { ProgressEvent } from "./progress.ts";
@@ -23,10 +23,10 @@ async function dying(params: {
   readonly second: (task: AgentTask) => BenchOutcome;
   readonly first?: (task: AgentTask, root: string) => void;
   readonly records?: Map<string, string>;
-}): Promise<ToyWorktree & { readonly seen: Seen[] }> {
+}): Promise<TestWorktree & { readonly seen: Seen[] }> {
   const records = params.records ?? new Map<string, string>();
   const seen: Seen[] = [];
-  const toy = await startInWorktree(
+  const toy = await startTestRunInWorktree(
     (task, root) => {
       seen.push({ session: task.session, prompt: task.prompt });
       if (seen.length > 1) return params.second(task);
@@ -50,7 +50,7 @@ async function dying(params: {
 }
 
 const half = (_task: AgentTask, root: string): void => writeFileSync(join(root, "half.txt"), "half");
-const notesOf = async ({ store }: ToyWorktree): Promise<readonly unknown[]> => {
+const notesOf = async ({ store }: TestWorktree): Promise<readonly unknown[]> => {
   const journal = await Array.fromAsync(store.readJournal({ run: ID }));
   return journal.filter(({ kind }) => kind === "note").map(({ body }) => body["text"]);
 };

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type ToyWorktree, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { type TestWorktree, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, begin, createBenchAgent, define } from "@holdfast/test-support/core/work-bench";
-import { planSession, saidIn } from "./agent-session.ts";
+import { messagesIn, planSession } from "./agent-session.ts";
 import type { Agent, AgentSessions, AgentTask } from "./agent.ts";
 import type { ConversationPlane } from "./checkpoint.ts";
 import { RunHandle } from "./run-handle.ts";
@@ -39,12 +39,12 @@ describe("said in", () => {
       { message: { role: "user", parts: [{ functionResponse: { response: "a.txt" } }] } },
     );
     for (const transcript of [claude, codex, gemini])
-      expect(saidIn(transcript, { maxCharacters: 1000 })).toEqual([
+      expect(messagesIn(transcript, { maxCharacters: 1000 })).toEqual([
         { who: "agent", text: "I look." },
         { who: "tool call", text: 'Bash {"command":"ls"}' },
         { who: "tool result", text: "a.txt" },
       ]);
-    expect(saidIn("one\ntwo\n", { maxCharacters: 1000 })).toEqual([
+    expect(messagesIn("one\ntwo\n", { maxCharacters: 1000 })).toEqual([
       { who: "output", text: "one" },
       { who: "output", text: "two" },
     ]);
@@ -57,11 +57,11 @@ describe("said in", () => {
     );
     fc.assert(
       fc.property(arbitrary, fc.nat(500), (transcript, maxCharacters) => {
-        const said = saidIn(transcript, { maxCharacters });
+        const said = messagesIn(transcript, { maxCharacters });
         expect(said.reduce((sum, { text }) => sum + text.length, 0)).toBeLessThanOrEqual(maxCharacters);
       }),
     );
-    expect(saidIn(`${"x".repeat(90)}\nlast\n`, { maxCharacters: 4 })).toEqual([{ who: "output", text: "last" }]);
+    expect(messagesIn(`${"x".repeat(90)}\nlast\n`, { maxCharacters: 4 })).toEqual([{ who: "output", text: "last" }]);
   });
 });
 
@@ -123,7 +123,7 @@ describe("plan session", () => {
 describe("rewound session", () => {
   const CALL = { role: "impl", model: null, yolo: false } as const;
 
-  interface Rewound extends ToyWorktree {
+  interface Rewound extends TestWorktree {
     /** Session, message to fork at, and prompt of each call. */
     readonly calls: readonly string[];
     readonly texts: Map<string, string>;
@@ -145,7 +145,7 @@ describe("rewound session", () => {
       texts.set(session, `${texts.get(session) ?? ""}{"id":"${session}-${task.prompt.slice(0, 3)}"}\n`);
       return { text: "done", session };
     };
-    const toy = await startInWorktree(
+    const toy = await startTestRunInWorktree(
       run,
       { resume: true, ...capabilities },
       {
@@ -176,7 +176,7 @@ describe("rewound session", () => {
     return { ...toy, calls, texts, workflow, handle, sequence };
   }
 
-  const notesOf = async ({ store }: ToyWorktree, run: string): Promise<readonly unknown[]> =>
+  const notesOf = async ({ store }: TestWorktree, run: string): Promise<readonly unknown[]> =>
     (await Array.fromAsync(store.readJournal({ run })))
       .filter(({ kind }) => kind === "note")
       .map(({ body }) => body["text"]);
@@ -225,7 +225,7 @@ describe("rewound session", () => {
   });
 
   /** A parked run is unparked first, in a commit of its own. */
-  async function unparks({ store }: ToyWorktree): Promise<number> {
+  async function unparks({ store }: TestWorktree): Promise<number> {
     return (await store.getRun(ID))?.state.kind === "parked" ? 1 : 0;
   }
 });

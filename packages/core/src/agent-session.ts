@@ -1,13 +1,13 @@
-import { lookParams } from "./adapters.ts";
-import { ownAnswer } from "./agent-log.ts";
+import { snapshotParams } from "./adapters.ts";
+import { ownResult } from "./agent-log.ts";
 import type { Agent, AgentEvent, AgentTranscript } from "./agent.ts";
 import type { ConversationPlane, FilesPlane } from "./checkpoint.ts";
 import type { NewEntry, StepLost } from "./journal.ts";
 import { type JsonRecord, asRecord, asRecords, asText, isRecord, pureSha256, textOf } from "./json.ts";
 import { type Amounts, type RecordTokens, fallbackOf } from "./position.ts";
 import { reasonOf } from "./progress.ts";
-import { type RunSession, tellNote } from "./run-session.ts";
-import { type Stay, assumeUnknown } from "./stage-execution.ts";
+import { type RunSession, emitNote } from "./run-session.ts";
+import { type StageExecution, assumeUnknown } from "./stage-execution.ts";
 import { own } from "./state.ts";
 import { attemptOf } from "./step.ts";
 import { type AgentCall, type Fence, createFence, fenceNonce } from "./workflow.ts";
@@ -32,7 +32,7 @@ export interface OpenedSession {
 }
 
 /** Before each try. What it decides is on record before the agent works, so a kill in between comes to the same. */
-export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSession> {
+export async function openSession(stay: StageExecution, caller: Caller): Promise<OpenedSession> {
   const { writer } = stay;
   const { call, agent, workspace } = caller;
   const { prompt } = call;
@@ -46,29 +46,29 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
   const inRecord = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
   const counted = inRecord ?? (await agent.records?.tokens({ session, cwd })) ?? null;
   await countLost(stay, caller, counted);
-  const plan = planSession({ agent, kept: keptTalk(writer, call), session, there });
+  const plan = planSession({ agent, kept: storedConversation(writer, call), session, there });
   switch (plan.kind) {
     case "go_on":
       return { session, forkAt: null, prompt, counted, told: null };
     case "put_back": {
-      const isBack = keptTalk(writer, call)?.rewound !== undefined;
+      const isBack = storedConversation(writer, call)?.rewound !== undefined;
       const told = isBack
         ? `${agent.name} goes on with session ${session} as it was in the checkpoint: its record is put back`
         : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
       await putRecordBack(stay, agent, { session, cwd, text: plan.text });
-      await tellNote(stay.writer, told);
+      await emitNote(stay.writer, told);
       return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, told };
     }
     case "fork": {
       const told = `${agent.name} goes on from message ${plan.at} of session ${session}, in a new session: what came after it is forgotten`;
       if (plan.text !== null) await putRecordBack(stay, agent, { session, cwd, text: plan.text });
-      await tellNote(stay.writer, told);
+      await emitNote(stay.writer, told);
       return { session, forkAt: plan.at, prompt, counted: null, told };
     }
     case "hand_over": {
-      const kept = keptTalk(writer, call);
+      const kept = storedConversation(writer, call);
       const isOwn = kept?.agent === agent.name && kept.session === session;
-      await giveUpSession(stay, caller, { why: plan.why, said: isOwn ? kept : null });
+      await dropSession(stay, caller, { why: plan.why, said: isOwn ? kept : null });
       return await openFresh(stay, caller);
     }
   }
@@ -78,12 +78,16 @@ export async function openSession(stay: Stay, caller: Caller): Promise<OpenedSes
  * A call that died with its process is counted now: from the agent's own record, else from what it had reported while it worked. The processes are
  * gone, nothing is added any more. What neither tells is unknown, not zero; what was reserved for the call counts as spent already.
  */
-async function countLost(stay: Stay, { call, agent, model }: Caller, now: RecordTokens | null): Promise<void> {
+async function countLost(
+  stay: StageExecution,
+  { call, agent, model }: Caller,
+  now: RecordTokens | null,
+): Promise<void> {
   const { writer } = stay;
   const before = own(writer.lost, call.name);
   if (before === undefined || before.estimate === null || before.settled === true) return;
   const attempt = attemptOf(stay, call.name);
-  const reported = ownAnswer(stay, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
+  const reported = ownResult(stay, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
   const recorded = before.counted === undefined || now === null ? null : tokensSince(before.counted, now);
   const tokens = Math.max(recorded ?? 0, reported);
   // A record that did not grow misses the answer that was cut off: the provider may have charged for it.
@@ -116,7 +120,7 @@ function tokensSince(before: RecordTokens, now: RecordTokens): number {
 }
 
 /** One that died in the middle of this very call goes on before any that the stage names. */
-export function sessionOf({ writer }: Stay, { name, session }: AgentCall): string | null {
+export function sessionOf({ writer }: StageExecution, { name, session }: AgentCall): string | null {
   const known = own(writer.sessions, name);
   if (known !== undefined) return known;
   // What the stage names is a session of the agent that it named.
@@ -127,8 +131,8 @@ export function sessionOf({ writer }: Stay, { name, session }: AgentCall): strin
  * The next try begins a fresh session, which is told what this one did; the files stay. With what is known of it in a checkpoint, so that nobody needs the
  * agent's own record any more.
  */
-export async function giveUpSession(
-  stay: Stay,
+export async function dropSession(
+  stay: StageExecution,
   { call, agent }: Caller,
   params: {
     readonly why: string;
@@ -155,10 +159,10 @@ export async function giveUpSession(
 }
 
 /** Told by the agent: from now on it is this one that goes on. */
-export async function keepSession(stay: Stay, call: AgentCall, session: string): Promise<void> {
+export async function keepSession(stay: StageExecution, call: AgentCall, session: string): Promise<void> {
   const { writer } = stay;
   const { name: step } = call;
-  if (own(writer.sessions, step) === session && keptTalk(writer, call)?.rewound === undefined) return;
+  if (own(writer.sessions, step) === session && storedConversation(writer, call)?.rewound === undefined) return;
   // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
   await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
 }
@@ -171,15 +175,15 @@ export function fenceOf({ state, run, visit }: Pick<RunSession, "state" | "run" 
   return createFence(fenceNonce({ secret: state.position.fence ?? run.id, visit, call }));
 }
 
-async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promise<OpenedSession> {
+async function openFresh(stay: StageExecution, { call, agent, workspace }: Caller): Promise<OpenedSession> {
   const { writer } = stay;
   const { name, prompt } = call;
   const isCounted = agent.sessions?.tokensIn !== undefined || agent.records !== undefined;
   const counted = isCounted ? { input: 0, output: 0 } : null;
   if (!Object.hasOwn(writer.sessions, name)) return { session: null, forkAt: null, prompt, counted, told: null };
   const { parts } = writer;
-  const conversation = keptTalk(writer, call);
-  const files = await workspace.look(lookParams(parts));
+  const conversation = storedConversation(writer, call);
+  const files = await workspace.look(snapshotParams(parts));
   const { head, commit } = files;
   const stat = async (from: string): Promise<string | null> =>
     (await parts.workspaces?.diff({ from, to: commit, format: "stat" }))?.text ?? null;
@@ -194,7 +198,7 @@ async function openFresh(stay: Stay, { call, agent, workspace }: Caller): Promis
 
 /** null: the agent has none, or it cannot be read; then the agent itself says whether it can go on. */
 async function readRecord(
-  stay: Stay,
+  stay: StageExecution,
   agent: Agent,
   params: { readonly session: string; readonly cwd: string },
 ): Promise<string | null> {
@@ -212,7 +216,7 @@ async function readRecord(
 
 /** Where it cannot be put back, the agent says that the session is lost, and a fresh one takes over. */
 async function putRecordBack(
-  stay: Stay,
+  stay: StageExecution,
   agent: Agent,
   params: { readonly session: string; readonly cwd: string; readonly text: string },
 ): Promise<void> {
@@ -277,7 +281,7 @@ function handOver(params: {
   readonly fence: Fence;
 }): string {
   const { fence } = params;
-  const said = saidIn(params.conversation?.transcript?.text ?? "", { maxCharacters: MAX_SAID });
+  const said = messagesIn(params.conversation?.transcript?.text ?? "", { maxCharacters: MAX_SAID });
   const files = filesText(params);
   if (said.length === 0 && files === "") return params.prompt;
   const record = said.map(({ who, text }) => `[${who}] ${text}`).join("\n");
@@ -324,7 +328,7 @@ interface Said {
  * The end of what an agent said and did, oldest first, read from a transcript in whatever format: lines of JSON as the agents write them, or plain
  * output. What it was told is left out. At most `maxCharacters` in all; each piece is cut in its middle.
  */
-export function saidIn(transcript: string, params: { readonly maxCharacters: number }): readonly Said[] {
+export function messagesIn(transcript: string, params: { readonly maxCharacters: number }): readonly Said[] {
   const said: Said[] = [];
   let left = params.maxCharacters;
   for (let end = transcript.length; end > 0 && left > 0;) {
@@ -407,7 +411,7 @@ function parse(line: string): JsonRecord | null {
 }
 
 /** What is said in one call, as checkpoints keep it: the agent's own record where it has one, else the end of what it printed. */
-export class Talk {
+export class Conversation {
   readonly #agent: Agent;
   readonly #cwd: string;
   readonly #tell: (problem: string) => void;
@@ -483,12 +487,12 @@ function bytesOf(text: string): number {
  * Whose conversation a call goes on with. A checkpoint holds one, the run's own: several calls at once would each overwrite the other's. What is said aside is
  * held for as long as this process carries the call; after a crash its session goes on by the agent's own record, or a fresh one is told of the files.
  */
-export function keptTalk(writer: RunSession, call: TalkingCall): ConversationPlane | null {
+export function storedConversation(writer: RunSession, call: TalkingCall): ConversationPlane | null {
   return call.aside === undefined ? writer.conversation : (writer.sideTalks.get(call.name) ?? null);
 }
 
-export function keepTalk(writer: RunSession, call: TalkingCall, talk: ConversationPlane): void {
-  const newer = newerTalk(keptTalk(writer, call), talk);
+export function storeConversation(writer: RunSession, call: TalkingCall, talk: ConversationPlane): void {
+  const newer = newerTalk(storedConversation(writer, call), talk);
   if (call.aside === undefined) writer.observeConversation(newer);
   else writer.sideTalks.set(call.name, newer);
 }

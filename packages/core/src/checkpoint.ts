@@ -22,11 +22,11 @@ import {
 import {
   type Amounts,
   type Budget,
-  NO_VISIT,
+  NO_ATTEMPT,
   type Position,
   type RecordTokens,
   type RunningStep,
-  type Visit,
+  type StageAttempt,
   callErrorsShape,
 } from "./position.ts";
 
@@ -68,7 +68,7 @@ export function emptyPlanes(params: { readonly workflow?: string; readonly stage
       budget: newBudget(),
       feedback: null,
       reason: null,
-      visit: NO_VISIT,
+      visit: NO_ATTEMPT,
     },
     context: { values: {}, tokens: {} },
     files: null,
@@ -313,7 +313,7 @@ export const positionShape: Shape<Position> = object<Position>({
   budget,
   feedback: nullable(text),
   reason: nullable(text),
-  visit: object<Visit>({
+  visit: object<StageAttempt>({
     number: count,
     steps: dictionary(json),
     failures: dictionary(count),
@@ -322,7 +322,7 @@ export const positionShape: Shape<Position> = object<Position>({
     sessions: optional(dictionary(nullable(text))),
     graph: optional(flag),
     unreduced: optional(list(json)),
-    settled: optional(object<NonNullable<Visit["settled"]>>({ of: count, at: count })),
+    settled: optional(object<NonNullable<StageAttempt["settled"]>>({ of: count, at: count })),
     asides: optional(dictionary(text)),
     errors: optional(dictionary(callErrorsShape)),
   }),

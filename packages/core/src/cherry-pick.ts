@@ -1,14 +1,14 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Parts, lookParams } from "./adapters.ts";
+import { type CoreAdapters, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, CheckpointSummary, GitPath, Planes } from "./checkpoint.ts";
 import type { Lease } from "./lease.ts";
-import { orTakeBack, refuseBusy } from "./restore.ts";
+import { orUndoRestore, rejectBusy } from "./restore.ts";
 import type { RunSummary } from "./run.ts";
 import type { Saver } from "./save.ts";
-import type { Look, RestorePlan, Workspace, Workspaces } from "./workspace.ts";
+import type { PreviewSnapshot, RestorePlan, Workspace, Workspaces } from "./workspace.ts";
 
 /** Files of a checkpoint of one run to be put into the worktree of another. */
-export interface GraftPlan {
+export interface CherryPickPlan {
   /** The run that gets them. */
   readonly run: string;
   readonly source: CheckpointSummary;
@@ -24,15 +24,15 @@ export interface GraftPlan {
 }
 
 /** Looks only, and holds on to nothing. */
-export async function planGraft(params: {
-  readonly parts: Parts;
+export async function planCherryPick(params: {
+  readonly parts: CoreAdapters;
   readonly source: Checkpoint;
   readonly run: RunSummary;
   /** With what the run did since. */
   readonly newest: Checkpoint | undefined;
   readonly workspace: Workspace | undefined;
   readonly paths: readonly string[];
-}): Promise<GraftPlan> {
+}): Promise<CherryPickPlan> {
   const { parts, source, run, newest, workspace, paths: asked } = params;
   const { workspaces } = parts;
   const to = source.planes.files;
@@ -46,8 +46,8 @@ export async function planGraft(params: {
     );
   refuseHalfStep(newest);
   const begun = await findBegun(parts, { run, source, asked });
-  const from = await workspace.look(lookParams(parts));
-  refuseBusy(workspace.root, from, "graft");
+  const from = await workspace.look(snapshotParams(parts));
+  rejectBusy(workspace.root, from, "graft");
   const names = new Set([...(await workspaces.filesOf(to.tree)), ...(await workspaces.filesOf(from.tree))]);
   const paths = choosePaths(asked, [...names]);
   const files = await workspace.planRestore({ from, to, paths });
@@ -80,7 +80,7 @@ function refuseHalfStep({ run, planes }: Checkpoint): void {
 
 /** Of an unfinished restore of another kind the files are half of something that we do not know. */
 async function findBegun(
-  { store }: Parts,
+  { store }: CoreAdapters,
   params: { readonly run: RunSummary; readonly source: Checkpoint; readonly asked: readonly string[] },
 ): Promise<CheckpointSummary | null> {
   const { id, unfinishedRestore: target } = params.run;
@@ -106,7 +106,7 @@ async function findBegun(
 /** What is as it was saved, or already as it shall be, is nobody's edit. */
 async function findEdited(
   workspaces: Workspaces,
-  { saved, from, files }: { readonly saved: string; readonly from: Look; readonly files: RestorePlan },
+  { saved, from, files }: { readonly saved: string; readonly from: PreviewSnapshot; readonly files: RestorePlan },
 ): Promise<readonly GitPath[]> {
   if (saved === from.tree || files.changes.length === 0) return [];
   const diff = await workspaces.diff({ from: saved, to: from.tree, format: "names" });
@@ -116,8 +116,8 @@ async function findEdited(
 
 async function findOutward(
   workspaces: Workspaces,
-  { from, to, files }: { readonly from: Look; readonly to: string; readonly files: RestorePlan },
-): Promise<GraftPlan["outward"]> {
+  { from, to, files }: { readonly from: PreviewSnapshot; readonly to: string; readonly files: RestorePlan },
+): Promise<CherryPickPlan["outward"]> {
   const outward: { readonly path: GitPath; readonly target: string }[] = [];
   for (const change of files.changes) {
     if (!("mode" in change) || change.mode !== LINK) continue;
@@ -128,7 +128,7 @@ async function findOutward(
       .filter((line) => line.startsWith("+") && !line.startsWith("+++ "))
       .map((line) => line.slice(1))
       .join("\n");
-    if (leavesRoot(path, target)) outward.push({ path, target });
+    if (isOutsideRoot(path, target)) outward.push({ path, target });
   }
   return outward;
 }
@@ -144,7 +144,7 @@ function refused(message: string, hint: string): HoldfastError {
   return new HoldfastError({ code: "RESTORE_REFUSED", message, hint });
 }
 
-export interface GraftReport {
+export interface CherryPickReport {
   /** What was there before: restoring it undoes the graft. */
   readonly undo: CheckpointSummary;
   /** The run's newest checkpoint now; a run that is resumed goes on from it. */
@@ -154,8 +154,8 @@ export interface GraftReport {
 }
 
 interface GraftWork {
-  readonly parts: Parts;
-  readonly plan: GraftPlan;
+  readonly parts: CoreAdapters;
+  readonly plan: CherryPickPlan;
   readonly saver: Saver;
   readonly lease: Lease;
   readonly workspace: Workspace;
@@ -168,7 +168,7 @@ interface GraftWork {
  * restore that began, to the checkpoint from before it: killed in between, whoever takes the run up goes back there, `restore` of that checkpoint does
  * too, and the same graft again completes it.
  */
-export async function applyGraft(work: GraftWork): Promise<GraftReport> {
+export async function applyCherryPick(work: GraftWork): Promise<CherryPickReport> {
   const { plan, saver, lease, workspace, parts } = work;
   refuseLoss(plan, work.force);
   const newest = await saver.newest();
@@ -195,7 +195,7 @@ export async function applyGraft(work: GraftWork): Promise<GraftReport> {
   };
   if (plan.begun === null) {
     const { changes } = plan.files;
-    return await orTakeBack({ parts, saver, lease, workspace, undo, changes }, place);
+    return await orUndoRestore({ parts, saver, lease, workspace, undo, changes }, place);
   }
   // Begun by a process that died: what is half of each stays on record as such until it is whole.
   if (plan.edited.length > 0) await keepEdits(work);
@@ -203,7 +203,7 @@ export async function applyGraft(work: GraftWork): Promise<GraftReport> {
 }
 
 /** Known from the plan alone, so nothing is begun that would then be refused. */
-function refuseLoss({ files, edited, outward, run }: GraftPlan, force: boolean): void {
+function refuseLoss({ files, edited, outward, run }: CherryPickPlan, force: boolean): void {
   const [blocked] = files.blocked;
   if (blocked !== undefined) {
     throw new HoldfastError({
@@ -259,7 +259,7 @@ async function saveBefore({ plan, saver, lease, workspace }: GraftWork, newest: 
 }
 
 async function keepEdits({ parts, plan, workspace }: GraftWork): Promise<void> {
-  const { commit } = await workspace.look(lookParams(parts));
+  const { commit } = await workspace.look(snapshotParams(parts));
   await parts.workspaces?.keep({ run: plan.run, commit });
 }
 
@@ -273,7 +273,7 @@ function graftedPlanes(planes: Planes, sequence: number): Planes {
   return { ...planes, position: { ...planes.position, visit: { ...visit, running } } };
 }
 
-function nameOf({ source }: GraftPlan): string {
+function nameOf({ source }: CherryPickPlan): string {
   return `graft from ${source.id}`;
 }
 
@@ -334,7 +334,7 @@ function globTest(pattern: string): RegExp {
 }
 
 /** Would a link at this path lead out of the worktree? Told from the names alone: what lies there does not matter. */
-export function leavesRoot(path: string, target: string): boolean {
+export function isOutsideRoot(path: string, target: string): boolean {
   if (target.startsWith("/") || /^[A-Za-z]:[\\/]/.test(target) || target.startsWith("\\\\")) return true;
   let depth = path.split("/").length - 1;
   for (const name of target.split(/[\\/]/)) {

@@ -1,24 +1,24 @@
 import {
   type MarkedExit,
   childEnvironment,
-  createTail,
+  createOutputTail,
   exitStatus,
   runMarked,
 } from "@holdfast/platform/marked-process";
-import { endTree } from "@holdfast/platform/process-tree";
+import { terminateTree } from "@holdfast/platform/process-tree";
 import { shellCommand } from "@holdfast/platform/subprocess";
 import { commandVariables } from "./agent-environment.ts";
 
 /** The commands of this host. `env`: credentials that the user passes to agents and commands (`agents.env`). */
 export function createCommands({ env: named }: { readonly env: readonly string[] }): Commands {
-  return { run: (params) => run(params, named), endMarked: (mark) => endTree({ mark }) };
+  return { run: (params) => run(params, named), endMarked: (mark) => terminateTree({ mark }) };
 }
 
 /** Without credentials. */
 export const systemCommands: Commands = createCommands({ env: [] });
 
 async function run(params: Parameters<Commands["run"]>[0], named: readonly string[]): Promise<CommandResult> {
-  const tail = createTail(OUTPUT_CHARACTERS);
+  const tail = createOutputTail(OUTPUT_CHARACTERS);
   const exit = await runMarked({
     ...shellCommand(params.command),
     cwd: params.cwd,

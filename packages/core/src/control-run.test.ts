@@ -9,10 +9,10 @@ import {
   begin,
   createCrashingStore,
   define,
-  startToy,
+  startTestRun,
 } from "@holdfast/test-support/core/work-bench";
-import { type OrderParams, giveOrder } from "./control-run.ts";
-import { createRequestFiles } from "./signal-files.ts";
+import { type SignalParams, sendSignal } from "./control-run.ts";
+import { openSignalFiles } from "./signal-files.ts";
 import type { StageContext } from "./workflow.ts";
 
 const live = new AbortController().signal;
@@ -21,12 +21,12 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
   const start = async () => {
     const directory = mkdtempSync(join(tmpdir(), "orders-"));
     onTestFinished(() => rmSync(directory, { recursive: true }));
-    const requests = createRequestFiles(directory);
-    const toy = await startToy(kind, onTestFinished);
+    const requests = openSignalFiles(directory);
+    const toy = await startTestRun(kind, onTestFinished);
     let random = 0;
     const parts = { ...toy.parts, requests, random: () => `r${(random += 1)}` };
-    const order = (more: Partial<OrderParams["order"]> = {}) =>
-      giveOrder({
+    const order = (more: Partial<SignalParams["order"]> = {}) =>
+      sendSignal({
         parts,
         signal: live,
         order: { run: ID, kind: "pause", by: "eva", reason: "lunch", now: false, ...more },

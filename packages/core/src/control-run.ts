@@ -1,23 +1,23 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Parts, type WorkParts, lookParams, refuseRolledBack, runMark } from "./adapters.ts";
+import { type Adapters, type CoreAdapters, rejectRolledBackStore, runMark, snapshotParams } from "./adapters.ts";
 import { exceeded, newBudget } from "./budget.ts";
 import { type ExecutionConfig, type InputsPlane, type Planes, emptyPlanes } from "./checkpoint.ts";
-import { holdLease } from "./hold-lease.ts";
+import { acquireLease } from "./hold-lease.ts";
 import type { NewEntry, StageEntered, StepFinished } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./load-run.ts";
-import { type Budget, type Position, bump, nextVisit } from "./position.ts";
+import { type Budget, type Position, bump, nextAttempt } from "./position.ts";
 import { RERUN_OF, type Run, type RunSummary, type Work } from "./run.ts";
-import type { Order } from "./signal-files.ts";
-import { obeyOrder, voidOrders } from "./signals.ts";
-import { parkedOn, unparked, usedUp } from "./stage-execution.ts";
+import type { Signal } from "./signal-files.ts";
+import { applySignal, clearSignals } from "./signals.ts";
+import { continuedEntry, parkedOn, usedUp } from "./stage-execution.ts";
 import { knownRun } from "./store.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
 interface BeginParams<S extends JsonObject> {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly workflow: Workflow<S>;
   readonly id: string;
   readonly work: Work;
@@ -37,7 +37,7 @@ interface BeginParams<S extends JsonObject> {
 export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Promise<Run> {
   const { parts, id, workspace, inputs } = params;
   const { store } = parts;
-  await refuseRolledBack(parts, id);
+  await rejectRolledBackStore(parts, id);
   const planes = firstPlanes(params);
   const run = await store.createRun({
     id,
@@ -46,7 +46,7 @@ export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Pr
     ...(params.labels === undefined ? {} : { labels: params.labels }),
   });
   if ((await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return run;
-  await using lease = await holdLease(parts, id);
+  await using lease = await acquireLease(parts, id);
   // Another process may have begun it while this one waited.
   if ((await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return run;
   const { base } = inputs;
@@ -57,7 +57,7 @@ export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Pr
           run: id,
           sequence: 1,
           message: "begin",
-          ...lookParams(parts),
+          ...snapshotParams(parts),
           ...(base === null ? {} : { base }),
         });
   const { stage, iteration, visit } = planes.position;
@@ -101,7 +101,7 @@ export type FoundRun =
  * checkpoint knows neither its agent nor its options, and cannot go on: starting it again begins it under its own id.
  */
 export async function findRunFor(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly issue: number;
   readonly workflow?: string;
 }): Promise<FoundRun> {
@@ -116,16 +116,16 @@ export async function findRunFor(params: {
   return other === undefined ? { kind: "one", run } : { kind: "several", runs: open };
 }
 
-export interface OrderParams {
-  readonly parts: WorkParts;
-  readonly order: Omit<Order, "id" | "at">;
+export interface SignalParams {
+  readonly parts: Adapters;
+  readonly order: Omit<Signal, "id" | "at">;
   /** Aborted: waiting ends. What was ordered stands. */
   readonly signal: AbortSignal;
   /** Told once, when whoever carries the run has to come to a safe point first. */
   readonly onWaiting?: (by: Lease) => void;
 }
 
-export type Ordered =
+export type SignalResult =
   /** On record, and nobody is at it any more. */
   | { readonly kind: "done"; readonly run: RunSummary }
   /** It had come to an end of its own. */
@@ -141,7 +141,7 @@ export type Ordered =
  * Says what shall become of a run, and sees to it. The order is durable before anything else happens, so it is done by whoever carries the run, by
  * us where nobody does, or by the next who takes it up, whichever of these is killed.
  */
-export async function giveOrder(params: OrderParams): Promise<Ordered> {
+export async function sendSignal(params: SignalParams): Promise<SignalResult> {
   const { parts, signal } = params;
   const { requests, store, clock } = parts;
   const { run } = params.order;
@@ -149,7 +149,7 @@ export async function giveOrder(params: OrderParams): Promise<Ordered> {
   if (hasEnded(before)) return { kind: "ended", run: before };
   if (requests === null) throw noPlace();
   const id = `${parts.random()}-${parts.random()}`.toLowerCase();
-  const order: Order = { ...params.order, id, at: new Date(clock.now()).toISOString() };
+  const order: Signal = { ...params.order, id, at: new Date(clock.now()).toISOString() };
   await requests.order(order);
   let asked: Lease | undefined;
   for (;;) {
@@ -181,12 +181,12 @@ export async function giveOrder(params: OrderParams): Promise<Ordered> {
 const LOOK_MS = 50;
 
 /** Nobody carries it. null: somebody has taken it up at this moment. */
-async function doIt({ parts, order }: OrderParams): Promise<Ordered | null> {
+async function doIt({ parts, order }: SignalParams): Promise<SignalResult | null> {
   try {
-    await using lease = await holdLease(parts, order.run);
+    await using lease = await acquireLease(parts, order.run);
     // What a killed process left running would go on changing files.
     await parts.commands.endMarked(runMark(parts, order.run));
-    const outcome = await obeyOrder(parts, lease.lease, await knownRun(parts.store, order.run));
+    const outcome = await applySignal(parts, lease.lease, await knownRun(parts.store, order.run));
     const run = await knownRun(parts.store, order.run);
     if (hasEnded(run) && !isDone(order, run)) return { kind: "ended", run };
     const stands = outcome !== null && (await parts.requests?.orderFor(order.run)) !== null;
@@ -201,7 +201,7 @@ function hasEnded({ state }: RunSummary): boolean {
   return state.kind === "done" || state.kind === "fatal";
 }
 
-function isDone(order: Pick<Order, "kind">, { state }: RunSummary): boolean {
+function isDone(order: Pick<Signal, "kind">, { state }: RunSummary): boolean {
   return order.kind === "abort" && state.kind === "fatal" && state.cause === "aborted";
 }
 
@@ -218,7 +218,7 @@ function noPlace(): HoldfastError {
  * result, in the same commit. USAGE when it waits for no answer, or for another one.
  */
 export async function answerDecision(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: string;
   readonly answer: string;
   /** Who says so, for the journal. */
@@ -226,7 +226,7 @@ export async function answerDecision(params: {
 }): Promise<void> {
   const { parts, run, answer } = params;
   const by = params.by === undefined ? {} : { by: params.by };
-  await using lease = await holdLease(parts, run);
+  await using lease = await acquireLease(parts, run);
   const { state } = await knownRun(parts.store, run);
   if (state.kind !== "parked") {
     throw new HoldfastError({
@@ -237,7 +237,7 @@ export async function answerDecision(params: {
   }
   const { decision } = state;
   if (decision === undefined) {
-    await parts.store.commit({ lease: lease.lease, entries: [unparked({ answer, ...by })] });
+    await parts.store.commit({ lease: lease.lease, entries: [continuedEntry({ answer, ...by })] });
     return;
   }
   const { name, question, options } = decision;
@@ -252,17 +252,20 @@ export async function answerDecision(params: {
   const { position } = await loadRun(parts, run);
   const body: StepFinished = { visit: position.visit.number, step: name, result: answer, spent: null };
   const answered: NewEntry = { kind: "step.finished", body };
-  await parts.store.commit({ lease: lease.lease, entries: [unparked({ decision: name, answer, ...by }), answered] });
+  await parts.store.commit({
+    lease: lease.lease,
+    entries: [continuedEntry({ decision: name, answer, ...by }), answered],
+  });
 }
 
 /** New limits from now on; a run that waits for them goes on with the next resume. */
 export async function raiseLimits(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: string;
   readonly limit: Partial<Budget["limit"]>;
 }): Promise<Budget> {
   const { parts, run } = params;
-  await using lease = await holdLease(parts, run);
+  await using lease = await acquireLease(parts, run);
   const { state } = await knownRun(parts.store, run);
   const { newest, top, position } = await loadRun(parts, run);
   const budget: Budget = { ...position.budget, limit: { ...position.budget.limit, ...params.limit } };
@@ -277,7 +280,7 @@ export async function raiseLimits(params: {
   const still = exceeded(budget);
   // The reason names the limits as they are now: whoever raised one of two must be told of the other.
   const entry =
-    still.length === 0 ? unparked({}) : parkedOn({ on: "budget", reason: usedUp(budget, still), until: null });
+    still.length === 0 ? continuedEntry({}) : parkedOn({ on: "budget", reason: usedUp(budget, still), until: null });
   await parts.store.commit({
     lease: lease.lease,
     entries: waits ? [entry] : [],
@@ -300,7 +303,7 @@ export async function raiseLimits(params: {
  * one that has not stays where it is. In one commit: killed anywhere, it was done or not.
  */
 export async function changeOptions(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: string;
   readonly options: JsonObject;
   /** Where a run goes on that has ended, and in which iteration; null: it stays ended. */
@@ -309,14 +312,14 @@ export async function changeOptions(params: {
   readonly reason: string;
 }): Promise<void> {
   const { parts, run, options, reason } = params;
-  await using lease = await holdLease(parts, run);
+  await using lease = await acquireLease(parts, run);
   const summary = await knownRun(parts.store, run);
   const { newest, top, position: current } = await loadRun(parts, run);
   const ended = summary.state.kind === "done" || summary.state.kind === "fatal";
   const position = ended && params.goesOn !== null ? enter(current, { ...params.goesOn, reason }) : current;
   const goesOn = position !== current;
   const sequence = top + 1;
-  if (goesOn) await voidOrders(parts, run);
+  if (goesOn) await clearSignals(parts, run);
   await parts.store.commit({
     lease: lease.lease,
     entries: goesOn ? entriesOf(position, reason) : [],
@@ -339,7 +342,7 @@ function enter(position: Position, to: Pick<Position, "stage" | "iteration" | "r
     ...position,
     ...to,
     attempts: bump(position.attempts, to.stage),
-    visit: nextVisit(position.visit),
+    visit: nextAttempt(position.visit),
   };
 }
 
@@ -353,7 +356,7 @@ function entriesOf({ visit, stage, iteration }: Position, reason: string): reado
 
 /** Under a name of its own: the older checkpoint may be dropped, and its ref with it. */
 async function pinned(
-  parts: WorkParts,
+  parts: Adapters,
   params: { readonly run: string; readonly sequence: number; readonly files: Planes["files"] },
 ): Promise<Planes["files"]> {
   const { run, sequence, files } = params;

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
-import { ID, type State, WORK_STORES, begin, define, startToy } from "@holdfast/test-support/core/work-bench";
+import { ID, type State, WORK_STORES, begin, define, startTestRun } from "@holdfast/test-support/core/work-bench";
 import type { Lookup } from "./effects.ts";
 import type { Json } from "./json.ts";
 import type { EffectOutcome, EffectSpec, StageFunction } from "./workflow.ts";
@@ -47,7 +47,7 @@ function spec(
 }
 
 describe.each(WORK_STORES)("over the $name store", (kind) => {
-  const start = () => startToy(kind, onTestFinished);
+  const start = () => startTestRun(kind, onTestFinished);
   const doing =
     (
       target: ReturnType<typeof createTarget>,

@@ -15,7 +15,7 @@ import type { NewEntry } from "./journal.ts";
 import { type Json, pureSha256 } from "./json.ts";
 import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
-import { type Stay, parkRun } from "./stage-execution.ts";
+import { type StageExecution, startWaiting } from "./stage-execution.ts";
 import { own } from "./state.ts";
 import { saveBefore } from "./step.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
@@ -32,7 +32,7 @@ const WAIT_MS = 300_000;
  * Intent committed → looked up → acted → receipt committed. The outcome is a step of the visit too, so a stage that runs
  * again decides on the same outcome, a failed one included.
  */
-export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
+export async function runEffect(stay: StageExecution, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
   const { writer } = stay;
   const step = `effect:${spec.purpose}`;
   const known = stay.claim(step);
@@ -67,7 +67,7 @@ export async function runEffect(stay: Stay, spec: EffectSpec<Json>): Promise<Eff
 }
 
 /** A fork and a rerun ask before their first outside effect, whichever command or program runs them. */
-async function requireConsent(stay: Stay, { kind, target }: EffectSpec<Json>): Promise<void> {
+async function requireConsent(stay: StageExecution, { kind, target }: EffectSpec<Json>): Promise<void> {
   const { writer } = stay;
   const { player } = writer.parts;
   if (player !== undefined) {
@@ -78,7 +78,7 @@ async function requireConsent(stay: Stay, { kind, target }: EffectSpec<Json>): P
   const decision = publishQuestion(writer.run, { effects: Object.keys(writer.state.effects).length, kind, target });
   if (answer === "stop") return writer.halt.abort(`You did not let it ${kind} on ${target}`);
   if (answer === undefined && decision !== null)
-    await parkRun(stay, { on: "person", reason: decision.question, until: null, decision });
+    await startWaiting(stay, { on: "person", reason: decision.question, until: null, decision });
 }
 
 interface Carrying {
@@ -90,7 +90,7 @@ interface Carrying {
 }
 
 /** Looks up, then acts, as often as the error policy retries. A target that fails for now is never acted on again without a look. */
-async function carryOut(stay: Stay, first: Carrying): Promise<EffectOutcome<Json>> {
+async function carryOut(stay: StageExecution, first: Carrying): Promise<EffectOutcome<Json>> {
   const { step, key } = first;
   let carrying = first;
   for (let failures = 1; ; failures += 1) {
@@ -119,7 +119,7 @@ async function carryOut(stay: Stay, first: Carrying): Promise<EffectOutcome<Json
 
 /** The target failed for now: where it names a time, that is when the run continues. Otherwise the error policy's delays come first. */
 async function waitOrPark(
-  stay: Stay,
+  stay: StageExecution,
   { spec }: Carrying,
   trouble: { readonly why: string; readonly until: string | null; readonly failures: number },
 ): Promise<void> {
@@ -129,7 +129,11 @@ async function waitOrPark(
   const delay = until === null ? delayAt(retry, failures - 1, fractionOf(parts.random())) : undefined;
   if (delay === undefined) {
     const reason = `${spec.kind} on ${spec.target} failed for now: ${why}`;
-    await parkRun(stay, { on: "forge", reason, until: until ?? new Date(parts.clock.now() + WAIT_MS).toISOString() });
+    await startWaiting(stay, {
+      on: "forge",
+      reason,
+      until: until ?? new Date(parts.clock.now() + WAIT_MS).toISOString(),
+    });
     return;
   }
   stay.writer.tell({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
@@ -143,7 +147,7 @@ async function waitOrPark(
 /** A failure of the target that may be gone later, or what the act came to. */
 type Acted = EffectOutcome<Json> | { readonly kind: "later"; readonly why: string; readonly until: string | null };
 
-async function act(stay: Stay, carrying: Carrying): Promise<Acted> {
+async function act(stay: StageExecution, carrying: Carrying): Promise<Acted> {
   const { step, key, spec } = carrying;
   const { halt, acted, parts, run } = stay.writer;
   let outcome: EffectOutcome<Json>;
@@ -161,7 +165,7 @@ async function act(stay: Stay, carrying: Carrying): Promise<Acted> {
 }
 
 /** It may have happened all the same: only the target can tell. */
-async function afterThrow(stay: Stay, carrying: Carrying, error: unknown): Promise<Acted> {
+async function afterThrow(stay: StageExecution, carrying: Carrying, error: unknown): Promise<Acted> {
   const { step, key, spec } = carrying;
   stay.open();
   const later = laterOf(error);
@@ -189,12 +193,12 @@ function laterOf(error: unknown): { why: string; until: string | null; isUndone:
   return { why: error.message, until: typeof until === "string" ? until : null, isUndone: undone === true };
 }
 
-async function askPerson(stay: Stay, { key, spec, isTriedBefore }: Carrying, why: string): Promise<never> {
+async function askPerson(stay: StageExecution, { key, spec, isTriedBefore }: Carrying, why: string): Promise<never> {
   const isUnknown = isTriedBefore || stay.writer.acted.has(key);
   const reason = isUnknown
     ? `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`
     : `${spec.kind} on ${spec.target} cannot begin: ${why}`;
-  return await parkRun(stay, { on: "person", reason, until: null }, () => [
+  return await startWaiting(stay, { on: "person", reason, until: null }, () => [
     { kind: "effect.unknown", body: { key, reason: why } },
   ]);
 }
@@ -203,7 +207,7 @@ async function askPerson(stay: Stay, { key, spec, isTriedBefore }: Carrying, why
  * What the target says when nothing of an earlier try can be under way any more. Whoever tried before us was ended when the run was taken up,
  * so from then on only the target itself can be late.
  */
-async function lookUpSettled(stay: Stay, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
+async function lookUpSettled(stay: StageExecution, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
   const found = await lookUp(stay, spec);
   if (found.kind !== "absent" || !isTriedBefore) return found;
   const { writer } = stay;
@@ -221,7 +225,7 @@ async function lookUpSettled(stay: Stay, { key, spec, isTriedBefore }: Carrying)
   return await lookUp(stay, spec);
 }
 
-async function lookUp(stay: Stay, spec: EffectSpec<Json>): Promise<Lookup> {
+async function lookUp(stay: StageExecution, spec: EffectSpec<Json>): Promise<Lookup> {
   for (const delay of [...LOOK_AGAIN_MS, null]) {
     const found = await spec.lookUp().catch(unknownBy);
     if (found.kind === "present") return { kind: "present", receipt: capture(found.receipt) };
@@ -242,7 +246,7 @@ function unknownBy(error: unknown): Lookup {
   return { kind: "unknown", reason: later.why, later: { until: later.until } };
 }
 
-async function settle(stay: Stay, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {
+async function settle(stay: StageExecution, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {
   stay.open();
   const entry: NewEntry = { kind: "effect.settled", body: settled };
   const outcome: EffectOutcome<Json> =
@@ -256,7 +260,7 @@ async function settle(stay: Stay, step: string, settled: EffectSettled): Promise
 }
 
 async function conclude(
-  stay: Stay,
+  stay: StageExecution,
   step: string,
   outcome: EffectOutcome<Json>,
   entries: readonly NewEntry[],
@@ -271,7 +275,7 @@ function withBefore(intent: EffectIntended, before: number | null): EffectIntend
   return before === null ? intent : { ...intent, detail: { ...intent.detail, before } };
 }
 
-function intentOf(stay: Stay, spec: EffectSpec<Json>): EffectIntended {
+function intentOf(stay: StageExecution, spec: EffectSpec<Json>): EffectIntended {
   const { run, visit } = stay.writer;
   const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${visit}`;
   const payload = capture(spec.payload);

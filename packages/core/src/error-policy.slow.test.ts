@@ -2,13 +2,13 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { type ToyWorktree, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { type TestWorktree, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { type BenchOutcome, ID, type State, begin, define } from "@holdfast/test-support/core/work-bench";
 import type { AgentTask } from "./agent.ts";
-import { giveOrder } from "./control-run.ts";
+import { sendSignal } from "./control-run.ts";
 import { type ErrorPolicy, type ErrorRule, defaultErrorPolicy } from "./error-policy.ts";
 import type { ProgressEvent } from "./progress.ts";
-import { createRequestFiles } from "./signal-files.ts";
+import { openSignalFiles } from "./signal-files.ts";
 import type { AgentCall, StageFunction } from "./workflow.ts";
 
 const CALL: AgentCall = { name: "edit", role: "impl", prompt: "do it", model: null, yolo: false };
@@ -32,13 +32,13 @@ async function start(
   given: Partial<ErrorPolicy>,
   run: (task: AgentTask, root: string) => BenchOutcome,
   capabilities = {},
-): Promise<ToyWorktree> {
-  const toy = await startInWorktree(run, capabilities);
+): Promise<TestWorktree> {
+  const toy = await startTestRunInWorktree(run, capabilities);
   Object.assign(toy.parts, { errorPolicy: { ...defaultErrorPolicy, ...given } });
   return toy;
 }
 
-async function verdictsOf({ store }: ToyWorktree): Promise<readonly unknown[]> {
+async function verdictsOf({ store }: TestWorktree): Promise<readonly unknown[]> {
   const journal = await Array.fromAsync(store.readJournal({ run: ID }));
   return journal.filter(({ kind }) => kind === "step.failed").map(({ body }) => body["verdict"]);
 }
@@ -198,7 +198,7 @@ test("of two who wake it one does, also when it has parked on something else by 
 test("told to stop while it waits for the next try, it makes no other: that would cost, and nothing is under way", async () => {
   const directory = mkdtempSync(join(tmpdir(), "orders-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));
-  const requests = createRequestFiles(directory);
+  const requests = openSignalFiles(directory);
   let tries = 0;
   const toy = await start({}, () => {
     tries += 1;
@@ -210,7 +210,7 @@ test("told to stop while it waits for the next try, it makes no other: that woul
     ...toy.parts,
     requests,
     wait: async (_: number, signal: AbortSignal) => {
-      given ??= giveOrder({ parts, order, signal: new AbortController().signal });
+      given ??= sendSignal({ parts, order, signal: new AbortController().signal });
       await new Promise<void>((resolve, reject) => {
         const later = setTimeout(resolve, 300_000);
         signal.addEventListener("abort", () => (clearTimeout(later), reject(signal.reason)), { once: true });

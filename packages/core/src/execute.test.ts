@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
-import { ISSUE, RUN, type ResumeScene, startResumeScene } from "@holdfast/test-support/core/resume-scene";
+import { ISSUE, RUN, type StoppedRun, createStoppedRun } from "@holdfast/test-support/core/resume-scene";
 import {
   ID,
   type State,
@@ -9,7 +9,7 @@ import {
   WORK_STORES,
   begin,
   define,
-  startToy,
+  startTestRun,
   worked,
 } from "@holdfast/test-support/core/work-bench";
 import { collect } from "@holdfast/testing/store-contract/harness";
@@ -25,7 +25,7 @@ import type { StageFunction, WorkflowParams } from "./workflow.ts";
 
 describe("conduct steps", () => {
   describe.each(WORK_STORES)("over the $name store", (kind) => {
-    const start = () => startToy(kind, onTestFinished);
+    const start = () => startTestRun(kind, onTestFinished);
 
     test("a finished step is never run again, wherever the process dies", async () => {
       for (let at = 1, how = "died"; how === "died"; at += 1) {
@@ -180,7 +180,7 @@ describe("conduct steps", () => {
 
 describe("conduct stops", () => {
   describe.each(WORK_STORES)("over the $name store", (kind) => {
-    const start = () => startToy(kind, onTestFinished);
+    const start = () => startTestRun(kind, onTestFinished);
 
     test("counters survive resume: a limit cannot be got round by dying", async () => {
       const guard: WorkflowParams<State>["guard"] = ({ position, result }) => {
@@ -452,7 +452,7 @@ describe("conduct stops", () => {
 
 describe("conduct", () => {
   describe.each(WORK_STORES)("over the $name store", (kind) => {
-    const start = () => startToy(kind, onTestFinished);
+    const start = () => startTestRun(kind, onTestFinished);
 
     test("stage is saved: every transition is one commit with the next stage in it", async () => {
       const { parts, store, go, kinds } = await start();
@@ -608,8 +608,8 @@ describe("moved stage", () => {
     ]);
 
   /** A crunch run that stands at a phase, in the middle of a stay with a finished step and one under way. */
-  async function standAt(stage: string): Promise<ResumeScene> {
-    const scene = await startResumeScene();
+  async function standAt(stage: string): Promise<StoppedRun> {
+    const scene = await createStoppedRun();
     const move = (planes: Planes): Planes => ({
       ...planes,
       position: {

@@ -1,27 +1,34 @@
-import { LONGEST_TIMER_MS } from "@holdfast/platform/clock";
+import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
-import { NO_WORKTREE, type Parts, WORKTREE, type WorkParts, lookParams, refuseRolledBack } from "./adapters.ts";
+import {
+  type Adapters,
+  type CoreAdapters,
+  NO_WORKTREE,
+  WORKTREE,
+  rejectRolledBackStore,
+  snapshotParams,
+} from "./adapters.ts";
 import type { Planes } from "./checkpoint.ts";
-import { type HeldLease, holdLease } from "./hold-lease.ts";
-import type { NewEntry, RunParked, StageEnded, StageEntered } from "./journal.ts";
+import { type AcquiredLease, acquireLease } from "./hold-lease.ts";
+import type { NewEntry, RunWaiting, StageEnded, StageEntered } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./load-run.ts";
 import { betterOf } from "./position.ts";
-import { mayGoOn, takeUp } from "./prepare-run.ts";
+import { mayContinue, takeUp } from "./prepare-run.ts";
 import { Aborted, Halt, type ProgressListener, type RunOutcome, Stopped, reasonOf } from "./progress.ts";
 import type { RunSession } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
 import { sweepAsides } from "./side-worktrees.ts";
-import { answerRequests, followOrders, leaveInOrder, obeyOrder, saveByClock } from "./signals.ts";
+import { answerRequests, applySignal, saveOnTimer, stopCleanly, watchSignals } from "./signals.ts";
 import { runStage } from "./stage.ts";
 import { type Store, knownRun } from "./store.ts";
 import { type StageResult, transition } from "./transitions.ts";
 import { capture } from "./values/capture.ts";
 import type { Workflow } from "./workflow.ts";
 
-export interface ConductParams<S extends JsonObject> {
-  readonly parts: WorkParts;
+export interface ExecuteParams<S extends JsonObject> {
+  readonly parts: Adapters;
   /** Its id. */
   readonly run: string;
   readonly workflow: Workflow<S>;
@@ -45,28 +52,28 @@ export interface ConductParams<S extends JsonObject> {
  * reason. What a stage throws passes through: the run stays open and everything finished is kept. LEASE_LOST: somebody
  * took the run over; work has stopped, nothing more was written, and what was not saved is kept aside as a run of its own.
  */
-export async function conduct<S extends JsonObject>(params: ConductParams<S>): Promise<RunOutcome> {
+export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>): Promise<RunOutcome> {
   const { parts, run } = params;
   const found = await knownRun(parts.store, run);
-  checkAsleep(found, params.wakes);
+  rejectWaitingRun(found, params.wakes);
   const ended = await endedOutcome(parts, found);
   if (ended !== null) return ended;
-  await refuseRolledBack(parts, run);
+  await rejectRolledBackStore(parts, run);
   const held = holdOnce(parts.store, run);
   try {
-    await using lease = await holdLease(parts, run);
+    await using lease = await acquireLease(parts, run);
     // Somebody may have carried it on before the lease was ours.
     const summary = await knownRun(parts.store, run);
-    checkAsleep(summary, params.wakes);
+    rejectWaitingRun(summary, params.wakes);
     const meanwhile = await endedOutcome(parts, summary);
     if (meanwhile !== null) return meanwhile;
-    const ordered = await obeyOrder(parts, lease.lease, summary);
+    const ordered = await applySignal(parts, lease.lease, summary);
     if (ordered !== null) return ordered;
     const { state } = summary;
     const { position } = await loadRun(parts, run);
     // Without room the work would be done, and paid for, only to fail again.
-    const isFull = state.kind === "parked" && state.on === "disk" && !(await hasRoom(parts, run));
-    if (state.kind === "parked" && (isFull || !mayGoOn({ state, position, now: parts.clock.now() }))) {
+    const isFull = state.kind === "parked" && state.on === "disk" && !(await hasDiskSpace(parts, run));
+    if (state.kind === "parked" && (isFull || !mayContinue({ state, position, now: parts.clock.now() }))) {
       const { on, reason, until } = state;
       return { kind: "parked", on, reason, until };
     }
@@ -75,7 +82,7 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
     held();
   }
 
-  async function carry(summary: RunSummary, lease: HeldLease): Promise<RunOutcome> {
+  async function carry(summary: RunSummary, lease: AcquiredLease): Promise<RunOutcome> {
     const { workflow, listen, allowChanged = false } = params;
     const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
     lease.onLost((error) => writer.halt.stop(error));
@@ -86,7 +93,7 @@ export async function conduct<S extends JsonObject>(params: ConductParams<S>): P
 }
 
 /** Before a waker does anything, and again when the lease is its own: of several at once, one finds the run asleep. */
-export function checkAsleep({ id, state }: Pick<RunSummary, "id" | "state">, wakes: string | undefined): void {
+export function rejectWaitingRun({ id, state }: Pick<RunSummary, "id" | "state">, wakes: string | undefined): void {
   if (wakes === undefined || (state.kind === "parked" && state.until === wakes)) return;
   throw new HoldfastError({
     code: "LEASE_HELD",
@@ -103,7 +110,7 @@ function isLost(error: unknown): error is HoldfastError {
 
 async function work<S extends JsonObject>(
   writer: RunSession,
-  params: ConductParams<S>,
+  params: ExecuteParams<S>,
   epoch: number,
 ): Promise<RunOutcome> {
   const { signal, workflow } = params;
@@ -111,11 +118,11 @@ async function work<S extends JsonObject>(
   signal.addEventListener("abort", interrupt);
   if (signal.aborted) interrupt();
   const session = limitSession(writer, params.sessionMs);
-  const orders = followOrders(writer);
+  const orders = watchSignals(writer);
   try {
     await using _requests = answerRequests(writer, epoch);
     await using _following = orders;
-    await using _clock = saveByClock(writer);
+    await using _clock = saveOnTimer(writer);
     for (;;) {
       writer.halt.checkWish();
       const { stage, iteration, visit } = writer.position;
@@ -134,7 +141,7 @@ async function work<S extends JsonObject>(
     }
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
-    const outcome = await leaveInOrder(writer, error);
+    const outcome = await stopCleanly(writer, error);
     await orders.settled(error);
     return outcome;
   } finally {
@@ -144,7 +151,7 @@ async function work<S extends JsonObject>(
 }
 
 /** null: it has not ended. */
-export async function outcomeOfEnded(parts: Pick<WorkParts, "store">, summary: RunSummary): Promise<RunOutcome | null> {
+export async function outcomeOfEnded(parts: Pick<Adapters, "store">, summary: RunSummary): Promise<RunOutcome | null> {
   const { state, id } = summary;
   switch (state.kind) {
     case "open":
@@ -159,7 +166,7 @@ export async function outcomeOfEnded(parts: Pick<WorkParts, "store">, summary: R
   }
 }
 
-async function endedOutcome(parts: WorkParts, summary: RunSummary): Promise<RunOutcome | null> {
+async function endedOutcome(parts: Adapters, summary: RunSummary): Promise<RunOutcome | null> {
   const { state, id } = summary;
   if (state.kind !== "fatal") return await outcomeOfEnded(parts, summary);
   throw new HoldfastError({
@@ -303,7 +310,7 @@ function limitSession(writer: RunSession, milliseconds: number | undefined): { e
   const look = (): void => {
     const left = until - performance.now();
     if (left > 0) {
-      timer = setTimeout(look, Math.min(Math.ceil(left), LONGEST_TIMER_MS));
+      timer = setTimeout(look, Math.min(Math.ceil(left), MAX_TIMER_MS));
       return;
     }
     const reason = `The session's time is over: ${durationText(milliseconds)}`;
@@ -326,11 +333,11 @@ function durationText(milliseconds: number): string {
  * even that helps, the error passes, and the run stays as its journal has it. A resume continues once there is room. Any other
  * error is thrown on.
  */
-async function parkOnDisk(parts: Parts, lease: Lease, error: unknown): Promise<RunOutcome> {
+async function parkOnDisk(parts: CoreAdapters, lease: Lease, error: unknown): Promise<RunOutcome> {
   if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
   const reason = await diskFullReason(parts, lease.run, error);
   const until = new Date(parts.clock.now() + LOOK_AGAIN_MS).toISOString();
-  const body: RunParked = { on: "disk", reason, until };
+  const body: RunWaiting = { on: "disk", reason, until };
   const entries: readonly NewEntry[] = [{ kind: "run.parked", body: { ...body } }];
   try {
     await parts.store.commit({ lease, entries }).catch(async (full: unknown) => {
@@ -350,10 +357,10 @@ async function parkOnDisk(parts: Parts, lease: Lease, error: unknown): Promise<R
   return { kind: "parked", on: "disk", reason, until };
 }
 
-type Measured = Pick<Parts, "store" | "workspaces" | "freeBytes">;
+type Measured = Pick<CoreAdapters, "store" | "workspaces" | "freeBytes">;
 
 /** Is there enough space to continue a run that waits for it? Where nothing can be measured, the attempt decides. */
-export async function hasRoom(parts: Measured, run: string): Promise<boolean> {
+export async function hasDiskSpace(parts: Measured, run: string): Promise<boolean> {
   const tightest = await findTightest(parts, run);
   return tightest === null || tightest.free >= NEEDED_BYTES;
 }
@@ -362,7 +369,7 @@ export async function hasRoom(parts: Measured, run: string): Promise<boolean> {
 const NEEDED_BYTES = 8 * 1024 * 1024;
 const LOOK_AGAIN_MS = 60_000;
 
-async function diskFullReason(parts: Parts, run: string, error: HoldfastError): Promise<string> {
+async function diskFullReason(parts: CoreAdapters, run: string, error: HoldfastError): Promise<string> {
   const { path } = error.data;
   const tightest = await findTightest(parts, run, typeof path === "string" ? path : undefined);
   const what = `The disk is full: ${error.message}`;
@@ -429,7 +436,7 @@ async function saveAside(writer: RunSession, { epoch }: Lease, lost: HoldfastErr
     const files =
       workspace === undefined
         ? null
-        : await workspace.snapshot({ run: id, sequence: 1, message: suffix.slice(1), ...lookParams(parts) });
+        : await workspace.snapshot({ run: id, sequence: 1, message: suffix.slice(1), ...snapshotParams(parts) });
     const reason = `Kept aside of ${run.id}: ${lost.message}`;
     await store.commit({
       lease: own,

@@ -2,7 +2,12 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { type Round, type Story, startInWorktree, tellStory } from "@holdfast/test-support/core/toy-worktree";
+import {
+  type RollbackCase,
+  type RollbackRound,
+  runRollbackCase,
+  startTestRunInWorktree,
+} from "@holdfast/test-support/core/toy-worktree";
 import { ID, begin, define } from "@holdfast/test-support/core/work-bench";
 import { findRollback } from "./find-rollback.ts";
 import type { RollbackChoice } from "./rollback.ts";
@@ -10,7 +15,7 @@ import type { RollbackChoice } from "./rollback.ts";
 /** Ways in which runs go wrong, each carried out by the real engine; and where a careful engineer would go back to, with the reason. */
 
 const app =
-  (text: string): NonNullable<Round["edit"]> =>
+  (text: string): NonNullable<RollbackRound["edit"]> =>
   ({ file }) =>
     void file("app.txt", `${text}\n`);
 
@@ -20,7 +25,7 @@ function whyNot(choice: RollbackChoice, sequence: number): string {
 }
 
 /** Every checkpoint is accounted for: chosen, or rejected with a reason. */
-async function expectComplete(story: Pick<Story, "store">, choice: RollbackChoice): Promise<void> {
+async function expectComplete(story: Pick<RollbackCase, "store">, choice: RollbackChoice): Promise<void> {
   const all = (await story.store.listCheckpoints({ run: ID })).map(({ sequence }) => sequence);
   const named = choice.rejected.map(({ sequence }) => sequence);
   expect([...named, ...(choice.chosen === null ? [] : [choice.chosen])].toSorted((a, b) => b - a)).toEqual(all);
@@ -29,7 +34,7 @@ async function expectComplete(story: Pick<Story, "store">, choice: RollbackChoic
 
 describe("where a careful engineer would go back to", () => {
   test("a refactor that lowered the score: the files of the best review, as the run left them", async () => {
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: app("first"), score: 70 },
       { edit: app("good"), score: 85 },
       { edit: app("refactored"), score: 60 },
@@ -49,7 +54,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("a broken migration, applied to a database: nowhere, because old files do not fit the new tables", async () => {
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: app("tables 1") },
       { edit: app("broken tables 2"), effect: { kind: "migration", target: "staging", rollback: "refuse" } },
     ]);
@@ -66,7 +71,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("a migration that worked, and a break after it: between the two, never behind the migration", async () => {
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: app("tables 1") },
       { edit: app("tables 2"), effect: { kind: "migration", target: "staging", rollback: "refuse" } },
       { edit: app("broken query") },
@@ -79,7 +84,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("the newest checkpoint is corrupt: the newest whole one, with nothing else to blame", async () => {
-    const story = await tellStory([{ edit: app("one") }, { edit: app("two") }]);
+    const story = await runRollbackCase([{ edit: app("one") }, { edit: app("two") }]);
     const newest = story.after(2) + 1;
     expect((await story.store.latest(ID))?.sequence).toBe(newest);
     damage(story, newest);
@@ -90,7 +95,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("all checkpoints of the last good files were set aside: older files, and never some that may hold the cause", async () => {
-    const story = await tellStory([{ edit: app("one") }, { edit: app("two") }, { edit: app("broken") }]);
+    const story = await runRollbackCase([{ edit: app("one") }, { edit: app("two") }, { edit: app("broken") }]);
     const sequences = [story.after(2), story.after(2) - 1, story.after(2) - 2];
     await story.store.quarantine({ run: ID, sequences, reason: "a bad disk" });
     const choice = await story.choose();
@@ -101,7 +106,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("the git objects of the last good files are gone: older files, and the loss is named", async () => {
-    const story = await tellStory([{ edit: app("one") }, { edit: app("two") }, { edit: app("broken") }]);
+    const story = await runRollbackCase([{ edit: app("one") }, { edit: app("two") }, { edit: app("broken") }]);
     removeObject(story, "two\n");
     const choice = await story.choose();
     expect(choice).toMatchObject({ kind: "back", chosen: story.after(1) });
@@ -111,7 +116,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("a pull request opened and a push in between: behind them all the same, and they are adopted later", async () => {
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: app("good") },
       { edit: app("broken"), effect: { kind: "pull_request", target: "shop#7" } },
       { edit: app("broken still"), effect: { kind: "push", target: "origin/x" } },
@@ -133,7 +138,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("an effect of which nobody knows whether it happened: not behind it, before that is known", async () => {
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: app("good") },
       { edit: app("broken"), test: "fail" },
       { edit: app("broken more"), effect: { kind: "push", target: "origin/x", outcome: "unclear" } },
@@ -145,7 +150,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("a flaky test: nothing is rolled back, because the same files pass it too", async () => {
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: app("work") },
       { test: "fail" },
       { test: "pass" },
@@ -160,7 +165,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("an overloaded provider: nobody's fault, so nothing is rolled back", async () => {
-    const story = await tellStory([{ edit: app("good") }, { edit: app("broken for now") }, { overloaded: true }]);
+    const story = await runRollbackCase([{ edit: app("good") }, { edit: app("broken for now") }, { overloaded: true }]);
     const choice = await story.choose();
     expect(choice).toMatchObject({ kind: "stay", cause: { kind: "outside" } });
     expect(choice.cause.why).toMatch(/overload/i);
@@ -169,7 +174,7 @@ describe("where a careful engineer would go back to", () => {
 
   test("the agent deleted files, and nothing was ever tested before: from before the deletion", async () => {
     const names = Array.from({ length: 8 }, (_, at) => `module-${at}.txt`);
-    const story = await tellStory([
+    const story = await runRollbackCase([
       {
         edit: (toy) => {
           app("work")(toy);
@@ -196,7 +201,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("a gate that passed and fails since somebody edited a file: before the edit, which stays in a checkpoint", async () => {
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: app("good") },
       {
         meddle: ({ workspace }) => writeFileSync(join(workspace.root, "app.txt"), "broken by hand\n"),
@@ -218,7 +223,7 @@ describe("where a careful engineer would go back to", () => {
 
   test("back and forth between two states that both fail: from before the loop", async () => {
     const [one, two] = [app("broken this way"), app("broken that way")];
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: app("plan"), test: "fail" },
       { edit: one },
       { edit: two },
@@ -235,7 +240,7 @@ describe("where a careful engineer would go back to", () => {
 
   test("back and forth, and one of the two passes: that one", async () => {
     const [good, bad] = [app("good"), app("broken")];
-    const story = await tellStory([{ edit: good }, { edit: bad }, { edit: good }, { edit: bad }]);
+    const story = await runRollbackCase([{ edit: good }, { edit: bad }, { edit: good }, { edit: bad }]);
     expect(await story.choose()).toMatchObject({
       kind: "back",
       chosen: story.after(3),
@@ -244,7 +249,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("a checkpoint taken in the middle of a step: the one from before the step", async () => {
-    const { parts, workspace, file, crash, store } = await startInWorktree();
+    const { parts, workspace, file, crash, store } = await startTestRunInWorktree();
     const workflow = define({
       work: async ({ step, checkpoint }) => {
         await step("first", () => file("app.txt", "whole\n"), { changesFiles: true });
@@ -270,7 +275,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("asked again after it went back: it stays, whatever lies behind", async () => {
-    const story = await tellStory([{ edit: app("good") }, { edit: app("broken") }]);
+    const story = await runRollbackCase([{ edit: app("good") }, { edit: app("broken") }]);
     const first = await story.choose();
     await story.restore(first);
     const again = await story.choose();
@@ -281,7 +286,7 @@ describe("where a careful engineer would go back to", () => {
 });
 
 /** What a gc of somebody else's, or a lost disk, takes away. */
-function removeObject({ tree, workspaces }: Story, text: string): void {
+function removeObject({ tree, workspaces }: RollbackCase, text: string): void {
   writeFileSync(join(tree.root, ".git-object-of"), text);
   const id = tree.git("hash-object", ".git-object-of").trim();
   rmSync(join(tree.root, ".git-object-of"));
@@ -289,7 +294,7 @@ function removeObject({ tree, workspaces }: Story, text: string): void {
 }
 
 /** A bit that flipped on the disk. */
-function damage({ store }: Pick<Story, "store">, sequence: number): void {
+function damage({ store }: Pick<RollbackCase, "store">, sequence: number): void {
   const db = new DatabaseSync(join(store.location, "store.db"));
   const { changes } = db.prepare("UPDATE log SET body = zeroblob(length(body)) WHERE sequence = ?").run(sequence);
   expect(changes).toBe(1);

@@ -1,8 +1,8 @@
-import { type Parts, lookParams } from "./adapters.ts";
+import { type CoreAdapters, snapshotParams } from "./adapters.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
 import { type JournalEntry, textOf } from "./journal.ts";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
-import { NOT_HERE, readWhole } from "./recovery.ts";
+import { NOT_RESTORABLE, readWhole } from "./recovery.ts";
 import {
   type CheckResult,
   type Damage,
@@ -29,7 +29,7 @@ const COMPARED = 64;
  * one: to walk the trees of all would take minutes in a long run.
  */
 export async function findRollback(
-  parts: Parts,
+  parts: CoreAdapters,
   params: { readonly run: string; readonly pastEffects: boolean },
 ): Promise<RollbackChoice> {
   let facts = await readFacts(parts, params.run);
@@ -39,12 +39,12 @@ export async function findRollback(
     const choice = chooseRollback(facts, params);
     const tree = facts.candidates.find(({ sequence }) => sequence === choice.chosen)?.tree ?? null;
     if (choice.chosen === null || tree === null || (await isHere(parts, params.run, choice.chosen))) return choice;
-    const damage: Damage = { kind: "damaged", problem: NOT_HERE };
+    const damage: Damage = { kind: "damaged", problem: NOT_RESTORABLE };
     facts = { ...facts, candidates: facts.candidates.map((one) => (one.tree === tree ? { ...one, damage } : one)) };
   }
 }
 
-async function readFacts(parts: Parts, run: string): Promise<RollbackFacts> {
+async function readFacts(parts: CoreAdapters, run: string): Promise<RollbackFacts> {
   const summary = await parts.store.getRun(run);
   const reader = new FactsReader();
   for await (const entry of parts.store.readJournal({ run })) reader.read(entry);
@@ -54,7 +54,7 @@ async function readFacts(parts: Parts, run: string): Promise<RollbackFacts> {
   return reader.facts({ run, state: summary?.state ?? { kind: "open" }, known });
 }
 
-async function withChanges(parts: Parts, facts: RollbackFacts): Promise<RollbackFacts> {
+async function withChanges(parts: CoreAdapters, facts: RollbackFacts): Promise<RollbackFacts> {
   const oldestFirst = facts.candidates.toSorted((a, b) => a.sequence - b.sequence);
   const first = Math.max(1, oldestFirst.length - COMPARED);
   const candidates: RollbackCandidate[] = [];
@@ -65,19 +65,19 @@ async function withChanges(parts: Parts, facts: RollbackFacts): Promise<Rollback
   return { ...facts, candidates };
 }
 
-async function damageOf(parts: Parts, checkpoint: CheckpointSummary): Promise<Damage | null> {
+async function damageOf(parts: CoreAdapters, checkpoint: CheckpointSummary): Promise<Damage | null> {
   const read = await readWhole({ ...parts, workspaces: null }, checkpoint);
   if (read.kind === "whole") return null;
   return { kind: checkpoint.quarantined ? "quarantined" : "damaged", problem: read.problem };
 }
 
-async function isHere(parts: Parts, run: string, sequence: number): Promise<boolean> {
+async function isHere(parts: CoreAdapters, run: string, sequence: number): Promise<boolean> {
   const { files } = (await parts.store.getCheckpoint({ run, sequence })).planes;
   return files === null || parts.workspaces === null || (await parts.workspaces.has(files));
 }
 
 async function countChanges(
-  parts: Pick<Parts, "workspaces">,
+  parts: Pick<CoreAdapters, "workspaces">,
   from: string | null | undefined,
   to: string | null,
 ): Promise<FileCounts | null> {
@@ -108,7 +108,7 @@ export interface CheckpointPreview {
 
 /** Newest first. Looks only. */
 export async function previewCheckpoints(
-  parts: Parts,
+  parts: CoreAdapters,
   params: { readonly run: string; readonly limit: number; readonly workspace: Workspace | undefined },
 ): Promise<readonly CheckpointPreview[]> {
   const { run, limit, workspace } = params;
@@ -119,7 +119,7 @@ export async function previewCheckpoints(
     if (kind === "effect.intended" && typeof what === "string" && typeof target === "string")
       effects.push({ entry, text: `${what} on ${target}` });
   }
-  const now = (await workspace?.look(lookParams(parts)))?.tree ?? null;
+  const now = (await workspace?.look(snapshotParams(parts)))?.tree ?? null;
   const counted = new Map<string, FileCounts | null>();
   const previews: CheckpointPreview[] = [];
   for (const checkpoint of checkpoints) {

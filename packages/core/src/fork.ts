@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { NO_WORKTREE, type Parts, WORKTREE, lookParams } from "./adapters.ts";
+import { type CoreAdapters, NO_WORKTREE, WORKTREE, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane, Planes } from "./checkpoint.ts";
 import { MAY_PUBLISH } from "./effects.ts";
 import type { JsonObject } from "./json.ts";
@@ -14,7 +14,7 @@ import { type CreateWorkspace, type Workspace, forgetAsideCalls } from "./worksp
  * same id goes on where it stopped.
  */
 export async function fork(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly source: Checkpoint;
   readonly sourceRun: Run;
   readonly id: string | undefined;
@@ -74,7 +74,7 @@ function forkedPlanes(planes: Planes, files: FilesPlane | null, at: string): Pla
 }
 
 async function forkFiles(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly run: string;
   readonly files: FilesPlane | null;
   readonly worktree: boolean;
@@ -89,12 +89,12 @@ async function forkFiles(params: {
     run,
     sequence: 1,
     message: "fork",
-    ...lookParams(parts),
+    ...snapshotParams(parts),
     ...(files.base === null ? {} : { base: files.base }),
   });
 }
 
-function worktreeFor(parts: Parts, run: string, files: FilesPlane): CreateWorkspace {
+function worktreeFor(parts: CoreAdapters, run: string, files: FilesPlane): CreateWorkspace {
   return {
     run,
     ...(files.head === null ? {} : { base: files.head }),
@@ -104,13 +104,13 @@ function worktreeFor(parts: Parts, run: string, files: FilesPlane): CreateWorksp
 
 /** The new worktree is ours and empty of anybody's work, so no checkpoint is owed before it is filled. */
 async function fill(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly workspace: Workspace;
   readonly files: FilesPlane;
 }): Promise<void> {
   const { parts, workspace, files } = params;
   await workspace.applyRestore(
-    await workspace.planRestore({ from: await workspace.look(lookParams(parts)), to: files }),
+    await workspace.planRestore({ from: await workspace.look(snapshotParams(parts)), to: files }),
   );
 }
 

@@ -2,19 +2,19 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
-import { startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, begin, define } from "@holdfast/test-support/core/work-bench";
 import { applyGc, planGc } from "./gc.ts";
 import { type RetentionPolicy, defaultRetention } from "./retention.ts";
 import type { Store } from "./store.ts";
-import { examine, repair } from "./verify.ts";
+import { repair, verifyRun } from "./verify.ts";
 
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
 const DAY = 86_400_000;
 
 /** A run with an aside that was open in one checkpoint and is merged in the next. */
 async function merged() {
-  const toy = await startInWorktree((task) => {
+  const toy = await startTestRunInWorktree((task) => {
     writeFileSync(join(task.cwd, "x.txt"), "x\n");
     return {};
   });
@@ -102,7 +102,7 @@ test("a folder that a run left when it ended is gc's, and not one of a run that 
 
 test("verify misses the commits of an aside that a checkpoint holds open, and pins those that lost their ref", async () => {
   const toy = await merged();
-  const look = async () => Array.fromAsync(examine(toy.parts, {}));
+  const look = async () => Array.fromAsync(verifyRun(toy.parts, {}));
   const codes = async () =>
     (await look()).flatMap((event) =>
       event.kind === "problem" ? [`${event.problem.code} ${event.problem.sequence}`] : [],

@@ -1,10 +1,10 @@
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
-import { type Parts, newerRefs } from "./adapters.ts";
+import { type CoreAdapters, findNewerRefs } from "./adapters.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
 import { commitsIn } from "./journal.ts";
 import { type RetentionPlan, type RetentionPolicy, type RetentionSubject, planRetention } from "./retention.ts";
 import type { RunSummary } from "./run.ts";
-import { type SweepReport, type Tombstone, allCheckpoints, newestWhole } from "./store.ts";
+import { type SweepReport, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
 import type { AsideInfo, AsideRef, SnapshotRef } from "./workspace.ts";
 
 const DAY = 86_400_000;
@@ -40,7 +40,7 @@ export interface GcReport {
 }
 
 export async function planGc(
-  parts: Parts,
+  parts: CoreAdapters,
   params: { readonly policy?: RetentionPolicy; readonly run?: string },
 ): Promise<GcPlan> {
   const policy = params.policy ?? parts.retention;
@@ -77,7 +77,7 @@ function usageOf(subjects: readonly RetentionSubject[]): readonly RunUsage[] {
 }
 
 /** Drops in the store first, refs after: killed in between, refs without a checkpoint are left for the next gc. */
-export async function applyGc(parts: Parts, plan: GcPlan): Promise<GcReport> {
+export async function applyGc(parts: CoreAdapters, plan: GcPlan): Promise<GcReport> {
   const dropped: Tombstone[] = [];
   const refs = new Set(plan.danglingRefs);
   for (const { run, decisions } of plan.plans) {
@@ -97,7 +97,7 @@ export async function applyGc(parts: Parts, plan: GcPlan): Promise<GcReport> {
 }
 
 /** One that cannot be removed now is found again by the next gc. */
-async function removeAsides(parts: Parts, asides: GcPlan["asides"]): Promise<readonly string[]> {
+async function removeAsides(parts: CoreAdapters, asides: GcPlan["asides"]): Promise<readonly string[]> {
   const removed: string[] = [];
   for (const { run, key, path } of asides) {
     const isGone = await parts.workspaces?.asides.remove({ run, key }).then(
@@ -111,7 +111,7 @@ async function removeAsides(parts: Parts, asides: GcPlan["asides"]): Promise<rea
 
 /** By what the checkpoint itself names: a ref of the same name could be another store's. */
 async function pinsOf(
-  parts: Parts,
+  parts: CoreAdapters,
   run: string,
   drops: readonly { readonly sequence: number }[],
 ): Promise<readonly string[]> {
@@ -126,7 +126,7 @@ async function pinsOf(
 }
 
 /** A ref that cannot be removed now (git is at work) is found again by the next gc: nothing to fail for. */
-async function unpin(parts: Parts, refs: readonly string[]): Promise<readonly string[]> {
+async function unpin(parts: CoreAdapters, refs: readonly string[]): Promise<readonly string[]> {
   if (refs.length === 0 || parts.workspaces === null) return [];
   try {
     await parts.workspaces.unpin(refs);
@@ -140,14 +140,14 @@ async function unpin(parts: Parts, refs: readonly string[]): Promise<readonly st
 }
 
 /** A clock that jumped back makes it due later, never twice a day. */
-export async function gcIsDue(parts: Parts): Promise<boolean> {
+export async function gcIsDue(parts: CoreAdapters): Promise<boolean> {
   const last = Number((await parts.store.getMeta(LAST_GC)) ?? "0");
   const now = parts.clock.now();
   return !Number.isFinite(last) || now - last >= DAY || now < last - DAY;
 }
 
 async function subjectOf(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly run: RunSummary;
   readonly runs: readonly RunSummary[];
   readonly refs: readonly SnapshotRef[];
@@ -170,8 +170,8 @@ async function subjectOf(params: {
 }
 
 /** Its trees are what steps left, and nothing else holds them. One that cannot be read is no reason to let go of the rest. */
-async function isRecorded(parts: Parts, run: string): Promise<boolean> {
-  const { checkpoint } = await newestWhole(parts.store, run);
+async function isRecorded(parts: CoreAdapters, run: string): Promise<boolean> {
+  const { checkpoint } = await newestUsable(parts.store, run);
   return checkpoint !== undefined && checkpoint.planes.config.mode !== "default";
 }
 
@@ -180,7 +180,7 @@ async function isRecorded(parts: Parts, run: string): Promise<boolean> {
  * For each such commit the newest checkpoint on it is enough.
  */
 async function onlyCopies(
-  parts: Parts,
+  parts: CoreAdapters,
   checkpoints: readonly CheckpointSummary[],
   refs: readonly SnapshotRef[],
 ): Promise<ReadonlyMap<number, string>> {
@@ -207,7 +207,7 @@ async function onlyCopies(
 
 /** A run that somebody is writing may have pinned the next snapshot already, however long ago: a laptop sleeps. */
 async function danglingRefs(
-  parts: Parts,
+  parts: CoreAdapters,
   all: readonly SnapshotRef[],
   runs: readonly RunSummary[],
 ): Promise<readonly string[]> {
@@ -224,21 +224,21 @@ async function danglingRefs(
     const checkpoints = await Array.fromAsync(allCheckpoints(parts.store, run));
     const alive = new Set(checkpoints.map((checkpoint) => checkpoint.sequence));
     // Of a store that was rolled back they are all that is left of the newer checkpoints.
-    const newer = new Set((await newerRefs(parts, run, refs)).map(({ ref }) => ref));
+    const newer = new Set((await findNewerRefs(parts, run, refs)).map(({ ref }) => ref));
     for (const ref of refs)
       if (!newer.has(ref.ref) && !(await isNamed(parts, ref, refs, alive))) dangling.push(ref.ref);
   }
   return dangling;
 }
 
-async function isHeld(parts: Parts, run: string): Promise<boolean> {
+async function isHeld(parts: CoreAdapters, run: string): Promise<boolean> {
   const lease = await parts.store.getLease(run);
   return lease !== undefined && parts.liveness(lease.owner) !== "dead";
 }
 
 /** After a crash two refs can stand for one sequence; the checkpoint tells which of them is its own. */
 async function isNamed(
-  parts: Parts,
+  parts: CoreAdapters,
   ref: SnapshotRef,
   refs: readonly SnapshotRef[],
   alive: ReadonlySet<number>,
@@ -259,7 +259,7 @@ interface AsideLitter {
  * be looked for. A day after its end, only commits are kept that a checkpoint of the run or of a fork of it tells of.
  */
 async function findAsideLitter(
-  parts: Parts,
+  parts: CoreAdapters,
   params: {
     readonly runs: readonly RunSummary[];
     /** What is dropped in the same go needs nothing any more. */
@@ -287,7 +287,7 @@ function keepAll(error: unknown): readonly string[] {
 
 const DAMAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["STORE_CORRUPT", "STORE_CUT", "CHECKPOINT_NOT_FOUND"]);
 
-async function isOver(parts: Parts, { id, state }: RunSummary): Promise<boolean> {
+async function isOver(parts: CoreAdapters, { id, state }: RunSummary): Promise<boolean> {
   if (state.kind !== "done" && state.kind !== "fatal") return false;
   if (parts.clock.now() - Date.parse(state.at) < DAY) return false;
   const lease = await parts.store.getLease(id);
@@ -295,7 +295,7 @@ async function isOver(parts: Parts, { id, state }: RunSummary): Promise<boolean>
 }
 
 async function unnamed(
-  parts: Parts,
+  parts: CoreAdapters,
   params: {
     readonly run: RunSummary;
     readonly runs: readonly RunSummary[];

@@ -1,12 +1,12 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Parts, refuseRolledBack } from "./adapters.ts";
+import { type CoreAdapters, rejectRolledBackStore } from "./adapters.ts";
 import { HEARTBEAT_MS, type Lease } from "./lease.ts";
 import { Stopped } from "./progress.ts";
 import type { Saver } from "./save.ts";
-import { obeyOrder } from "./signals.ts";
-import type { RunBirth, SlotWish, Store } from "./store.ts";
+import { applySignal } from "./signals.ts";
+import type { RunBirth, SlotClaim, Store } from "./store.ts";
 
-export interface HeldLease extends AsyncDisposable {
+export interface AcquiredLease extends AsyncDisposable {
   readonly lease: Lease;
   /** Somebody else has the run: told at the latest by the next heartbeat, also while nothing is written. */
   onLost(tell: (error: HoldfastError) => void): void;
@@ -16,9 +16,14 @@ export interface HeldLease extends AsyncDisposable {
  * LEASE_HELD and LOOP_LIMIT pass through. Disposing lets go of it; one that is lost is no error there. Whoever holds the run already shares the
  * lease with what it calls, and the last one lets go: so a place among those at work is kept from the first act to the last.
  */
-export async function holdLease(parts: Parts, run: string, slot?: SlotWish, birth?: RunBirth): Promise<HeldLease> {
+export async function acquireLease(
+  parts: CoreAdapters,
+  run: string,
+  slot?: SlotClaim,
+  birth?: RunBirth,
+): Promise<AcquiredLease> {
   // A run that is gone from a store that was rolled back would be done again under its own name.
-  if (birth !== undefined) await refuseRolledBack(parts, run);
+  if (birth !== undefined) await rejectRolledBackStore(parts, run);
   const { store } = parts;
   const label = `holdfast run ${run}`;
   const lease = await store.takeLease({
@@ -82,11 +87,11 @@ export interface SlotRequest {
  * The lease with a place among those at work. Whoever waits holds the run meanwhile: its place in the queue is seen by all, and is gone with
  * its process. Aborted: lets go, and rejects with the signal's reason.
  */
-export async function holdSlot(parts: Parts, run: string, request: SlotRequest): Promise<HeldLease> {
+export async function holdSlot(parts: CoreAdapters, run: string, request: SlotRequest): Promise<AcquiredLease> {
   const { whenFull, signal } = request;
   signal.throwIfAborted();
   const wish = { limit: whenFull === "force" ? null : request.limit, wait: whenFull === "wait" };
-  const held = await holdLease(parts, run, wish, request.birth);
+  const held = await acquireLease(parts, run, wish, request.birth);
   let { lease } = held;
   try {
     if (lease.slot === "waiting") request.onWaiting(await atWork(parts, run));
@@ -104,7 +109,7 @@ export async function holdSlot(parts: Parts, run: string, request: SlotRequest):
   return held;
 }
 
-async function atWork(parts: Parts, run: string): Promise<readonly string[]> {
+async function atWork(parts: CoreAdapters, run: string): Promise<readonly string[]> {
   const leases = await parts.store.listLeases();
   return leases
     .filter((lease) => lease.run !== run && lease.slot === "working" && parts.liveness(lease.owner) !== "dead")
@@ -112,9 +117,9 @@ async function atWork(parts: Parts, run: string): Promise<readonly string[]> {
 }
 
 /** Throws Stopped when somebody said that it shall not go on. */
-async function obeyWhileWaiting(parts: Parts, lease: Lease): Promise<void> {
+async function obeyWhileWaiting(parts: CoreAdapters, lease: Lease): Promise<void> {
   const run = await parts.store.getRun(lease.run);
-  const outcome = run === undefined ? null : await obeyOrder(parts, lease, run);
+  const outcome = run === undefined ? null : await applySignal(parts, lease, run);
   if (outcome?.kind === "parked" || outcome?.kind === "fatal") throw new Stopped(outcome, { saved: true });
 }
 
@@ -136,14 +141,14 @@ async function pause(signal: AbortSignal): Promise<void> {
 const RETRY_MS = 50;
 
 /** Holds a run's lease from the first write until it is released, and tells other hosts that we live. */
-export class LeaseKeeper {
-  readonly #parts: Parts;
+export class LeaseHolder {
+  readonly #parts: CoreAdapters;
   readonly #run: string;
   #held: Lease | undefined;
   #taking: Promise<Lease> | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  constructor(parts: Parts, run: string) {
+  constructor(parts: CoreAdapters, run: string) {
     this.#parts = parts;
     this.#run = run;
   }

@@ -14,7 +14,7 @@ import {
   workingTime,
 } from "./journal.ts";
 import type { Hasher, JsonObject } from "./json.ts";
-import { NO_VISIT } from "./position.ts";
+import { NO_ATTEMPT } from "./position.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 
 describe("chain", () => {
@@ -90,7 +90,7 @@ describe("since checkpoint", () => {
 
   test("commits are found wherever a result or a receipt holds them, and nothing else is taken for one", () => {
     const { commits, changesFiles } = foldSince({
-      visit: NO_VISIT,
+      visit: NO_ATTEMPT,
       entries: [
         finished({ head: id("a"), other: [{ deep: id("b") }] }),
         { kind: "effect.settled", body: { key: "k", outcome: "done", adopted: false, receipt: { commit: id("c") } } },
@@ -112,8 +112,8 @@ describe("since checkpoint", () => {
     );
     fc.assert(
       fc.property(fc.array(entry), fc.array(entry), (a, b) => {
-        const both = foldSince({ visit: NO_VISIT, entries: [...a, ...b] });
-        const parts = [a, b].map((entries) => foldSince({ visit: NO_VISIT, entries }));
+        const both = foldSince({ visit: NO_ATTEMPT, entries: [...a, ...b] });
+        const parts = [a, b].map((entries) => foldSince({ visit: NO_ATTEMPT, entries }));
         expect(both.changesFiles).toBe(parts.some((one) => one.changesFiles));
         expect(both.commits).toEqual(new Set(parts.flatMap((one) => [...one.commits])));
       }),

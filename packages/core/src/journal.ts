@@ -2,8 +2,8 @@ import type { CheckpointParent, Trigger } from "./checkpoint.ts";
 import type { GraphEvent } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
 import { type Digest, type Hasher, type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
-import type { Amounts, CallErrors, ErrorVerdict, RecordTokens, Visit } from "./position.ts";
-import type { ParkedOn, PendingDecision, Run } from "./run.ts";
+import type { Amounts, CallErrors, ErrorVerdict, RecordTokens, StageAttempt } from "./position.ts";
+import type { PendingDecision, Run, WaitingFor } from "./run.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 
 /**
@@ -77,15 +77,15 @@ export type RunEnded =
 export type RunResumed = { readonly counts: boolean };
 export type FilesSettled = { readonly sequence: number };
 export type RunReopened = { readonly reason: string };
-export type RunParked = {
-  readonly on: ParkedOn;
+export type RunWaiting = {
+  readonly on: WaitingFor;
   readonly reason: string;
   readonly until: string | null;
   /** The question that a person must answer; absent when there is none. */
   readonly decision?: PendingDecision;
 };
 /** `by`: who gave the answer. */
-export type RunUnparked = { readonly decision?: string; readonly answer?: string; readonly by?: string };
+export type RunContinued = { readonly decision?: string; readonly answer?: string; readonly by?: string };
 
 /** Bodies of what a stage does; state.ts says what they add up to. */
 export type StageEntered = { readonly visit: number; readonly stage: string; readonly iteration: number };
@@ -287,7 +287,7 @@ export interface SinceCheckpoint {
 
 export function foldSince(params: {
   /** Of the checkpoint. */
-  readonly visit: Visit;
+  readonly visit: StageAttempt;
   readonly entries: Iterable<Pick<JournalEntry, "kind" | "body">>;
 }): SinceCheckpoint {
   // One that a checkpoint names as running was in its middle then; one that failed since may have left files behind.

@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import type { Parts } from "./adapters.ts";
+import type { CoreAdapters } from "./adapters.ts";
 import { spendTime } from "./budget.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { workingTime } from "./journal.ts";
@@ -18,7 +18,11 @@ export interface LoadedRun extends LoadedState {
 }
 
 /** A run as the store has it: the newest checkpoint that can be used, and the entries after it. Reads only. */
-export async function loadRun(parts: Pick<Parts, "store">, run: string, apply: ApplyEvent = null): Promise<LoadedRun> {
+export async function loadRun(
+  parts: Pick<CoreAdapters, "store">,
+  run: string,
+  apply: ApplyEvent = null,
+): Promise<LoadedRun> {
   const { store } = parts;
   const newest = await store.latest(run);
   if (newest === undefined) {

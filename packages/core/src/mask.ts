@@ -488,7 +488,7 @@ export function createMasking(more: Readonly<Record<string, string>> = {}): Mask
  * Text in which mentions have no effect and no issue but `own` is closed. Applying it twice gives the same text. `plain`: a text that a forge does not
  * render, so that code in it has no marks.
  */
-export function defuse(
+export function removeMentions(
   text: string,
   params: { readonly own: number | null; readonly kind: "markdown" | "plain" },
 ): string {

@@ -6,25 +6,25 @@ import {
   BRANCH,
   ISSUE,
   RUN,
-  type ResumeScene,
+  type StoppedRun,
+  createStoppedRun,
   headOf,
   mergedRequest,
-  startResumeScene,
 } from "@holdfast/test-support/core/resume-scene";
 import type { PullRequest } from "./forge.ts";
 import type { Workspaces } from "./workspace.ts";
 
 const request = (change: Partial<PullRequest>): PullRequest => ({ ...mergedRequest(""), ...change });
-const dropWorktree = (scene: ResumeScene): void => rmSync(scene.worktree().root, { recursive: true });
+const dropWorktree = (scene: StoppedRun): void => rmSync(scene.worktree().root, { recursive: true });
 
 describe("nothing changed", () => {
   test("a run that was left alone has no findings", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     expect(await scene.found()).toEqual([]);
   });
 
   test("what the run did after its checkpoint is no finding", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     const worktree = scene.worktree();
     worktree.git("commit", "-q", "--allow-empty", "-m", "ours");
     const head = worktree.git("rev-parse", "HEAD").trim();
@@ -34,7 +34,7 @@ describe("nothing changed", () => {
   });
 
   test("files under a step that was in flight are the crash's own half work", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.worktree().write("work.txt", "quarter\n");
     scene.worktree().git("commit", "-q", "--allow-empty", "-m", "by the step");
     expect(await scene.found()).toEqual(["head_moved", "files_changed"]);
@@ -43,7 +43,7 @@ describe("nothing changed", () => {
   });
 
   test("a checkpoint taken in the middle of such a step says so too", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     await scene.save({}, (planes) => {
       const visit = { ...planes.position.visit, running: { agent: { files: true, estimate: null, base: 1 } } };
       return { ...planes, position: { ...planes.position, visit } };
@@ -55,7 +55,7 @@ describe("nothing changed", () => {
 
 describe("each difference is found", () => {
   test("files whose patch is too large to be held: named all the same", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.worktree().write("work.txt", "edited\n");
     const diff: Workspaces["diff"] = (params) =>
       params.format === "patch" ? Promise.reject(new Error("too much output")) : scene.workspaces.diff(params);
@@ -65,7 +65,7 @@ describe("each difference is found", () => {
   });
 
   test("all of them at once: none hides another", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.forge.issue = { ...ISSUE, title: "T", body: "Do it.\nNow.", labels: [], state: "closed" };
     scene.worktree().write("work.txt", "edited\n");
     scene.worktree().git("commit", "-q", "--allow-empty", "-m", "by a person");
@@ -98,7 +98,7 @@ describe("each difference is found", () => {
   });
 
   test("branch and worktree gone", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.repo.git("update-ref", "-d", `refs/heads/${BRANCH}`);
     expect(await scene.found()).toEqual(["branch_missing"]);
     dropWorktree(scene);
@@ -106,7 +106,7 @@ describe("each difference is found", () => {
   });
 
   test("the worktree stands on another branch, or is elsewhere", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.worktree().git("switch", "-q", "-c", "mine");
     expect(await scene.found()).toEqual(["branch_switched"]);
     scene.worktree().git("switch", "-q", BRANCH);
@@ -115,14 +115,14 @@ describe("each difference is found", () => {
   });
 
   test("an unfinished restore, whose files are nobody's edits", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.worktree().write("work.txt", "half of each\n");
     await scene.append({ kind: "restore.started", body: { target: `${RUN}@1`, paths: null } });
     expect(await scene.found()).toEqual(["restore_unfinished"]);
   });
 
   test("a checkpoint of another issue: issue 4 is not issue 42", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     await scene.save({ issue: { ...ISSUE, number: 4 } });
     const { plan } = await scene.plan();
     expect(plan).toMatchObject({ kind: "refuse", why: expect.stringContaining("for issue 42") });
@@ -131,7 +131,7 @@ describe("each difference is found", () => {
 
 describe("the forge", () => {
   test("that does not answer is a finding, never nothing changed", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.forge.reachable = false;
     expect((await scene.plan()).plan).toMatchObject({ kind: "ask", why: expect.stringContaining("no route") });
     const parts = { ...scene.parts, forge: null };
@@ -139,7 +139,7 @@ describe("the forge", () => {
   });
 
   test("that lets nobody in is a finding for a run that had something there, and for no other", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     const key = `${RUN}/notify/post`;
     const body = { key, kind: "post", target: "somewhere", payload: "0".repeat(64), detail: {} };
     await scene.append({ kind: "effect.intended", body });
@@ -157,13 +157,13 @@ describe("the forge", () => {
   });
 
   test("an issue that is gone", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.forge.issue = null;
     expect(await scene.found()).toEqual(["issue_missing"]);
   });
 
   test("a pull request merged or closed, by the number that the run wrote down", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     await scene.save({ pullRequest: { number: 7, url: "local:7" } });
     scene.forge.request = request({ state: "open" });
     expect(await scene.found()).toEqual([]);
@@ -174,7 +174,7 @@ describe("the forge", () => {
   });
 
   test("a pull request merged without the run's last commits", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     const merged = headOf(scene);
     scene.worktree().git("commit", "-q", "--allow-empty", "-m", "later");
     await scene.save({ pullRequest: { number: 7, url: "local:7" } });
@@ -183,7 +183,7 @@ describe("the forge", () => {
   });
 
   test("a pull request that the run merges itself: told, and no reason to end it", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     await scene.save({ pullRequest: { number: 7, url: "local:7" } });
     scene.forge.request = request({ state: "merged", headCommit: headOf(scene) });
     expect((await scene.plan()).plan.kind).toBe("done");
@@ -194,7 +194,7 @@ describe("the forge", () => {
   });
 
   test("a merged pull request of an earlier run with the same branch is not ours", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     const key = `${RUN}/pr/open`;
     const body = { key, kind: "pull_request", target: "forge", payload: "0".repeat(64), detail: {} };
     await scene.append({ kind: "effect.intended", body });
@@ -206,13 +206,13 @@ describe("the forge", () => {
 });
 
 describe("the remote", () => {
-  const push = (scene: ResumeScene): string => {
+  const push = (scene: StoppedRun): string => {
     scene.worktree().git("push", "-q", "origin", BRANCH);
     return headOf(scene);
   };
 
   test("has what we pushed, or an ancestor of what we have: no finding", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     const pushed = push(scene);
     expect(await scene.found()).toEqual([]);
     scene.worktree().git("commit", "-q", "--allow-empty", "-m", "next");
@@ -221,7 +221,7 @@ describe("the remote", () => {
   });
 
   test("has the commits of before our rebase: they are what we pushed", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.worktree().git("commit", "-q", "--allow-empty", "-m", "one");
     const pushed = push(scene);
     scene.worktree().git("commit", "-q", "--amend", "--allow-empty", "-m", "one again");
@@ -233,7 +233,7 @@ describe("the remote", () => {
     ["was replaced", ["checkout", "-q", "--orphan", "theirs"]],
     ["has commits on top", ["checkout", "-q", "-b", "theirs", BRANCH]],
   ])("%s: diverged", async (what, begin) => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     await scene.save({ pushed: push(scene) });
     scene.repo.git(...begin);
     scene.repo.git("commit", "-q", "--allow-empty", "-m", "theirs");
@@ -243,7 +243,7 @@ describe("the remote", () => {
   });
 
   test("lost the branch, or cannot be asked", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     await scene.save({ pushed: push(scene) });
     scene.remote.git("update-ref", "-d", `refs/heads/${BRANCH}`);
     expect(await scene.found()).toEqual(["remote_branch_missing"]);
@@ -252,7 +252,7 @@ describe("the remote", () => {
   });
 
   test("is asked from another worktree when the run's own is gone", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     await scene.save({ pushed: push(scene) });
     dropWorktree(scene);
     scene.remote.git("update-ref", "-d", `refs/heads/${BRANCH}`);

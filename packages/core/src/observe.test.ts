@@ -1,16 +1,16 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
-import { RUN, type ResumeScene, startResumeScene } from "@holdfast/test-support/core/resume-scene";
+import { RUN, type StoppedRun, createStoppedRun } from "@holdfast/test-support/core/resume-scene";
 import { openSqliteStore } from "../../holdfast/src/stores/sqlite/open.ts";
 import type { NewEntry } from "./journal.ts";
-import { applyTakeUp } from "./resume.ts";
+import { applyResumeCheck } from "./resume.ts";
 import type { Store } from "./store.ts";
 
 const note = (text: string): NewEntry => ({ kind: "note", body: { text } });
 
 /** The scene's run on disk: an entry that nobody needs any more, a checkpoint, and an entry behind it. */
-async function saveOnDisk(scene: ResumeScene): Promise<string> {
+async function saveOnDisk(scene: StoppedRun): Promise<string> {
   const directory = scene.repo.path(".git/holdfast");
   const store = await openSqliteStore({ directory, create: true });
   await store.createRun({ id: RUN, workflow: "impl", work: { kind: "issue", number: 42 } });
@@ -44,7 +44,7 @@ async function reopen(directory: string): Promise<Store> {
 }
 
 test.each(["the old entry", "the new entry"])("%s was altered: whoever resumes is asked, once", async (text) => {
-  const scene = await startResumeScene();
+  const scene = await createStoppedRun();
   const directory = await saveOnDisk(scene);
   alter(directory, text, text.replace("entry", "ENTRY"));
   const store = await reopen(directory);
@@ -58,12 +58,12 @@ test.each(["the old entry", "the new entry"])("%s was altered: whoever resumes i
   const accepted = await scene.plan({ parts, answers: { journal_damaged: "accept" } });
   expect(accepted.plan.kind).toBe("warn");
   const lease = await store.takeLease({ run: RUN, label: "test" });
-  await applyTakeUp({ parts, lease, planned: accepted });
+  await applyResumeCheck({ parts, lease, planned: accepted });
   expect((await scene.plan({ parts })).plan.kind).toBe("resume");
 });
 
 test("a journal that is what was written is no finding", async () => {
-  const scene = await startResumeScene();
+  const scene = await createStoppedRun();
   const store = await reopen(await saveOnDisk(scene));
   expect((await scene.plan({ parts: { ...scene.parts, store } })).plan).toMatchObject({
     kind: "resume",

@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type WorkParts, anyFolder, findRunWorkspace, lookParams } from "./adapters.ts";
+import { type Adapters, findAnyWorktree, findRunWorkspace, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
 import type { Effect } from "./effects.ts";
 import { type Finding, type ReliedOn, type Setting, compareInputs, compareSettings, reliedOn } from "./findings.ts";
@@ -8,14 +8,14 @@ import { type SinceCheckpoint, foldSince } from "./journal.ts";
 import { isJsonObject } from "./json.ts";
 import type { RunSummary } from "./run.ts";
 import { type Store, journalDamage } from "./store.ts";
-import type { Asking, Look, Workspaces } from "./workspace.ts";
+import type { Asking, PreviewSnapshot, Workspaces } from "./workspace.ts";
 
 /**
  * Everything that is not as the checkpoint has it: no finding hides another, and what could not be asked is a finding too. Looks
  * only (a fetch apart). What the run itself did after the checkpoint is no difference.
  */
 export async function observeWorld(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: RunSummary;
   /** What the run goes on from. */
   readonly checkpoint: Checkpoint;
@@ -75,7 +75,7 @@ const NOWHERE: Place = { findings: [], head: null, branch: null, root: null };
 
 /** The run's worktree, its branch and its files. */
 async function observePlace(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: RunSummary;
   readonly checkpoint: Checkpoint;
   readonly since: SinceCheckpoint;
@@ -94,7 +94,7 @@ async function observePlace(params: {
     if (!branchGone) findings.push(...headMoved({ files, tip, since }));
     return { ...place, findings: [...findings, worktreeMissing(files)] };
   }
-  const look = await workspace.look(lookParams(parts));
+  const look = await workspace.look(snapshotParams(parts));
   if (workspace.root !== files.worktree) findings.push(worktreeMoved(files, workspace.root));
   // A step in flight is undone with the branch that it left.
   if (!since.changesFiles) findings.push(...branchSwitched(files, look));
@@ -117,7 +117,7 @@ function headMoved(params: {
   return [{ kind: "head_moved", summary, expected: files.head, actual: tip }];
 }
 
-function branchSwitched(files: FilesPlane, look: Look): readonly Finding[] {
+function branchSwitched(files: FilesPlane, look: PreviewSnapshot): readonly Finding[] {
   if (files.branch === null || look.branch === files.branch) return [];
   const summary = `The worktree stands on ${shortName(look.branch)} instead of ${shortName(files.branch)} (\`git -C ${look.worktree} switch ${shortName(files.branch)}\` brings it back)`;
   return [{ kind: "branch_switched", summary, expected: files.branch, actual: look.branch }];
@@ -149,7 +149,7 @@ async function filesChanged(
   workspaces: Workspaces,
   checkpoint: Checkpoint,
   files: FilesPlane,
-  look: Look,
+  look: PreviewSnapshot,
 ): Promise<Finding> {
   const between = { from: files.tree, to: look.tree };
   const { files: changed } = await workspaces.diff({ ...between, format: "names" });
@@ -192,7 +192,7 @@ const MOST_TOLD = 20;
 
 /** What the remote has of the run's branch and of the branch that it goes to. */
 async function observeRemote(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly relied: ReliedOn;
   readonly place: Place;
   /** The pull request was merged: that the branch went with it is no news. */
@@ -258,7 +258,7 @@ function remoteUnreachable(reason: string): Finding {
 
 /** The issue and the pull request. A forge that does not answer is a finding: not knowing is not "nothing changed". */
 async function observeForge(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: RunSummary;
   readonly relied: ReliedOn;
   readonly effects: readonly Effect[];
@@ -345,7 +345,7 @@ function mentions(text: string, key: string): boolean {
 }
 
 async function observeRequest(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly request: PullRequest;
   readonly effects: readonly Effect[];
   readonly place: Place;
@@ -382,7 +382,7 @@ function mergesItself(effects: readonly Effect[]): boolean {
 }
 
 /** In doubt it is not: then somebody is asked, and nothing is given up. */
-async function isIn(parts: WorkParts, place: Place, head: string, merged: string): Promise<boolean> {
+async function isIn(parts: Adapters, place: Place, head: string, merged: string): Promise<boolean> {
   if (head === merged) return true;
   const branch = await openAskingBranch(parts, place);
   if (branch === null) return false;
@@ -400,9 +400,9 @@ function forgeUnreachable(reason: string, wait: { readonly until: string | null 
 }
 
 /** The repository, to ask the remote and the history: through any of its worktrees when the run's own is gone; null when there is none. */
-async function openAskingBranch(parts: WorkParts, place: Place): Promise<Asking | null> {
+async function openAskingBranch(parts: Adapters, place: Place): Promise<Asking | null> {
   const { workspaces, branches } = parts;
-  const folder = workspaces === null ? null : await anyFolder(workspaces, place.root);
+  const folder = workspaces === null ? null : await findAnyWorktree(workspaces, place.root);
   return folder === null ? null : await branches.asking(folder);
 }
 

@@ -2,11 +2,11 @@ import type { NewEntry } from "./journal.ts";
 import type { Json } from "./json.ts";
 import { type Player, playedFailure } from "./player.ts";
 import type { RecordedStep } from "./recording.ts";
-import type { Stay } from "./stage-execution.ts";
+import type { StageExecution } from "./stage-execution.ts";
 import { rebaseRunning } from "./state.ts";
 
 /** A step as it was recorded: its result, what it took, the files that it left, and a checkpoint where it had one. Nothing is run. */
-export async function playStep(stay: Stay, name: string): Promise<Json> {
+export async function playStep(stay: StageExecution, name: string): Promise<Json> {
   const { writer } = stay;
   const { player } = writer.parts;
   if (player === undefined) throw new TypeError("nothing is replayed here");
@@ -18,7 +18,7 @@ export async function playStep(stay: Stay, name: string): Promise<Json> {
   }
 }
 
-async function play(stay: Stay, player: Player, step: RecordedStep): Promise<Json> {
+async function play(stay: StageExecution, player: Player, step: RecordedStep): Promise<Json> {
   const { writer } = stay;
   const { step: name, came } = step;
   const end: readonly NewEntry[] = [

@@ -12,7 +12,7 @@ import {
   compareAsked,
   comparePlanes,
   firstChange,
-  lastTakenUp,
+  lastResumed,
 } from "./recording.ts";
 import type { RunSession, SaveRequest, SavedAt } from "./run-session.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
@@ -218,7 +218,7 @@ export class Player {
 
   /** The stage was run again after that, by another process: what it then worked out beside its steps may be another thing. */
   #isBegunAnew(writer: RunSession, entry: number): boolean {
-    return lastTakenUp(this.#recording, writer.visit) > entry;
+    return lastResumed(this.#recording, writer.visit) > entry;
   }
 
   #unrecorded(writer: RunSession, name: string): never {
@@ -587,7 +587,7 @@ class RecordedAnswers {
     const isHere = (one: Said): boolean => one.visit === visit && one.entry < before;
     const isEnded = (ended.get(visit) ?? Number.POSITIVE_INFINITY) < before;
     const newest = said.findLast(isHere)?.entry ?? 0;
-    const from = isEnded ? lastTakenUp(this.#recording, visit) : (takenUp.findLast((entry) => entry < newest) ?? 0);
+    const from = isEnded ? lastResumed(this.#recording, visit) : (takenUp.findLast((entry) => entry < newest) ?? 0);
     return (one) => isHere(one) && one.entry > from;
   }
 }

@@ -8,7 +8,7 @@ import type { JournalEntry } from "./journal.ts";
 import {
   type Counters,
   NO_ERRORS,
-  type Visit,
+  type StageAttempt,
   betterOf,
   bump,
   counterOf,
@@ -69,13 +69,13 @@ describe("graph recovery", () => {
 
   describe("a node that was running when the process died", () => {
     const once = after(sampleGraph([node("once", [], { idempotent: false, retries: 1 })]), start("once"));
-    const statusWith = (visit: Partial<Visit>, graph = once): NodeStatus => {
+    const statusWith = (visit: Partial<StageAttempt>, graph = once): NodeStatus => {
       const position = { graph, visit: { number: 1, steps: {}, failures: {}, graph: true, ...visit } };
       return stateOf(after(graph, ...recoveryEvents(position, at)), "once").status;
     };
     const agent = { files: true, estimate: null, base: 1 };
 
-    test.each<[string, Partial<Visit>, NodeStatus]>([
+    test.each<[string, Partial<StageAttempt>, NodeStatus]>([
       ["left nothing that we know of", {}, "unknown"],
       ["did its deed", { steps: { "node:once#1": "done" } }, "pending"],
       [

@@ -32,7 +32,7 @@ export interface Position {
   readonly feedback: string | null;
   /** Why the run came into this stage, in plain words; null at the start. */
   readonly reason: string | null;
-  readonly visit: Visit;
+  readonly visit: StageAttempt;
   /** What the nonces in this run's prompts are derived from (createFence in workflow.ts). Absent in runs of before there were any. */
   readonly fence?: string;
   /** The user has answered that agents may act without asking from now on. Absent: as the workflow's options say. */
@@ -65,7 +65,7 @@ export interface Budget {
  * middle of a stage (after an agent call, by a timer, by Ctrl+C) knows what was finished: restored or forked, the stage
  * function runs again and every finished step answers from here.
  */
-export interface Visit {
+export interface StageAttempt {
   /**
    * How many stages the run has entered, this one included; 0 before the first. Bounds a workflow that never ends. Never
    * given twice in a run, not even after a restore: effects are told apart by it.
@@ -116,13 +116,13 @@ export interface RunningStep {
 
 export type RecordTokens = { readonly input: number; readonly output: number };
 
-export const NO_VISIT: Visit = { number: 0, steps: {}, failures: {} };
+export const NO_ATTEMPT: StageAttempt = { number: 0, steps: {}, failures: {} };
 
 /**
  * A stay of its own, under a number that no effect has. What was in the middle of something is still to be put back, and events that nobody has
  * taken in yet are still to be.
  */
-export function nextVisit({ number, running, unreduced }: Visit): Visit {
+export function nextAttempt({ number, running, unreduced }: StageAttempt): StageAttempt {
   return {
     number: number + 1,
     steps: {},
@@ -197,7 +197,7 @@ export const verdictShape: Shape<ErrorVerdict> = object<ErrorVerdict>({
 });
 
 /** Whoever goes back by hand, or forks, has seen why the run ended: what was counted stands, and the call is tried. */
-export function forgetAborts(visit: Visit): Visit {
+export function forgetAborts(visit: StageAttempt): StageAttempt {
   const { errors } = visit;
   if (errors === undefined) return visit;
   const entries = Object.entries(errors).map(([step, { abort: _over, ...rest }]) => [step, rest] as const);
@@ -245,7 +245,7 @@ export function recoveryEvents(position: Pick<Position, "graph" | "visit">, at: 
   });
 }
 
-function isKnown(visit: Visit, name: string): boolean {
+function isKnown(visit: StageAttempt, name: string): boolean {
   const { steps, failures, sessions = {}, running = {} } = visit;
   const isOwn = (step: string): boolean => step === name || step.startsWith(`${name}/`);
   if (Object.hasOwn(steps, name)) return true;

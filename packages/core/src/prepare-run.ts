@@ -1,6 +1,6 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type WorkParts, lookParams, runMark } from "./adapters.ts";
-import { answerFile, readAnswer } from "./agent-log.ts";
+import { type Adapters, runMark, snapshotParams } from "./adapters.ts";
+import { answerFile, readResult } from "./agent-log.ts";
 import { RESOURCES, exceeded } from "./budget.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { NewEntry, RunResumed } from "./journal.ts";
@@ -9,13 +9,13 @@ import type { Lease } from "./lease.ts";
 import { type LoadedRun, loadRun } from "./load-run.ts";
 import { type Position, type RunningStep, recoveryEvents } from "./position.ts";
 import type { ProgressListener } from "./progress.ts";
-import { keepBranch, putFilesBack, takeBackStrays } from "./restore-files.ts";
+import { keepBranch, restoreRunFiles, revertUnexpectedFiles } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
 import { RunHandle } from "./run-handle.ts";
-import { RunSession, tellNote } from "./run-session.ts";
+import { RunSession, emitNote } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
 import { sweepAsides } from "./side-worktrees.ts";
-import { unparked } from "./stage-execution.ts";
+import { continuedEntry } from "./stage-execution.ts";
 import { type RunState, sameFiles } from "./state.ts";
 import { eventsOf, movedBranch, movedEntry } from "./step.ts";
 import type { Workflow } from "./workflow.ts";
@@ -26,7 +26,7 @@ import type { Workspace } from "./workspace.ts";
  * that was never told is counted. Only then is it unparked, once.
  */
 export async function takeUp<S extends JsonObject>(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly summary: RunSummary;
   readonly lease: Lease;
   readonly workflow: Workflow<S>;
@@ -47,11 +47,11 @@ export async function takeUp<S extends JsonObject>(params: {
   // What a call had taken is compared with the agent's record, which does not fit after the run went back.
   const counts = !fellBack && newest.planes.conversation?.rewound === undefined;
   for (const step of counts ? Object.keys({ ...writer.lost, ...writer.running }) : [])
-    if ((readAnswer(answerFile(writer, step))?.ended ?? null) !== null) writer.answered.add(step);
+    if ((readResult(answerFile(writer, step))?.ended ?? null) !== null) writer.answered.add(step);
   const { stage, iteration, visit } = state.position;
   const hasSteps = Object.keys(visit.steps).length > 0;
   writer.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
-  if (cleared !== null) await tellNote(writer, cleared);
+  if (cleared !== null) await emitNote(writer, cleared);
   await recoverFiles(writer, {
     fellBack,
     unfinished: summary.unfinishedRestore !== null,
@@ -59,7 +59,7 @@ export async function takeUp<S extends JsonObject>(params: {
   });
   if (fellBack && writer.sequence === newest.sequence) await fallBack(writer, newest);
   await sweepAsides(writer, { ended: false });
-  if (summary.state.kind === "parked") await writer.append(unparked({}));
+  if (summary.state.kind === "parked") await writer.append(continuedEntry({}));
   return writer;
 }
 
@@ -89,7 +89,7 @@ async function fallBack(writer: RunSession, newest: Checkpoint): Promise<void> {
 }
 
 /** Does a parked run go on now? A question waits for its answer, a time for itself, a budget for a higher limit. */
-export function mayGoOn(params: {
+export function mayContinue(params: {
   readonly state: RunSummary["state"];
   readonly position: Position;
   readonly now: number;
@@ -133,7 +133,7 @@ function checkDefinition<S extends JsonObject>(
   });
 }
 
-async function ownWorkspace(parts: WorkParts, summary: RunSummary, newest: Checkpoint): Promise<Workspace | undefined> {
+async function ownWorkspace(parts: Adapters, summary: RunSummary, newest: Checkpoint): Promise<Workspace | undefined> {
   const workspace = await new RunHandle(parts, summary).workspace();
   const { files } = newest.planes;
   if (workspace !== undefined || files === null || parts.workspaces === null) return workspace;
@@ -176,7 +176,7 @@ async function recoverFiles(
     const restored: readonly NewEntry[] = unfinished
       ? [{ kind: "restore.finished", body: { target: `${writer.run.id}@${to}` } }]
       : [];
-    await putFilesBack(writer, { to, trigger: "error_recovery", why, finish: () => [...restored, ...resumed] });
+    await restoreRunFiles(writer, { to, trigger: "error_recovery", why, finish: () => [...restored, ...resumed] });
     writer.tell({ kind: "note", text: `Put the files back to ${writer.run.id}@${to}; ${why} is saved` });
     return;
   }
@@ -201,7 +201,7 @@ async function baseOf(writer: RunSession, lost: readonly (readonly [string, Runn
 /** In a checkpoint of their own, so that nothing that goes back later goes back beyond them. */
 async function keepEdits(writer: RunSession): Promise<void> {
   const { workspace, parts } = writer;
-  const { at: _at, ...look } = lookParams(parts);
+  const { at: _at, ...look } = snapshotParams(parts);
   if (workspace === undefined || (await workspace.currentFiles(look)).tree === writer.files?.tree) return;
   // Between two tries of a call that goes on with its session, they may be the call's own.
   const text = Object.keys(writer.sessions).some((step) => !Object.hasOwn(writer.asides, step))
@@ -220,7 +220,7 @@ async function takeBackLeft(writer: RunSession): Promise<void> {
   const { workspace, parts, files } = writer;
   const { settled } = writer.state;
   if (workspace === undefined || settled.sequence === writer.sequence) return;
-  if (sameFiles(await workspace.look(lookParams(parts)), files)) return await takeBackStrays(writer);
+  if (sameFiles(await workspace.look(snapshotParams(parts)), files)) return await revertUnexpectedFiles(writer);
   const text = `${writer.run.id}@${writer.sequence} holds what was changed in the run's own worktree by calls that were to change nothing there, and files were changed since; all of it is kept (compare with ${writer.run.id}@${settled.sequence})`;
-  await tellNote(writer, text);
+  await emitNote(writer, text);
 }

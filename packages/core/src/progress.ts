@@ -4,7 +4,7 @@ import type { CheckpointSummary } from "./checkpoint.ts";
 import type { Finding } from "./findings.ts";
 import type { GraphEvent } from "./graph-state.ts";
 import type { ErrorVerdict } from "./position.ts";
-import type { ParkedOn } from "./run.ts";
+import type { WaitingFor } from "./run.ts";
 
 /**
  * What a runner tells whoever watches, as it happens. News only: the journal is the record, and a front end that comes
@@ -44,7 +44,7 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
   | { readonly kind: "checkpoint"; readonly checkpoint: CheckpointSummary }
   | { readonly kind: "budget"; readonly text: string }
   | { readonly kind: "note"; readonly text: string }
-  | { readonly kind: "parked"; readonly on: ParkedOn; readonly reason: string; readonly until: string | null }
+  | { readonly kind: "parked"; readonly on: WaitingFor; readonly reason: string; readonly until: string | null }
   | { readonly kind: "ended"; readonly outcome: "done" | "fatal"; readonly reason: string }
 );
 
@@ -54,7 +54,7 @@ export type ProgressListener = (event: ProgressEvent) => void;
 export type RunOutcome =
   | { readonly kind: "done"; readonly reason: string }
   | { readonly kind: "fatal"; readonly reason: string }
-  | { readonly kind: "parked"; readonly on: ParkedOn; readonly reason: string; readonly until: string | null }
+  | { readonly kind: "parked"; readonly on: WaitingFor; readonly reason: string; readonly until: string | null }
   | { readonly kind: "interrupted" }
   /** Nothing was done: the world is not as it was, and somebody must say what to do. */
   | { readonly kind: "ask"; readonly findings: readonly Finding[] };

@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import type { WorkParts } from "./adapters.ts";
+import type { Adapters } from "./adapters.ts";
 import { type Agent, chooseAgent } from "./agent.ts";
 import type { ExecutionConfig, FilesPlane } from "./checkpoint.ts";
 import type { Commands } from "./commands.ts";
@@ -10,7 +10,7 @@ import type { AgentCall } from "./workflow.ts";
 import type { Branch } from "./workspace.ts";
 
 /** The same parts; what goes out through them and comes back is noted on the tape. For one run each. */
-export function recordingParts(parts: WorkParts, tape: Tape): WorkParts {
+export function recordingParts(parts: Adapters, tape: Tape): Adapters {
   return {
     ...parts,
     tape,
@@ -23,7 +23,7 @@ export function recordingParts(parts: WorkParts, tape: Tape): WorkParts {
   };
 }
 
-function tapedCommands({ commands, store }: WorkParts, tape: Tape): Commands {
+function tapedCommands({ commands, store }: Adapters, tape: Tape): Commands {
   const own = `${store.id}/`;
   return {
     endMarked: (mark) => commands.endMarked(mark),
@@ -74,7 +74,7 @@ export interface AgentTake {
   readonly before: FilesPlane | null;
 }
 
-export function askedOf(
+export function requestOf(
   call: AgentCall,
   params: {
     readonly config: Pick<ExecutionConfig, "agent" | "model">;
@@ -128,7 +128,7 @@ export async function recordAgentCall(
       visit: writer.visit,
       step: call.name,
       attempt: params.attempt,
-      asked: askedOf(call, { config: writer.config, iteration: writer.iteration, mask: tape.mask }),
+      asked: requestOf(call, { config: writer.config, iteration: writer.iteration, mask: tape.mask }),
       sent: { prompt: opened.prompt === call.prompt ? null : tape.mask(opened.prompt), session, forkAt },
       ran: {
         agent: agent.name,
@@ -145,7 +145,7 @@ export async function recordAgentCall(
 }
 
 /** On the tape, for the commit that is about to be made. */
-export function noteAgent(
+export function recordAgentEntry(
   writer: RunSession,
   take: AgentTake | null,
   came: { readonly after: FilesPlane | null; readonly failed: RecordedAgent["failed"] },

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, begin, createCrashingStore, define, worked } from "@holdfast/test-support/core/work-bench";
 import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import type { JournalEntry } from "./journal.ts";
@@ -87,7 +87,7 @@ describe("tape", () => {
     "killed $name, a call is recorded whole or not at all, and a try that failed is recorded too",
     async ({ at, moment }) => {
       let calls = 0;
-      const toy = await startInWorktree((task, root) => {
+      const toy = await startTestRunInWorktree((task, root) => {
         calls += 1;
         if (calls === 1) return { kind: "failed", cause: "overload", message: "later" };
         if (task.role === "impl") writeFileSync(join(root, "b.txt"), "new\n");

@@ -69,7 +69,7 @@ export function callKey(visit: number, step: string): string {
 }
 
 /** Entry at which the last process took up this visit; 0: the one that entered it carried it to its end. */
-export function lastTakenUp({ takenUp, entered, ended }: Recording, visit: number): number {
+export function lastResumed({ takenUp, entered, ended }: Recording, visit: number): number {
   const at = entered.findIndex((one) => one.visit === visit);
   const from = entered[at]?.entry ?? 0;
   // Whoever holds the run after that (to tag it, to go on from somewhere else) has no part in the visit.
@@ -372,13 +372,13 @@ export interface Outcome {
 export interface RunsCompared {
   /** Outcomes from the beginning on that are the same in both. */
   readonly same: number;
-  readonly step: Parting | null;
-  readonly files: Parting | null;
-  readonly verdict: Parting | null;
+  readonly step: FirstDivergence | null;
+  readonly files: FirstDivergence | null;
+  readonly verdict: FirstDivergence | null;
 }
 
 /** Where two runs part: what each did there (null: nothing more), and the field. */
-export interface Parting extends FirstChange {
+export interface FirstDivergence extends FirstChange {
   readonly a: Outcome | null;
   readonly b: Outcome | null;
 }
@@ -421,7 +421,11 @@ function nameOf(id: string): RegExp {
 const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?/g;
 const COMMIT = /\b[0-9a-f]{40}\b/g;
 
-function firstParting(a: readonly Outcome[], b: readonly Outcome[], of: (outcome: Outcome) => Json): Parting | null {
+function firstParting(
+  a: readonly Outcome[],
+  b: readonly Outcome[],
+  of: (outcome: Outcome) => Json,
+): FirstDivergence | null {
   for (let at = 0; at < Math.max(a.length, b.length); at += 1) {
     const [left, right] = [a[at] ?? null, b[at] ?? null];
     if (left === null || right === null)
@@ -432,7 +436,7 @@ function firstParting(a: readonly Outcome[], b: readonly Outcome[], of: (outcome
   return null;
 }
 
-function sharedBefore(a: readonly Outcome[], b: readonly Outcome[], { a: left, b: right }: Parting): number {
+function sharedBefore(a: readonly Outcome[], b: readonly Outcome[], { a: left, b: right }: FirstDivergence): number {
   return left === null ? (right === null ? 0 : b.indexOf(right)) : a.indexOf(left);
 }
 

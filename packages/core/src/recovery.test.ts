@@ -4,13 +4,13 @@ import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "@holdfast/platform/clock";
-import { RUN, type ResumeScene, startResumeScene } from "@holdfast/test-support/core/resume-scene";
+import { RUN, type StoppedRun, createStoppedRun } from "@holdfast/test-support/core/resume-scene";
 import { openSqliteStore } from "../../holdfast/src/stores/sqlite/open.ts";
 import { type CheckpointSummary, emptyPlanes } from "./checkpoint.ts";
 import { findRunFor } from "./control-run.ts";
 import { VERDICTS, defaultFindingPolicy, worst } from "./findings.ts";
 import { type Candidate, type RecoveryPlan, type Strategy, findStart, planRecovery } from "./recovery.ts";
-import { planTakeUp } from "./resume.ts";
+import { checkResume } from "./resume.ts";
 import type { RunState } from "./run.ts";
 import type { Store } from "./store.ts";
 
@@ -195,10 +195,10 @@ describe("recovery plan", () => {
 });
 
 describe("find start", () => {
-  const directoryOf = (scene: ResumeScene): string => scene.repo.path(".git/holdfast");
+  const directoryOf = (scene: StoppedRun): string => scene.repo.path(".git/holdfast");
 
   /** A store on disk with a run of three checkpoints, closed. */
-  async function saveOnDisk(scene: ResumeScene): Promise<string> {
+  async function saveOnDisk(scene: StoppedRun): Promise<string> {
     const directory = directoryOf(scene);
     const store = await openSqliteStore({ directory, create: true, clock: systemClock });
     await store.createRun({ id: RUN, workflow: "impl", work: { kind: "issue", number: 42 } });
@@ -242,7 +242,7 @@ describe("find start", () => {
       ],
     ];
     test.each(damages)("%s: loud", async (_name, damage) => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
       damage(directory);
       await expect(openSqliteStore({ directory, create: true, clock: systemClock })).rejects.toMatchObject({
@@ -251,7 +251,7 @@ describe("find start", () => {
     });
 
     test("every checkpoint is damaged: STORE_CORRUPT, and no plan that would begin anew", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
       damageCheckpoints(directory, [1, 2, 3]);
       const store = await reopen(directory);
@@ -259,12 +259,12 @@ describe("find start", () => {
       await expect(findStart({ parts, run: RUN })).rejects.toMatchObject({ code: "STORE_CORRUPT" });
       const { current } = scene;
       const params = { parts, run: RUN, current, policy: defaultFindingPolicy, answers: {}, force: false };
-      await expect(planTakeUp(params)).rejects.toMatchObject({ code: "STORE_CORRUPT" });
+      await expect(checkResume(params)).rejects.toMatchObject({ code: "STORE_CORRUPT" });
       expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "one" });
     });
 
     test("the newest ones are damaged: the newest whole one, and each of the others named", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
       damageCheckpoints(directory, [3]);
       const start = await findStart({ parts: { ...scene.parts, store: await reopen(directory) }, run: RUN });
@@ -277,22 +277,22 @@ describe("find start", () => {
     });
 
     test("a run without checkpoints says that there is nothing to resume", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       await scene.store.createRun({ id: "empty", workflow: "impl", work: { kind: "issue", number: 5 } });
       expect(await findStart({ parts: scene.parts, run: "empty" })).toEqual({ kind: "none" });
     });
 
     test("a run that is not there is not made up", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const { parts, current } = scene;
       const params = { parts, run: "no-such", current, policy: defaultFindingPolicy, answers: {}, force: false };
-      await expect(planTakeUp(params)).rejects.toMatchObject({ code: "RUN_NOT_FOUND" });
+      await expect(checkResume(params)).rejects.toMatchObject({ code: "RUN_NOT_FOUND" });
     });
   });
 
   describe("the run of an issue", () => {
     test("exactly: issue 4 is not issue 42; ended ones are told, several are a question", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const { parts, store } = scene;
       expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "one", run: { id: RUN } });
       expect(await findRunFor({ parts, issue: 4 })).toEqual({ kind: "none", ended: [] });
@@ -311,7 +311,7 @@ describe("find start", () => {
     });
 
     test("died before its first checkpoint: nothing that could go on, and nothing that has ended", async () => {
-      const { parts, store } = await startResumeScene();
+      const { parts, store } = await createStoppedRun();
       await store.createRun({ id: "born", workflow: "impl", work: { kind: "issue", number: 7 } });
       expect(await findRunFor({ parts, issue: 7 })).toEqual({ kind: "none", ended: [] });
     });

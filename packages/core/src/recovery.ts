@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import type { Parts } from "./adapters.ts";
+import type { CoreAdapters } from "./adapters.ts";
 import type { Checkpoint, CheckpointId, CheckpointSummary } from "./checkpoint.ts";
 import { type Finding, type FindingPolicy, type Verdict, defaultFindingPolicy, worst } from "./findings.ts";
 import type { ResumeFrom } from "./resume-plan.ts";
@@ -21,7 +21,7 @@ type Start =
  * throws STORE_CORRUPT: to begin anew then would be to lose everything without a word.
  */
 export async function findStart(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly run: string;
   /** Only this one; never exchanged for another. */
   readonly chosen?: number;
@@ -47,7 +47,7 @@ export async function findStart(params: {
   });
 }
 
-async function startAt(parts: Parts, run: string, sequence: number): Promise<Start> {
+async function startAt(parts: CoreAdapters, run: string, sequence: number): Promise<Start> {
   const checkpoint = await parts.store.getCheckpoint({ run, sequence });
   const read = await readWhole(parts, checkpoint);
   if (read.kind === "whole")
@@ -64,16 +64,16 @@ type Read =
   | { readonly kind: "whole"; readonly checkpoint: Checkpoint }
   | { readonly kind: "damaged"; readonly problem: string };
 
-export const NOT_HERE = "its git objects are not in this repository";
+export const NOT_RESTORABLE = "its git objects are not in this repository";
 
 /** Its planes and its git objects, or what is wrong with them. */
-export async function readWhole(parts: Parts, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
+export async function readWhole(parts: CoreAdapters, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
   if (quarantined) return { kind: "damaged", problem: "it was set aside as damaged" };
   try {
     const checkpoint = await parts.store.getCheckpoint({ run, sequence });
     const { files } = checkpoint.planes;
     const here = files === null || parts.workspaces === null || (await parts.workspaces.has(files));
-    return here ? { kind: "whole", checkpoint } : { kind: "damaged", problem: NOT_HERE };
+    return here ? { kind: "whole", checkpoint } : { kind: "damaged", problem: NOT_RESTORABLE };
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "STORE_CORRUPT")
       return { kind: "damaged", problem: error.message };

@@ -7,9 +7,9 @@ import {
   TOY_INPUTS,
   createCrashingStore,
   define,
-  startToy,
+  startTestRun,
 } from "@holdfast/test-support/core/work-bench";
-import type { WorkParts } from "./adapters.ts";
+import type { Adapters } from "./adapters.ts";
 import type { IssueSnapshot } from "./checkpoint.ts";
 import { beginRun, changeOptions } from "./control-run.ts";
 import type { Forge } from "./forge.ts";
@@ -27,10 +27,10 @@ type Work = (context: StageContext<State>, ask: Ask) => Promise<unknown>;
 
 /** A recorded run whose stage asks the forge for the title of issue 1, which `say` sets. */
 async function startAsking(work: Work) {
-  const toy = await startToy(SQLITE, onTestFinished);
+  const toy = await startTestRun(SQLITE, onTestFinished);
   let title = "";
-  const parts: WorkParts = { ...toy.parts, forge: forgeOf(() => title) };
-  const flowOf = ({ forge }: WorkParts): Workflow<State> =>
+  const parts: Adapters = { ...toy.parts, forge: forgeOf(() => title) };
+  const flowOf = ({ forge }: Adapters): Workflow<State> =>
     define(
       {
         work: async (context) => {

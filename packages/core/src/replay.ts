@@ -1,7 +1,7 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Parts, WORKTREE, type WorkParts, lookParams } from "./adapters.ts";
+import { type Adapters, type CoreAdapters, WORKTREE, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
-import { conduct } from "./execute.ts";
+import { executeRun } from "./execute.ts";
 import type { NewEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import { type ForeignFiles, PlayEnd, Player, isPlayedFailure } from "./player.ts";
@@ -10,20 +10,20 @@ import type { RunState, RunSummary } from "./run.ts";
 import type { Problem } from "./store.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 import { capture } from "./values/capture.ts";
-import { examine } from "./verify.ts";
+import { verifyRun } from "./verify.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
 interface ReplayParams {
   /** Of the run that is replayed: read only. */
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly run: RunSummary;
   readonly to: number | null;
   readonly mask: (text: string) => string;
   /** Where it is done again: a store in memory, a repository of its own, and nothing that reaches anybody. */
-  readonly scratch: (player: Player) => WorkParts;
+  readonly scratch: (player: Player) => Adapters;
   readonly worktree: string;
-  readonly workflow: (parts: WorkParts, options: JsonObject) => Workflow<JsonObject>;
+  readonly workflow: (parts: Adapters, options: JsonObject) => Workflow<JsonObject>;
   readonly signal: AbortSignal;
 }
 
@@ -31,7 +31,7 @@ interface ReplayParams {
 export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
   const { parts, run, to, signal } = params;
   const problems = [];
-  for await (const event of examine(parts, { run: run.id, signal }))
+  for await (const event of verifyRun(parts, { run: run.id, signal }))
     if (event.kind === "problem" && event.problem.code !== "PIN_MISSING") problems.push(event.problem);
   const nothing = { run: run.id, divergence: null, from: 1, to: null, iteration: 0, steps: 0, agents: 0 };
   const none = { ...nothing, compared: 0, filled: 0, outcome: "open" } as const;
@@ -65,7 +65,7 @@ export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
 
 class Play {
   readonly player: Player;
-  readonly #parts: WorkParts;
+  readonly #parts: Adapters;
   readonly #params: ReplayParams;
   readonly #recording: Recording;
   readonly #load: Load;
@@ -128,7 +128,7 @@ class Play {
     this.#workflow = params.workflow(this.#parts, at.begin.planes.config.inputs);
   }
 
-  get store(): WorkParts["store"] {
+  get store(): Adapters["store"] {
     return this.#parts.store;
   }
 
@@ -171,7 +171,7 @@ class Play {
   async #goOn(signal: AbortSignal): Promise<"ended" | "stopped"> {
     const params = { parts: this.#parts, run: this.#params.run.id, workflow: this.#workflow, signal };
     try {
-      const { kind } = await conduct({ ...params, allowChanged: true });
+      const { kind } = await executeRun({ ...params, allowChanged: true });
       return kind === "done" || kind === "fatal" ? "ended" : "stopped";
     } catch (error) {
       if (error instanceof PlayEnd || isPlayedFailure(error)) return "stopped";
@@ -236,7 +236,7 @@ class Play {
 
   /** As long as nothing was placed, it holds what it held: stages change files in steps, and those are not run. */
   async #look(workspace: Workspace): Promise<FilesPlane> {
-    this.#now ??= { ...(await workspace.look(lookParams(this.#parts))), ref: "refs/holdfast/replay" };
+    this.#now ??= { ...(await workspace.look(snapshotParams(this.#parts))), ref: "refs/holdfast/replay" };
     return this.#now;
   }
 
@@ -252,7 +252,7 @@ class Play {
       if (from.tree !== files.tree) await workspace.applyRestore(await workspace.planRestore({ from, to: files }));
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED") throw error;
-      return { expected: from.tree, actual: (await workspace.look(lookParams(this.#parts))).tree };
+      return { expected: from.tree, actual: (await workspace.look(snapshotParams(this.#parts))).tree };
     }
     this.#now = null;
     return null;

@@ -2,13 +2,13 @@ import { execFileSync, spawn } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, begin, define } from "@holdfast/test-support/core/work-bench";
 
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
 const DONE = { event: "worked", reason: "did it" } as const;
 
-type Toy = Awaited<ReturnType<typeof startInWorktree>>;
+type Toy = Awaited<ReturnType<typeof startTestRunInWorktree>>;
 
 function git(root: string, ...args: readonly string[]): string {
   const who = ["-c", "user.name=A", "-c", "user.email=a@example.com"];
@@ -37,7 +37,7 @@ const WORKS_ASIDE = define({
 
 test("who commits what lay there uncommitted has its commit taken back once, and the others are not blamed for it", async () => {
   const heads: string[] = [];
-  const toy = await startInWorktree((task, root) => {
+  const toy = await startTestRunInWorktree((task, root) => {
     heads.push(git(root, "rev-parse", "HEAD"));
     if (task.role === "one") {
       git(root, "add", "-A");
@@ -69,7 +69,7 @@ test("who commits what lay there uncommitted has its commit taken back once, and
 test("killed when a checkpoint held what strayed there: it is taken back and told by whoever goes on", async () => {
   let save = (): Promise<void> => Promise.resolve();
   let calls = 0;
-  const toy = await startInWorktree(async (_task, root) => {
+  const toy = await startTestRunInWorktree(async (_task, root) => {
     calls += 1;
     if (calls === 1) {
       writeFileSync(join(root, "stray.txt"), "stray\n");
@@ -95,7 +95,7 @@ test("killed when a checkpoint held what strayed there: it is taken back and tol
 // The third is `restore.started`: what begins there is finished by a resume, as any restore; see restore-sequence.slow.test.ts.
 test.each([2, 4, 5, 6, 7])("killed after commit %i of taking back: it is back, and told", async (at) => {
   let calls = 0;
-  const toy = await startInWorktree((_task, root) => {
+  const toy = await startTestRunInWorktree((_task, root) => {
     calls += 1;
     if (calls === 1) writeFileSync(join(root, "stray.txt"), "stray\n");
     return { text: "ok" };
@@ -118,7 +118,7 @@ describe("something keeps writing there", () => {
 
   test("a call that ends is on record all the same, and is not made twice", async () => {
     let calls = 0;
-    const toy = await startInWorktree(() => {
+    const toy = await startTestRunInWorktree(() => {
       calls += 1;
       return { text: "ok" };
     });
@@ -131,7 +131,7 @@ describe("something keeps writing there", () => {
 
   test("work that is stopped is saved as stopped", async () => {
     const stop = new AbortController();
-    const toy = await startInWorktree(async (task) => {
+    const toy = await startTestRunInWorktree(async (task) => {
       setTimeout(() => stop.abort(), 50);
       await new Promise<void>((resolve) => task.signal.addEventListener("abort", () => resolve()));
       throw new Error("ended");

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, type State, begin, define } from "@holdfast/test-support/core/work-bench";
 import type { AgentCall, StageFunction } from "./workflow.ts";
 
@@ -38,7 +38,7 @@ describe("an agent that leaves the run's branch", () => {
       },
     ],
   ])("%s: the run goes on on its own branch, with the files that the agent made", async (_name, leave) => {
-    const { parts, store, go, workspace } = await startInWorktree((_task, root) => {
+    const { parts, store, go, workspace } = await startTestRunInWorktree((_task, root) => {
       leave(root);
       commitFile(root, "new.txt");
       return { text: "done" };
@@ -57,7 +57,7 @@ describe("an agent that leaves the run's branch", () => {
 
   test("and is killed: on its own branch again before anything is put back", async () => {
     let calls = 0;
-    const { parts, go, crash, workspace } = await startInWorktree((_task, root) => {
+    const { parts, go, crash, workspace } = await startTestRunInWorktree((_task, root) => {
       calls += 1;
       if (calls === 1) git(root, "switch", "-qc", "other");
       return { text: "done" };
@@ -72,7 +72,7 @@ describe("an agent that leaves the run's branch", () => {
 
   test("and is killed with its git: stale locks of the run are removed at once and reported", async () => {
     let calls = 0;
-    const { parts, go, crash, store, workspace, repository } = await startInWorktree((_task, root) => {
+    const { parts, go, crash, store, workspace, repository } = await startTestRunInWorktree((_task, root) => {
       calls += 1;
       writeFileSync(join(root, "half.txt"), "half\n");
       return { text: "done" };
@@ -99,7 +99,7 @@ describe("an agent that leaves the run's branch", () => {
     ["deleting .git", () => undefined],
     ["making a repository of its own there", (root: string) => git(root, "init", "-q")],
   ])("by %s", async (_name, replace) => {
-    const { parts, go, workspace } = await startInWorktree((_task, root) => {
+    const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
       rmSync(join(root, ".git"));
       replace(root);
       writeFileSync(join(root, "new.txt"), "made\n");
@@ -117,7 +117,7 @@ describe("an agent that leaves the run's branch", () => {
     ["a merge", ["merge", "-q", "theirs"]],
     ["a cherry-pick", ["cherry-pick", "theirs"]],
   ])("with %s under way: it is given up where it stands, and the files are kept", async (_name, begun) => {
-    const { parts, go, workspace } = await startInWorktree((_task, root) => {
+    const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
       git(root, "branch", "theirs");
       commitFile(root, "a.txt");
       git(root, "switch", "-q", "theirs");
@@ -141,7 +141,7 @@ describe("an agent that leaves the run's branch", () => {
   });
 
   test("commits on it are its own work and stay", async () => {
-    const { parts, go, workspace } = await startInWorktree((_task, root) => {
+    const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
       commitFile(root, "new.txt");
       return { text: "done" };
     });
@@ -154,7 +154,7 @@ describe("an agent that leaves the run's branch", () => {
 
 describe("an agent that is to change nothing", () => {
   test("and edits and commits: branch and files are put back, and what it made is saved", async () => {
-    const { parts, store, go, workspace } = await startInWorktree((_task, root) => {
+    const { parts, store, go, workspace } = await startTestRunInWorktree((_task, root) => {
       rmSync(join(root, "a.txt"));
       commitFile(root, "evil.txt");
       writeFileSync(join(root, "more.txt"), "more\n");
@@ -173,7 +173,7 @@ describe("an agent that is to change nothing", () => {
 
   test("and checkpoints are taken meanwhile, by whoever: it is taken back all the same", async () => {
     let save = (): Promise<void> => Promise.resolve();
-    const { parts, go, workspace } = await startInWorktree(async (_task, root) => {
+    const { parts, go, workspace } = await startTestRunInWorktree(async (_task, root) => {
       await save();
       writeFileSync(join(root, "more.txt"), "more\n");
       await save();
@@ -191,7 +191,7 @@ describe("an agent that is to change nothing", () => {
   });
 
   test("and changes nothing: no checkpoint more", async () => {
-    const { parts, store, go, workspace } = await startInWorktree();
+    const { parts, store, go, workspace } = await startTestRunInWorktree();
     const workflow = define({ work: calling({ changesFiles: false }) });
     await begin(parts, workflow, workspace);
     await go(workflow);
@@ -199,7 +199,7 @@ describe("an agent that is to change nothing", () => {
   });
 
   test("beside one that may: what was changed is not taken from that one", async () => {
-    const { parts, go, workspace } = await startInWorktree(({ role }, root) => {
+    const { parts, go, workspace } = await startTestRunInWorktree(({ role }, root) => {
       if (role === "impl") commitFile(root, "new.txt");
       return { text: "done" };
     });
@@ -215,7 +215,7 @@ describe("an agent that is to change nothing", () => {
 });
 
 test("an agent that removes its own worktree: said with what brings it back", async () => {
-  const { parts, go, workspace } = await startInWorktree((_task, root) => {
+  const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
     rmSync(root, { recursive: true });
     return { text: "done" };
   });

@@ -1,11 +1,11 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Parts, findRunWorkspace, lookParams } from "./adapters.ts";
+import { type CoreAdapters, findRunWorkspace, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
 import { type JsonObject, isJsonArray } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import type { ResumeAction } from "./resume-plan.ts";
-import { type RunSession, tellNote } from "./run-session.ts";
+import { type RunSession, emitNote } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
 import { onlyReaders, sameFiles } from "./state.ts";
 import { NEW_RUN, concernsRun, stepRun } from "./status.ts";
@@ -23,7 +23,7 @@ interface PutBack {
  * nothing is lost. Killed in between, the journal shows a restore of files that began, and the same call again completes it.
  * `finish` returns the entries of the commit that says that the files are back. Returns the tree.
  */
-export async function putFilesBack(writer: RunSession, params: PutBack): Promise<string | null> {
+export async function restoreRunFiles(writer: RunSession, params: PutBack): Promise<string | null> {
   const { workspace, parts, run } = writer;
   const target = await parts.store.getCheckpoint({ run: run.id, sequence: params.to });
   const to = target.planes.files;
@@ -31,7 +31,7 @@ export async function putFilesBack(writer: RunSession, params: PutBack): Promise
     await appendAll(writer, params.finish(null));
     return null;
   }
-  return await placing(writer, () => putBack(writer, params, { workspace, target, to }));
+  return await whilePlacingFiles(writer, () => putBack(writer, params, { workspace, target, to }));
 }
 
 async function putBack(
@@ -39,7 +39,7 @@ async function putBack(
   params: PutBack,
   { workspace, target, to }: { readonly workspace: Workspace; readonly target: Checkpoint; readonly to: FilesPlane },
 ): Promise<string> {
-  const from = await workspace.look(lookParams(writer.parts));
+  const from = await workspace.look(snapshotParams(writer.parts));
   if (from.tree === to.tree) {
     // Killed when they were back, and nobody had written it down: the newest checkpoint holds what was taken away, and the next step must not begin from that.
     if (writer.files !== null && sameFiles(from, writer.files)) {
@@ -99,7 +99,7 @@ export async function keepBranch(writer: RunSession, step: string, before: Files
   const righted = await workspace.standOn({ ...own, commits: "keep" });
   if (writer.halt.cause === undefined) await checkPlace(writer, workspace.root, step);
   if (!righted) return;
-  await tellNote(
+  await emitNote(
     writer,
     `${step} left the branch ${shortName(own.branch)} or its repository; both are as they were, the files are kept`,
   );
@@ -134,17 +134,17 @@ export function beganAt({ files, fileSteps, running }: RunSession): BeganAt {
  * and no review, and would be committed as the work of somebody else. So it is saved and then taken back, commits included: where nothing of ours changed
  * files since it began. Newer checkpoints say nothing of that, anybody may ask for one.
  */
-export async function takeBackChanges(writer: RunSession, began: BeganAt): Promise<void> {
-  if (began.alone && writer.fileSteps === began.fileSteps) await takeBackStrays(writer);
+export async function revertChanges(writer: RunSession, began: BeganAt): Promise<void> {
+  if (began.alone && writer.fileSteps === began.fileSteps) await revertUnexpectedFiles(writer);
 }
 
 /** The same while such calls are under way, before their files are built on. */
-export async function takeBackStrays(writer: RunSession): Promise<void> {
+export async function revertUnexpectedFiles(writer: RunSession): Promise<void> {
   const { workspace, running, parts } = writer;
   const { settled } = writer.state;
   const { files } = settled;
   if (workspace === undefined || files === null || parts.player !== undefined || !onlyReaders(writer.state)) return;
-  const now = await workspace.look(lookParams(parts));
+  const now = await workspace.look(snapshotParams(parts));
   if (sameFiles(now, files)) return;
   const paths = (await workspace.planRestore({ from: now, to: files })).changes.map(({ path }) => path);
   const who = Object.keys(running).join(", ");
@@ -157,13 +157,13 @@ export async function takeBackStrays(writer: RunSession): Promise<void> {
   try {
     // Told in the commit that says that it is done: killed behind that, it is known all the same.
     const finish = () => [{ kind: "note", body: { text: `${text}, and taken back` } } as const];
-    await putFilesBack(writer, { to: settled.sequence, trigger: "error_recovery", why: changedBy(who), finish });
+    await restoreRunFiles(writer, { to: settled.sequence, trigger: "error_recovery", why: changedBy(who), finish });
     writer.tell({ kind: "note", text: `${text}, and taken back` });
   } catch (error) {
     // Something keeps writing there and nothing was begun: no reason to do paid work again. The next look tries again.
     if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED" || writer.sequence !== before)
       throw error;
-    await tellNote(writer, `${text}; it is still being written, and is kept for now`);
+    await emitNote(writer, `${text}; it is still being written, and is kept for now`);
   }
 }
 
@@ -194,7 +194,7 @@ function shortName(branch: string): string {
  * No checkpoint that others ask for while files are put in place by us. Begun before the checkpoint that such work takes first: what was asked for until then
  * stands in the queue before it, and what is asked for later is refused.
  */
-export async function placing<T>(writer: RunSession, work: () => Promise<T>): Promise<T> {
+export async function whilePlacingFiles<T>(writer: RunSession, work: () => Promise<T>): Promise<T> {
   writer.placing += 1;
   try {
     await writer.quiet();
@@ -220,8 +220,8 @@ interface RepairedPlace {
  * killed before its files are all there, the next resume knows that they are nobody's edits. No checkpoint is written
  * here, so a step that was in flight stays one.
  */
-export async function repairPlace(params: {
-  readonly parts: Parts;
+export async function repairWorktree(params: {
+  readonly parts: CoreAdapters;
   readonly run: RunSummary;
   readonly checkpoint: Checkpoint;
   readonly actions: readonly ResumeAction[];
@@ -251,7 +251,7 @@ export async function repairPlace(params: {
 
 /** The files of the target in place of those that are there, which are kept unless nobody can have worked on them. */
 export async function placeFiles(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly workspaces: Workspaces;
   readonly workspace: Workspace;
   readonly target: Checkpoint;
@@ -260,7 +260,7 @@ export async function placeFiles(params: {
   const { parts, workspaces, workspace, target } = params;
   const to = target.planes.files;
   if (to === null) throw new HoldfastError({ code: "INTERNAL", message: `Checkpoint ${target.id} holds no files` });
-  const from = await workspace.look(lookParams(parts));
+  const from = await workspace.look(snapshotParams(parts));
   if (from.tree === to.tree) return to.tree;
   if (!params.fresh) await workspaces.keep({ run: target.run, commit: from.commit });
   return (await workspace.applyRestore(await workspace.planRestore({ from, to }))).tree;
@@ -275,7 +275,7 @@ export function finished(target: Checkpoint, tree: string): NewEntry {
 }
 
 async function makeWorktree(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly workspaces: Workspaces;
   readonly run: RunSummary;
   readonly checkpoint: Checkpoint;
@@ -291,7 +291,7 @@ async function makeWorktree(params: {
 }
 
 /** What the restore was to bring stands only in its own entry, which a checkpoint may follow. */
-async function readUnfinished(parts: Parts, run: string): Promise<RepairedPlace["unfinished"]> {
+async function readUnfinished(parts: CoreAdapters, run: string): Promise<RepairedPlace["unfinished"]> {
   let fold = NEW_RUN;
   for await (const entry of parts.store.readJournal({ run })) if (concernsRun(entry.kind)) fold = stepRun(fold, entry);
   return fold.unfinishedRestore === null ? null : parseStarted(fold.unfinishedRestore.body, run);

@@ -3,20 +3,20 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Story, tellStory } from "@holdfast/test-support/core/toy-worktree";
+import { type RollbackCase, runRollbackCase } from "@holdfast/test-support/core/toy-worktree";
 import { ID, createBenchAgent } from "@holdfast/test-support/core/work-bench";
-import type { Parts } from "./adapters.ts";
+import type { CoreAdapters } from "./adapters.ts";
 import { type RestoreStep, stepsOf } from "./restore.ts";
 import { RunHandle } from "./run-handle.ts";
 import type { Workspace } from "./workspace.ts";
 
-const tell = (): Promise<Story> =>
-  tellStory([
+const tell = (): Promise<RollbackCase> =>
+  runRollbackCase([
     { edit: ({ file }) => void file("app.txt", "one\n") },
     { edit: ({ file }) => void file("app.txt", "two\n") },
   ]);
 
-async function handleOf(story: Story, parts: Partial<Parts> = {}): Promise<RunHandle> {
+async function handleOf(story: RollbackCase, parts: Partial<CoreAdapters> = {}): Promise<RunHandle> {
   const run = await story.store.getRun(ID);
   if (run === undefined) throw new Error("no run");
   return new RunHandle({ ...story.parts, ...parts }, run);
@@ -26,7 +26,7 @@ const outcomes = (steps: readonly RestoreStep[]): string =>
   steps.map(({ step, outcome }) => `${step}:${outcome}`).join(" ");
 
 /** Restores, expects it to fail, and that neither files nor position moved. */
-async function fails(story: Story, sequence: number, parts: Partial<Parts> = {}): Promise<HoldfastError> {
+async function fails(story: RollbackCase, sequence: number, parts: Partial<CoreAdapters> = {}): Promise<HoldfastError> {
   const files = story.app();
   const before = await story.store.latest(ID);
   await using handle = await handleOf(story, parts);
@@ -86,7 +86,7 @@ describe("a step that fails stops it, and nothing was changed", () => {
 
   test("integrity: git objects that are gone", async () => {
     // No other file has these bytes: a snapshot writes a missing object again from any file that holds them.
-    const story = await tellStory([
+    const story = await runRollbackCase([
       { edit: ({ file }) => void file("app.txt", "only in this checkpoint\n") },
       { edit: ({ file }) => void file("app.txt", "two\n") },
     ]);
@@ -98,7 +98,7 @@ describe("a step that fails stops it, and nothing was changed", () => {
   });
 
   test("files: an ignored file stands in the way", async () => {
-    const story = await tellStory([
+    const story = await runRollbackCase([
       {
         edit: ({ file }) => {
           file("app.txt", "one\n");
@@ -219,7 +219,7 @@ function bindTo(real: object, value: unknown): unknown {
   return typeof value === "function" ? value.bind(real) : value;
 }
 
-function blobOf(story: Story, text: string): string {
+function blobOf(story: RollbackCase, text: string): string {
   writeFileSync(join(story.tree.root, ".tmp-blob"), text);
   const id = story.tree.git("hash-object", ".tmp-blob").trim();
   rmSync(join(story.tree.root, ".tmp-blob"));
@@ -227,7 +227,7 @@ function blobOf(story: Story, text: string): string {
 }
 
 /** A bit that flipped in the bytes of a checkpoint that is not the newest; which one. */
-async function damageOne(story: Story): Promise<number> {
+async function damageOne(story: RollbackCase): Promise<number> {
   await using handle = await handleOf(story);
   // So long that it has a row to itself.
   const { sequence } = await handle.save({ values: { text: "long ".repeat(5000) } });

@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Parts, type SessionAgent, lookParams } from "./adapters.ts";
+import { type CoreAdapters, type SessionAgent, snapshotParams } from "./adapters.ts";
 import { planSession } from "./agent-session.ts";
 import type { Agent } from "./agent.ts";
 import type { Checkpoint, CheckpointSummary, ConversationPlane, Planes } from "./checkpoint.ts";
@@ -28,7 +28,7 @@ export interface RestoreReport {
 
 /** Looks only, and holds on to nothing: killed here, nothing is left behind. */
 export async function planRestore(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly target: Checkpoint;
   readonly workspace: Workspace | undefined;
   readonly paths: readonly string[] | undefined;
@@ -40,8 +40,8 @@ export async function planRestore(params: {
     if (paths !== undefined) throw noFiles(target);
     return { run, target: summaryOf(target), files: null, paths: null };
   }
-  const from = await workspace.look(lookParams(parts));
-  refuseBusy(workspace.root, from, "restore");
+  const from = await workspace.look(snapshotParams(parts));
+  rejectBusy(workspace.root, from, "restore");
   const files = await workspace
     .planRestore({ from, to, ...(paths === undefined ? {} : { paths }) })
     .catch((error: unknown) => {
@@ -88,21 +88,21 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
 
   const { files } = plan;
   const undo = await log.during("files", () => {
-    refuseBlocked(plan);
+    rejectBlocked(plan);
     return saveBefore({ ...params, workspace, files, newest: newest.planes, started });
   });
   const back = { parts, saver, lease, workspace, undo, changes: files.changes };
-  const done = await log.during("files", () => orTakeBack(back, () => workspace.applyRestore(files)));
+  const done = await log.during("files", () => orUndoRestore(back, () => workspace.applyRestore(files)));
   log.tell("files", "done", `${done.written} written, ${done.removed} removed; what was there is ${undo.id}`);
   const after = await log.during("verify", () =>
-    orTakeBack(back, async () => {
+    orUndoRestore(back, async () => {
       const snapshot = await saver.snapshot(workspace, `restore of ${target.id}`);
       if (snapshot.files.tree !== done.tree) throw overwritten(workspace.root);
       return snapshot;
     }),
   );
   const checkpoint = await log.during("values", () =>
-    orTakeBack(back, () =>
+    orUndoRestore(back, () =>
       saver.commit({
         lease,
         planes: { ...resumed, files: after.files },
@@ -117,7 +117,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
 }
 
 interface RestoreWork {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly plan: RunRestorePlan;
   readonly saver: Saver;
   readonly lease: Lease;
@@ -150,11 +150,11 @@ async function report(params: {
   return { undo, checkpoint, written, removed, steps: log.steps() };
 }
 
-async function agentOf(parts: Parts, name: string): Promise<SessionAgent | null> {
+async function agentOf(parts: CoreAdapters, name: string): Promise<SessionAgent | null> {
   return (await parts.sessionsOf?.(name)) ?? null;
 }
 
-async function standing(parts: Parts, { run, stage, iteration }: Checkpoint): Promise<string> {
+async function standing(parts: CoreAdapters, { run, stage, iteration }: Checkpoint): Promise<string> {
   const state = (await parts.store.getRun(run))?.state.kind;
   // Saved by hand, with no workflow that would go on.
   if (stage === "none") return "nothing goes on by itself: the run was saved by hand";
@@ -205,7 +205,7 @@ function overwritten(root: string): HoldfastError {
 }
 
 /** Known from the plan alone, so nothing is begun that would then be refused. */
-export function refuseBlocked(plan: RunRestorePlan): void {
+export function rejectBlocked(plan: RunRestorePlan): void {
   const paths = plan.files?.blocked ?? [];
   if (paths.length === 0) return;
   const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
@@ -311,7 +311,7 @@ export class RestoreLog {
 }
 
 interface TakeBack {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly saver: Saver;
   readonly lease: Lease;
   readonly workspace: Workspace;
@@ -324,7 +324,7 @@ interface TakeBack {
  * A restore that began and cannot end is taken back, so that what failed changed nothing. Only what the restore touched: the rest is
  * somebody else's. When it cannot be taken back either, the journal goes on telling of an unfinished restore, and the error says so.
  */
-export async function orTakeBack<T>(back: TakeBack, work: () => Promise<T>): Promise<T> {
+export async function orUndoRestore<T>(back: TakeBack, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -345,7 +345,7 @@ export async function orTakeBack<T>(back: TakeBack, work: () => Promise<T>): Pro
 
 async function takeBack({ parts, saver, lease, workspace, undo, changes }: TakeBack): Promise<void> {
   const { files: to } = (await parts.store.getCheckpoint(undo)).planes;
-  const from = await workspace.look(lookParams(parts));
+  const from = await workspace.look(snapshotParams(parts));
   if (to !== null && from.tree !== to.tree) {
     // What somebody wrote over restored files is in no checkpoint.
     await parts.workspaces?.keep({ run: undo.run, commit: from.commit });
@@ -406,7 +406,7 @@ function handedOver(agent: string, why: string): string {
 }
 
 /** WORKSPACE_BUSY where git is in the middle of something: files put there would become a part of it. */
-export function refuseBusy(
+export function rejectBusy(
   root: string,
   { operation }: { readonly operation: string | null },
   then: "graft" | "restore",

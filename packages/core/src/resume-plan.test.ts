@@ -16,7 +16,7 @@ import {
   withAccepted,
 } from "./findings.ts";
 import type { JsonObject } from "./json.ts";
-import { type Answers, type ResumePlan, adoptWorld, parseAnswers, planResume } from "./resume-plan.ts";
+import { type Answers, type ResumePlan, acceptFindings, parseAnswers, planResume } from "./resume-plan.ts";
 import type { RunState } from "./run.ts";
 
 describe("adopt world", () => {
@@ -74,7 +74,7 @@ describe("adopt world", () => {
             force: false,
           });
           if (plan.kind !== "warn") throw new Error(`a changed definition warns at least, and this is ${plan.kind}`);
-          expect(look(adoptWorld({ planes, actions: plan.actions, current }))).toEqual([]);
+          expect(look(acceptFindings({ planes, actions: plan.actions, current }))).toEqual([]);
         }),
       );
     });
@@ -85,8 +85,8 @@ describe("adopt world", () => {
       const current = { definition: null, config: emptyPlanes().config };
       const plain = emptyPlanes();
       const pushes = { ...plain, context: { ...plain.context, values: { pushed: null } } };
-      expect(adoptWorld({ planes: pushes, actions: [action], current }).context.values).toEqual({ pushed: commit });
-      expect(adoptWorld({ planes: plain, actions: [action], current }).context.values).toEqual({});
+      expect(acceptFindings({ planes: pushes, actions: [action], current }).context.values).toEqual({ pushed: commit });
+      expect(acceptFindings({ planes: plain, actions: [action], current }).context.values).toEqual({});
     });
   });
 });

@@ -17,7 +17,7 @@ import {
 } from "./findings.ts";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 import { nearest } from "./options.ts";
-import { type Position, nextVisit } from "./position.ts";
+import { type Position, nextAttempt } from "./position.ts";
 import type { RunState } from "./run.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 
@@ -443,7 +443,7 @@ function unknownAnswer(kind: FindingKind, said: string): HoldfastError {
 }
 
 /** Where the run stands once the world as it is now counts as known: the next resume compares with this. */
-export function adoptWorld(params: {
+export function acceptFindings(params: {
   readonly planes: Planes;
   readonly actions: readonly ResumeAction[];
   readonly current: Setting;
@@ -487,7 +487,7 @@ function adopt(planes: Planes, action: ResumeAction, current: Setting): Planes {
 
 function movedTo(position: Position, to: Extract<ResumeAction, { readonly kind: "move_stage" }>): Position {
   const { stage, why, iteration = position.iteration } = to;
-  return { ...position, stage, iteration, reason: why, visit: nextVisit(position.visit) };
+  return { ...position, stage, iteration, reason: why, visit: nextAttempt(position.visit) };
 }
 
 function changeIssue(planes: Planes, change: IssueChange): Planes {

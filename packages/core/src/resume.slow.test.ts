@@ -1,26 +1,26 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { Killed, dyingParts } from "@holdfast/test-support/core/kill-run";
+import { ProcessKilled, dyingParts } from "@holdfast/test-support/core/kill-run";
 import {
   BRANCH,
   ISSUE,
   RUN,
-  type ResumeScene,
   type SceneResume,
+  type StoppedRun,
+  createStoppedRun,
   forcePush,
   headOf,
   mergedRequest,
-  startResumeScene,
 } from "@holdfast/test-support/core/resume-scene";
 import { readWorktree } from "@holdfast/test-support/git/repository";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { Answers } from "./resume-plan.ts";
 
 describe("apply resume", () => {
-  const dropWorktree = (scene: ResumeScene): void => rmSync(scene.worktree().root, { recursive: true });
-  const filesOf = (scene: ResumeScene): Readonly<Record<string, string>> => readWorktree(scene.worktree().root);
-  const notesOf = async (scene: ResumeScene): Promise<readonly string[]> => {
+  const dropWorktree = (scene: StoppedRun): void => rmSync(scene.worktree().root, { recursive: true });
+  const filesOf = (scene: StoppedRun): Readonly<Record<string, string>> => readWorktree(scene.worktree().root);
+  const notesOf = async (scene: StoppedRun): Promise<readonly string[]> => {
     const entries = await Array.fromAsync(scene.store.readJournal({ run: RUN }));
     return entries.flatMap(({ kind, body }) => (kind === "note" ? [String(body["text"])] : []));
   };
@@ -30,7 +30,7 @@ describe("apply resume", () => {
 
   describe("what was lost is brought back", () => {
     test("a deleted worktree: with the files of the newest checkpoint, uncommitted ones too", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const before = filesOf(scene);
       dropWorktree(scene);
       expect((await scene.resume()).plan.kind).toBe("warn");
@@ -41,7 +41,7 @@ describe("apply resume", () => {
     });
 
     test("a pruned one too, and its branch with it, from our refs alone", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       scene.worktree().write("only-here.txt", "committed nowhere else\n");
       scene.worktree().git("add", "-A");
       scene.worktree().git("commit", "-qm", "never pushed");
@@ -61,7 +61,7 @@ describe("apply resume", () => {
     });
 
     test("a worktree that lost its link to git: what lies in it is kept", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const before = filesOf(scene);
       scene.worktree().write("work.txt", "half of something\n");
       rmSync(scene.worktree().path(".git"));
@@ -72,7 +72,7 @@ describe("apply resume", () => {
     });
 
     test("a branch deleted under a worktree that stands", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const head = headOf(scene);
       scene.repo.git("update-ref", "-d", `refs/heads/${BRANCH}`);
       await scene.resume();
@@ -82,7 +82,7 @@ describe("apply resume", () => {
     });
 
     test("steps that were finished after the checkpoint stay finished, and one in flight stays in flight", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       await scene.append(
         { kind: "step.finished", body: { visit: 0, step: "time", result: "t", spent: null } },
         { kind: "step.started", body: { visit: 0, step: "agent", files: true, estimate: null } },
@@ -96,7 +96,7 @@ describe("apply resume", () => {
     });
 
     test("a restore that did not finish is finished: whole, position and all", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "second\n");
       await scene.save({ round: 2 });
       await scene.append({ kind: "restore.started", body: { target: `${RUN}@1`, paths: null } });
@@ -111,7 +111,7 @@ describe("apply resume", () => {
 
   describe("what changed is taken over once", () => {
     test("an accepted issue text is the run's order, its diff is feedback after what was there, and nothing is asked again", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       await scene.save({}, (planes) => ({
         ...planes,
         position: { ...planes.position, feedback: "Tests are missing." },
@@ -133,7 +133,7 @@ describe("apply resume", () => {
     });
 
     test("workflow, model and tools", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       const current = { definition: "shape-2", config: { ...scene.current.config, model: "other", tools: ["shell"] } };
       expect((await scene.plan({ current })).plan.kind).toBe("ask");
       await scene.resume({ current, ...accept("workflow_changed") });
@@ -145,7 +145,7 @@ describe("apply resume", () => {
     });
 
     test("commits and files of a person", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "by a person\n");
       scene.worktree().git("commit", "-q", "--allow-empty", "-m", "by a person");
       expect((await scene.resume()).plan.kind).toBe("ask");
@@ -156,7 +156,7 @@ describe("apply resume", () => {
     });
 
     test("files put back on request, those that were there in a checkpoint", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "by a person\n");
       await scene.resume({ answers: { files_changed: "put_back" } });
       expect(scene.worktree().read("work.txt")).toBe("half done\n");
@@ -169,7 +169,7 @@ describe("apply resume", () => {
     test.each(["base_moved", "issue_missing", "remote_branch_missing"] as const)(
       "what no plane can hold is remembered: %s",
       async (kind) => {
-        const scene = await startResumeScene();
+        const scene = await createStoppedRun();
         if (kind === "issue_missing") scene.forge.issue = null;
         if (kind === "remote_branch_missing") await scene.save({ pushed: headOf(scene) });
         if (kind === "base_moved") {
@@ -189,7 +189,7 @@ describe("apply resume", () => {
 
   describe("others were there", () => {
     test("force-pushed: both tips are kept before anybody answers; accepted, the next push may replace exactly that tip", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       scene.worktree().git("push", "-q", "origin", BRANCH);
       const ours = headOf(scene);
       await scene.save({ pushed: ours });
@@ -205,7 +205,7 @@ describe("apply resume", () => {
     });
 
     test("merged meanwhile: done, with the files as they were left in a last checkpoint; again is a success that does nothing", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       await scene.save({ pullRequest: { number: 7, url: "local:7" } });
       scene.worktree().write("note.txt", "left over\n");
       scene.forge.request = mergedRequest(headOf(scene));
@@ -218,7 +218,7 @@ describe("apply resume", () => {
     });
 
     test("merged and the worktree cleaned up: done, and nothing is made again", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       await scene.save({ pullRequest: { number: 7, url: "local:7" } });
       scene.forge.request = mergedRequest(headOf(scene));
       dropWorktree(scene);
@@ -230,7 +230,7 @@ describe("apply resume", () => {
 
   describe("going back", () => {
     test("to a chosen checkpoint of a fatal run, by force: reopened, with money spent and a visit never given before", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "worse\n");
       await scene.save({ round: 2 }, (planes) => ({
         ...planes,
@@ -251,7 +251,7 @@ describe("apply resume", () => {
     });
 
     test("git objects of the newest checkpoint gone: falls back to the newest whole one, aloud, and sets the other aside", async () => {
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "lost\n");
       const lost = await scene.save({ round: 2 });
       const blob = scene.repo.git("rev-parse", `${lost.tree ?? ""}:work.txt`).trim();
@@ -269,7 +269,7 @@ describe("apply resume", () => {
   });
 
   test("a plan that was overtaken is not performed", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.forge.issue = { ...ISSUE, body: "Other." };
     const planned = await scene.plan(accept("issue_body_changed"));
     await scene.save({ round: 2 });
@@ -278,7 +278,7 @@ describe("apply resume", () => {
   });
 
   test("a finding that asks changes nothing", async () => {
-    const scene = await startResumeScene();
+    const scene = await createStoppedRun();
     scene.forge.issue = null;
     const before: Checkpoint = await scene.newest();
     const entries = (await scene.store.getRun(RUN))?.entries;
@@ -289,8 +289,8 @@ describe("apply resume", () => {
 });
 
 describe("resume killed", () => {
-  const dropWorktree = (scene: ResumeScene): void => rmSync(scene.worktree().root, { recursive: true });
-  const filesOf = (scene: ResumeScene): Readonly<Record<string, string>> => readWorktree(scene.worktree().root);
+  const dropWorktree = (scene: StoppedRun): void => rmSync(scene.worktree().root, { recursive: true });
+  const filesOf = (scene: StoppedRun): Readonly<Record<string, string>> => readWorktree(scene.worktree().root);
   const accept = (...kinds: readonly (keyof Answers)[]): { readonly answers: Answers } => ({
     answers: Object.fromEntries(kinds.map((kind) => [kind, "accept"])),
   });
@@ -298,7 +298,7 @@ describe("resume killed", () => {
   describe("killed anywhere and resumed, it ends in the same place", () => {
     interface Case {
       readonly name: string;
-      readonly prepare: (scene: ResumeScene) => Promise<void> | void;
+      readonly prepare: (scene: StoppedRun) => Promise<void> | void;
       readonly resume: SceneResume;
       /** So often it dies on the way. */
       readonly least: number;
@@ -358,7 +358,7 @@ describe("resume killed", () => {
     ];
 
     /** What must be equal, however often it was begun. */
-    async function outcome(scene: ResumeScene): Promise<unknown> {
+    async function outcome(scene: StoppedRun): Promise<unknown> {
       const { planes } = await scene.newest();
       const run = await scene.store.getRun(RUN);
       const { visit, ...position } = planes.position;
@@ -379,11 +379,11 @@ describe("resume killed", () => {
     }
 
     test.each(cases)("$name", async ({ prepare, resume, least }) => {
-      const whole = await startResumeScene();
+      const whole = await createStoppedRun();
       await prepare(whole);
       await whole.resume(resume);
       const expected = await outcome(whole);
-      const scene = await startResumeScene();
+      const scene = await createStoppedRun();
       await prepare(scene);
       let deaths = 0;
       // Whoever takes up what the dead one left dies in turn, twice after as many changes, or once where that came to nothing new.
@@ -394,7 +394,7 @@ describe("resume killed", () => {
         const planned = await scene.plan(resume);
         const dying = dyingParts(scene.parts, changes + 1);
         await scene.perform(planned, dying.parts).catch((error: unknown) => {
-          if (!(error instanceof Killed)) throw error;
+          if (!(error instanceof ProcessKilled)) throw error;
         });
         if (!dying.died()) break;
         deaths += 1;
@@ -406,7 +406,7 @@ describe("resume killed", () => {
     });
 
     /** Whatever a take-up leaves behind in store, refs, worktrees and files. */
-    async function traces(scene: ResumeScene): Promise<string> {
+    async function traces(scene: StoppedRun): Promise<string> {
       const run = await scene.store.getRun(RUN);
       const there = await scene.workspaces.find(RUN);
       const files = there === undefined ? null : filesOf(scene);
@@ -414,7 +414,7 @@ describe("resume killed", () => {
     }
 
     /** Scenes stand in folders of their own, a second apart, and one that is killed takes longer. */
-    function comparable(value: unknown, scene: ResumeScene): unknown {
+    function comparable(value: unknown, scene: StoppedRun): unknown {
       let text = JSON.stringify(value).replaceAll(scene.repo.root, "ROOT");
       for (const line of scene.repo.git("log", "--branches", "--format=%H %s").trim().split("\n"))
         text = text.replaceAll(line.slice(0, 40), line.slice(41));

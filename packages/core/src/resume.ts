@@ -1,13 +1,13 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type WorkParts, refuseRolledBack, runMark } from "./adapters.ts";
+import { type Adapters, rejectRolledBackStore, runMark } from "./adapters.ts";
 import { forgetResult } from "./agent-log.ts";
 import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "./checkpoint.ts";
 import {
   type Finding,
   type FindingPolicy,
   type Freshness,
+  type RecordedRun,
   type Setting,
-  type Standing,
   type Verdict,
   readAccepted,
 } from "./findings.ts";
@@ -16,7 +16,7 @@ import type { Lease } from "./lease.ts";
 import { loadRun } from "./load-run.ts";
 import { observeWorld } from "./observe.ts";
 import { findStart } from "./recovery.ts";
-import { finished, placeFiles, repairPlace, started } from "./restore-files.ts";
+import { finished, placeFiles, repairWorktree, started } from "./restore-files.ts";
 import { type RestoreStep, applyRestore, planRestore } from "./restore.ts";
 import {
   type Answers,
@@ -24,15 +24,15 @@ import {
   type ResumeAction,
   type ResumeFrom,
   type ResumePlan,
-  adoptWorld,
+  acceptFindings,
   planResume,
 } from "./resume-plan.ts";
 import type { RunSummary } from "./run.ts";
 import { Saver } from "./save.ts";
-import { unparked } from "./stage-execution.ts";
+import { continuedEntry } from "./stage-execution.ts";
 import type { Workspace } from "./workspace.ts";
 
-export interface TakeUpPlan {
+export interface ResumeCheck {
   readonly run: RunSummary;
   /** All that was found, whatever is done about it. */
   readonly findings: readonly Finding[];
@@ -45,7 +45,7 @@ export interface TakeUpPlan {
 }
 
 interface TakeUpParams {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: string;
   /** A checkpoint to go back to; absent: the newest one that is whole. */
   readonly chosen?: number;
@@ -58,10 +58,10 @@ interface TakeUpParams {
 }
 
 /** The pre-flight of a resume: what changed while nobody worked, and what would be done about it. Changes nothing. */
-export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
+export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
   const { parts, chosen, current, policy, answers, force } = params;
   const run = await findRun(params);
-  await refuseRolledBack(parts, run.id);
+  await rejectRolledBackStore(parts, run.id);
   const ended = run.state.kind === "done" || run.state.kind === "fatal";
   const start = await findStart({ parts, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
   const top = await topOf(parts, run.id);
@@ -95,7 +95,7 @@ export async function planTakeUp(params: TakeUpParams): Promise<TakeUpPlan> {
 }
 
 /** A run that is taken up after its end may go on with other values than the checkpoint's, or the next thing to do would be to end again. */
-function reopened(plan: ResumePlan, freshness: Freshness | null, standing: Standing): ResumePlan {
+function reopened(plan: ResumePlan, freshness: Freshness | null, standing: RecordedRun): ResumePlan {
   if (plan.kind !== "resume" && plan.kind !== "warn") return plan;
   if (!plan.actions.some((action) => action.kind === "go_back" && action.reopens)) return plan;
   const other = freshness?.reopen?.(standing) ?? null;
@@ -118,7 +118,7 @@ function followed(
   if (plan.actions.some(({ kind }) => kind === "go_back")) return plan;
   const at = plan.actions.findIndex((action) => action.kind === "take_issue" && action.change.labels !== undefined);
   if (at === -1) return plan;
-  const planes = adoptWorld({ planes: params.checkpoint.planes, actions: plan.actions, current });
+  const planes = acceptFindings({ planes: params.checkpoint.planes, actions: plan.actions, current });
   const { position, context } = params.checkpoint.planes;
   const move = freshness.relocate(planes.inputs.issue?.labels ?? [], { position, values: context.values });
   if (move === null) return plan;
@@ -129,10 +129,10 @@ function followed(
  * Performs what was planned, under the run's lease, when every process that worked on the run is gone. CONFLICT when somebody carried
  * the run on since it was planned: what was found then does not count any more.
  */
-export async function applyTakeUp(params: {
-  readonly parts: WorkParts;
+export async function applyResumeCheck(params: {
+  readonly parts: Adapters;
   readonly lease: Lease;
-  readonly planned: TakeUpPlan;
+  readonly planned: ResumeCheck;
 }): Promise<ResumeReport> {
   const { parts, lease, planned } = params;
   const { run, plan, checkpoint, current } = planned;
@@ -158,7 +158,7 @@ export async function applyTakeUp(params: {
  * holds the lease and has ended every process of the run, so a lock in its own worktree or on its branch has no owner.
  */
 export async function clearStaleLocks(
-  parts: Pick<WorkParts, "workspaces">,
+  parts: Pick<Adapters, "workspaces">,
   run: string,
   files: FilesPlane | null,
 ): Promise<string | null> {
@@ -167,7 +167,7 @@ export async function clearStaleLocks(
   return `Removed ${removed.length === 1 ? "a stale git lock" : `${removed.length} stale git locks`} of a process that was killed: ${removed.join(", ")}`;
 }
 
-async function topOf(parts: WorkParts, run: string): Promise<number> {
+async function topOf(parts: Adapters, run: string): Promise<number> {
   const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
   return top?.sequence ?? 0;
 }
@@ -183,7 +183,7 @@ async function findRun(params: TakeUpParams): Promise<RunSummary> {
 }
 
 interface ResumeWork {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: RunSummary;
   /** What the run goes on from, as the findings have it. */
   readonly checkpoint: Checkpoint;
@@ -233,7 +233,7 @@ async function keepTips({ parts, run }: ResumeWork, actions: readonly ResumeActi
 /** Whatever lies in the worktree is saved with the end: nobody comes back for it. */
 async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "done" }>): Promise<ResumeReport> {
   const { parts, lease, run } = work;
-  const place = await repairPlace({ ...work, actions: [] });
+  const place = await repairWorktree({ ...work, actions: [] });
   const entries: readonly NewEntry[] = [
     ...plan.judgements.flatMap(note),
     noteOf(plan.why),
@@ -257,9 +257,9 @@ function unparkedBy(
   params: { readonly judgements: readonly Judgement[]; readonly actions: readonly ResumeAction[] },
 ): readonly NewEntry[] {
   const { judgements, actions } = params;
-  if (run.state.kind === "parked" && actions.some(({ kind }) => kind === "move_stage")) return [unparked({})];
+  if (run.state.kind === "parked" && actions.some(({ kind }) => kind === "move_stage")) return [continuedEntry({})];
   const waits = run.state.kind === "parked" && (run.state.on === "quota" || run.state.on === "provider");
-  return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [unparked({})] : [];
+  return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [continuedEntry({})] : [];
 }
 
 async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resume" | "warn" }>): Promise<ResumeReport> {
@@ -270,14 +270,14 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
       await parts.store.quarantine({ run: run.id, sequences: [action.sequence], reason: action.why });
   }
   if (actions.some(({ kind }) => REPLACES_FILES.has(kind))) await forgetResults(work);
-  const place = await repairPlace({ ...work, actions });
+  const place = await repairWorktree({ ...work, actions });
   const { workspace } = place;
   const saver = new Saver(parts, run);
   const standing = await findStanding(parts, run.id);
   const target = targetOf(actions, place.unfinished);
   const moved = target === null ? null : await moveTo({ work, saver, standing: standing.planes, workspace, target });
   const putsBack = actions.some((action) => action.kind === "put_files_back");
-  const planes = adoptWorld({ planes: moved?.planes ?? standing.planes, actions, current });
+  const planes = acceptFindings({ planes: moved?.planes ?? standing.planes, actions, current });
   const entries = [
     ...judgements.flatMap(note),
     ...actions.filter(({ kind }) => NOTED.has(kind)).map(({ why }) => noteOf(why)),
@@ -437,7 +437,7 @@ function reopenedBy(action: ResumeAction): readonly NewEntry[] {
 
 /** The newest checkpoint, and its planes with the entries after it folded in. A step that was in flight stays in flight. */
 async function findStanding(
-  parts: WorkParts,
+  parts: Adapters,
   run: string,
 ): Promise<{ readonly newest: Checkpoint; readonly planes: Planes }> {
   const { newest, position } = await loadRun(parts, run);

@@ -6,11 +6,11 @@ import {
   ID,
   SQLITE,
   type State,
-  type ToyRun,
+  type TestRun,
   WORK_STORES,
   begin,
   define,
-  startToy,
+  startTestRun,
 } from "@holdfast/test-support/core/work-bench";
 import { answerDecision } from "./control-run.ts";
 import { stateOf } from "./graph-state.ts";
@@ -21,12 +21,12 @@ import { RunHandle } from "./run-handle.ts";
 import type { StageFunction, Workflow } from "./workflow.ts";
 
 const node = sampleNode;
-const graphOf = async (toy: ToyRun): Promise<Graph> => {
+const graphOf = async (toy: TestRun): Promise<Graph> => {
   const { graph } = (await loadRun(toy.parts, ID)).position;
   if (graph === null) throw new Error("no graph");
   return graph;
 };
-const statusOf = async (toy: ToyRun, id: string) => stateOf(await graphOf(toy), id).status;
+const statusOf = async (toy: TestRun, id: string) => stateOf(await graphOf(toy), id).status;
 
 function workflowOf(work: GraphWork, ends: GraphEnd[] = []): Workflow<State> {
   const stage: StageFunction<State> = async (context) => {
@@ -37,7 +37,7 @@ function workflowOf(work: GraphWork, ends: GraphEnd[] = []): Workflow<State> {
 }
 
 /** Dies while these nodes are at work; whatever comes before ends. */
-async function dieIn(toy: ToyRun, graph: Graph, ids: readonly string[]): Promise<void> {
+async function dieIn(toy: TestRun, graph: Graph, ids: readonly string[]): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let left = ids.length;
   const work: NodeWork = async ({ id }) => {
@@ -66,7 +66,7 @@ const complete: NodeWork = async ({ id }) => ({ kind: "complete", result: id });
 test("a node that was running when the process died is run again or asked about, and never lost", async () => {
   const graph = sampleGraph([node("safe"), node("once", [], { idempotent: false }), node("next", ["safe", "once"])]);
   for (const answer of ["happened", "did not happen"] as const) {
-    const toy = await startToy(SQLITE, onTestFinished);
+    const toy = await startTestRun(SQLITE, onTestFinished);
     await dieIn(toy, graph, ["safe", "once"]);
     expect(await statusOf(toy, "once")).toBe("running");
     const worked: string[] = [];
@@ -87,7 +87,7 @@ test("a node that was running when the process died is run again or asked about,
 
 test("unknown twice, it is asked twice", async () => {
   const graph = sampleGraph([node("once", [], { idempotent: false })]);
-  const toy = await startToy(SQLITE, onTestFinished);
+  const toy = await startTestRun(SQLITE, onTestFinished);
   await dieIn(toy, graph, ["once"]);
   const workflow = workflowOf({ graph, limit: 2, work: complete });
   expect(await toy.go(workflow)).toMatchObject({ kind: "parked" });
@@ -100,7 +100,7 @@ test("unknown twice, it is asked twice", async () => {
 
 test("a node whose deed is in the journal goes on from there, whatever it declared", async () => {
   const graph = sampleGraph([node("once", [], { idempotent: false })]);
-  const toy = await startToy(SQLITE, onTestFinished);
+  const toy = await startTestRun(SQLITE, onTestFinished);
   let deeds = 0;
   let dies = true;
   const stage: StageFunction<State> = async (context) => {
@@ -128,7 +128,7 @@ test("a node whose deed is in the journal goes on from there, whatever it declar
 
 test("a node that waits for a person goes on with the answer", async () => {
   const graph = sampleGraph([node("asks", [], { idempotent: false }), node("next", ["asks"])]);
-  const toy = await startToy(SQLITE, onTestFinished);
+  const toy = await startTestRun(SQLITE, onTestFinished);
   const stage: StageFunction<State> = async (context) => {
     const end = await runGraph(context, {
       graph,
@@ -151,7 +151,7 @@ test("a node that waits for a person goes on with the answer", async () => {
 
 test("told to stop, nothing new starts, what ends by itself is kept, and the rest is there for the resume", async () => {
   const graph = sampleGraph([node("ends"), node("stays"), node("later", ["ends"])]);
-  const toy = await startToy(SQLITE, onTestFinished);
+  const toy = await startTestRun(SQLITE, onTestFinished);
   const controller = new AbortController();
   const worked: string[] = [];
   let stops = true;
@@ -181,7 +181,7 @@ test("told to stop, nothing new starts, what ends by itself is kept, and the res
 
 test("a restored checkpoint holds definition and states, and what was at work in it is not lost", async () => {
   const graph = sampleGraph([node("a"), node("b", ["a"]), node("c", ["b"])]);
-  const toy = await startToy(SQLITE, onTestFinished);
+  const toy = await startTestRun(SQLITE, onTestFinished);
   const worked: string[] = [];
   const stage: StageFunction<State> = async (context) => {
     await runGraph(context, {
@@ -216,7 +216,7 @@ test("a restored checkpoint holds definition and states, and what was at work in
 test("killed again while it is taken up, a node that must not run twice is asked about all the same", async () => {
   const graph = sampleGraph([node("once", [], { idempotent: false })]);
   for (let at = 1, how = "died"; how === "died"; at += 1) {
-    const toy = await startToy(SQLITE, onTestFinished);
+    const toy = await startTestRun(SQLITE, onTestFinished);
     await dieIn(toy, graph, ["once"]);
     let worked = 0;
     const work: NodeWork = async () => ({ kind: "complete", result: (worked += 1) });
@@ -229,7 +229,7 @@ test("killed again while it is taken up, a node that must not run twice is asked
 
 test("a restored checkpoint in which a node was at work that must not run twice: it is asked about", async () => {
   const graph = sampleGraph([node("once", [], { idempotent: false })]);
-  const toy = await startToy(SQLITE, onTestFinished);
+  const toy = await startTestRun(SQLITE, onTestFinished);
   let stops = true;
   const stage: StageFunction<State> = async (context) => {
     const work: NodeWork = async () => {
@@ -274,7 +274,7 @@ test.each(WORK_STORES)(
         fc.array(fc.tuple(fc.nat({ max: 12 }), fc.constantFrom("before" as const, "after" as const)), { maxLength: 4 }),
         async (graph, seed, limit, barrier, deaths) => {
           const disposals: (() => void | Promise<void>)[] = [];
-          const toy = await startToy(kind, (dispose) => disposals.push(dispose));
+          const toy = await startTestRun(kind, (dispose) => disposals.push(dispose));
           try {
             await expectRuns({ toy, graph, seed, limit, barrier, deaths });
           } finally {
@@ -288,7 +288,7 @@ test.each(WORK_STORES)(
 );
 
 async function expectRuns(params: {
-  readonly toy: ToyRun;
+  readonly toy: TestRun;
   readonly graph: Graph;
   readonly seed: number;
   readonly limit: number;
@@ -354,7 +354,7 @@ async function expectRuns(params: {
   expect(ends.at(-1)?.kind).not.toBe("waiting");
 }
 
-async function countEnds(toy: ToyRun, id: string): Promise<number> {
+async function countEnds(toy: TestRun, id: string): Promise<number> {
   let count = 0;
   for await (const { kind, body } of toy.store.readJournal({ run: ID })) {
     if (kind !== "graph.moved" || !Array.isArray(body["events"])) continue;
@@ -364,7 +364,7 @@ async function countEnds(toy: ToyRun, id: string): Promise<number> {
 }
 
 /** Whatever is asked. */
-async function answer(toy: ToyRun, seed: number): Promise<void> {
+async function answer(toy: TestRun, seed: number): Promise<void> {
   const state = (await toy.store.getRun(ID))?.state;
   if (state?.kind !== "parked" || state.decision === undefined) return;
   await answerDecision({ parts: toy.parts, run: ID, answer: state.decision.options[seed % 2] ?? "" });

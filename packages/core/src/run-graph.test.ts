@@ -4,11 +4,11 @@ import {
   ID,
   SQLITE,
   type State,
-  type ToyRun,
+  type TestRun,
   WORK_STORES,
   begin,
   define,
-  startToy,
+  startTestRun,
 } from "@holdfast/test-support/core/work-bench";
 import { answerDecision } from "./control-run.ts";
 import { type GraphEvent, stateOf } from "./graph-state.ts";
@@ -26,18 +26,18 @@ describe("run graph", () => {
       ids.includes(one.id) ? { kind: "failed", error: `${one.id} broke`, retryable: true } : await complete(one, scope);
 
   interface Ran {
-    readonly toy: ToyRun;
+    readonly toy: TestRun;
     readonly ends: GraphEnd[];
     readonly graph: Graph;
     statuses(): Record<string, string>;
   }
 
   async function started(work: (context: StageContext<State>) => Promise<GraphEnd[]>): Promise<{
-    readonly toy: ToyRun;
+    readonly toy: TestRun;
     readonly workflow: Workflow<State>;
     readonly ends: GraphEnd[];
   }> {
-    const toy = await startToy(SQLITE, onTestFinished);
+    const toy = await startTestRun(SQLITE, onTestFinished);
     const ends: GraphEnd[] = [];
     const stage: StageFunction<State> = async (context) => {
       ends.splice(0, ends.length, ...(await work(context)));
@@ -48,7 +48,7 @@ describe("run graph", () => {
     return { toy, workflow, ends };
   }
 
-  async function look(toy: ToyRun, ends: GraphEnd[]): Promise<Ran> {
+  async function look(toy: TestRun, ends: GraphEnd[]): Promise<Ran> {
     const graph = (await toy.store.latest(ID))?.planes.position.graph;
     if (graph === null || graph === undefined) throw new Error("no graph");
     const statuses = () => Object.fromEntries(graph.nodes.map(({ id }) => [id, stateOf(graph, id).status]));
@@ -300,7 +300,7 @@ describe("stage graph", () => {
     graph?.nodes.map((node) => `${node.id} ${stateOf(graph, node.id).status}`);
 
   describe.each(WORK_STORES)("over the $name store", (kind) => {
-    const begun = () => startToy(kind, onTestFinished);
+    const begun = () => startTestRun(kind, onTestFinished);
 
     test("definition and states are in the journal: after a death anywhere both are there", async () => {
       for (let death = 1, how = "died"; how === "died"; death += 1) {

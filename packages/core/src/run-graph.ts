@@ -1,4 +1,4 @@
-import { LONGEST_TIMER_MS } from "@holdfast/platform/clock";
+import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 import {
   type GraphEvent,
@@ -321,7 +321,7 @@ function timed<S extends JsonObject>({ context, graceMs }: NodeRun<S>, timeoutMs
       let timer: ReturnType<typeof setTimeout> | undefined;
       const after = (milliseconds: number): Promise<null> =>
         new Promise((resolve) => {
-          timer = setTimeout(() => resolve(null), Math.min(milliseconds, LONGEST_TIMER_MS));
+          timer = setTimeout(() => resolve(null), Math.min(milliseconds, MAX_TIMER_MS));
         });
       try {
         const inTime = await Promise.race([working, after(timeoutMs)]);

@@ -1,10 +1,10 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { NO_WORKTREE, type Parts, WORKTREE, findRunWorkspace } from "./adapters.ts";
+import { type CoreAdapters, NO_WORKTREE, WORKTREE, findRunWorkspace } from "./adapters.ts";
 import type { Checkpoint, CheckpointSummary } from "./checkpoint.ts";
-import { type GraftPlan, type GraftReport, applyGraft, planGraft } from "./cherry-pick.ts";
+import { type CherryPickPlan, type CherryPickReport, applyCherryPick, planCherryPick } from "./cherry-pick.ts";
 import { type CheckpointPreview, findRollback, previewCheckpoints } from "./find-rollback.ts";
 import { fork } from "./fork.ts";
-import { LeaseKeeper } from "./hold-lease.ts";
+import { LeaseHolder } from "./hold-lease.ts";
 import type { JournalEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease, OwnerLiveness } from "./lease.ts";
@@ -13,25 +13,25 @@ import { RestoreLog, type RestoreReport, type RunRestorePlan, applyRestore, plan
 import type { RollbackChoice } from "./rollback.ts";
 import { type Run, type RunSummary, parseAddress } from "./run.ts";
 import { type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
-import { type AskParams, type Asked, askCheckpoint } from "./signals.ts";
-import { type CheckpointQuery, type Tombstone, allCheckpoints, newestWhole } from "./store.ts";
+import { type CheckpointAnswer, type CheckpointRequestParams, requestCheckpoint } from "./signals.ts";
+import { type CheckpointQuery, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** One run, to read and to write. Reading needs no lease; the first write takes it and `close` lets go of it. */
 export class RunHandle implements AsyncDisposable {
   readonly id: string;
-  readonly #parts: Parts;
+  readonly #parts: CoreAdapters;
   readonly #run: Run;
   readonly #saver: Saver;
-  readonly #keeper: LeaseKeeper;
+  readonly #keeper: LeaseHolder;
   #workspace: Promise<Workspace | undefined> | undefined;
 
-  constructor(parts: Parts, run: Run) {
+  constructor(parts: CoreAdapters, run: Run) {
     this.id = run.id;
     this.#parts = parts;
     this.#run = run;
     this.#saver = new Saver(parts, run);
-    this.#keeper = new LeaseKeeper(parts, run.id);
+    this.#keeper = new LeaseHolder(parts, run.id);
   }
 
   async summary(): Promise<RunSummary> {
@@ -59,8 +59,8 @@ export class RunHandle implements AsyncDisposable {
   /**
    * A checkpoint by whoever holds the run now. "free": nobody does, and `save` is the way.
    */
-  async ask(params: Omit<AskParams, "parts" | "run">): Promise<Asked> {
-    return await askCheckpoint({ ...params, parts: this.#parts, run: this.id });
+  async ask(params: Omit<CheckpointRequestParams, "parts" | "run">): Promise<CheckpointAnswer> {
+    return await requestCheckpoint({ ...params, parts: this.#parts, run: this.id });
   }
 
   /** What `save` would capture, without saving. */
@@ -77,8 +77,8 @@ export class RunHandle implements AsyncDisposable {
   }
 
   /** As `latest`, passing over what the store cannot give back, and naming it. */
-  async newestWhole(): ReturnType<typeof newestWhole> {
-    return await newestWhole(this.#parts.store, this.id);
+  async newestWhole(): ReturnType<typeof newestUsable> {
+    return await newestUsable(this.#parts.store, this.id);
   }
 
   /** Newest first. */
@@ -159,18 +159,18 @@ export class RunHandle implements AsyncDisposable {
    * What taking these files of another run's checkpoint into this run's worktree would do. Looks only. RESTORE_REFUSED where they could not
    * stay there.
    */
-  async planGraft(params: { readonly source: Checkpoint; readonly paths: readonly string[] }): Promise<GraftPlan> {
+  async planGraft(params: { readonly source: Checkpoint; readonly paths: readonly string[] }): Promise<CherryPickPlan> {
     const [run, newest, workspace] = await Promise.all([this.summary(), this.#saver.newest(), this.#ownWorkspace()]);
-    return await planGraft({ ...params, parts: this.#parts, run, newest, workspace });
+    return await planCherryPick({ ...params, parts: this.#parts, run, newest, workspace });
   }
 
-  async applyGraft(plan: GraftPlan, options: { readonly force?: boolean } = {}): Promise<GraftReport> {
+  async applyGraft(plan: CherryPickPlan, options: { readonly force?: boolean } = {}): Promise<CherryPickReport> {
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
     const workspace = await this.#ownWorkspace();
     if (workspace === undefined) throw new TypeError("a graft was planned without a worktree");
     const force = options.force ?? false;
     try {
-      return await applyGraft({ parts: this.#parts, plan, saver: this.#saver, lease, workspace, force });
+      return await applyCherryPick({ parts: this.#parts, plan, saver: this.#saver, lease, workspace, force });
     } finally {
       this.#saver.forget();
     }
@@ -245,7 +245,7 @@ export class RunHandle implements AsyncDisposable {
 
 /** The run that the address names; without one, the run of this worktree, else the only or newest run. */
 export async function resolveRun(
-  parts: Parts,
+  parts: CoreAdapters,
   address: string | undefined,
   here: string | undefined,
 ): Promise<RunSummary> {
@@ -284,7 +284,7 @@ function ambiguous(address: string, runs: readonly RunSummary[]): HoldfastError 
 }
 
 export async function resolveCheckpoint(
-  parts: Parts,
+  parts: CoreAdapters,
   address: string,
   here: string | undefined,
 ): Promise<CheckpointSummary> {
@@ -305,7 +305,7 @@ export async function resolveCheckpoint(
   }
 }
 
-async function bySequence(parts: Parts, run: string, sequence: number): Promise<CheckpointSummary> {
+async function bySequence(parts: CoreAdapters, run: string, sequence: number): Promise<CheckpointSummary> {
   const [found] = await parts.store.listCheckpoints({ run, before: sequence + 1, limit: 1 });
   if (found?.sequence === sequence) return found;
   const tombstone = (await parts.store.listTombstones(run)).find((dead) => dead.sequence === sequence);
@@ -323,7 +323,7 @@ async function bySequence(parts: Parts, run: string, sequence: number): Promise<
   });
 }
 
-async function byTag(parts: Parts, run: string, tag: string): Promise<CheckpointSummary> {
+async function byTag(parts: CoreAdapters, run: string, tag: string): Promise<CheckpointSummary> {
   const tags = new Set<string>();
   for await (const checkpoint of allCheckpoints(parts.store, run)) {
     if (checkpoint.tags.includes(tag)) return checkpoint;
@@ -341,7 +341,7 @@ async function byTag(parts: Parts, run: string, tag: string): Promise<Checkpoint
   });
 }
 
-async function noSuchRun(parts: Parts, id: string): Promise<HoldfastError> {
+async function noSuchRun(parts: CoreAdapters, id: string): Promise<HoldfastError> {
   const [guess] = nearest(
     id,
     (await parts.store.listRuns()).map((run) => run.id),

@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type WorkParts, lookParams } from "./adapters.ts";
+import { type Adapters, snapshotParams } from "./adapters.ts";
 import { type Resource, nearLimit, spendTime, usedText } from "./budget.ts";
 import type { CheckpointSummary, ConversationPlane, FilesPlane, Planes, Trigger } from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
@@ -7,7 +7,7 @@ import type { Digest, JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { type LoadedRun, loadRun } from "./load-run.ts";
 import type { Player } from "./player.ts";
-import type { Budget, Position, RunningStep, Visit } from "./position.ts";
+import type { Budget, Position, RunningStep, StageAttempt } from "./position.ts";
 import { Halt, type ProgressEvent, type ProgressListener } from "./progress.ts";
 import { firstChange } from "./recording.ts";
 import type { Run } from "./run.ts";
@@ -53,7 +53,7 @@ export interface SavedAt {
  * Everything else here belongs to this process and is lost with it: listeners, timers, abort signals, counters of what it has reported.
  */
 export class RunSession {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly run: Run;
   readonly workspace: Workspace | undefined;
   halt = new Halt();
@@ -95,7 +95,7 @@ export class RunSession {
   #fellBack: boolean;
 
   constructor(params: {
-    readonly parts: WorkParts;
+    readonly parts: Adapters;
     readonly run: Run;
     readonly lease: Lease;
     readonly workspace: Workspace | undefined;
@@ -147,7 +147,7 @@ export class RunSession {
     return { ...this.#state.position, definition: this.#definition, budget: this.budget };
   }
 
-  get steps(): Visit["steps"] {
+  get steps(): StageAttempt["steps"] {
     return this.#state.position.visit.steps;
   }
 
@@ -155,19 +155,19 @@ export class RunSession {
     return runningOf(this.#state);
   }
 
-  get sessions(): NonNullable<Visit["sessions"]> {
+  get sessions(): NonNullable<StageAttempt["sessions"]> {
     return this.#state.position.visit.sessions ?? {};
   }
 
-  get asides(): NonNullable<Visit["asides"]> {
+  get asides(): NonNullable<StageAttempt["asides"]> {
     return this.#state.position.visit.asides ?? {};
   }
 
-  get errors(): NonNullable<Visit["errors"]> {
+  get errors(): NonNullable<StageAttempt["errors"]> {
     return this.#state.position.visit.errors ?? {};
   }
 
-  get lost(): NonNullable<Visit["lost"]> {
+  get lost(): NonNullable<StageAttempt["lost"]> {
     return this.#state.position.visit.lost ?? {};
   }
 
@@ -315,7 +315,7 @@ export class RunSession {
       run: this.run.id,
       sequence,
       message,
-      ...lookParams(this.parts),
+      ...snapshotParams(this.parts),
       ...(base === null ? {} : { base }),
     });
   }
@@ -418,7 +418,7 @@ type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 type News = Without<ProgressEvent, "run" | "at">;
 
 /** In the journal, and to whoever watches. */
-export async function tellNote(writer: RunSession, text: string): Promise<void> {
+export async function emitNote(writer: RunSession, text: string): Promise<void> {
   await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "note", text });
 }

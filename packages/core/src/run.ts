@@ -26,7 +26,7 @@ export type RunState =
   | { readonly kind: "open" }
   | {
       readonly kind: "parked";
-      readonly on: ParkedOn;
+      readonly on: WaitingFor;
       readonly reason: string;
       readonly until: string | null;
       /** Absent when no question was put. */
@@ -55,7 +55,7 @@ export type PendingDecision = {
  * "session": its time was over, and nothing is waited for but somebody who goes on. "pause": somebody said so, and somebody must say
  * otherwise.
  */
-export type ParkedOn = "person" | "quota" | "provider" | "forge" | "budget" | "ci" | "disk" | "session" | "pause";
+export type WaitingFor = "person" | "quota" | "provider" | "forge" | "budget" | "ci" | "disk" | "session" | "pause";
 
 export interface RunSummary extends Run {
   readonly state: RunState;

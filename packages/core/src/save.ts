@@ -1,5 +1,5 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Parts, lookParams, refuseRolledBack } from "./adapters.ts";
+import { type CoreAdapters, rejectRolledBackStore, snapshotParams } from "./adapters.ts";
 import {
   type Checkpoint,
   type CheckpointSummary,
@@ -14,7 +14,7 @@ import type { Json, JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { loadFrom } from "./load-run.ts";
 import { checkOptions } from "./options.ts";
-import { type Position, type Visit, forgetAborts, recoveryEvents } from "./position.ts";
+import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
 import { rewoundTo } from "./state.ts";
 import { capture } from "./values/capture.ts";
 import { type CurrentFiles, type Workspace, forgetAsideCalls } from "./workspace.ts";
@@ -31,7 +31,7 @@ export interface SavePlan {
  * transaction; killed in between, an unreferenced ref is left and swept later, never a checkpoint that names nothing.
  */
 export class Saver {
-  readonly #parts: Parts;
+  readonly #parts: CoreAdapters;
   readonly #run: string;
   readonly #workflow: string;
   /** The newest checkpoint's planes, while we hold the lease and so know them. */
@@ -40,7 +40,7 @@ export class Saver {
   /** Saves with files run one after the other: each needs the sequence before it. */
   #queue: Promise<unknown> = Promise.resolve();
 
-  constructor(parts: Parts, run: { readonly id: string; readonly workflow: string }) {
+  constructor(parts: CoreAdapters, run: { readonly id: string; readonly workflow: string }) {
     this.#parts = parts;
     this.#run = run.id;
     this.#workflow = run.workflow;
@@ -59,7 +59,7 @@ export class Saver {
   async plan(params: SaveParams, workspace: Workspace | undefined): Promise<SavePlan> {
     const latest = await this.#parts.store.latest(this.#run);
     const captures = workspace !== undefined && params.files !== false;
-    const files = captures ? await workspace.currentFiles(lookParams(this.#parts)) : undefined;
+    const files = captures ? await workspace.currentFiles(snapshotParams(this.#parts)) : undefined;
     return {
       run: this.#run,
       sequence: await this.#nextSequence(),
@@ -116,13 +116,13 @@ export class Saver {
     message: string,
   ): Promise<{ readonly sequence: number; readonly files: FilesPlane }> {
     // Once, by the first save of a process: what is pinned from here on is ours.
-    if (this.#sequence === undefined) await refuseRolledBack(this.#parts, this.#run);
+    if (this.#sequence === undefined) await rejectRolledBackStore(this.#parts, this.#run);
     const sequence = await this.#nextSequence();
     const files = await workspace.snapshot({
       run: this.#run,
       sequence,
       message,
-      ...lookParams(this.#parts),
+      ...snapshotParams(this.#parts),
     });
     return { sequence, files };
   }
@@ -264,7 +264,7 @@ export function restoredPlanes(target: Planes, newest: Planes, at: string): Plan
  * A stay in the stage of its own: under the old number, effects done since would be taken for this one's. The files are
  * the ones that were chosen, also when they are half of a step: nothing puts them back further.
  */
-function visitAgain(target: Visit, newest: Visit): Visit {
+function visitAgain(target: StageAttempt, newest: StageAttempt): StageAttempt {
   const { running: _half, lost: _counted, ...visit } = forgetAborts(forgetAsideCalls(target));
   return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
 }

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from "no
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
-import { type ToyWorktree, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { type TestWorktree, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, type State, begin, define } from "@holdfast/test-support/core/work-bench";
 import type { AgentTask } from "./agent.ts";
 import { runGraph } from "./run-graph.ts";
@@ -43,20 +43,20 @@ const writeOwn = (task: AgentTask) => {
   return { text: name };
 };
 
-async function started(work: StageFunction<State>, ...how: Parameters<typeof startInWorktree>) {
-  const toy = await startInWorktree(...how);
+async function started(work: StageFunction<State>, ...how: Parameters<typeof startTestRunInWorktree>) {
+  const toy = await startTestRunInWorktree(...how);
   const workflow = define({ work });
   await begin(toy.parts, workflow, toy.workspace);
   return { ...toy, workflow };
 }
 
-const inRun = (toy: ToyWorktree, name: string): string | null => {
+const inRun = (toy: TestWorktree, name: string): string | null => {
   const path = join(toy.workspace.root, name);
   return existsSync(path) ? readFileSync(path, "utf8") : null;
 };
 
 /** Every text that a pinned commit of an aside has under this name. */
-async function pinned(toy: ToyWorktree, name: string): Promise<readonly string[]> {
+async function pinned(toy: TestWorktree, name: string): Promise<readonly string[]> {
   const refs = await toy.workspaces.asides.refs();
   return refs.flatMap(({ commit }) => {
     const listed = toy.tree.git("ls-tree", "--name-only", commit, "--", name);
@@ -385,7 +385,7 @@ test("no checkpoint by the clock holds half of a merge", async () => {
   const toy = await started(sideBySide(nothing(), ["x"]), writeOwn);
   const timers = async () => (await toy.store.listCheckpoints({ run: ID, trigger: "timer" })).length;
   let meanwhile: number | undefined;
-  const find: ToyWorktree["workspaces"]["find"] = async (run) => {
+  const find: TestWorktree["workspaces"]["find"] = async (run) => {
     const workspace = await toy.workspaces.find(run);
     if (workspace === undefined) return undefined;
     return {

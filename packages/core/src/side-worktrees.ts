@@ -1,11 +1,11 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { lookParams } from "./adapters.ts";
+import { snapshotParams } from "./adapters.ts";
 import { type Json, isJsonArray, isJsonObject } from "./json.ts";
 import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
-import { placing, takeBackStrays } from "./restore-files.ts";
+import { revertUnexpectedFiles, whilePlacingFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
-import type { OpenAside, Stay } from "./stage-execution.ts";
+import type { OpenAside, StageExecution } from "./stage-execution.ts";
 import { rebaseRunning } from "./state.ts";
 import { beginStep, failStep } from "./step.ts";
 import type { Aside, AsideMerged } from "./workflow.ts";
@@ -13,7 +13,7 @@ import {
   type AsideClosed,
   type AsideOpened,
   type Asides,
-  type Look,
+  type PreviewSnapshot,
   type RestorePlan,
   type Workspace,
   asideKey,
@@ -25,7 +25,7 @@ import {
  * The base is pinned and on record before the folder is made, so whoever comes after a kill makes the same one. The folder itself is only ever made from
  * what is on record, and so can be made again at any time.
  */
-export async function openAside(stay: Stay, name: string): Promise<Aside> {
+export async function openAside(stay: StageExecution, name: string): Promise<Aside> {
   const { writer } = stay;
   const { parts, run } = writer;
   const asides = requireAsides(writer, name);
@@ -47,11 +47,11 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
     return { name, root, base, skipped };
   });
 
-  async function recordBase(at: Stay, through: Asides, step: string): Promise<AsideOpened> {
+  async function recordBase(at: StageExecution, through: Asides, step: string): Promise<AsideOpened> {
     const { workspace } = writer;
     if (workspace === undefined) throw noAsides(run.id, step);
-    await takeBackStrays(writer);
-    const look = lookParams(parts);
+    await revertUnexpectedFiles(writer);
+    const look = snapshotParams(parts);
     const files = await workspace.look(look);
     const base = await through.base({ run: run.id, files, at: look.at });
     at.open();
@@ -62,7 +62,7 @@ export async function openAside(stay: Stay, name: string): Promise<Aside> {
 }
 
 /** As it was recorded, without a folder: calls in it are answered from the record too. */
-async function playAside(stay: Stay, name: string, known: Json | undefined): Promise<Aside> {
+async function playAside(stay: StageExecution, name: string, known: Json | undefined): Promise<Aside> {
   // Recorded by us, when it was opened.
   const { base, skipped } = (known ?? (await playStep(stay, name))) as AsideOpened;
   const { writer } = stay;
@@ -84,7 +84,7 @@ function keepsFilesIn({ asides, sessions, answered }: RunSession, name: string):
 
 /** For one call: the aside as the call before it left it, or as this very call left it when its session goes on. */
 export async function enterAside(
-  stay: Stay,
+  stay: StageExecution,
   open: OpenAside,
   params: { readonly goesOn: boolean },
 ): Promise<Workspace> {
@@ -95,7 +95,7 @@ export async function enterAside(
 }
 
 /** Given up: its folder goes, what lay there stays pinned. */
-export async function dropAside(stay: Stay, aside: Aside): Promise<void> {
+export async function dropAside(stay: StageExecution, aside: Aside): Promise<void> {
   const { writer } = stay;
   const open = requireOpen(stay, aside);
   // Behind its name, so that it belongs to whatever the aside belongs to.
@@ -115,7 +115,7 @@ export async function dropAside(stay: Stay, aside: Aside): Promise<void> {
 }
 
 /** The folder of one that is closed. What cannot be removed now is removed when the stage ends or the run is taken up: no reason to fail. */
-async function removeFolder(stay: Stay, open: OpenAside): Promise<void> {
+async function removeFolder(stay: StageExecution, open: OpenAside): Promise<void> {
   const { writer } = stay;
   const { name } = open;
   const params = { run: writer.run.id, key: asideKey(name), holding: open.commit };
@@ -126,7 +126,7 @@ async function removeFolder(stay: Stay, open: OpenAside): Promise<void> {
   }
 }
 
-export function requireOpen(stay: Stay, aside: Pick<Aside, "name">): OpenAside {
+export function requireOpen(stay: StageExecution, aside: Pick<Aside, "name">): OpenAside {
   const open = stay.asides.get(aside.name);
   if (open === undefined) {
     throw new HoldfastError({
@@ -182,7 +182,7 @@ export async function sweepAsides(writer: RunSession, params: { readonly ended: 
  * to where it began and it is done again.
  */
 export async function mergeAside(
-  stay: Stay,
+  stay: StageExecution,
   name: string,
   { aside, commit }: { readonly aside: Aside; readonly commit: string },
 ): Promise<AsideMerged> {
@@ -200,8 +200,8 @@ export async function mergeAside(
   async function merge(): Promise<AsideMerged> {
     const workspace = requireQuiet(stay, name);
     const asides = requireAsides(writer, name);
-    await takeBackStrays(writer);
-    const ours = await workspace.look(lookParams(writer.parts));
+    await revertUnexpectedFiles(writer);
+    const ours = await workspace.look(snapshotParams(writer.parts));
     const found = await asides.merge({ base: open.base, ours, theirs: commit });
     if (found.kind === "conflict")
       return await conclude({ kind: "conflict", files: found.files, detail: found.detail });
@@ -225,7 +225,7 @@ export async function mergeAside(
   async function place(merged: AsideMerged, workspace: Workspace, plan: RestorePlan): Promise<AsideMerged> {
     await beginStep(stay, name, { files: true, estimate: null });
     try {
-      await placing(writer, () => workspace.applyRestore(plan));
+      await whilePlacingFiles(writer, () => workspace.applyRestore(plan));
     } catch (error) {
       throw await failStep(stay, name, error);
     }
@@ -243,7 +243,7 @@ export async function mergeAside(
 }
 
 /** Files that others change now would be taken for the merge's, or go back with it. */
-function requireQuiet({ writer }: Stay, step: string): Workspace {
+function requireQuiet({ writer }: StageExecution, step: string): Workspace {
   const { workspace, running, run } = writer;
   const others = Object.entries(running)
     .filter(([, { files }]) => files)
@@ -260,7 +260,7 @@ function requireQuiet({ writer }: Stay, step: string): Workspace {
 }
 
 /** What cannot be put into the files is a conflict too: something that no snapshot holds stands there, or is to be changed. */
-function obstaclesOf(plan: RestorePlan, to: Look): AsideMerged | null {
+function obstaclesOf(plan: RestorePlan, to: PreviewSnapshot): AsideMerged | null {
   if (plan.blocked.length > 0) {
     const detail = `Files that are ignored or too large for snapshots stand in the way:\n${plan.blocked.join("\n")}`;
     return { kind: "conflict", files: plan.blocked, detail };

@@ -3,13 +3,13 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, uti
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { type CheckpointRequest, type Order, createOrderFiles, createRequestFiles } from "./signal-files.ts";
+import { type CheckpointRequest, type Signal, createSignalFiles, openSignalFiles } from "./signal-files.ts";
 
 describe("request files", () => {
   function scene() {
     const store = mkdtempSync(join(tmpdir(), "requests-"));
     onTestFinished(() => rmSync(store, { recursive: true }));
-    return { requests: createRequestFiles(store), directory: join(store, "requests/r1") };
+    return { requests: openSignalFiles(store), directory: join(store, "requests/r1") };
   }
   const request = (id: string, epoch = 3): CheckpointRequest => ({ id, run: "r1", epoch, name: `name of ${id}` });
 
@@ -73,9 +73,9 @@ describe("order files", () => {
   function scene() {
     const store = mkdtempSync(join(tmpdir(), "orders-"));
     onTestFinished(() => rmSync(store, { recursive: true }));
-    return { orders: createOrderFiles(store), place: (kind: string) => join(store, "orders/r1", `${kind}.json`) };
+    return { orders: createSignalFiles(store), place: (kind: string) => join(store, "orders/r1", `${kind}.json`) };
   }
-  const order = (id: string, kind: Order["kind"]): Order => ({
+  const order = (id: string, kind: Signal["kind"]): Signal => ({
     id,
     run: "r1",
     kind,

@@ -18,7 +18,7 @@ export interface CheckpointRequest {
  * What shall become of a run, said by somebody who does not carry it. It is for whoever carries the run, now or next, and stands until that is
  * done or taken back.
  */
-export type Order = {
+export type Signal = {
   /** Random, safe in a file's name; tells it from the next one of its kind. */
   readonly id: string;
   readonly run: string;
@@ -36,7 +36,7 @@ export type Order = {
  * Notes to whoever holds a run's lease. They are wishes, not records: what was answered is told by the journal alone, so a note that is lost costs
  * a try, and one that is read twice (it is taken once) nothing. Of a withdrawal and a taking at the same moment exactly one succeeds.
  */
-export interface Requests {
+export interface Signals {
   /** The holder can see it, whole, when this resolves. The same id again replaces what was asked. */
   ask(request: CheckpointRequest): Promise<void>;
   /** All of a run that nobody has taken, in no order. Those that cannot be read are removed. */
@@ -50,22 +50,22 @@ export interface Requests {
   /** The holder is done with it, one way or the other. A second call does nothing. */
   finish(request: CheckpointRequest): Promise<void>;
   /** Durable when it resolves. One of each kind a run: the later takes the place of the earlier. */
-  order(order: Order): Promise<void>;
+  order(order: Signal): Promise<void>;
   /** What stands; an order to abort before one to pause. Throws where it cannot be told: nobody may take that for "nothing". */
-  orderFor(run: string): Promise<Order | null>;
+  orderFor(run: string): Promise<Signal | null>;
   /** It is done, or taken back. One that took its place meanwhile stands. */
-  settle(order: Order): Promise<void>;
+  settle(order: Signal): Promise<void>;
   /** Removes what was asked of others than the holder of this epoch, and what they left when they died. */
   sweep(params: { readonly run: string; readonly epoch: number }): Promise<void>;
 }
 
 /** Notes as files in the store's own directory, which is its owner's alone: `requests/<run>/<id>.json`, once taken `<id>.taken`. */
-export function createRequestFiles(store: string): Requests {
+export function openSignalFiles(store: string): Signals {
   const directoryOf = (run: string): string => join(store, "requests", run);
   const waitingAt = ({ run, id }: CheckpointRequest): string => join(directoryOf(run), `${id}.json`);
   const takenAt = ({ run, id }: CheckpointRequest): string => join(directoryOf(run), `${id}.taken`);
   return {
-    ...createOrderFiles(store),
+    ...createSignalFiles(store),
     async ask(request) {
       checkId(request.id);
       await mkdir(directoryOf(request.run), { recursive: true, mode: 0o700 });
@@ -185,10 +185,10 @@ async function missing<T>(work: Promise<T>, otherwise: T): Promise<T> {
 }
 
 /** Orders as files in the store's own directory: `orders/<run>/<kind>.json`. They outlive the process that they are for. */
-export function createOrderFiles(store: string): Pick<Requests, "order" | "orderFor" | "settle"> {
+export function createSignalFiles(store: string): Pick<Signals, "order" | "orderFor" | "settle"> {
   const directoryOf = (run: string): string => join(store, "orders", run);
-  const placeOf = (run: string, kind: Order["kind"]): string => join(directoryOf(run), `${kind}.json`);
-  const read = async (run: string, kind: Order["kind"]): Promise<Order | null> => {
+  const placeOf = (run: string, kind: Signal["kind"]): string => join(directoryOf(run), `${kind}.json`);
+  const read = async (run: string, kind: Signal["kind"]): Promise<Signal | null> => {
     try {
       return parseOrder(await readFile(placeOf(run, kind), "utf8"), { run, kind });
     } catch (error) {
@@ -212,7 +212,7 @@ export function createOrderFiles(store: string): Pick<Requests, "order" | "order
 }
 
 /** The writer writes it whole or not at all. Damaged, it says at least of which kind it was: stopping is the safe reading. */
-function parseOrder(text: string, { run, kind }: Pick<Order, "run" | "kind">): Order {
+function parseOrder(text: string, { run, kind }: Pick<Signal, "run" | "kind">): Signal {
   let value: unknown;
   try {
     value = JSON.parse(text);

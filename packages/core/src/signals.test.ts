@@ -3,12 +3,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
-import { type ToyWorktree, startInWorktree } from "@holdfast/test-support/core/toy-worktree";
-import { ID, type State, WORK_STORES, begin, define, startToy, worked } from "@holdfast/test-support/core/work-bench";
+import { type TestWorktree, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import {
+  ID,
+  type State,
+  WORK_STORES,
+  begin,
+  define,
+  startTestRun,
+  worked,
+} from "@holdfast/test-support/core/work-bench";
 import type { Trigger } from "./checkpoint.ts";
 import { RunHandle } from "./run-handle.ts";
-import { createRequestFiles } from "./signal-files.ts";
-import { type AskParams, askCheckpoint } from "./signals.ts";
+import { openSignalFiles } from "./signal-files.ts";
+import { type CheckpointRequestParams, requestCheckpoint } from "./signals.ts";
 import type { EffectSpec, StageFunction } from "./workflow.ts";
 
 describe("triggers", () => {
@@ -23,7 +31,7 @@ describe("triggers", () => {
   });
 
   /** What the stage's own checkpoints are, in order: what a transition takes is left out. */
-  async function triggersOf(toy: ToyWorktree, work: StageFunction<State>): Promise<readonly Trigger[]> {
+  async function triggersOf(toy: TestWorktree, work: StageFunction<State>): Promise<readonly Trigger[]> {
     const workflow = define({ work }, { reduce: (state, event) => ({ seen: [...state.seen, String(event)] }) });
     await begin(toy.parts, workflow, toy.workspace);
     expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
@@ -38,7 +46,7 @@ describe("triggers", () => {
 
   test("before a call to the outside, when there is something that no checkpoint holds: files, values, what was said", async () => {
     for (const change of ["file", "value", "agent"] as const) {
-      const toy = await startInWorktree();
+      const toy = await startTestRunInWorktree();
       const triggers = await triggersOf(toy, async (context) => {
         if (change === "file") toy.file("new.txt", "made by a plain step");
         if (change === "value") await context.record("seen", "it");
@@ -59,7 +67,7 @@ describe("triggers", () => {
   });
 
   test("where the newest checkpoint holds it all, none is taken, and the intent names that one", async () => {
-    const toy = await startInWorktree();
+    const toy = await startTestRunInWorktree();
     const triggers = await triggersOf(toy, async (context) => {
       await context.step("look", () => "plain steps are in the journal");
       await context.effect(sending());
@@ -78,7 +86,7 @@ describe("triggers", () => {
 
   test("before what is risky, in a step or outside; switched off, none", async () => {
     for (const isOn of [true, false]) {
-      const toy = await startInWorktree();
+      const toy = await startTestRunInWorktree();
       const switches = { artifactComplete: true, beforeExternal: isOn, beforeRisky: isOn };
       Object.assign(toy.parts, { checkpoints: switches });
       const triggers = await triggersOf(toy, async (context) => {
@@ -100,7 +108,7 @@ describe("triggers", () => {
     const deliver = (root: string, ...names: readonly string[]): void => {
       for (const name of names) writeFileSync(join(root, name), name);
     };
-    const toy = await startInWorktree((task, root) => {
+    const toy = await startTestRunInWorktree((task, root) => {
       deliver(root, ...(task.prompt === "all" ? ["plan.md", "notes.md"] : ["plan.md"]));
       return {};
     });
@@ -119,7 +127,7 @@ describe("triggers", () => {
 
   test("what the process before found out is held by no checkpoint either: killed behind it, the one before the call is taken all the same", async () => {
     for (const change of ["value", "agent", "graph"] as const) {
-      const toy = await startInWorktree();
+      const toy = await startTestRunInWorktree();
       const workflow = define(
         {
           work: async (context) => {
@@ -160,7 +168,7 @@ describe("triggers", () => {
   test("an intent and the checkpoint before it are one act: killed in between, both are there or neither, and it is done once", async () => {
     for (const moment of ["before", "after"] as const) {
       let acts = 0;
-      const toy = await startInWorktree();
+      const toy = await startTestRunInWorktree();
       const workflow = define({
         work: async (context) => {
           await context.step("write", () => (toy.file("new.txt", "x"), null));
@@ -184,17 +192,18 @@ describe("save unasked", () => {
   function requestsHere() {
     const directory = mkdtempSync(join(tmpdir(), "requests-"));
     onTestFinished(() => rmSync(directory, { recursive: true }));
-    return createRequestFiles(directory);
+    return openSignalFiles(directory);
   }
 
   const asking = { run: ID, signal: new AbortController().signal, patienceMs: 60_000 };
 
   describe.each(WORK_STORES)("over the $name store", (kind) => {
     const start = async () => {
-      const toy = await startToy(kind, onTestFinished);
+      const toy = await startTestRun(kind, onTestFinished);
       let random = 0;
       const parts = { ...toy.parts, requests: requestsHere(), random: () => `r${(random += 1)}` };
-      const ask = (more: Partial<AskParams> = {}) => askCheckpoint({ parts, name: null, ...asking, ...more });
+      const ask = (more: Partial<CheckpointRequestParams> = {}) =>
+        requestCheckpoint({ parts, name: null, ...asking, ...more });
       return { ...toy, parts, ask };
     };
 

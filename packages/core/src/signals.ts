@@ -1,12 +1,12 @@
-import { LONGEST_TIMER_MS } from "@holdfast/platform/clock";
-import type { Parts } from "./adapters.ts";
+import { MAX_TIMER_MS } from "@holdfast/platform/clock";
+import type { CoreAdapters } from "./adapters.ts";
 import type { NewEntry } from "./journal.ts";
 import type { Lease } from "./lease.ts";
 import { type RunOutcome, Stopped, reasonOf } from "./progress.ts";
-import { takeBackStrays } from "./restore-files.ts";
+import { revertUnexpectedFiles } from "./restore-files.ts";
 import type { RunSession, SaveRequest } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
-import type { CheckpointRequest, Order, Requests } from "./signal-files.ts";
+import type { CheckpointRequest, Signal, Signals } from "./signal-files.ts";
 
 interface Orders extends AsyncDisposable {
   /** What stopped the work is on record: the order that asked for it is done. */
@@ -14,10 +14,10 @@ interface Orders extends AsyncDisposable {
 }
 
 /** While this process carries the run, it does what others say shall become of it. */
-export function followOrders(writer: RunSession): Orders {
+export function watchSignals(writer: RunSession): Orders {
   const { requests } = writer.parts;
   if (requests === null) return { settled: NOTHING, [Symbol.asyncDispose]: NOTHING };
-  const followed = new Map<Error, Order>();
+  const followed = new Map<Error, Signal>();
   let last = "";
   let troubled = false;
   let looking: Promise<void> | undefined;
@@ -61,7 +61,7 @@ export function followOrders(writer: RunSession): Orders {
 const SIGNAL_POLL_MS = 200;
 const NOTHING = (): Promise<void> => Promise.resolve();
 
-function outcomeOf(order: Order): Extract<RunOutcome, { readonly kind: "parked" | "fatal" }> {
+function outcomeOf(order: Signal): Extract<RunOutcome, { readonly kind: "parked" | "fatal" }> {
   const said = order.reason === "" ? "" : `: ${order.reason}`;
   return order.kind === "abort"
     ? { kind: "fatal", reason: `aborted by ${order.by}${said}` }
@@ -72,7 +72,7 @@ function outcomeOf(order: Order): Extract<RunOutcome, { readonly kind: "parked" 
  * What somebody said shall become of a run that nobody carries at this moment, done under our lease; null: nothing was said. A run that waits for
  * something keeps its reason when it is paused, so there the order itself stands, until somebody resumes it.
  */
-export async function obeyOrder(parts: Parts, lease: Lease, run: RunSummary): Promise<RunOutcome | null> {
+export async function applySignal(parts: CoreAdapters, lease: Lease, run: RunSummary): Promise<RunOutcome | null> {
   const order = await parts.requests?.orderFor(run.id);
   if (order === undefined || order === null) return null;
   const outcome = outcomeOf(order);
@@ -81,12 +81,12 @@ export async function obeyOrder(parts: Parts, lease: Lease, run: RunSummary): Pr
   if (state.kind === "open" || state.kind === "parked")
     await parts.store.commit({ lease, entries: [entryOf(outcome)] });
   await parts.requests?.settle(order);
-  if (outcome.kind === "fatal") await voidOrders(parts, run.id);
+  if (outcome.kind === "fatal") await clearSignals(parts, run.id);
   return outcome;
 }
 
 /** Of a run that is over nothing is left to do; and should it be taken up again, none of it was said of that. */
-export async function voidOrders({ requests }: Parts, run: string): Promise<void> {
+export async function clearSignals({ requests }: CoreAdapters, run: string): Promise<void> {
   for (const _kind of ["abort", "pause"]) {
     const order = (await requests?.orderFor(run)) ?? null;
     if (order !== null) await requests?.settle(order);
@@ -100,7 +100,7 @@ function entryOf(outcome: ReturnType<typeof outcomeOf>): NewEntry {
 }
 
 /** What is saved when work was stopped from outside. */
-export async function leaveInOrder(writer: RunSession, { outcome, saved }: Stopped): Promise<RunOutcome> {
+export async function stopCleanly(writer: RunSession, { outcome, saved }: Stopped): Promise<RunOutcome> {
   if (saved) return outcome;
   if (outcome.kind === "interrupted")
     await saveStopped(writer, { trigger: "interrupt", why: "interrupted", entries: [] });
@@ -131,7 +131,7 @@ async function saveStopped(
   },
 ): Promise<void> {
   // Who goes on finds this checkpoint, and could not tell any more.
-  await takeBackStrays(writer);
+  await revertUnexpectedFiles(writer);
   await writer.save({
     trigger: params.trigger,
     prepare: () => [
@@ -170,14 +170,14 @@ export function answerRequests(writer: RunSession, epoch: number): AsyncDisposab
 
 const LOOK_MS = 200;
 
-async function answerAll(writer: RunSession, requests: Requests, epoch: number): Promise<void> {
+async function answerAll(writer: RunSession, requests: Signals, epoch: number): Promise<void> {
   for (const request of await requests.waiting(writer.run.id)) {
     if (request.epoch !== epoch) await requests.withdraw(request);
     else if (mayAsk(writer) && (await requests.take(request))) await answer(writer, requests, request);
   }
 }
 
-async function answer(writer: RunSession, requests: Requests, request: CheckpointRequest): Promise<void> {
+async function answer(writer: RunSession, requests: Signals, request: CheckpointRequest): Promise<void> {
   const { id, name } = request;
   try {
     await saveFromOutside(writer, {
@@ -190,7 +190,7 @@ async function answer(writer: RunSession, requests: Requests, request: Checkpoin
   }
 }
 
-export type Asked =
+export type CheckpointAnswer =
   | { readonly kind: "saved"; readonly sequence: number; readonly by: Lease }
   /** Nobody holds the run (any more), and nobody saved for us: whoever asked can do it. */
   | { readonly kind: "free" }
@@ -201,8 +201,8 @@ export type Asked =
   /** It tried, and could not. */
   | { readonly kind: "failed"; readonly by: Lease };
 
-export interface AskParams {
-  readonly parts: Parts;
+export interface CheckpointRequestParams {
+  readonly parts: CoreAdapters;
   readonly run: string;
   readonly name: string | null;
   /** Aborted: the request is withdrawn. One that was taken is answered all the same. */
@@ -216,7 +216,7 @@ export interface AskParams {
  * Asks whoever holds the run for a checkpoint, and waits until the store has it. Killed at any point, it is taken once or not at all: the answer stands in
  * the journal, in one commit with the checkpoint, and only the holder of the epoch that was asked can write it.
  */
-export async function askCheckpoint(params: AskParams): Promise<Asked> {
+export async function requestCheckpoint(params: CheckpointRequestParams): Promise<CheckpointAnswer> {
   const { parts, run, name, signal } = params;
   const { requests, store } = parts;
   const id = `${parts.random()}-${parts.random()}`.toLowerCase();
@@ -242,17 +242,17 @@ export async function askCheckpoint(params: AskParams): Promise<Asked> {
   }
 }
 
-const FREE: Asked = { kind: "free" };
+const FREE: CheckpointAnswer = { kind: "free" };
 
 /** "left": the lease is not this holder's any more, and the journal has no answer of it. */
 async function waitFor(
-  params: AskParams & {
-    readonly requests: Requests;
+  params: CheckpointRequestParams & {
+    readonly requests: Signals;
     readonly request: CheckpointRequest;
     readonly lease: Lease;
     readonly journal: Answers;
   },
-): Promise<Asked | "left"> {
+): Promise<CheckpointAnswer | "left"> {
   const { requests, request, lease, journal } = params;
   const began = performance.now();
   let told = false;
@@ -283,7 +283,7 @@ const TAKEN_MS = 600_000;
 const POLL_MS = 50;
 
 /** Without a place for requests: a save takes milliseconds, so waiting a little beats failing. */
-async function leaves(params: AskParams, lease: Lease): Promise<boolean> {
+async function leaves(params: CheckpointRequestParams, lease: Lease): Promise<boolean> {
   const began = performance.now();
   while (performance.now() - began < params.patienceMs) {
     if (!(await isHeld(params.parts, lease))) return true;
@@ -292,19 +292,19 @@ async function leaves(params: AskParams, lease: Lease): Promise<boolean> {
   return false;
 }
 
-async function isHeld(parts: Parts, { run, epoch }: Lease): Promise<boolean> {
+async function isHeld(parts: CoreAdapters, { run, epoch }: Lease): Promise<boolean> {
   const now = await parts.store.getLease(run);
   return now !== undefined && now.epoch === epoch && parts.liveness(now.owner) !== "dead";
 }
 
 /** What the journal says of a request since it was made. */
 class Answers {
-  readonly #parts: Parts;
+  readonly #parts: CoreAdapters;
   readonly #run: string;
   readonly #id: string;
   #after: number;
 
-  constructor(parts: Parts, run: string, id: string, after: number) {
+  constructor(parts: CoreAdapters, run: string, id: string, after: number) {
     this.#parts = parts;
     this.#run = run;
     this.#id = id;
@@ -338,7 +338,7 @@ async function pause(signal: AbortSignal): Promise<void> {
  * Saves a checkpoint whenever the run has gone on for so long without one, whatever stage it is in: a safety net, whose own failure fails
  * nothing. A run that waits and changes nothing is not saved again and again.
  */
-export function saveByClock(writer: RunSession): AsyncDisposable {
+export function saveOnTimer(writer: RunSession): AsyncDisposable {
   const { checkpointEveryMs } = writer.parts;
   if (checkpointEveryMs === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
   let saving: Promise<void> | undefined;
@@ -352,7 +352,7 @@ export function saveByClock(writer: RunSession): AsyncDisposable {
       });
   };
   // More often than it is due: a checkpoint that something else took begins the time anew.
-  const timer = setInterval(look, Math.max(1, Math.min(checkpointEveryMs / 4, TIMED_SAVE_POLL_MS, LONGEST_TIMER_MS)));
+  const timer = setInterval(look, Math.max(1, Math.min(checkpointEveryMs / 4, TIMED_SAVE_POLL_MS, MAX_TIMER_MS)));
   timer.unref();
   return {
     async [Symbol.asyncDispose]() {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, type State, TOY_CONFIG, TOY_INPUTS, begin, define } from "@holdfast/test-support/core/work-bench";
 import { beginRun } from "./control-run.ts";
 import type { ProgressEvent } from "./progress.ts";
@@ -15,7 +15,7 @@ const workflow = define({ work });
 const usage = { inputTokens: 1000, outputTokens: 100, cachedTokens: 400, microUsd: null };
 
 test("tokens that no agent puts a price on have that of the table", async () => {
-  const { parts, store, go, workspace } = await startInWorktree(() => ({ usage }));
+  const { parts, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
   await begin(parts, workflow, workspace);
   reports.length = 0;
   const prices = { "toy:big": { input: 2, cached: 1, output: 10 } };
@@ -27,7 +27,7 @@ test("tokens that no agent puts a price on have that of the table", async () => 
 });
 
 test("a limit on money without a price is said not to hold, once, and the others hold", async () => {
-  const { parts, store, go, workspace } = await startInWorktree(() => ({ usage }));
+  const { parts, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
   await beginRun({ parts, workflow, ...given, workspace, limit: { microUsd: 1_000_000, tokens: 1_100 } });
   const heard: ProgressEvent[] = [];
@@ -42,7 +42,7 @@ test("a limit on money without a price is said not to hold, once, and the others
 });
 
 test("it is said once in a run, also over a kill; with no other limit that is said too", async () => {
-  const { parts, store, go, crash, workspace } = await startInWorktree(() => ({ usage }));
+  const { parts, store, go, crash, workspace } = await startTestRunInWorktree(() => ({ usage }));
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
   await beginRun({ parts, workflow, ...given, workspace, limit: { microUsd: 1_000_000 } });
   // step.started, the notice, the answer; and step.started of the second.
@@ -60,7 +60,7 @@ test("it is said once in a run, also over a kill; with no other limit that is sa
 
 test("a call that died with its process is counted from the agent's record, once", async () => {
   const record = { text: "" };
-  const toy = await startInWorktree(
+  const toy = await startTestRunInWorktree(
     (task) => {
       task.onEvent({ kind: "session", id: "s" });
       record.text += "x".repeat(30);

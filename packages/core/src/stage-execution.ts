@@ -3,7 +3,7 @@ import { runMark } from "./adapters.ts";
 import type { AgentUsage } from "./agent.ts";
 import { NOTHING, type Resource, assumedUsage, costOf, exceeded, priceOf, reserve, usedText } from "./budget.ts";
 import { belongsToGraph } from "./graph-state.ts";
-import type { NewEntry, RunParked, RunUnparked, StepFailed, StepFinished } from "./journal.ts";
+import type { NewEntry, RunContinued, RunWaiting, StepFailed, StepFinished } from "./journal.ts";
 import { type Json, isJsonObject } from "./json.ts";
 import type { Amounts, Budget } from "./position.ts";
 import { Stopped } from "./progress.ts";
@@ -11,7 +11,7 @@ import type { RunSession } from "./run-session.ts";
 import { own } from "./state.ts";
 
 /** One run of a stage's function in this process: which steps it asked for, and which of its calls are under way. */
-export class Stay {
+export class StageExecution {
   readonly writer: RunSession;
   readonly stage: string;
   /** Begins the mark of every process of its steps. */
@@ -189,9 +189,9 @@ function askedTwice(stage: string, name: string): HoldfastError {
  * In one commit: why, until when, and a checkpoint, so that whatever changes until somebody goes on can be told from
  * what the run did. `prepare` adds what belongs to the same act.
  */
-export async function parkRun(
-  stay: Stay,
-  parked: RunParked,
+export async function startWaiting(
+  stay: StageExecution,
+  parked: RunWaiting,
   prepare: () => readonly NewEntry[] = () => [],
 ): Promise<never> {
   const { writer } = stay;
@@ -211,11 +211,11 @@ export async function parkRun(
   throw stopped;
 }
 
-export function parkedOn({ decision, ...parked }: RunParked): NewEntry {
+export function parkedOn({ decision, ...parked }: RunWaiting): NewEntry {
   return { kind: "run.parked", body: decision === undefined ? parked : { ...parked, decision } };
 }
 
-export function unparked(body: RunUnparked): NewEntry {
+export function continuedEntry(body: RunContinued): NewEntry {
   return { kind: "run.unparked", body: { ...body } };
 }
 
@@ -235,12 +235,12 @@ export function exceededBy({ budget }: RunSession, estimate: Amounts): readonly 
 }
 
 /** Before a pause: whoever waits for others uses up time as well, and nothing else. */
-export async function parkOutOfTime(stay: Stay): Promise<void> {
+export async function waitForTimeBudget(stay: StageExecution): Promise<void> {
   if (exceeded(stay.writer.budget).includes("milliseconds")) await parkSpent(stay, ["milliseconds"]);
 }
 
-export async function parkSpent(stay: Stay, resources: readonly Resource[]): Promise<never> {
-  return await parkRun(stay, { on: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
+export async function parkSpent(stay: StageExecution, resources: readonly Resource[]): Promise<never> {
+  return await startWaiting(stay, { on: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
 }
 
 /** Why a run is parked on its budget. */
@@ -317,7 +317,7 @@ function whole(amount: number): number {
  * returns none is being taken.
  */
 export async function withTimer<T>(
-  stay: Stay,
+  stay: StageExecution,
   work: () => Promise<T>,
   before: () => Promise<void> = () => Promise.resolve(),
 ): Promise<T> {

@@ -7,10 +7,10 @@ import { runEffect } from "./effect.ts";
 import { type Json, type JsonObject, isJsonObject } from "./json.ts";
 import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
-import { putFilesBack } from "./restore-files.ts";
+import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
 import { dropAside, mergeAside, openAside } from "./side-worktrees.ts";
-import { Stay, parkOutOfTime, parkRun } from "./stage-execution.ts";
+import { StageExecution, startWaiting, waitForTimeBudget } from "./stage-execution.ts";
 import { Recorder, decide, runStep, stageGraph } from "./step.ts";
 import type { StageResult } from "./transitions.ts";
 import type {
@@ -40,7 +40,7 @@ export async function runStage<S extends JsonObject>(
   },
 ): Promise<StageResult<S>> {
   const { halt } = writer;
-  const stay = new Stay(writer);
+  const stay = new StageExecution(writer);
   const context = createStageContext(stay, params.workflow);
   let result: StageResult<S> | undefined;
   const working = (async () => {
@@ -93,7 +93,7 @@ function isLeaseLost(cause: Error | undefined): boolean {
 }
 
 /** The context of one stay. Plain functions, so that a stage may take them apart. */
-function createStageContext<S extends JsonObject>(stay: Stay, workflow: Workflow<S>): StageContext<S> {
+function createStageContext<S extends JsonObject>(stay: StageExecution, workflow: Workflow<S>): StageContext<S> {
   const { writer } = stay;
   const recorder = new Recorder(stay, workflow);
   return {
@@ -124,7 +124,7 @@ function createStageContext<S extends JsonObject>(stay: Stay, workflow: Workflow
     mergeAside: (name, params) => mergeAside(stay, name, params),
     dropAside: (aside) => dropAside(stay, aside),
     sleep: (name, milliseconds) => sleep(stay, name, milliseconds),
-    park: ({ on, reason, until }) => parkRun(stay, { on, reason, until: until ?? null }),
+    park: ({ on, reason, until }) => startWaiting(stay, { on, reason, until: until ?? null }),
     decide: (question) => decide(stay, question),
     async checkpoint({ trigger, name }) {
       stay.check();
@@ -150,19 +150,19 @@ function createStageContext<S extends JsonObject>(stay: Stay, workflow: Workflow
 }
 
 /** A reading that decides something is part of what a record must give back. */
-function readClock({ parts }: Stay["writer"]): number {
+function readClock({ parts }: StageExecution["writer"]): number {
   const { clock, tape, player } = parts;
   if (player !== undefined) return player.now();
   return tape === undefined ? clock.now() : tape.read(clock.now());
 }
 
 /** Nobody may set a timer that ends later than asked because a clock jumped back. */
-async function sleep(stay: Stay, name: string, milliseconds: number): Promise<void> {
+async function sleep(stay: StageExecution, name: string, milliseconds: number): Promise<void> {
   const { parts, halt } = stay.writer;
   const until = Number(await runStep(stay, name, () => parts.clock.now() + milliseconds));
   const rest = Math.min(milliseconds, until - parts.clock.now());
   if (rest > 0) {
-    await parkOutOfTime(stay);
+    await waitForTimeBudget(stay);
     // Rejects with what stops it.
     await parts.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
       halt.checkWish();
@@ -173,7 +173,7 @@ async function sleep(stay: Stay, name: string, milliseconds: number): Promise<vo
 }
 
 /** The same denial in a second call would come in every further one. So the user decides, instead of another iteration. */
-async function askAboutDenial(stay: Stay, call: AgentCall, report: AgentReport): Promise<AgentReport> {
+async function askAboutDenial(stay: StageExecution, call: AgentCall, report: AgentReport): Promise<AgentReport> {
   const { writer } = stay;
   const { player } = writer.parts;
   const { cause, message } = report;
@@ -192,7 +192,7 @@ async function askAboutDenial(stay: Stay, call: AgentCall, report: AgentReport):
   return report;
 }
 
-async function isRepeated({ writer }: Stay, step: string, message: string): Promise<boolean> {
+async function isRepeated({ writer }: StageExecution, step: string, message: string): Promise<boolean> {
   for await (const { kind, body } of writer.parts.store.readJournal({ run: writer.run.id })) {
     if (kind !== "step.finished" || (body["visit"] === writer.visit && body["step"] === step)) continue;
     const result = body["result"] ?? null;
@@ -201,7 +201,7 @@ async function isRepeated({ writer }: Stay, step: string, message: string): Prom
   return false;
 }
 
-async function restoreFiles(stay: Stay, name: string, sequence: number): Promise<{ readonly tree: string }> {
+async function restoreFiles(stay: StageExecution, name: string, sequence: number): Promise<{ readonly tree: string }> {
   const { writer } = stay;
   const known = stay.claim(name);
   // Recorded below, by us.
@@ -211,7 +211,7 @@ async function restoreFiles(stay: Stay, name: string, sequence: number): Promise
     if (writer.parts.player !== undefined) return (await playStep(stay, name)) as { readonly tree: string };
     let result = { tree: "" };
     writer.fileSteps += 1;
-    await putFilesBack(writer, {
+    await restoreRunFiles(writer, {
       to: sequence,
       trigger: "before_restore",
       why: `before the files of ${writer.run.id}@${sequence}`,

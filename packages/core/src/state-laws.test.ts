@@ -1,7 +1,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
-import { ID, MEMORY, type State, type ToyRun, begin, define, startToy } from "@holdfast/test-support/core/work-bench";
+import {
+  ID,
+  MEMORY,
+  type State,
+  type TestRun,
+  begin,
+  define,
+  startTestRun,
+} from "@holdfast/test-support/core/work-bench";
 import { loadRun } from "./load-run.ts";
 import type { StageContext, Workflow } from "./workflow.ts";
 
@@ -89,10 +97,10 @@ function workflowOf(acts: readonly Act[], rounds: number): Workflow<State> {
   );
 }
 
-async function withToy(work: (toy: ToyRun) => Promise<void>): Promise<void> {
+async function withToy(work: (toy: TestRun) => Promise<void>): Promise<void> {
   const disposals: (() => void | Promise<void>)[] = [];
   try {
-    await work(await startToy(MEMORY, (dispose) => void disposals.push(dispose)));
+    await work(await startTestRun(MEMORY, (dispose) => void disposals.push(dispose)));
   } finally {
     for (const dispose of disposals.toReversed()) await dispose();
   }

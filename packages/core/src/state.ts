@@ -39,7 +39,7 @@ import {
   type Position,
   type RecordTokens,
   type RunningStep,
-  type Visit,
+  type StageAttempt,
   callErrorsShape,
   verdictShape,
 } from "./position.ts";
@@ -409,9 +409,9 @@ function withBudget(state: RunState, budget: Budget): RunState {
   return { ...state, position: { ...state.position, budget } };
 }
 
-type FullVisit = Omit<Required<Visit>, "settled">;
+type FullVisit = Omit<Required<StageAttempt>, "settled">;
 
-function unpack(visit: Visit): FullVisit {
+function unpack(visit: StageAttempt): FullVisit {
   const { number, steps, failures, running = {}, sessions = {}, graph = false } = visit;
   const { unreduced = [], asides = {}, errors = {}, lost = {} } = visit;
   return { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost };
@@ -421,7 +421,7 @@ function unpack(visit: Visit): FullVisit {
 function withVisit(state: RunState, change: Partial<FullVisit>): RunState {
   const full = { ...unpack(state.position.visit), ...change };
   const { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost } = full;
-  const visit: Visit = {
+  const visit: StageAttempt = {
     number,
     steps,
     failures,

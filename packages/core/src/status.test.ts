@@ -6,14 +6,14 @@ import type { Lease } from "./lease.ts";
 import type { RunState } from "./run.ts";
 import {
   NEW_RUN,
-  type RunStanding,
-  type StandingFacts,
+  type RunStatus,
+  type StatusFacts,
   concernsRun,
   foldRun,
-  isAtWork,
   isResumable,
+  isRunning,
   parseRunFold,
-  standingOf,
+  statusOf,
   stepRun,
   unfinishedTarget,
 } from "./status.ts";
@@ -185,7 +185,7 @@ describe("run standing", () => {
     { kind: "fatal", at: at(5), reason: "why" },
     { kind: "fatal", at: at(5), reason: "why", cause: "aborted" },
   ];
-  const HOLDERS: readonly StandingFacts["holder"][] = [
+  const HOLDERS: readonly StatusFacts["holder"][] = [
     null,
     ...(["alive", "dead", "unknown"] as const).flatMap((liveness) =>
       [1, 50, 3600, -3600].flatMap((beat) =>
@@ -203,7 +203,7 @@ describe("run standing", () => {
   const STAGES = [null, "iterate", "done", "limit"];
   const completing: ReadonlySet<string> = new Set(["done", "limit"]);
 
-  const all: readonly StandingFacts[] = STATES.flatMap((state) =>
+  const all: readonly StatusFacts[] = STATES.flatMap((state) =>
     HOLDERS.flatMap((holder) =>
       ORDERS.flatMap((order) =>
         STAGES.flatMap((stage) =>
@@ -213,14 +213,14 @@ describe("run standing", () => {
     ),
   );
 
-  const isFresh = ({ holder }: StandingFacts, ms: number): boolean =>
+  const isFresh = ({ holder }: StatusFacts, ms: number): boolean =>
     holder !== null && Math.abs(NOW - Date.parse(holder.lease.heartbeatAt)) <= ms;
 
   describe(`over all ${all.length} combinations`, () => {
-    const judged = all.map((facts) => ({ facts, standing: standingOf(facts) }));
-    const only = (keep: (facts: StandingFacts) => boolean): readonly RunStanding[] =>
+    const judged = all.map((facts) => ({ facts, standing: statusOf(facts) }));
+    const only = (keep: (facts: StatusFacts) => boolean): readonly RunStatus[] =>
       judged.filter(({ facts }) => keep(facts)).map(({ standing }) => standing);
-    const kinds = (keep: (facts: StandingFacts) => boolean): ReadonlySet<string> =>
+    const kinds = (keep: (facts: StatusFacts) => boolean): ReadonlySet<string> =>
       new Set(only(keep).map(({ kind }) => kind));
 
     test("an end is an end, whoever holds it and whatever was said", () => {
@@ -245,7 +245,7 @@ describe("run standing", () => {
     });
 
     test("a process that hangs or was stopped is stale, never running; one in the future is no sign of life", () => {
-      const alive = ({ state, holder, manual }: StandingFacts): boolean =>
+      const alive = ({ state, holder, manual }: StatusFacts): boolean =>
         !manual && (state.kind === "open" || state.kind === "parked") && holder?.liveness === "alive";
       expect(kinds((facts) => alive(facts) && (facts.holder?.suspended === true || !isFresh(facts, 35_000)))).toEqual(
         new Set(["stale"]),
@@ -277,7 +277,7 @@ describe("run standing", () => {
     });
 
     test("what it waits for is told, unless it is something a person must do", () => {
-      const idle = ({ holder, order, manual }: StandingFacts): boolean => holder === null && order === null && !manual;
+      const idle = ({ holder, order, manual }: StatusFacts): boolean => holder === null && order === null && !manual;
       const parkedOn = (on: string) =>
         kinds((facts) => idle(facts) && facts.state.kind === "parked" && facts.state.on === on);
       expect(parkedOn("budget")).toEqual(new Set(["budget_exhausted"]));
@@ -290,16 +290,15 @@ describe("run standing", () => {
     });
 
     test("whatever is at work cannot be resumed, and the other way round", () => {
-      for (const { standing } of judged) expect(isAtWork(standing) && isResumable(standing)).toBe(false);
+      for (const { standing } of judged) expect(isRunning(standing) && isResumable(standing)).toBe(false);
     });
   });
 
   test("time alone makes no dead process alive, and no living one dead", () => {
     fc.assert(
       fc.property(fc.constantFrom(...all), fc.integer({ min: -1_000_000, max: 1_000_000 }), (facts, later) => {
-        const [now, then] = [standingOf(facts), standingOf({ ...facts, now: NOW + later })];
-        const living = (one: RunStanding): boolean =>
-          isAtWork(one) || one.kind === "queued" || one.kind === "elsewhere";
+        const [now, then] = [statusOf(facts), statusOf({ ...facts, now: NOW + later })];
+        const living = (one: RunStatus): boolean => isRunning(one) || one.kind === "queued" || one.kind === "elsewhere";
         if (facts.holder?.liveness === "alive") expect(living(now)).toBe(living(then));
         if (facts.holder === null || facts.holder.liveness === "dead") expect(living(then)).toBe(false);
       }),

@@ -1,4 +1,4 @@
-import type { EntryKind, JournalEntry, RunEnded, RunParked, RunReopened } from "./journal.ts";
+import type { EntryKind, JournalEntry, RunEnded, RunReopened, RunWaiting } from "./journal.ts";
 import {
   type JsonObject,
   type Shape,
@@ -15,10 +15,10 @@ import {
   text,
 } from "./json.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease, type OwnerLiveness, SILENT_AFTER_MS } from "./lease.ts";
-import type { ParkedOn, PendingDecision, RunState } from "./run.ts";
+import type { PendingDecision, RunState, WaitingFor } from "./run.ts";
 
 /** What a person is told about a run: worked out from its journal, its lease and who holds that, and stored nowhere. */
-export type RunStanding =
+export type RunStatus =
   /** A process that gives signs of life carries it. `ordered`: it was told to stop, and will at the next safe point. */
   | { readonly kind: "running"; readonly ordered: "pause" | "abort" | null }
   /** The same, in its last stage. */
@@ -32,7 +32,7 @@ export type RunStanding =
   /** Parked, and goes on when it has what it waits for. `due`: the time has come. */
   | {
       readonly kind: "waiting";
-      readonly on: Exclude<ParkedOn, "budget" | "pause">;
+      readonly on: Exclude<WaitingFor, "budget" | "pause">;
       readonly until: string | null;
       readonly due: boolean;
     }
@@ -52,7 +52,7 @@ export type RunStanding =
   /** Saved by hand: no workflow carries it. */
   | { readonly kind: "manual" };
 
-export interface StandingFacts {
+export interface StatusFacts {
   readonly state: RunState;
   /** Does a workflow carry it, or is it saved by hand? */
   readonly manual: boolean;
@@ -72,7 +72,7 @@ export interface StandingFacts {
 }
 
 /** An end is an end; then whoever is at it; then what was said; then why nobody is. */
-export function standingOf(facts: StandingFacts): RunStanding {
+export function statusOf(facts: StatusFacts): RunStatus {
   const { state } = facts;
   switch (state.kind) {
     case "done":
@@ -92,7 +92,7 @@ export function standingOf(facts: StandingFacts): RunStanding {
 const LIMIT = "limit";
 
 /** null: nobody who could be alive has it. */
-function held({ holder, order, completing, stage, manual, now }: StandingFacts): RunStanding | null {
+function held({ holder, order, completing, stage, manual, now }: StatusFacts): RunStatus | null {
   if (manual || holder === null || holder.liveness === "dead") return null;
   const { lease, suspended } = holder;
   // A heartbeat from the future was written under a wrong clock and proves as little as an old one.
@@ -105,7 +105,7 @@ function held({ holder, order, completing, stage, manual, now }: StandingFacts):
   return stage !== null && completing.has(stage) ? { kind: "completing" } : { kind: "running", ordered: null };
 }
 
-function unheld(facts: StandingFacts, state: Extract<RunState, { readonly kind: "open" | "parked" }>): RunStanding {
+function unheld(facts: StatusFacts, state: Extract<RunState, { readonly kind: "open" | "parked" }>): RunStatus {
   const { order, holder, stage, now } = facts;
   if (facts.manual) return { kind: "manual" };
   // Whoever takes it up does this first.
@@ -123,7 +123,7 @@ function unheld(facts: StandingFacts, state: Extract<RunState, { readonly kind: 
 }
 
 /** Would `resume` take it up now, as it is? */
-export function isResumable(standing: RunStanding): boolean {
+export function isResumable(standing: RunStatus): boolean {
   switch (standing.kind) {
     case "paused":
     case "crashed":
@@ -138,14 +138,14 @@ export function isResumable(standing: RunStanding): boolean {
 }
 
 /** Is there a process that may carry it, at work or not? */
-export function isHeld({ kind }: RunStanding): boolean {
+export function isHeld({ kind }: RunStatus): boolean {
   return HELD.has(kind);
 }
 
-const HELD: ReadonlySet<RunStanding["kind"]> = new Set(["running", "completing", "queued", "stale", "elsewhere"]);
+const HELD: ReadonlySet<RunStatus["kind"]> = new Set(["running", "completing", "queued", "stale", "elsewhere"]);
 
 /** Is a process at it that spends? */
-export function isAtWork(standing: RunStanding): boolean {
+export function isRunning(standing: RunStatus): boolean {
   return standing.kind === "running" || standing.kind === "completing" || standing.kind === "stale";
 }
 
@@ -222,7 +222,7 @@ const endedShape: Shape<RunEnded> = tagged<RunEnded, "outcome">("outcome", {
   fatal: object({ outcome: oneOf({ fatal: true }), reason: text, cause: optional(aborted) }),
 });
 const reopenedShape: Shape<RunReopened> = object<RunReopened>({ reason: text });
-const parkedOn: Shape<ParkedOn> = oneOf({
+const parkedOn: Shape<WaitingFor> = oneOf({
   person: true,
   quota: true,
   provider: true,
@@ -239,7 +239,7 @@ const decision: Shape<PendingDecision> = object<PendingDecision>({
   options: list(text),
   recheck: optional(flag),
 });
-const parkedShape: Shape<RunParked> = object<RunParked>({
+const parkedShape: Shape<RunWaiting> = object<RunWaiting>({
   on: parkedOn,
   reason: text,
   until: nullable(text),
@@ -278,7 +278,7 @@ function endState(entry: FoldedEntry): RunState {
   }
 }
 
-function parkedBody(entry: FoldedEntry): RunParked {
+function parkedBody(entry: FoldedEntry): RunWaiting {
   const body = parseShape({ shape: parkedShape, value: entry.body, what: nameOf(entry) });
   const { on, reason, until } = body;
   return body.decision === undefined ? { on, reason, until } : { on, reason, until, decision: body.decision };

@@ -1,7 +1,7 @@
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { startInWorktree } from "@holdfast/test-support/core/toy-worktree";
+import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, type State, begin, define, worked } from "@holdfast/test-support/core/work-bench";
 import { readWorktree } from "@holdfast/test-support/git/repository";
 import { RunHandle } from "./run-handle.ts";
@@ -10,7 +10,7 @@ import type { StageFunction } from "./workflow.ts";
 const FILES = { changesFiles: true };
 
 test("a step that changes files: its result and the files are one commit; failed or killed, the files go back", async () => {
-  const { parts, go, crash, workspace, file, store } = await startInWorktree();
+  const { parts, go, crash, workspace, file, store } = await startTestRunInWorktree();
   const runs: string[] = [];
   let fails = true;
   const work: StageFunction<State> = async ({ step }) => {
@@ -45,7 +45,7 @@ test("a step that changes files: its result and the files are one commit; failed
 });
 
 test("killed in the step, then when the files were back and nobody had written it, then in the step again: it is done once", async () => {
-  const { parts, go, crash, workspace, file, store } = await startInWorktree();
+  const { parts, go, crash, workspace, file, store } = await startTestRunInWorktree();
   const work: StageFunction<State> = async ({ step }) => {
     const add = (): null => {
       appendFileSync(join(workspace.root, "log.txt"), "x");
@@ -70,7 +70,7 @@ test("killed in the step, then when the files were back and nobody had written i
 });
 
 test("a step that moved the branch is not undone under its feet", async () => {
-  const { parts, go, crash, workspace, file, tree } = await startInWorktree();
+  const { parts, go, crash, workspace, file, tree } = await startTestRunInWorktree();
   const heads: string[] = [];
   const work: StageFunction<State> = async ({ step }) => {
     await step(
@@ -99,7 +99,7 @@ test("a step that moved the branch is not undone under its feet", async () => {
 test("files of an earlier checkpoint come back once, wherever the process dies", async () => {
   const wanted = new Set<string>();
   for (let at = 1, how = "died"; how === "died"; at += 1) {
-    const { parts, go, crash, workspace, file, store } = await startInWorktree();
+    const { parts, go, crash, workspace, file, store } = await startTestRunInWorktree();
     const workflow = define({
       work: async ({ step, restoreFiles }) => {
         await step("good", () => file("good.txt", "good"), FILES);
@@ -123,7 +123,7 @@ test("files of an earlier checkpoint come back once, wherever the process dies",
 });
 
 test("a checkpoint that cannot be used is passed over aloud: the run goes on before it, and its files too", async () => {
-  const { parts, go, workspace, file, store } = await startInWorktree();
+  const { parts, go, workspace, file, store } = await startTestRunInWorktree();
   const runs: string[] = [];
   let parks = true;
   const work: StageFunction<State> = async ({ step, park }) => {
@@ -149,7 +149,7 @@ test("a checkpoint that cannot be used is passed over aloud: the run goes on bef
 });
 
 test("after a restore no visit has a number that was given: old effects are not taken for new ones", async () => {
-  const { parts, go, workspace } = await startInWorktree();
+  const { parts, go, workspace } = await startTestRunInWorktree();
   const keys: string[] = [];
   const work: StageFunction<State> = async ({ effect }) => {
     await effect({
@@ -179,7 +179,7 @@ test("after a restore no visit has a number that was given: old effects are not 
 });
 
 test("a run whose worktree is gone does not go on silently without its files", async () => {
-  const { parts, go, workspace, workspaces } = await startInWorktree();
+  const { parts, go, workspace, workspaces } = await startTestRunInWorktree();
   const workflow = define({ work: worked });
   await begin(parts, workflow, workspace);
   await workspaces.remove({ run: ID, force: true });

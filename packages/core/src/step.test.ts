@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { ID, type State, WORK_STORES, begin, define, startToy } from "@holdfast/test-support/core/work-bench";
+import { ID, type State, WORK_STORES, begin, define, startTestRun } from "@holdfast/test-support/core/work-bench";
 import { raiseLimits } from "./control-run.ts";
 import type { Json } from "./json.ts";
 import { RunHandle } from "./run-handle.ts";
@@ -8,7 +8,7 @@ import type { StageFunction } from "./workflow.ts";
 const reduce = (state: State, event: Json): State => ({ seen: [...state.seen, String(event)] });
 
 describe.each(WORK_STORES)("over the $name store", (kind) => {
-  const start = () => startToy(kind, onTestFinished);
+  const start = () => startTestRun(kind, onTestFinished);
   const valuesOf = async ({ store }: Awaited<ReturnType<typeof start>>) =>
     (await store.latest(ID))?.planes.context.values;
 

@@ -1,14 +1,14 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { lookParams } from "./adapters.ts";
+import { snapshotParams } from "./adapters.ts";
 import { type GraphEvent, stepGraph, viewGraph } from "./graph-state.ts";
 import { type Graph, checkGraph } from "./graph.ts";
-import type { NewEntry, RunParked, StepStarted } from "./journal.ts";
+import type { NewEntry, RunWaiting, StepStarted } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
-import { putFilesBack } from "./restore-files.ts";
+import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
-import { RECHECK, type Stay, parkRun, withTimer } from "./stage-execution.ts";
+import { RECHECK, type StageExecution, startWaiting, withTimer } from "./stage-execution.ts";
 import { type ApplyEvent, own, rebaseRunning } from "./state.ts";
 import { capture } from "./values/capture.ts";
 import type { Decision, StageGraph, StepOptions, StepScope, Workflow } from "./workflow.ts";
@@ -16,7 +16,7 @@ import type { Decision, StageGraph, StepOptions, StepScope, Workflow } from "./w
 type Work = (scope: StepScope) => Promise<Json> | Json;
 
 /** A plain step is one commit with one entry, after its work: begun and lost, it has changed nothing that counts. */
-export async function runStep(stay: Stay, name: string, work: Work, options?: StepOptions): Promise<Json> {
+export async function runStep(stay: StageExecution, name: string, work: Work, options?: StepOptions): Promise<Json> {
   const { writer } = stay;
   const known = stay.claim(name);
   if (known !== undefined) {
@@ -47,7 +47,7 @@ export async function runStep(stay: Stay, name: string, work: Work, options?: St
 }
 
 async function runFileStep(
-  stay: Stay,
+  stay: StageExecution,
   name: string,
   { work, artifacts }: { readonly work: Work; readonly artifacts: readonly string[] },
 ): Promise<Json> {
@@ -70,7 +70,10 @@ async function runFileStep(
   return result;
 }
 
-async function areComplete({ parts, workspace }: Stay["writer"], artifacts: readonly string[]): Promise<boolean> {
+async function areComplete(
+  { parts, workspace }: StageExecution["writer"],
+  artifacts: readonly string[],
+): Promise<boolean> {
   if (workspace === undefined || artifacts.length === 0 || !parts.checkpoints.artifactComplete) return false;
   const outputs = parts.outputs(workspace.root);
   for (const path of artifacts) if ((await outputs.read(path)) === null) return false;
@@ -79,7 +82,7 @@ async function areComplete({ parts, workspace }: Stay["writer"], artifacts: read
 
 /** Durable before the work: found without an end, the files may be half of it. */
 export async function beginStep(
-  stay: Stay,
+  stay: StageExecution,
   name: string,
   params: Pick<StepStarted, "files" | "estimate" | "counted" | "aside">,
 ): Promise<void> {
@@ -91,7 +94,7 @@ export async function beginStep(
 }
 
 /** Returns what to throw. Work that was told to stop has not failed: it is as after a crash. */
-export async function failStep(stay: Stay, name: string, error: unknown): Promise<unknown> {
+export async function failStep(stay: StageExecution, name: string, error: unknown): Promise<unknown> {
   const { writer } = stay;
   if (writer.halt.cause !== undefined) return writer.halt.cause;
   stay.open();
@@ -101,7 +104,7 @@ export async function failStep(stay: Stay, name: string, error: unknown): Promis
   const code = error instanceof HoldfastError ? { code: error.code } : {};
   const finish = (): readonly NewEntry[] => [stay.failed(name, { reason, spent, ...code })];
   if (step?.files === true && !(await movedBranch(stay, step.base))) {
-    await putFilesBack(writer, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });
+    await restoreRunFiles(writer, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });
   } else {
     await writer.append(...finish());
   }
@@ -114,23 +117,23 @@ export async function failStep(stay: Stay, name: string, error: unknown): Promis
  * Steps of ours that move the branch do it whole and may be called again; the old files under the new head would look
  * like changes to undo it.
  */
-export async function movedBranch(stay: { readonly writer: Stay["writer"] }, base: number): Promise<boolean> {
+export async function movedBranch(stay: { readonly writer: StageExecution["writer"] }, base: number): Promise<boolean> {
   const { workspace, parts, run } = stay.writer;
   if (workspace === undefined) return false;
   const { planes } = await parts.store.getCheckpoint({ run: run.id, sequence: base });
-  const { head } = await workspace.look(lookParams(parts));
+  const { head } = await workspace.look(snapshotParams(parts));
   return planes.files !== null && planes.files.head !== head;
 }
 
-export function markOf(stay: Stay, name: string): string {
+export function markOf(stay: StageExecution, name: string): string {
   return stay.mark + name;
 }
 
-export function attemptOf(stay: Stay, name: string): number {
+export function attemptOf(stay: StageExecution, name: string): number {
   return (own(stay.writer.state.position.visit.failures, name) ?? 0) + 1;
 }
 
-function scopeOf(stay: Stay, name: string): StepScope {
+function scopeOf(stay: StageExecution, name: string): StepScope {
   return { signal: stay.writer.halt.signal, attempt: attemptOf(stay, name), mark: markOf(stay, name) };
 }
 
@@ -164,7 +167,7 @@ export async function saveBefore(
 
 async function filesChanged({ workspace, files, parts }: RunSession): Promise<boolean> {
   if (workspace === undefined || files === null) return false;
-  const { tree, head, branch } = await workspace.look(lookParams(parts));
+  const { tree, head, branch } = await workspace.look(snapshotParams(parts));
   return tree !== files.tree || head !== files.head || branch !== files.branch;
 }
 
@@ -180,28 +183,31 @@ function nameOf(text: string): string {
 }
 
 /** Waits for the user's answer; then the answer, the same for the rest of the visit. */
-export async function decide(stay: Stay, { name: own, question, options, recheck }: Decision): Promise<string> {
+export async function decide(
+  stay: StageExecution,
+  { name: own, question, options, recheck }: Decision,
+): Promise<string> {
   const name = recheck === true ? `${RECHECK}${own}` : own;
   const known = stay.claim(name);
   if (typeof known === "string") return known;
   if (stay.writer.parts.player?.has(stay.writer, name) === true) return String(await playStep(stay, name));
-  const parked: RunParked = {
+  const parked: RunWaiting = {
     on: "person",
     reason: question,
     until: null,
     decision: { name, question, options, ...(recheck === true ? { recheck } : {}) },
   };
-  return await parkRun(stay, parked);
+  return await startWaiting(stay, parked);
 }
 
 /** The workflow's values in the middle of a stage: read, and changed by one recorded event at a time. */
 export class Recorder<S extends JsonObject> {
-  readonly #stay: Stay;
+  readonly #stay: StageExecution;
   readonly #workflow: Workflow<S>;
   /** What was parsed, so that a state that did not change is the same object. */
   #parsed: { readonly values: JsonObject; readonly state: S } | undefined;
 
-  constructor(stay: Stay, workflow: Workflow<S>) {
+  constructor(stay: StageExecution, workflow: Workflow<S>) {
     this.#stay = stay;
     this.#workflow = workflow;
     this.#parsed = { values: stay.writer.values, state: workflow.parseState(stay.writer.values) };
@@ -268,7 +274,7 @@ function noReducer(workflow: string): HoldfastError {
 }
 
 /** The graph in the run's state, and the entries that change it. */
-export function stageGraph(stay: Stay): StageGraph {
+export function stageGraph(stay: StageExecution): StageGraph {
   const { writer } = stay;
   /** The graph after the given events, while `choose` looks at it: the commit holds both. */
   let tentative: Graph | null = null;
@@ -323,7 +329,7 @@ export function stageGraph(stay: Stay): StageGraph {
   };
 }
 
-async function setGraph(stay: Stay, live: Graph): Promise<void> {
+async function setGraph(stay: StageExecution, live: Graph): Promise<void> {
   const { writer } = stay;
   stay.check();
   const current = currentGraph(stay);
@@ -348,12 +354,12 @@ export function movedEntry(events: readonly GraphEvent[], visit: number): NewEnt
 }
 
 /** null: this stage attempt has set none. What an earlier attempt left cannot be changed any more. */
-function currentGraph({ writer }: Stay): Graph | null {
+function currentGraph({ writer }: StageExecution): Graph | null {
   const { graph, visit } = writer.state.position;
   return visit.graph === true ? graph : null;
 }
 
-function requireGraph(stay: Stay): Graph {
+function requireGraph(stay: StageExecution): Graph {
   const graph = currentGraph(stay);
   if (graph !== null) return graph;
   throw new HoldfastError({
@@ -364,7 +370,7 @@ function requireGraph(stay: Stay): Graph {
   });
 }
 
-function anotherGraph({ stage }: Stay, current: string, id: string): HoldfastError {
+function anotherGraph({ stage }: StageExecution, current: string, id: string): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
     message: `Stage ${stage} sets graph ${id}, and this stage attempt has set ${current}`,

@@ -6,7 +6,7 @@ import { type Json, type JsonObject, deepFreeze } from "./json.ts";
 import { type Lease, type LeasePlan, type SlotLease, planSlot } from "./lease.ts";
 import { RUN_ID, type Run, type Work } from "./run.ts";
 import { type RunFold, concernsRun, stepRun } from "./status.ts";
-import { type Commit, type NewCheckpoint, effectConflict, loopLimit } from "./store.ts";
+import { type Commit, type NewCheckpoint, effectConflict, slotLimitReached } from "./store.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 import { capture } from "./values/capture.ts";
 import { type SmallStateWriter, createSmallStateWriter } from "./values/small-state.ts";
@@ -376,5 +376,5 @@ export function chooseSlot(params: {
   const slot = planSlot({ ...params, limit: wish.limit, since });
   if (slot.kind === "work") return "working";
   if (wish.wait) return "waiting";
-  throw loopLimit({ run, limit: wish.limit, working: slot.working, ahead: slot.ahead });
+  throw slotLimitReached({ run, limit: wish.limit, working: slot.working, ahead: slot.ahead });
 }

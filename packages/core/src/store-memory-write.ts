@@ -19,7 +19,7 @@ import {
 import {
   type Committed,
   type Drop,
-  type SlotWish,
+  type SlotClaim,
   type Tombstone,
   checkpointNotFound,
   dropConflict,
@@ -33,7 +33,7 @@ import { type Memo, createMemo } from "./values/memo.ts";
 
 /** All checks first: when it throws, nothing was changed. */
 export function commit(
-  world: MemoryWorld,
+  world: MemoryState,
   run: MemoryRun,
   params: { readonly captured: CapturedCommit; readonly token: string; readonly at: string },
 ): Committed {
@@ -61,7 +61,7 @@ export function commit(
 }
 
 function save(
-  world: MemoryWorld,
+  world: MemoryState,
   run: MemoryRun,
   params: { readonly checkpoint: CapturedCheckpoint; readonly epoch: number; readonly at: string },
 ): CheckpointSummary {
@@ -121,7 +121,7 @@ function valueOf(planes: CapturedPlanes): Planes & Json {
 
 /** All checks first: when it throws, nothing was dropped. */
 export function drop(
-  world: MemoryWorld,
+  world: MemoryState,
   run: MemoryRun,
   params: { readonly drops: readonly Drop[]; readonly at: string },
 ): readonly Tombstone[] {
@@ -158,13 +158,13 @@ export function drop(
 }
 
 export function takeLease(
-  world: MemoryWorld,
+  world: MemoryState,
   run: MemoryRun,
   params: {
     readonly owner: LeaseOwner;
     readonly now: number;
     readonly staleAfterMs: number;
-    readonly slot: SlotWish | undefined;
+    readonly slot: SlotClaim | undefined;
     /** Called when nothing refuses it, before anything is written: the run may not be there yet. */
     readonly make: () => void;
   },
@@ -209,7 +209,7 @@ export function takeLease(
 }
 
 function slotFor(
-  world: MemoryWorld,
+  world: MemoryState,
   run: MemoryRun,
   plan: Exclude<LeasePlan, { readonly kind: "refuse" }>,
   params: Parameters<typeof takeLease>[2],
@@ -239,7 +239,7 @@ export function renewLease(run: MemoryRun, claim: Claim): Lease {
   return lease;
 }
 
-export function releaseLease(world: MemoryWorld, run: MemoryRun, claim: Claim): void {
+export function releaseLease(world: MemoryState, run: MemoryRun, claim: Claim): void {
   if (!holds(run, claim)) return;
   run.lease = null;
   append(world, run, {
@@ -261,7 +261,7 @@ function ownerRecord(lease: Lease): JsonObject {
 
 /** Numbers and chains an entry. */
 export function append(
-  world: MemoryWorld,
+  world: MemoryState,
   run: MemoryRun,
   entry: { readonly kind: EntryKind; readonly body: JsonObject; readonly epoch: number; readonly at: string },
 ): JournalEntry {
@@ -278,7 +278,7 @@ export function append(
 }
 
 /** What the handles of one memory store share. Gone with the process. */
-export interface MemoryWorld {
+export interface MemoryState {
   readonly id: string;
   /** In the order of creation. */
   readonly runs: Map<string, MemoryRun>;
@@ -312,7 +312,7 @@ export interface MemoryCheckpoint {
   readonly root: Digest;
 }
 
-export function createMemoryWorld(): MemoryWorld {
+export function createMemoryState(): MemoryState {
   return {
     id: randomId(),
     runs: new Map(),

@@ -1,13 +1,13 @@
 import { describe, test } from "vitest";
 import { storeContract } from "@holdfast/testing/store-contract";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
-import { createMemoryWorld } from "./store-memory-write.ts";
+import { createMemoryState } from "./store-memory-write.ts";
 import { openMemoryStore } from "./store-memory.ts";
 
 describe("the memory store keeps the contract", () => {
   for (const { name, run } of storeContract) {
     test(name, async () => {
-      const world = createMemoryWorld();
+      const world = createMemoryState();
       const clock = createSetClock();
       await run({
         clock,

@@ -23,10 +23,10 @@ import {
 import {
   type MemoryCheckpoint,
   type MemoryRun,
-  type MemoryWorld,
+  type MemoryState,
   append,
   commit,
-  createMemoryWorld,
+  createMemoryState,
   drop,
   releaseLease,
   renewLease,
@@ -50,14 +50,14 @@ import { createMemo } from "./values/memo.ts";
 
 interface OpenMemoryParams {
   /** Shared by the handles of one store; a new one when absent. */
-  readonly world?: MemoryWorld;
+  readonly world?: MemoryState;
   readonly clock?: Clock;
   readonly identity?: ProcessIdentity;
 }
 
 /** The reference: the port in plain JavaScript, every call one step. It keeps every promise but the one to survive. */
 export function openMemoryStore(params: OpenMemoryParams = {}): Store {
-  const world = params.world ?? createMemoryWorld();
+  const world = params.world ?? createMemoryState();
   const clock = params.clock ?? systemClock;
   const owner = { token: randomId(), ...(params.identity ?? processIdentity()) };
   const memories = new Map<string, RunMemory>();
@@ -343,7 +343,7 @@ function summaryOfRun(run: MemoryRun): RunSummary {
 
 /** The place to start from is fixed in the call: nothing committed before the first `next()` is missed. */
 function watchWorld(
-  world: MemoryWorld,
+  world: MemoryState,
   query: {
     readonly run: MemoryRun | null;
     readonly after: number | null;
@@ -370,7 +370,7 @@ function watchWorld(
   return follow();
 }
 
-function change(world: MemoryWorld, signal: AbortSignal): Promise<void> {
+function change(world: MemoryState, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     function done(): void {
       world.listeners.delete(done);
@@ -385,7 +385,7 @@ function change(world: MemoryWorld, signal: AbortSignal): Promise<void> {
 
 /** Nothing at rest can be damaged here; it shows what verification means. */
 function* verifyWorld(
-  world: MemoryWorld,
+  world: MemoryState,
   { only, scope }: { readonly only: MemoryRun | null; readonly scope: "all" | "journal" },
 ): Generator<VerifyEvent> {
   const runs = only === null ? [...world.runs.values()] : [only];

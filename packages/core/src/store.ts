@@ -41,7 +41,7 @@ export interface Store {
     readonly birth?: RunBirth;
     readonly label: string;
     readonly staleAfterMs?: number;
-    readonly slot?: SlotWish;
+    readonly slot?: SlotClaim;
   }): Promise<Lease>;
   /** LEASE_LOST when the epoch is stale. */
   renewLease(lease: Lease): Promise<Lease>;
@@ -155,7 +155,7 @@ export interface RunBirth {
   readonly labels?: JsonObject;
 }
 
-export interface SlotWish {
+export interface SlotClaim {
   /** How many runs with a place may be at work at once; null: this one works whatever their number. */
   readonly limit: number | null;
   /** Where there is none, the lease is taken all the same, as one that waits: by priority (a fact of the store), then by age. */
@@ -339,7 +339,7 @@ export function leaseHeld(lease: Lease): HoldfastError {
   });
 }
 
-export function loopLimit(params: {
+export function slotLimitReached(params: {
   readonly run: string;
   readonly limit: number | null;
   readonly working: readonly SlotLease[];
@@ -431,7 +431,7 @@ export function storeClosed(location: string): HoldfastError {
 }
 
 /** Made, and killed before its first checkpoint. */
-export function notBegun(run: string): HoldfastError {
+export function runNotStarted(run: string): HoldfastError {
   return new HoldfastError({
     code: "NOTHING_TO_RESUME",
     message: `Run ${run} has not begun: it has no checkpoint`,
@@ -464,7 +464,7 @@ export async function* allCheckpoints(store: Store, run: string): AsyncGenerator
  * The newest checkpoint that the store can give back, and the sequences of newer ones that it cannot. For those who look: one
  * damaged page must not hide everything else that is known of a run.
  */
-export async function newestWhole(
+export async function newestUsable(
   store: Store,
   run: string,
 ): Promise<{ readonly checkpoint: Checkpoint | undefined; readonly damaged: readonly number[] }> {

@@ -1,11 +1,11 @@
-import { type Parts, newerRefs } from "./adapters.ts";
+import { type CoreAdapters, findNewerRefs } from "./adapters.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
 import { type Problem, type VerifyEvent, allCheckpoints } from "./store.ts";
 import { type SnapshotRef, neededAside } from "./workspace.ts";
 
 /** The store's own examination, then every tree that a checkpoint names; one summary for both. */
-export async function* examine(
-  parts: Parts,
+export async function* verifyRun(
+  parts: CoreAdapters,
   params: { readonly run?: string; readonly signal?: AbortSignal },
 ): AsyncGenerator<VerifyEvent> {
   const damaged = new Set<string>();
@@ -38,7 +38,7 @@ export interface Repaired {
 }
 
 /** Marks what the examination found damaged, so that nothing resumes from it, and pins what lost its ref. */
-export async function repair(parts: Parts, events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
+export async function repair(parts: CoreAdapters, events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
   const byRun = new Map<string, Problem[]>();
   for (const event of events) {
     if (event.kind !== "problem" || event.problem.run === null || event.problem.sequence === null) continue;
@@ -69,7 +69,7 @@ function sequencesOf(problems: readonly Problem[]): readonly number[] {
   return [...new Set(problems.flatMap(({ sequence }) => (sequence === null ? [] : [sequence])))];
 }
 
-async function pinAgain(parts: Parts, run: string, sequence: number): Promise<void> {
+async function pinAgain(parts: CoreAdapters, run: string, sequence: number): Promise<void> {
   const { files, position } = (await parts.store.getCheckpoint({ run, sequence })).planes;
   if (files !== null) await parts.workspaces?.pin({ run, sequence, commit: files.commit });
   for (const commit of neededAside(Object.entries(position.visit.steps)))
@@ -77,7 +77,7 @@ async function pinAgain(parts: Parts, run: string, sequence: number): Promise<vo
 }
 
 async function* treeProblems(
-  parts: Parts,
+  parts: CoreAdapters,
   params: { readonly run?: string; readonly signal?: AbortSignal },
 ): AsyncGenerator<Problem> {
   const { store, workspaces } = parts;
@@ -126,19 +126,19 @@ async function* treeProblems(
 }
 
 /** null: it cannot be read, which the store's own examination reports. */
-async function commitOf({ store }: Parts, { run, sequence }: CheckpointSummary): Promise<string | null> {
+async function commitOf({ store }: CoreAdapters, { run, sequence }: CheckpointSummary): Promise<string | null> {
   const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
   return checkpoint?.planes.files?.commit ?? null;
 }
 
 async function* rolledBack(
-  parts: Parts,
+  parts: CoreAdapters,
   refs: readonly SnapshotRef[],
   only: string | undefined,
 ): AsyncGenerator<Problem> {
   for (const run of new Set(refs.map((ref) => ref.run))) {
     if (only !== undefined && run !== only) continue;
-    const newer = await newerRefs(parts, run, refs);
+    const newer = await findNewerRefs(parts, run, refs);
     const [first] = newer;
     if (first === undefined) continue;
     const what = `the repository has ${first.ref}${newer.length > 1 ? ` and ${newer.length - 1} more refs` : ""}, of checkpoints that the store ${parts.store.location} does not know: it is an older copy of itself`;
@@ -149,7 +149,7 @@ async function* rolledBack(
 
 /** Of the asides that the checkpoint holds open: without their commits the run cannot go on from it. */
 async function examineAsides(
-  { store, workspaces }: Parts,
+  { store, workspaces }: CoreAdapters,
   { run, sequence }: CheckpointSummary,
   pinned: ReadonlySet<string>,
 ): Promise<"whole" | "unpinned" | "missing"> {
@@ -164,7 +164,7 @@ async function examineAsides(
 }
 
 async function hasTree(
-  parts: Parts,
+  parts: CoreAdapters,
   { run, sequence, tree }: CheckpointSummary,
   present: Map<string, boolean>,
 ): Promise<boolean> {

@@ -6,7 +6,7 @@ import type { GraphEvent, GraphView } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
 import { type Json, type JsonObject, pureSha256 } from "./json.ts";
 import type { Amounts, Position } from "./position.ts";
-import type { ParkedOn, Run } from "./run.ts";
+import type { Run, WaitingFor } from "./run.ts";
 import { type Pair, type StageResult, type TransitionTable, type WorkflowShape, checkWorkflow } from "./transitions.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 import type { Workspace } from "./workspace.ts";
@@ -176,7 +176,7 @@ export interface StageContext<S extends JsonObject> {
   /** A durable timer: after a restart it waits only for the rest. */
   sleep(name: string, milliseconds: number): Promise<void>;
   /** Ends this process's work on the run until the thing named has happened; the stage runs again afterwards. */
-  park(parking: { readonly on: ParkedOn; readonly reason: string; readonly until?: string | null }): Promise<never>;
+  park(parking: { readonly on: WaitingFor; readonly reason: string; readonly until?: string | null }): Promise<never>;
   /** Parks until a person answers with `holdfast approve`; then the answer, for ever the same in this visit. */
   decide(question: Decision): Promise<string>;
   /** A checkpoint in the middle of the stage: files, values so far and finished steps. */

@@ -1,6 +1,6 @@
 import type { FilesPlane, GitPath, Skipped } from "./checkpoint.ts";
 import { type Json, isJsonObject, pureSha256 } from "./json.ts";
-import type { Visit } from "./position.ts";
+import type { StageAttempt } from "./position.ts";
 
 export interface CheckoutState {
   readonly root: string;
@@ -105,7 +105,7 @@ export interface Workspace {
   /** Durable when it returns: objects, ref and their directories are synced. Pins `refs/holdfast/<run>/<sequence>`. */
   snapshot(params: SnapshotParams): Promise<FilesPlane>;
   /** A snapshot that nothing holds on to: no ref, not synced. To plan with, not to keep; git's own gc takes it after a while. */
-  look(params: Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored">): Promise<Look>;
+  look(params: Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored">): Promise<PreviewSnapshot>;
   /** What `snapshot` would hold and leave out, without pinning: for asking "did anything change?". */
   currentFiles(params?: Pick<SnapshotParams, "maxUntrackedBytes" | "includeIgnored">): Promise<CurrentFiles>;
   /**
@@ -113,8 +113,8 @@ export interface Workspace {
    * something that the restore would read is not there, or not whole; the rest of the target is not looked at.
    */
   planRestore(params: {
-    readonly from: Look;
-    readonly to: Look;
+    readonly from: PreviewSnapshot;
+    readonly to: PreviewSnapshot;
     readonly paths?: readonly string[];
   }): Promise<RestorePlan>;
   /**
@@ -127,10 +127,10 @@ export interface Workspace {
    * The worktree knows its repository, and HEAD names this branch again; files stay as they are, and the index too unless commits are dropped. Was there anything to do? A git operation
    * (a rebase, a merge) that is under way is given up where it stands: for worktrees of runs only, when whoever began it is gone.
    */
-  standOn(params: StandOn): Promise<boolean>;
+  standOn(params: BranchTarget): Promise<boolean>;
 }
 
-export interface StandOn {
+export interface BranchTarget {
   /** Full name. Made again at `head` when it is gone. */
   readonly branch: string;
   readonly head: string;
@@ -140,7 +140,7 @@ export interface StandOn {
 
 export type CurrentFiles = Pick<FilesPlane, "tree" | "skipped" | "nested">;
 
-export type Look = Omit<FilesPlane, "ref">;
+export type PreviewSnapshot = Omit<FilesPlane, "ref">;
 
 export interface SnapshotParams {
   readonly run: string;
@@ -220,7 +220,7 @@ export interface Asides {
   /**
    * These files as a commit of their own on top of the head that they were seen on, pinned under refs/holdfast/<run>/aside/<commit>. Durable when it returns.
    */
-  base(params: { readonly run: string; readonly files: Look; readonly at: string }): Promise<string>;
+  base(params: { readonly run: string; readonly files: PreviewSnapshot; readonly at: string }): Promise<string>;
   /** Pins a commit in the same place. The name says what it holds: a second call finds it made. Durable when it returns. */
   pin(params: { readonly run: string; readonly commit: string }): Promise<string>;
   /** Where `place` puts it. */
@@ -242,7 +242,11 @@ export interface Asides {
    * What changed from `base` to `theirs`, put on top of `ours`, in objects alone: renames are followed file by file, no driver or attribute of the repository
    * is heeded. `to` can be restored to; it is not pinned.
    */
-  merge(params: { readonly base: string; readonly ours: Look; readonly theirs: string }): Promise<AsideMerge>;
+  merge(params: {
+    readonly base: string;
+    readonly ours: PreviewSnapshot;
+    readonly theirs: string;
+  }): Promise<AsideMerge>;
   /** Tree of a commit. TREE_MISSING when it is not here. */
   treeOf(commit: string): Promise<string>;
 }
@@ -271,7 +275,7 @@ export interface AsideRef {
 }
 
 export type AsideMerge =
-  | { readonly kind: "merged"; readonly to: Look }
+  | { readonly kind: "merged"; readonly to: PreviewSnapshot }
   | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
 
 /**
@@ -299,7 +303,7 @@ export interface Branch {
   /** Where the run's branch goes: as git itself would push, so to origin where that is a fork of upstream. null as above. */
   pushRemote(): Promise<Remote | null>;
   /** Updates remote-tracking refs and deletes none; the failure is a value. */
-  fetch(): Promise<{ readonly kind: "fetched" } | { readonly kind: "failed"; readonly refusal: Refusal }>;
+  fetch(): Promise<{ readonly kind: "fetched" } | { readonly kind: "failed"; readonly refusal: PushRefusal }>;
   /** Commit of a branch as last fetched, a run's own one from where it is pushed to; null when it is not there. */
   remoteBranch(branch: string): Promise<string | null>;
   /** Asks the remote itself, for a run's own branch the one that it is pushed to; "unknown" when it does not answer. */
@@ -400,10 +404,10 @@ export interface PushedSecret {
 export type PushResult =
   | { readonly kind: "pushed"; readonly commit: string; readonly forced: boolean }
   | { readonly kind: "up_to_date"; readonly commit: string }
-  | { readonly kind: "refused"; readonly refusal: Refusal };
+  | { readonly kind: "refused"; readonly refusal: PushRefusal };
 
 /** The real cause, told from what git reports per ref (--porcelain), not from a phrase that every refusal prints. */
-export interface Refusal {
+export interface PushRefusal {
   readonly cause:
     | "non_fast_forward"
     | "stale_lease"
@@ -482,7 +486,7 @@ export function neededAside(steps: Iterable<readonly [string, Json]>): ReadonlyS
  * Calls in asides that were under way begin anew where the run went back or was forked: their sessions remember what no files have any more, and the
  * aside is made again.
  */
-export function forgetAsideCalls(visit: Visit): Visit {
+export function forgetAsideCalls(visit: StageAttempt): StageAttempt {
   const { asides, ...rest } = visit;
   if (asides === undefined) return visit;
   const without = <T>(record: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>

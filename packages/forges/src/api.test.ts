@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "@holdfast/core/json";
-import { judgeAnswer, nextPage } from "./api.ts";
-import { fitBody, hasMarker, withMarker } from "./body-text.ts";
-import { parseRemote } from "./detect-forge.ts";
-import { hideSecrets, parseResponse } from "./transport.ts";
+import { classifyResponse, nextPage } from "./api.ts";
+import { hasMarker, truncateBody, withMarker } from "./body-text.ts";
+import { parseRemoteUrl } from "./detect-forge.ts";
+import { parseResponse, redactSecrets } from "./transport.ts";
 
 const AT = { forge: "GitHub", what: "GET x", fix: "Log in.", now: Date.UTC(2026, 2, 1) };
 
@@ -17,7 +17,7 @@ test("whatever a forge answers, it is judged, and a limit ends at a time that ca
     fc.property(fc.integer({ min: 100, max: 599 }), header, fc.jsonValue(), (status, headers, body) => {
       const answer = { kind: "answered", status, headers: new Map(Object.entries(headers)), body } as const;
       // Bodies come from JSON.parse, and are plain.
-      const judged = judgeAnswer({ ...answer, body: JSON.parse(JSON.stringify(body)) }, AT);
+      const judged = classifyResponse({ ...answer, body: JSON.parse(JSON.stringify(body)) }, AT);
       expect(judged.kind === "ok").toBe(status >= 200 && status < 300);
       if (status >= 500 && status !== 503) expect(judged.kind).toBe("lost");
       if (judged.kind !== "turned_away") return;
@@ -35,7 +35,7 @@ test.each([
   [422, {}, { message: "Validation Failed", errors: [{ message: "was submitted too quickly" }] }, 60],
   [503, { "retry-after": "Sun, 01 Mar 2026 00:05:00 GMT" }, {}, 300],
 ])("a limit (%i %j %j) is known as one, and that nothing was done", (status, headers, body, seconds) => {
-  const judged = judgeAnswer({ kind: "answered", status, headers: new Map(Object.entries(headers)), body }, AT);
+  const judged = classifyResponse({ kind: "answered", status, headers: new Map(Object.entries(headers)), body }, AT);
   const until = new Date(AT.now + seconds * 1000).toISOString();
   expect(judged).toMatchObject({
     kind: "turned_away",
@@ -45,7 +45,7 @@ test.each([
 
 test("a failure of the forge keeps the time that it gives, and leaves open whether it acted", () => {
   const headers = new Map([["retry-after", "20"]]);
-  const judged = judgeAnswer({ kind: "answered", status: 502, headers, body: undefined }, AT);
+  const judged = classifyResponse({ kind: "answered", status: 502, headers, body: undefined }, AT);
   expect(judged).toEqual({
     kind: "lost",
     reason: "status 502: status 502",
@@ -84,7 +84,7 @@ describe("remotes", () => {
     ["ssh://git@GHE.example.com:2222/octo/app.git/", "ghe.example.com", "octo", "app"],
     ["https://gitlab.example.com/team/tools/app.js.git", "gitlab.example.com", "team/tools", "app.js"],
   ])("%s", (url, host, owner, name) => {
-    expect(parseRemote(url)).toEqual({ host, owner, name });
+    expect(parseRemoteUrl(url)).toEqual({ host, owner, name });
   });
 
   test.each([
@@ -97,14 +97,14 @@ describe("remotes", () => {
     "https://github.com/../x",
     "https://github.com/o/r%2f..",
     "git@host:app",
-  ])("%j leads to no repository on a forge", (url) => expect(parseRemote(url)).toBeNull());
+  ])("%j leads to no repository on a forge", (url) => expect(parseRemoteUrl(url)).toBeNull());
 });
 
 test("secrets are hidden wherever they stand", () => {
   const token = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
   fc.assert(
     fc.property(fc.string(), fc.string(), fc.stringMatching(/^[A-Za-z0-9_]{8,30}$/), (before, after, secret) => {
-      expect(hideSecrets(`${before}${secret}${after}`, [secret])).not.toContain(secret);
+      expect(redactSecrets(`${before}${secret}${after}`, [secret])).not.toContain(secret);
     }),
   );
   for (const text of [
@@ -115,14 +115,14 @@ test("secrets are hidden wherever they stand", () => {
     "PRIVATE-TOKEN: glpat-abcdefghijklmnopqrst",
     "github_pat_11ABCDEFG0123456789_abcdefghijklmnop",
   ])
-    expect(hideSecrets(text)).not.toMatch(/0123456789|abcdefghijklmnop/);
-  expect(hideSecrets("fine: https://github.com/o/r")).toBe("fine: https://github.com/o/r");
+    expect(redactSecrets(text)).not.toMatch(/0123456789|abcdefghijklmnop/);
+  expect(redactSecrets("fine: https://github.com/o/r")).toBe("fine: https://github.com/o/r");
 });
 
 test("a body fits, and has its key", () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 400 }), fc.integer({ min: 120, max: 300 }), (body, most) => {
-      const fitted = fitBody(body, most, (text) => withMarker(text, "run-1/a/b"));
+      const fitted = truncateBody(body, most, (text) => withMarker(text, "run-1/a/b"));
       expect(fitted.length).toBeLessThanOrEqual(most);
       expect(hasMarker(fitted, "run-1/a/b")).toBe(true);
     }),
@@ -131,7 +131,7 @@ test("a body fits, and has its key", () => {
 
 describe("a login without the scope that is needed", () => {
   const judge = (status: number, headers: Readonly<Record<string, string>>, body: JsonObject = {}) =>
-    judgeAnswer({ kind: "answered", status, headers: new Map(Object.entries(headers)), body }, AT);
+    classifyResponse({ kind: "answered", status, headers: new Map(Object.entries(headers)), body }, AT);
   const scopes = (has: string) => ({ "x-accepted-oauth-scopes": "repo, public_repo", "x-oauth-scopes": has });
 
   test.each([

@@ -3,7 +3,7 @@ import * as z from "zod/mini";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type ApiAnswer, type ApiRequest, type LossCause, type Transport, hideSecrets } from "./transport.ts";
+import { type ApiRequest, type ApiResponse, type LossCause, type Transport, redactSecrets } from "./transport.ts";
 
 /** A forge's API with what every call needs: reads are tried again, lists are complete, writes tell apart "no" and "nobody knows". */
 export interface Api {
@@ -15,10 +15,12 @@ export interface Api {
     shape: z.ZodMiniType<T>,
     items?: (page: Json | undefined) => unknown,
   ): Promise<readonly T[] | null>;
-  write(request: ApiRequest & { readonly body: JsonObject }): Promise<Exclude<Judged, { kind: "turned_away" }>>;
+  write(
+    request: ApiRequest & { readonly body: JsonObject },
+  ): Promise<Exclude<ClassifiedResponse, { kind: "turned_away" }>>;
   parse<T>(value: unknown, shape: z.ZodMiniType<T>, what: string): T;
   /** For a write whose outcome nobody knows, when looking for its result found nothing. */
-  lost(what: string, lost: Omit<Extract<Judged, { kind: "lost" }>, "kind">): HoldfastError;
+  lost(what: string, lost: Omit<Extract<ClassifiedResponse, { kind: "lost" }>, "kind">): HoldfastError;
 }
 
 interface ApiParams {
@@ -33,14 +35,14 @@ interface ApiParams {
 export function createApi(params: ApiParams): Api {
   const { forge, transport, clock, pauseMs = 1000 } = params;
 
-  const once = async (request: ApiRequest): Promise<Exclude<Judged, { kind: "turned_away" }>> => {
+  const once = async (request: ApiRequest): Promise<Exclude<ClassifiedResponse, { kind: "turned_away" }>> => {
     const answer = await transport.send(request);
     const what = `${request.method} ${withoutQuery(request.path)}`;
-    const judged = judgeAnswer(answer, { forge, what, fix: transport.fix, now: clock.now() });
+    const judged = classifyResponse(answer, { forge, what, fix: transport.fix, now: clock.now() });
     if (judged.kind === "turned_away") throw judged.error;
     return judged;
   };
-  const get = async (path: string): Promise<Extract<Judged, { kind: "ok" | "absent" }>> => {
+  const get = async (path: string): Promise<Extract<ClassifiedResponse, { kind: "ok" | "absent" }>> => {
     for (let attempt = 1; ; attempt += 1) {
       const judged = await once({ method: "GET", path });
       if (judged.kind === "ok" || judged.kind === "absent") return judged;
@@ -100,7 +102,7 @@ function withoutQuery(path: string): string {
 function unreadable(
   forge: string,
   what: string,
-  { reason, until, why }: Omit<Extract<Judged, { kind: "lost" }>, "kind">,
+  { reason, until, why }: Omit<Extract<ClassifiedResponse, { kind: "lost" }>, "kind">,
 ): HoldfastError {
   const failed = why === "connection" ? `The connection to ${forge} failed` : `${forge} gave no usable answer`;
   return new HoldfastError({
@@ -112,10 +114,10 @@ function unreadable(
   });
 }
 
-type Answered = Extract<ApiAnswer, { kind: "answered" }>;
+type Answered = Extract<ApiResponse, { kind: "answered" }>;
 
 /** What an answer means, whatever was asked. */
-export type Judged =
+export type ClassifiedResponse =
   | { readonly kind: "ok"; readonly headers: Answered["headers"]; readonly body: Json | undefined }
   /** Not there, or hidden from us: forges do not tell those apart. */
   | { readonly kind: "absent" }
@@ -125,10 +127,10 @@ export type Judged =
   /** Not let in, or sent away for a while: it has not acted. */
   | { readonly kind: "turned_away"; readonly error: HoldfastError };
 
-export function judgeAnswer(
-  answer: ApiAnswer,
+export function classifyResponse(
+  answer: ApiResponse,
   at: { readonly forge: string; readonly what: string; readonly fix: string; readonly now: number },
-): Judged {
+): ClassifiedResponse {
   if (answer.kind === "lost") return answer;
   if (answer.kind === "no_login") return { kind: "turned_away", error: denied(at, answer.reason, at.fix) };
   const { status, headers, body } = answer;
@@ -247,7 +249,7 @@ function iso(time: number): string {
 }
 
 function cut(text: string): string {
-  const line = hideSecrets(text.replaceAll(/\s+/g, " ").trim());
+  const line = redactSecrets(text.replaceAll(/\s+/g, " ").trim());
   return line.length > 300 ? `${line.slice(0, 300)}…` : line;
 }
 
@@ -261,7 +263,9 @@ interface Written<T> {
   /** A thing that can be read, and of which the write says that it is not there. */
   readonly hidden: () => HoldfastError | Promise<HoldfastError>;
   /** Refused; it may be there because somebody was quicker. */
-  readonly refused: (refusal: Extract<Judged, { kind: "refused" }>) => T | HoldfastError | Promise<T | HoldfastError>;
+  readonly refused: (
+    refusal: Extract<ClassifiedResponse, { kind: "refused" }>,
+  ) => T | HoldfastError | Promise<T | HoldfastError>;
 }
 
 /** Sent once. Nothing is sent again blindly: what was lost and is not found is an error that says so. */

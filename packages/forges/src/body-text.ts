@@ -39,7 +39,7 @@ function markerOf(key: string): string {
  * A body that the forge takes. `finish` puts the keys in; what is too long is cut before that, so that a key is never what gets
  * lost: without it the thing could not be found again, and would be made twice.
  */
-export function fitBody(body: string, most: number, finish: (body: string) => string): string {
+export function truncateBody(body: string, most: number, finish: (body: string) => string): string {
   const whole = finish(body);
   if (whole.length <= most) return whole;
   const room = most - finish("").length - NOTE.length - 2;
@@ -75,7 +75,7 @@ export function reviewText(
   return [body.trim(), ...lines].filter((part) => part !== "").join("\n\n");
 }
 
-export function numberOf(on: Subject): number {
+export function subjectNumber(on: Subject): number {
   return typeof on === "number" ? on : on.pullRequest;
 }
 

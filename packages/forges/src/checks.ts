@@ -2,7 +2,7 @@ import type { CheckRun, Checks } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
 
 /** One failure fails all, at once; nothing passes while something is pending; no runs at all is "none", which is no failure. */
-export function checksOf(runs: readonly CheckRun[]): Checks {
+export function combineChecks(runs: readonly CheckRun[]): Checks {
   if (runs.length === 0) return { state: "none", runs };
   if (runs.some(({ state }) => state === "failed")) return { state: "failed", runs };
   if (runs.some(({ state }) => state === "pending")) return { state: "pending", runs };
@@ -25,7 +25,7 @@ export function unknownCommit(forge: string, commit: string): HoldfastError {
 }
 
 /** Of how many checks that failed the log is read. */
-export const MOST_LOGS = 5;
+export const MAX_FAILED_LOGS = 5;
 
 /** What a job said last; null where that cannot be read: that its check failed is known without it. */
 export async function logTail(read: () => Promise<string | null>): Promise<string | null> {

@@ -18,7 +18,7 @@ export function detectForge(params: {
   readonly env: Readonly<Record<string, string | undefined>>;
 }): DetectedForge | null {
   for (const url of params.base) {
-    const parsed = parseRemote(url);
+    const parsed = parseRemoteUrl(url);
     if (parsed === null) continue;
     const host = params.host ?? webHost(parsed.host);
     const kind = params.kind === "auto" ? kindOf(host, params.env) : params.kind;
@@ -39,7 +39,7 @@ function kindOf(host: string, env: Readonly<Record<string, string | undefined>>)
 /** Only on the same host can it be a fork. */
 function headOf(urls: readonly string[], base: RemotePlace): DetectedForge["head"] | null {
   for (const url of urls) {
-    const parsed = parseRemote(url);
+    const parsed = parseRemoteUrl(url);
     if (parsed !== null && webHost(parsed.host) === webHost(base.host))
       return { owner: parsed.owner, name: parsed.name };
   }
@@ -61,7 +61,7 @@ function hostOf(value: string): string {
 }
 
 /** Where a remote's URL leads: a host and the path of a repository on it. null: to no other machine, or nowhere. */
-export function parseRemote(url: string): RemotePlace | null {
+export function parseRemoteUrl(url: string): RemotePlace | null {
   const full = /^(?:https?|ssh|git|git\+ssh):\/\/(?:[^/@]*@)?([^/:]+)(?::\d+)?\/(.+)$/i.exec(url);
   // As git decides: a colon before any slash is host:path. One letter is a drive of Windows.
   const short = full === null ? /^(?:[^/@:]+@)?([^/@:]{2,}):(?!\/\/)\/?(.+)$/.exec(url) : null;

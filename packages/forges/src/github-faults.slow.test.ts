@@ -1,7 +1,12 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Forge } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type GithubScene, TOKEN, createGithubScene, waysToForge } from "@holdfast/test-support/forges/forge-scenes";
+import {
+  type GithubScene,
+  TOKEN,
+  createGithubScene,
+  forgeTransports,
+} from "@holdfast/test-support/forges/forge-scenes";
 import type { Fault } from "@holdfast/test-support/forges/forge-server";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
 
@@ -82,7 +87,7 @@ describe("faults", () => {
     "an answer that is cut off": { effect: { kind: "cut" }, error: failed },
   };
 
-  for (const way of waysToForge("gh")) {
+  for (const way of forgeTransports("gh")) {
     describe.skipIf(way.skip)(`GitHub through ${way.name} in trouble`, () => {
       test.each(Object.keys(TABLE))("%s: what it is, what to do, and no token in sight", async (name) => {
         const row = TABLE[name];
@@ -154,7 +159,7 @@ describe("faults", () => {
   }
 
   test("gh without any login is denied, and says how to log in", async () => {
-    const [, gh] = waysToForge("gh");
+    const [, gh] = forgeTransports("gh");
     if (gh === undefined || gh.skip) return;
     scene = await createGithubScene(gh.program);
     const error = await rejection(scene.forge({ transport: scene.transport({ token: "" }) }).getIssue(1));
@@ -261,7 +266,7 @@ describe("lost answers", () => {
     },
   };
 
-  for (const way of waysToForge("gh")) {
+  for (const way of forgeTransports("gh")) {
     describe.skipIf(way.skip)(`answers of GitHub that are lost, through ${way.name}`, () => {
       for (const [at, [what, { match, prepare, act, count }]] of Object.entries(ACTS).entries()) {
         test.each(way.program === null ? Object.keys(EFFECTS) : sampled(at))(

@@ -3,11 +3,11 @@ import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Api, writeOnce } from "./api.ts";
-import { fitBody, hasMarker, requireKey, requireText, withMarker } from "./body-text.ts";
+import { hasMarker, requireKey, requireText, truncateBody, withMarker } from "./body-text.ts";
 
-export async function readIssue(place: GithubPlace, number: number): Promise<IssueSnapshot | null> {
+export async function readIssue(place: GithubRepository, number: number): Promise<IssueSnapshot | null> {
   const found = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
-  if (found === null) return await absent(place);
+  if (found === null) return await confirmAbsent(place);
   if (found.pull_request !== undefined) return null;
   return (await hasMovedAway(place, found)) ? null : snapshotOf(found);
 }
@@ -16,22 +16,22 @@ export async function readIssue(place: GithubPlace, number: number): Promise<Iss
  * Through the list, newest first, which is complete; the search index lags behind, and would say "none" of one that was made a
  * moment ago. Ours alone where GitHub tells who we are: a large repository has too many.
  */
-export async function findIssue(place: GithubPlace, key: string): Promise<IssueSnapshot | null> {
+export async function findIssue(place: GithubRepository, key: string): Promise<IssueSnapshot | null> {
   requireKey(key);
   const login = await place.login();
   const creator = login === null ? "" : `&creator=${encodeURIComponent(login)}`;
   const path = `${repositoryPath(place)}/issues?state=all&sort=created&direction=desc${creator}`;
-  const all = (await place.api.list(path, ISSUE)) ?? (await absent(place)) ?? [];
+  const all = (await place.api.list(path, ISSUE)) ?? (await confirmAbsent(place)) ?? [];
   const found = all.find(({ body, pull_request }) => pull_request === undefined && hasMarker(body ?? "", key));
   return found === undefined ? null : snapshotOf(found);
 }
 
 export async function createIssue(
-  place: GithubPlace,
+  place: GithubRepository,
   issue: Parameters<Forge["createIssue"]>[0],
 ): Promise<IssueSnapshot> {
   requireText("title", issue.title);
-  const body = fitBody(issue.body, LONGEST_BODY, (text) => withMarker(text, issue.key));
+  const body = truncateBody(issue.body, MAX_BODY_LENGTH, (text) => withMarker(text, issue.key));
   const there = await findIssue(place, issue.key);
   if (there !== null) return there;
   const path = `${repositoryPath(place)}/issues`;
@@ -49,7 +49,7 @@ export async function createIssue(
 }
 
 /** Equal labels are left alone: each change is an event that people see. GitHub does not tell upper from lower case. */
-export async function setLabels(place: GithubPlace, number: number, labels: readonly string[]): Promise<void> {
+export async function setLabels(place: GithubRepository, number: number, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
   const found = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
   if (found === null) throw await missingSubject(place, number);
@@ -62,11 +62,11 @@ export async function setLabels(place: GithubPlace, number: number, labels: read
       const after = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
       return after !== null && sameLabels(after.labels.map(nameOf), wanted) ? true : null;
     },
-    hidden: () => hiddenWrite(place, `set labels of ${number}`),
+    hidden: () => writeDenied(place, `set labels of ${number}`),
     refused: ({ message }) =>
       new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `the labels of ${number} in ${locationOf(place)} cannot be set: ${message}`,
+        message: `the labels of ${number} in ${repositoryName(place)} cannot be set: ${message}`,
         hint: "Look at the labels that were asked for.",
         data: { why: "labels", number },
       }),
@@ -74,21 +74,21 @@ export async function setLabels(place: GithubPlace, number: number, labels: read
 }
 
 /** Throws FORGE_DENIED when the whole repository cannot be seen. */
-async function missingSubject(place: GithubPlace, number: number): Promise<HoldfastError> {
+async function missingSubject(place: GithubRepository, number: number): Promise<HoldfastError> {
   await readRepository(place);
   return new HoldfastError({
     code: "FORGE_REFUSED",
-    message: `there is no issue or pull request ${number} in ${locationOf(place)}`,
+    message: `there is no issue or pull request ${number} in ${repositoryName(place)}`,
     hint: "Name another number.",
     data: { why: "issue_missing", number },
   });
 }
 
 /** A thing that can be read, and of which a write says that it is not there: that is how GitHub says "you may not". */
-export function hiddenWrite(place: GithubPlace, what: string): HoldfastError {
+export function writeDenied(place: GithubRepository, what: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_DENIED",
-    message: `GitHub does not let us ${what} in ${locationOf(place)}`,
+    message: `GitHub does not let us ${what} in ${repositoryName(place)}`,
     hint: "Give the login the right to write issues and pull requests there.",
     retry: "ask",
   });
@@ -113,7 +113,7 @@ function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
 }
 
 /** One that was transferred answers under its old address from another repository, with a number of that one. */
-async function hasMovedAway(place: GithubPlace, issue: z.infer<typeof ISSUE>): Promise<boolean> {
+async function hasMovedAway(place: GithubRepository, issue: z.infer<typeof ISSUE>): Promise<boolean> {
   const named = (name: string): boolean => issue.repository_url.toLowerCase().endsWith(`/${name.toLowerCase()}`);
   if (named(`${place.owner}/${place.name}`)) return false;
   // The repository itself may have another name now.
@@ -129,17 +129,17 @@ function sameLabels(a: readonly string[], b: readonly string[]): boolean {
   return known.size === b.length && b.every((label) => known.has(label.toLowerCase()));
 }
 
-function refusedIssues(place: GithubPlace, why: string): HoldfastError {
+function refusedIssues(place: GithubRepository, why: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_REFUSED",
-    message: `no issue can be created in ${locationOf(place)}: ${why}`,
+    message: `no issue can be created in ${repositoryName(place)}: ${why}`,
     hint: "Look whether the repository has issues turned on.",
     data: { why: "issue_refused" },
   });
 }
 
 export async function findComment(
-  place: GithubPlace,
+  place: GithubRepository,
   number: number,
   key: string,
 ): Promise<{ readonly url: string } | null> {
@@ -151,11 +151,11 @@ export async function findComment(
 }
 
 export async function addComment(
-  place: GithubPlace,
+  place: GithubRepository,
   number: number,
   comment: { readonly body: string; readonly key: string },
 ): Promise<{ readonly url: string }> {
-  const body = fitBody(comment.body, LONGEST_BODY, (text) => withMarker(text, comment.key));
+  const body = truncateBody(comment.body, MAX_BODY_LENGTH, (text) => withMarker(text, comment.key));
   const there = await findComment(place, number, comment.key);
   if (there !== null) return there;
   const path = pathOf(place, number);
@@ -163,11 +163,11 @@ export async function addComment(
     request: { method: "POST", path, body: { body } },
     done: (made, what) => ({ url: place.api.parse(made, COMMENT, what).html_url }),
     find: () => findComment(place, number, comment.key),
-    hidden: () => hiddenWrite(place, `comment on ${number}`),
+    hidden: () => writeDenied(place, `comment on ${number}`),
     refused: ({ message }) =>
       new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `${number} in ${locationOf(place)} takes no comment: ${message}`,
+        message: `${number} in ${repositoryName(place)} takes no comment: ${message}`,
         hint: "Look whether its conversation is locked.",
         data: { why: "comment_refused", number },
       }),
@@ -176,12 +176,12 @@ export async function addComment(
 
 const COMMENT = z.object({ body: z.nullish(z.string()), html_url: z.string() });
 
-function pathOf(place: GithubPlace, number: number): string {
+function pathOf(place: GithubRepository, number: number): string {
   return `${repositoryPath(place)}/issues/${number}/comments`;
 }
 
 /** The repository in which issues and pull requests live, and the one that branches are pushed to: the same one unless that is a fork. */
-export interface GithubPlace {
+export interface GithubRepository {
   readonly api: Api;
   readonly host: string;
   readonly owner: string;
@@ -191,16 +191,16 @@ export interface GithubPlace {
   login(): Promise<string | null>;
 }
 
-export function repositoryPath({ owner, name }: GithubPlace): string {
+export function repositoryPath({ owner, name }: GithubRepository): string {
   return `repos/${owner}/${name}`;
 }
 
-export function locationOf({ host, owner, name }: GithubPlace): string {
+export function repositoryName({ host, owner, name }: GithubRepository): string {
   return `https://${host}/${owner}/${name}`;
 }
 
 /** FORGE_DENIED when it cannot be seen: GitHub does not tell a repository that is hidden from one that is not there. */
-export async function readRepository(place: GithubPlace): Promise<Repository> {
+export async function readRepository(place: GithubRepository): Promise<Repository> {
   const found = await place.api.read(repositoryPath(place), REPOSITORY);
   if (found !== null) return found;
   throw new HoldfastError({
@@ -212,7 +212,7 @@ export async function readRepository(place: GithubPlace): Promise<Repository> {
 }
 
 /** What is absent in a repository that can be seen is not there; in one that cannot be seen, nobody knows. */
-export async function absent(place: GithubPlace): Promise<null> {
+export async function confirmAbsent(place: GithubRepository): Promise<null> {
   await readRepository(place);
   return null;
 }
@@ -228,4 +228,4 @@ const REPOSITORY = z.object({
 type Repository = z.infer<typeof REPOSITORY>;
 
 /** Of bodies of issues, comments and pull requests, in characters. */
-export const LONGEST_BODY = 65_536;
+export const MAX_BODY_LENGTH = 65_536;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { mergeabilityOf, refusalOf } from "./github-pulls.ts";
-import { apiRoot, stateOfRun, tokenVariables } from "./github.ts";
+import { classifyPullError, mergeabilityOf } from "./github-pulls.ts";
+import { checkRunState, githubApiRoot, githubTokenVariables } from "./github.ts";
 
 test.each([
   [true, "clean", false, "mergeable"],
@@ -36,7 +36,7 @@ test.each([
   ["completed", "a word of tomorrow", "failed"],
   ["completed", null, "failed"],
 ] as const)("a check that is %s with %j is %s", (status, conclusion, expected) => {
-  expect(stateOfRun({ status, conclusion })).toBe(expected);
+  expect(checkRunState({ status, conclusion })).toBe(expected);
 });
 
 test.each([
@@ -47,16 +47,16 @@ test.each([
   ["Draft pull requests are not supported in this repository.", [], "drafts_off"],
   ["Something of tomorrow", ["in words"], "refused"],
 ])("%s", (message, errors, why) => {
-  expect(refusalOf({ message, body: { message, errors } }).why).toBe(why);
+  expect(classifyPullError({ message, body: { message, errors } }).why).toBe(why);
 });
 
 test("where the API is, and which token goes there", () => {
-  expect(["github.com", "tenant.ghe.com", "ghe.example.com"].map(apiRoot)).toEqual([
+  expect(["github.com", "tenant.ghe.com", "ghe.example.com"].map(githubApiRoot)).toEqual([
     "https://api.github.com",
     "https://api.tenant.ghe.com",
     "https://ghe.example.com/api/v3",
   ]);
-  expect(["github.com", "ghe.example.com"].map((host) => tokenVariables(host)[0])).toEqual([
+  expect(["github.com", "ghe.example.com"].map((host) => githubTokenVariables(host)[0])).toEqual([
     "GH_TOKEN",
     "GH_ENTERPRISE_TOKEN",
   ]);

@@ -1,34 +1,34 @@
 import * as z from "zod/mini";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Judged, writeOnce } from "./api.ts";
-import { fitBody, hasMarker, keepMarkers, requireText, reviewText, withMarker } from "./body-text.ts";
+import { type ClassifiedResponse, writeOnce } from "./api.ts";
+import { hasMarker, keepMarkers, requireText, reviewText, truncateBody, withMarker } from "./body-text.ts";
 import {
-  type GithubPlace,
-  LONGEST_BODY,
-  absent,
-  hiddenWrite,
-  locationOf,
+  type GithubRepository,
+  MAX_BODY_LENGTH,
+  confirmAbsent,
   readRepository,
+  repositoryName,
   repositoryPath,
+  writeDenied,
 } from "./github-issues.ts";
 
-export async function findPull(place: GithubPlace, head: string): Promise<PullRequest | null> {
+export async function findPull(place: GithubRepository, head: string): Promise<PullRequest | null> {
   const all = await listPulls(place, head);
   const found = all.find((pull) => stateOf(pull) === "open") ?? all[0];
   // Only asked for by itself does it say whether it can be merged.
   return found === undefined ? null : await getPull(place, found.number);
 }
 
-export async function getPull(place: GithubPlace, number: number): Promise<PullRequest | null> {
+export async function getPull(place: GithubRepository, number: number): Promise<PullRequest | null> {
   const found = await place.api.read(pathOf(place, number), PULL);
-  return found === null ? await absent(place) : viewPull(found);
+  return found === null ? await confirmAbsent(place) : viewPull(found);
 }
 
-export async function createPull(place: GithubPlace, request: NewPullRequest): Promise<PullRequest> {
+export async function createPull(place: GithubRepository, request: NewPullRequest): Promise<PullRequest> {
   requireText("title", request.title);
   const { title, base, draft, key } = request;
-  const body = fitBody(request.body, LONGEST_BODY, (text) => withMarker(text, key));
+  const body = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, key));
   const made = await findMade(place, request);
   if (made !== null) return made;
   const path = `${repositoryPath(place)}/pulls`;
@@ -39,17 +39,17 @@ export async function createPull(place: GithubPlace, request: NewPullRequest): P
     find: () => findMade(place, request),
     async hidden() {
       await readRepository(place);
-      return hiddenWrite(place, "create a pull request");
+      return writeDenied(place, "create a pull request");
     },
     async refused(judged) {
-      const refusal = refusalOf(judged);
+      const refusal = classifyPullError(judged);
       // Another one with the same key was quicker, or the same one a moment ago.
       const there = refusal.why === "exists" ? await findMade(place, request) : null;
       if (there !== null) return there;
       const open = refusal.why === "exists" ? await findPull(place, request.head) : null;
       return new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `no pull request of ${request.head} into ${base} can be made in ${locationOf(place)}: ${judged.message}`,
+        message: `no pull request of ${request.head} into ${base} can be made in ${repositoryName(place)}: ${judged.message}`,
         hint: refusal.hint,
         data: { why: refusal.why, ...(open === null ? {} : { number: open.number, url: open.url }) },
       });
@@ -58,7 +58,7 @@ export async function createPull(place: GithubPlace, request: NewPullRequest): P
 }
 
 export async function updatePull(
-  place: GithubPlace,
+  place: GithubRepository,
   number: number,
   change: { readonly title?: string; readonly body?: string },
 ): Promise<PullRequest> {
@@ -66,7 +66,9 @@ export async function updatePull(
   const pull = await requirePull(place, number);
   const title = change.title ?? pull.title;
   const body =
-    change.body === undefined ? pull.body : fitBody(change.body, LONGEST_BODY, (text) => keepMarkers(text, pull.body));
+    change.body === undefined
+      ? pull.body
+      : truncateBody(change.body, MAX_BODY_LENGTH, (text) => keepMarkers(text, pull.body));
   if (title === pull.title && body === pull.body) return pull;
   const path = pathOf(place, number);
   return await writeOnce(place.api, {
@@ -76,39 +78,39 @@ export async function updatePull(
       const after = await requirePull(place, number);
       return after.title === title && after.body === body ? after : null;
     },
-    hidden: () => hiddenWrite(place, `change pull request ${number}`),
+    hidden: () => writeDenied(place, `change pull request ${number}`),
     refused: ({ message }) =>
       new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `pull request ${number} in ${locationOf(place)} cannot be changed: ${message}`,
+        message: `pull request ${number} in ${repositoryName(place)} cannot be changed: ${message}`,
         hint: "Look at the title and the body that were asked for.",
         data: { why: "change_refused", number },
       }),
   });
 }
 
-async function requirePull(place: GithubPlace, number: number): Promise<PullRequest> {
+async function requirePull(place: GithubRepository, number: number): Promise<PullRequest> {
   const pull = await getPull(place, number);
   if (pull !== null) return pull;
   throw new HoldfastError({
     code: "FORGE_REFUSED",
-    message: `there is no pull request ${number} in ${locationOf(place)}`,
+    message: `there is no pull request ${number} in ${repositoryName(place)}`,
     hint: "Name another number.",
     data: { why: "pull_missing", number },
   });
 }
 
-async function findMade(place: GithubPlace, request: NewPullRequest): Promise<PullRequest | null> {
+async function findMade(place: GithubRepository, request: NewPullRequest): Promise<PullRequest | null> {
   const all = await listPulls(place, request.head);
   const made = all.find((pull) => hasMarker(pull.body ?? "", request.key));
   return made === undefined ? null : await getPull(place, made.number);
 }
 
 /** Newest first. What does not have this very head is left out: a filter that GitHub does not understand finds everything. */
-async function listPulls(place: GithubPlace, head: string): Promise<readonly GithubPull[]> {
+async function listPulls(place: GithubRepository, head: string): Promise<readonly GithubPull[]> {
   const label = `${place.head.owner}:${head}`;
   const path = `${repositoryPath(place)}/pulls?state=all&sort=created&direction=desc&head=${encodeURIComponent(label)}`;
-  const all = (await place.api.list(path, PULL)) ?? (await absent(place)) ?? [];
+  const all = (await place.api.list(path, PULL)) ?? (await confirmAbsent(place)) ?? [];
   return all.filter(({ head: { ref, label: its } }) => ref === head && isOwner(its, place.head.owner));
 }
 
@@ -117,14 +119,14 @@ function isOwner(label: string | null | undefined, owner: string): boolean {
 }
 
 /** Within one repository the branch alone; from a fork its owner, and its name where one owner has both. */
-function headOf(place: GithubPlace, branch: string): { readonly head: string; readonly head_repo?: string } {
+function headOf(place: GithubRepository, branch: string): { readonly head: string; readonly head_repo?: string } {
   const { owner, name } = place.head;
   if (owner.toLowerCase() !== place.owner.toLowerCase()) return { head: `${owner}:${branch}` };
   if (name.toLowerCase() === place.name.toLowerCase()) return { head: branch };
   return { head: `${owner}:${branch}`, head_repo: name };
 }
 
-function pathOf(place: GithubPlace, number: number): string {
+function pathOf(place: GithubRepository, number: number): string {
   return `${repositoryPath(place)}/pulls/${number}`;
 }
 
@@ -134,10 +136,10 @@ interface PullRefusal {
 }
 
 /** GitHub names the field where it can, and has only words for the rest. */
-export function refusalOf({
+export function classifyPullError({
   message,
   body,
-}: Pick<Extract<Judged, { kind: "refused" }>, "message" | "body">): PullRefusal {
+}: Pick<Extract<ClassifiedResponse, { kind: "refused" }>, "message" | "body">): PullRefusal {
   const parsed = z.safeParse(BODY, body);
   const errors = parsed.success ? (parsed.data.errors ?? []) : [];
   const isInvalid = (field: string): boolean =>
@@ -224,7 +226,7 @@ export function mergeabilityOf(pull: Pick<GithubPull, "mergeable" | "mergeable_s
 
 /** GitHub merges only while the head is still the commit that was named. Merged already is merged, whoever did it. */
 export async function mergePull(
-  place: GithubPlace,
+  place: GithubRepository,
   number: number,
   params: { readonly head: string },
 ): Promise<PullRequest> {
@@ -243,7 +245,7 @@ export async function mergePull(
       const after = await getPull(place, number);
       return after?.state === "merged" ? after : null;
     },
-    hidden: () => hiddenWrite(place, `merge pull request ${number}`),
+    hidden: () => writeDenied(place, `merge pull request ${number}`),
     async refused({ status, message }) {
       const after = await requirePull(place, number);
       // Somebody else was quicker.
@@ -255,7 +257,7 @@ export async function mergePull(
 }
 
 /** A merge commit where the repository takes them: only that keeps the commits that were reviewed. */
-async function methodOf(place: GithubPlace): Promise<"merge" | "squash" | "rebase"> {
+async function methodOf(place: GithubRepository): Promise<"merge" | "squash" | "rebase"> {
   const repository = await readRepository(place);
   if (repository.allow_merge_commit !== false) return "merge";
   return repository.allow_squash_merge === false ? "rebase" : "squash";
@@ -265,23 +267,23 @@ function whyOf({ mergeability }: PullRequest): string {
   return mergeability === "mergeable" || mergeability === "unknown" ? "refused" : mergeability;
 }
 
-function cannot(place: GithubPlace, number: number, why: string, message: string): HoldfastError {
+function cannot(place: GithubRepository, number: number, why: string, message: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_REFUSED",
-    message: `pull request ${number} in ${locationOf(place)} cannot be merged: ${message}`,
+    message: `pull request ${number} in ${repositoryName(place)} cannot be merged: ${message}`,
     hint: "Look at the pull request again; nothing was merged.",
     data: { why, number },
   });
 }
 
 /** With what they say on lines of files, which GitHub keeps apart. What nobody has handed in yet is no review. */
-export async function readReviews(place: GithubPlace, number: number): Promise<readonly PullRequestReview[]> {
+export async function readReviews(place: GithubRepository, number: number): Promise<readonly PullRequestReview[]> {
   const path = `${repositoryPath(place)}/pulls/${number}`;
   const reviews = await place.api.list(`${path}/reviews`, REVIEW);
   const remarks = reviews === null || reviews.length === 0 ? [] : await place.api.list(`${path}/comments`, REMARK);
   if (reviews === null || remarks === null) {
     await requirePull(place, number);
-    throw hiddenWrite(place, `read the reviews of pull request ${number}`);
+    throw writeDenied(place, `read the reviews of pull request ${number}`);
   }
   return reviews.flatMap((review) => {
     const state = STATES.get(review.state);

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { type GithubScene, createGithubScene, waysToForge } from "@holdfast/test-support/forges/forge-scenes";
+import { type GithubScene, createGithubScene, forgeTransports } from "@holdfast/test-support/forges/forge-scenes";
 import type { Pull } from "@holdfast/test-support/forges/github-state";
 import { forgeContract, settledPull } from "@holdfast/testing/forge-contract";
 import { withMarker } from "./body-text.ts";
@@ -15,7 +15,7 @@ describe("github forge", () => {
   const REQUEST = { title: "One", body: "Text.", head: "topic", base: "main", draft: false, key: "run-1/pr/create" };
   const TIMES = { createdAt: "2026-01-01T00:00:00Z", updatedAt: "2026-01-01T00:00:00Z" };
 
-  for (const way of waysToForge("gh")) {
+  for (const way of forgeTransports("gh")) {
     describe.skipIf(way.skip)(`GitHub through ${way.name}`, () => {
       test("lists are read to their last page", async () => {
         scene = await createGithubScene(way.program);
@@ -258,7 +258,7 @@ describe("github forge", () => {
 });
 
 describe("contract", () => {
-  for (const way of waysToForge("gh")) {
+  for (const way of forgeTransports("gh")) {
     describe.skipIf(way.skip)(`GitHub through ${way.name} keeps the contract`, () => {
       for (const { name, run } of forgeContract) {
         test(name, async () => {

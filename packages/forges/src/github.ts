@@ -4,17 +4,17 @@ import { isJsonObject } from "@holdfast/core/json";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Api, createApi } from "./api.ts";
-import { numberOf, requireNumber } from "./body-text.ts";
-import { MOST_LOGS, checksOf, logTail, requireCommit, unknownCommit } from "./checks.ts";
+import { requireNumber, subjectNumber } from "./body-text.ts";
+import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
-  type GithubPlace,
+  type GithubRepository,
   addComment,
   createIssue,
   findComment,
   findIssue,
-  locationOf,
   readIssue,
   readRepository,
+  repositoryName,
   repositoryPath,
   setLabels,
 } from "./github-issues.ts";
@@ -26,22 +26,22 @@ export function openGithubForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const api = createApi({ forge: "GitHub", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
   const { head = { owner, name } } = options;
-  const place: GithubPlace = { api, host, owner, name, head, login: rememberLogin(api) };
+  const place: GithubRepository = { api, host, owner, name, head, login: rememberLogin(api) };
   const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
     requireNumber(number);
     return await work();
   };
   return {
     name: "github",
-    location: locationOf(place),
+    location: repositoryName(place),
     lateMs: LATE_MS,
     marked: (mark) => openGithubForge({ ...options, transport: transport.marked(mark) }),
     getIssue: (number) => numbered(number, () => readIssue(place, number)),
     createIssue: async (issue) => await createIssue(place, issue),
     findIssue: async (key) => await findIssue(place, key),
-    setLabels: (on, labels) => numbered(numberOf(on), () => setLabels(place, numberOf(on), labels)),
-    findComment: (on, key) => numbered(numberOf(on), () => findComment(place, numberOf(on), key)),
-    comment: (on, comment) => numbered(numberOf(on), () => addComment(place, numberOf(on), comment)),
+    setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(place, subjectNumber(on), labels)),
+    findComment: (on, key) => numbered(subjectNumber(on), () => findComment(place, subjectNumber(on), key)),
+    comment: (on, comment) => numbered(subjectNumber(on), () => addComment(place, subjectNumber(on), comment)),
     defaultBranch: async () => (await readRepository(place)).default_branch,
     findPullRequest: (branch) => findPull(place, branch),
     getPullRequest: (number) => numbered(number, () => getPull(place, number)),
@@ -64,36 +64,36 @@ export function createGhTransport(params: {
   readonly timeoutMs?: number;
 }): Transport {
   const { host } = params;
-  const fix = `Run \`gh auth login --hostname ${host}\`, or set ${tokenVariables(host)[0]} to a valid token.`;
+  const fix = `Run \`gh auth login --hostname ${host}\`, or set ${githubTokenVariables(host)[0]} to a valid token.`;
   return createProgramTransport({ ...params, name: "gh", headers: HEADERS, fix });
 }
 
 /** With a token from the environment. */
-export function createTokenTransport(params: {
+export function createGithubTokenTransport(params: {
   readonly host: string;
   readonly token: string;
   /** Default: where GitHub has its API for this host. */
   readonly root?: string;
   readonly timeoutMs?: number;
 }): Transport {
-  const { host, token, root = apiRoot(host) } = params;
+  const { host, token, root = githubApiRoot(host) } = params;
   return createHttpTransport({
     root,
     token,
     headers: { ...HEADERS, authorization: `Bearer ${token}`, "user-agent": "holdfast" },
-    fix: `Set ${tokenVariables(host)[0]} to a valid token, or install gh and run \`gh auth login --hostname ${host}\`.`,
+    fix: `Set ${githubTokenVariables(host)[0]} to a valid token, or install gh and run \`gh auth login --hostname ${host}\`.`,
     ...(params.timeoutMs === undefined ? {} : { timeoutMs: params.timeoutMs }),
   });
 }
 
 /** github.com and its tenants have an API host of their own, an Enterprise server has it below a path. */
-export function apiRoot(host: string): string {
+export function githubApiRoot(host: string): string {
   if (host === "github.com" || host.endsWith(".ghe.com")) return `https://api.${host}`;
   return `https://${host}/api/v3`;
 }
 
 /** In this order, as `gh` has them. */
-export function tokenVariables(host: string): readonly string[] {
+export function githubTokenVariables(host: string): readonly string[] {
   return host === "github.com" || host.endsWith(".ghe.com")
     ? ["GH_TOKEN", "GITHUB_TOKEN"]
     : ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
@@ -124,7 +124,7 @@ async function ownLogin(api: Api): Promise<string | null> {
 }
 
 /** Check runs and commit statuses: older services write only those, and a commit is good when both say so. */
-async function readChecks(place: GithubPlace, commit: string): Promise<Checks> {
+async function readChecks(place: GithubRepository, commit: string): Promise<Checks> {
   requireCommit(commit);
   const path = `${repositoryPath(place)}/commits/${commit}`;
   const [runs, statuses] = await Promise.all([
@@ -135,16 +135,22 @@ async function readChecks(place: GithubPlace, commit: string): Promise<Checks> {
     await readRepository(place);
     throw unknownCommit("GitHub", commit);
   }
-  const failed = runs.filter((run) => stateOfRun(run) === "failed").slice(0, MOST_LOGS);
+  const failed = runs.filter((run) => checkRunState(run) === "failed").slice(0, MAX_FAILED_LOGS);
   const logs = new Map(await Promise.all(failed.map(async (run) => [run.id, await readLog(place, run)] as const)));
-  return checksOf([...runs.map((run) => viewCheckRun(run, logs.get(run.id) ?? null)), ...statuses.map(viewStatus)]);
+  return combineChecks([
+    ...runs.map((run) => viewCheckRun(run, logs.get(run.id) ?? null)),
+    ...statuses.map(viewStatus),
+  ]);
 }
 
 /**
  * Fine-grained tokens are never let in here, whatever they were given. The jobs of Actions could be read in another way, but not what other
  * apps say, and half of the checks must not pass for all of them.
  */
-async function listCheckRuns(place: GithubPlace, path: string): Promise<readonly z.infer<typeof CHECK_RUN>[] | null> {
+async function listCheckRuns(
+  place: GithubRepository,
+  path: string,
+): Promise<readonly z.infer<typeof CHECK_RUN>[] | null> {
   try {
     return await place.api.list(`${path}/check-runs?filter=latest`, CHECK_RUN, (page) => fieldOf(page, "check_runs"));
   } catch (error) {
@@ -159,7 +165,7 @@ async function listCheckRuns(place: GithubPlace, path: string): Promise<readonly
 }
 
 /** Of a job of GitHub Actions: its check run has the job's own number, and says itself nothing about why it failed. */
-async function readLog(place: GithubPlace, run: z.infer<typeof CHECK_RUN>): Promise<string | null> {
+async function readLog(place: GithubRepository, run: z.infer<typeof CHECK_RUN>): Promise<string | null> {
   if (run.app?.slug !== "github-actions") return null;
   return await logTail(() => place.api.read(`${repositoryPath(place)}/actions/jobs/${run.id}/logs`, z.string()));
 }
@@ -194,7 +200,7 @@ function viewCheckRun(run: z.infer<typeof CHECK_RUN>, log: string | null): Check
   const said = [title, summary, text, log].filter((part) => part !== null && part !== undefined && part !== "");
   return {
     name: run.name,
-    state: stateOfRun(run),
+    state: checkRunState(run),
     url: run.html_url ?? run.details_url ?? null,
     summary: said.join("\n\n").slice(-LONGEST_SUMMARY),
   };
@@ -205,7 +211,7 @@ function viewStatus({ context, state, description, target_url }: z.infer<typeof 
 }
 
 /** A conclusion that is not known is no success: somebody has to look. */
-export function stateOfRun(run: {
+export function checkRunState(run: {
   readonly status: string;
   readonly conclusion?: string | null | undefined;
 }): CheckRun["state"] {

@@ -3,29 +3,31 @@ import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge, Subject } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Api, writeOnce } from "./api.ts";
-import { fitBody, hasMarker, numberOf, requireKey, requireText, withMarker } from "./body-text.ts";
+import { hasMarker, requireKey, requireText, subjectNumber, truncateBody, withMarker } from "./body-text.ts";
 
-export async function readIssue(place: GitlabPlace, number: number): Promise<IssueSnapshot | null> {
+export async function readIssue(place: GitlabProject, number: number): Promise<IssueSnapshot | null> {
   const found = await place.api.read(pathOf(place, number), ISSUE);
-  return found === null ? await absent(place) : snapshotOf(found);
+  return found === null ? await confirmAbsent(place) : snapshotOf(found);
 }
 
 /** Through the list of what this login made, newest first: that is complete, and the search index is not. */
-export async function findIssue(place: GitlabPlace, key: string): Promise<IssueSnapshot | null> {
+export async function findIssue(place: GitlabProject, key: string): Promise<IssueSnapshot | null> {
   requireKey(key);
   const query = "scope=created_by_me&state=all&order_by=created_at&sort=desc";
   const all =
-    (await place.api.list(`${projectPath(place.project)}/issues?${query}`, ISSUE)) ?? (await absent(place)) ?? [];
+    (await place.api.list(`${projectPath(place.project)}/issues?${query}`, ISSUE)) ??
+    (await confirmAbsent(place)) ??
+    [];
   const found = all.find(({ description }) => hasMarker(description ?? "", key));
   return found === undefined ? null : snapshotOf(found);
 }
 
 export async function createIssue(
-  place: GitlabPlace,
+  place: GitlabProject,
   issue: Parameters<Forge["createIssue"]>[0],
 ): Promise<IssueSnapshot> {
   requireText("title", issue.title);
-  const description = fitBody(issue.body, LONGEST_BODY, (text) => withMarker(text, issue.key));
+  const description = truncateBody(issue.body, MAX_BODY_LENGTH, (text) => withMarker(text, issue.key));
   const there = await findIssue(place, issue.key);
   if (there !== null) return there;
   const path = `${projectPath(place.project)}/issues`;
@@ -36,12 +38,12 @@ export async function createIssue(
     find: () => findIssue(place, issue.key),
     async hidden() {
       await readProject(place);
-      return hiddenWrite(place, "create an issue");
+      return writeDenied(place, "create an issue");
     },
     refused: ({ message }) =>
       new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `no issue can be created in ${locationOf(place)}: ${message}`,
+        message: `no issue can be created in ${projectName(place)}: ${message}`,
         hint: "Look whether the project has issues turned on.",
         data: { why: "issue_refused" },
       }),
@@ -69,44 +71,44 @@ function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
   };
 }
 
-function pathOf(place: GitlabPlace, number: number): string {
+function pathOf(place: GitlabProject, number: number): string {
   return `${projectPath(place.project)}/issues/${number}`;
 }
 
 export async function findComment(
-  place: GitlabPlace,
+  place: GitlabProject,
   on: Subject,
   key: string,
 ): Promise<{ readonly url: string } | null> {
   requireKey(key);
-  const { name, path, url } = subjectOf(place, on);
+  const { name, path, url } = subjectPaths(place, on);
   const all = await place.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
   if (all === null) {
     await requireSubject(place, on);
-    throw hiddenWrite(place, `read the comments of ${name}`);
+    throw writeDenied(place, `read the comments of ${name}`);
   }
   const found = all.find(({ body }) => hasMarker(body, key));
   return found === undefined ? null : { url: `${url}#note_${found.id}` };
 }
 
 export async function addComment(
-  place: GitlabPlace,
+  place: GitlabProject,
   on: Subject,
   comment: { readonly body: string; readonly key: string },
 ): Promise<{ readonly url: string }> {
-  const body = fitBody(comment.body, LONGEST_BODY, (text) => withMarker(text, comment.key));
+  const body = truncateBody(comment.body, MAX_BODY_LENGTH, (text) => withMarker(text, comment.key));
   const there = await findComment(place, on, comment.key);
   if (there !== null) return there;
-  const { name, path, url, number } = subjectOf(place, on);
+  const { name, path, url, number } = subjectPaths(place, on);
   return await writeOnce(place.api, {
     request: { method: "POST", path: `${path}/notes`, body: { body } },
     done: (made, what) => ({ url: `${url}#note_${place.api.parse(made, NOTE, what).id}` }),
     find: () => findComment(place, on, comment.key),
-    hidden: () => hiddenWrite(place, `comment on ${name}`),
+    hidden: () => writeDenied(place, `comment on ${name}`),
     refused: ({ message }) =>
       new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `${name} in ${locationOf(place)} takes no comment: ${message}`,
+        message: `${name} in ${projectName(place)} takes no comment: ${message}`,
         hint: "Look whether its discussion is locked.",
         data: { why: "comment_refused", number },
       }),
@@ -116,19 +118,19 @@ export async function addComment(
 const NOTE = z.object({ id: z.number(), body: z.string() });
 
 /** Equal labels are left alone: each change is an event that people see. */
-export async function setLabels(place: GitlabPlace, on: Subject, labels: readonly string[]): Promise<void> {
+export async function setLabels(place: GitlabProject, on: Subject, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
-  const { name, path, number } = subjectOf(place, on);
+  const { name, path, number } = subjectPaths(place, on);
   if (sameLabels((await requireSubject(place, on)).labels, wanted)) return;
   await writeOnce(place.api, {
     request: { method: "PUT", path, body: { labels: joinedLabels(wanted) } },
     done: () => true,
     find: async () => (sameLabels((await requireSubject(place, on)).labels, wanted) ? true : null),
-    hidden: () => hiddenWrite(place, `set labels of ${name}`),
+    hidden: () => writeDenied(place, `set labels of ${name}`),
     refused: ({ message }) =>
       new HoldfastError({
         code: "FORGE_REFUSED",
-        message: `the labels of ${name} in ${locationOf(place)} cannot be set: ${message}`,
+        message: `the labels of ${name} in ${projectName(place)} cannot be set: ${message}`,
         hint: "Look at the labels that were asked for.",
         data: { why: "labels", number },
       }),
@@ -159,26 +161,26 @@ interface GitlabSubject {
   readonly url: string;
 }
 
-export function subjectOf(place: GitlabPlace, on: Subject): GitlabSubject {
-  const number = numberOf(on);
+export function subjectPaths(place: GitlabProject, on: Subject): GitlabSubject {
+  const number = subjectNumber(on);
   const [kind, name] = typeof on === "number" ? ["issues", "issue"] : ["merge_requests", "merge request"];
   return {
     number,
     name: `${name} ${number}`,
     path: `${projectPath(place.project)}/${kind}/${number}`,
-    url: `${locationOf(place)}/-/${kind}/${number}`,
+    url: `${projectName(place)}/-/${kind}/${number}`,
   };
 }
 
 /** Throws FORGE_DENIED when the whole project cannot be seen. */
-export async function requireSubject(place: GitlabPlace, on: Subject): Promise<z.infer<typeof LABELLED>> {
-  const { name, path, number } = subjectOf(place, on);
+export async function requireSubject(place: GitlabProject, on: Subject): Promise<z.infer<typeof LABELLED>> {
+  const { name, path, number } = subjectPaths(place, on);
   const found = await place.api.read(path, LABELLED);
   if (found !== null) return found;
-  await absent(place);
+  await confirmAbsent(place);
   throw new HoldfastError({
     code: "FORGE_REFUSED",
-    message: `there is no ${name} in ${locationOf(place)}`,
+    message: `there is no ${name} in ${projectName(place)}`,
     hint: "Name another number.",
     data: { why: typeof on === "number" ? "issue_missing" : "pull_missing", number },
   });
@@ -187,7 +189,7 @@ export async function requireSubject(place: GitlabPlace, on: Subject): Promise<z
 const LABELLED = z.object({ labels: z.array(z.string()) });
 
 /** The project in which issues and merge requests live, and the one that branches are pushed to: the same one unless that is a fork. */
-export interface GitlabPlace {
+export interface GitlabProject {
   readonly api: Api;
   readonly host: string;
   /** With its groups: `team/tools/app`. */
@@ -199,12 +201,12 @@ export function projectPath(project: string): string {
   return `projects/${encodeURIComponent(project)}`;
 }
 
-export function locationOf({ host, project }: GitlabPlace): string {
+export function projectName({ host, project }: GitlabProject): string {
   return `https://${host}/${project}`;
 }
 
 /** FORGE_DENIED when it cannot be seen: GitLab does not tell a project that is hidden from one that is not there. */
-export async function readProject(place: GitlabPlace, project: string = place.project): Promise<Project> {
+export async function readProject(place: GitlabProject, project: string = place.project): Promise<Project> {
   const found = await place.api.read(projectPath(project), PROJECT);
   if (found !== null) return found;
   throw new HoldfastError({
@@ -216,16 +218,16 @@ export async function readProject(place: GitlabPlace, project: string = place.pr
 }
 
 /** What is absent in a project that can be seen is not there; in one that cannot be seen, nobody knows. */
-export async function absent(place: GitlabPlace): Promise<null> {
+export async function confirmAbsent(place: GitlabProject): Promise<null> {
   await readProject(place);
   return null;
 }
 
 /** A thing that can be read, and of which a write says that it is not there: it may not be written. */
-export function hiddenWrite(place: GitlabPlace, what: string): HoldfastError {
+export function writeDenied(place: GitlabProject, what: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_DENIED",
-    message: `GitLab does not let us ${what} in ${locationOf(place)}`,
+    message: `GitLab does not let us ${what} in ${projectName(place)}`,
     hint: "Give the login the role of a developer there, and the token the scope `api`.",
     retry: "ask",
   });
@@ -236,4 +238,4 @@ const PROJECT = z.object({ id: z.number(), default_branch: z.nullish(z.string())
 type Project = z.infer<typeof PROJECT>;
 
 /** Of descriptions and notes, in characters. */
-export const LONGEST_BODY = 1_000_000;
+export const MAX_BODY_LENGTH = 1_000_000;

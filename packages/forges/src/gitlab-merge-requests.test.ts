@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { viewReviews } from "./gitlab-merge-requests.ts";
+import { toReviews } from "./gitlab-merge-requests.ts";
 
-type Note = Parameters<typeof viewReviews>[0][number];
+type Note = Parameters<typeof toReviews>[0][number];
 
 let id = 0;
 const note = (username: string, body: string, more: Partial<Note> = {}): Note => {
@@ -10,7 +10,7 @@ const note = (username: string, body: string, more: Partial<Note> = {}): Note =>
 };
 const decided = (username: string, body: string): Note => note(username, body, { system: true });
 const seen = (notes: readonly Note[], approvers: readonly string[] = []) =>
-  viewReviews(notes, new Set(approvers)).map(({ author, state, body }) => [author, state, body]);
+  toReviews(notes, new Set(approvers)).map(({ author, state, body }) => [author, state, body]);
 
 test("what was said before a decision belongs to it, on lines of files with their place", () => {
   const position = { head_sha: "c0ffee", new_path: "a.ts", new_line: 7 };
@@ -24,7 +24,7 @@ test("what was said before a decision belongs to it, on lines of files with thei
     ["ada", "changes_requested", "In general: no.\n\na.ts:7: Why?"],
     ["bob", "commented", "Nice."],
   ]);
-  expect(viewReviews(notes, new Set())[0]?.commit).toBe("c0ffee");
+  expect(toReviews(notes, new Set())[0]?.commit).toBe("c0ffee");
 });
 
 test("an approval counts only while GitLab lists it; taken back it is dismissed", () => {
@@ -39,5 +39,5 @@ test("threads that were resolved and other notes of the system say nothing; a bo
   expect(seen([resolved, decided("ada", "added 1 commit"), decided("ada", "requested changes")])).toEqual([
     ["ada", "changes_requested", ""],
   ]);
-  expect(viewReviews([note("project_7_bot_abc", "Lint.")], new Set())[0]?.byPerson).toBe(false);
+  expect(toReviews([note("project_7_bot_abc", "Lint.")], new Set())[0]?.byPerson).toBe(false);
 });

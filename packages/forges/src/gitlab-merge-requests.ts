@@ -2,35 +2,35 @@ import * as z from "zod/mini";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
 import { writeOnce } from "./api.ts";
-import { fitBody, hasMarker, keepMarkers, requireText, reviewText, withMarker } from "./body-text.ts";
+import { hasMarker, keepMarkers, requireText, reviewText, truncateBody, withMarker } from "./body-text.ts";
 import {
-  type GitlabPlace,
-  LONGEST_BODY,
-  absent,
-  hiddenWrite,
-  locationOf,
+  type GitlabProject,
+  MAX_BODY_LENGTH,
+  confirmAbsent,
+  projectName,
   projectPath,
   readProject,
   requireSubject,
-  subjectOf,
+  subjectPaths,
+  writeDenied,
 } from "./gitlab-issues.ts";
 
-export async function findRequest(place: GitlabPlace, head: string): Promise<PullRequest | null> {
+export async function findMergeRequest(place: GitlabProject, head: string): Promise<PullRequest | null> {
   const all = await listRequests(place, head);
   const found = all.find((request) => stateOf(request) === "open") ?? all[0];
   // Only asked for by itself is its status reckoned.
-  return found === undefined ? null : await getRequest(place, found.iid);
+  return found === undefined ? null : await getMergeRequest(place, found.iid);
 }
 
-export async function getRequest(place: GitlabPlace, number: number): Promise<PullRequest | null> {
+export async function getMergeRequest(place: GitlabProject, number: number): Promise<PullRequest | null> {
   const found = await place.api.read(pathOf(place, number), MERGE_REQUEST);
-  return found === null ? await absent(place) : viewMergeRequest(found);
+  return found === null ? await confirmAbsent(place) : viewMergeRequest(found);
 }
 
 /** What GitLab would take and nobody wants, a request of a branch that is not there or has nothing new, is refused before it is made. */
-export async function createRequest(place: GitlabPlace, request: NewPullRequest): Promise<PullRequest> {
+export async function createMergeRequest(place: GitlabProject, request: NewPullRequest): Promise<PullRequest> {
   requireText("title", request.title);
-  const description = fitBody(request.body, LONGEST_BODY, (text) => withMarker(text, request.key));
+  const description = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, request.key));
   const made = await findMade(place, request);
   if (made !== null) return made;
   await requireNews(place, request);
@@ -49,15 +49,15 @@ export async function createRequest(place: GitlabPlace, request: NewPullRequest)
     find: () => findMade(place, request),
     async hidden() {
       await readProject(place);
-      return hiddenWrite(place, "create a merge request");
+      return writeDenied(place, "create a merge request");
     },
     async refused({ message }) {
       // Another one with the same key was quicker, or the same one a moment ago.
       const there = await findMade(place, request);
       if (there !== null) return there;
-      const found = await findRequest(place, request.head);
+      const found = await findMergeRequest(place, request.head);
       if (found?.state === "open") return exists(place, found);
-      return refused(`no merge request can be made in ${locationOf(place)}: ${message}`, {
+      return refused(`no merge request can be made in ${projectName(place)}: ${message}`, {
         hint: "Look at the project's rules for merge requests.",
         data: { why: "refused" },
       });
@@ -65,8 +65,8 @@ export async function createRequest(place: GitlabPlace, request: NewPullRequest)
   });
 }
 
-export async function updateRequest(
-  place: GitlabPlace,
+export async function updateMergeRequest(
+  place: GitlabProject,
   number: number,
   change: { readonly title?: string; readonly body?: string },
 ): Promise<PullRequest> {
@@ -76,7 +76,7 @@ export async function updateRequest(
   const body =
     change.body === undefined
       ? before.body
-      : fitBody(change.body, LONGEST_BODY, (text) => keepMarkers(text, before.body));
+      : truncateBody(change.body, MAX_BODY_LENGTH, (text) => keepMarkers(text, before.body));
   if (title === before.title && body === before.body) return before;
   const path = pathOf(place, number);
   const wanted = { title: draftTitle(title, before.draft), description: body };
@@ -87,42 +87,42 @@ export async function updateRequest(
       const after = await requireRequest(place, number);
       return after.title === title && after.body === body ? after : null;
     },
-    hidden: () => hiddenWrite(place, `change merge request ${number}`),
+    hidden: () => writeDenied(place, `change merge request ${number}`),
     refused: ({ message }) =>
-      refused(`merge request ${number} in ${locationOf(place)} cannot be changed: ${message}`, {
+      refused(`merge request ${number} in ${projectName(place)} cannot be changed: ${message}`, {
         hint: "Look at the title and the body that were asked for.",
         data: { why: "change_refused", number },
       }),
   });
 }
 
-async function requireRequest(place: GitlabPlace, number: number): Promise<PullRequest> {
-  const request = await getRequest(place, number);
+async function requireRequest(place: GitlabProject, number: number): Promise<PullRequest> {
+  const request = await getMergeRequest(place, number);
   if (request !== null) return request;
-  throw refused(`there is no merge request ${number} in ${locationOf(place)}`, {
+  throw refused(`there is no merge request ${number} in ${projectName(place)}`, {
     hint: "Name another number.",
     data: { why: "pull_missing", number },
   });
 }
 
-async function findMade(place: GitlabPlace, request: NewPullRequest): Promise<PullRequest | null> {
+async function findMade(place: GitlabProject, request: NewPullRequest): Promise<PullRequest | null> {
   const all = await listRequests(place, request.head);
   const made = all.find(({ description }) => hasMarker(description ?? "", request.key));
-  return made === undefined ? null : await getRequest(place, made.iid);
+  return made === undefined ? null : await getMergeRequest(place, made.iid);
 }
 
 /** Newest first, and only those that come from where branches are pushed to: others may have a branch of the same name. */
-async function listRequests(place: GitlabPlace, head: string): Promise<readonly MergeRequest[]> {
+async function listRequests(place: GitlabProject, head: string): Promise<readonly MergeRequest[]> {
   const query = `state=all&order_by=created_at&sort=desc&source_branch=${encodeURIComponent(head)}`;
   const path = `${projectPath(place.project)}/merge_requests?${query}`;
-  const all = (await place.api.list(path, MERGE_REQUEST)) ?? (await absent(place)) ?? [];
+  const all = (await place.api.list(path, MERGE_REQUEST)) ?? (await confirmAbsent(place)) ?? [];
   const named = all.filter((request) => request.source_branch === head);
   if (named.length === 0) return [];
   const id = place.head === place.project ? null : (await readProject(place, place.head)).id;
   return named.filter(({ source_project_id: source, target_project_id: target }) => source === (id ?? target));
 }
 
-async function requireNews(place: GitlabPlace, { head, base }: NewPullRequest): Promise<void> {
+async function requireNews(place: GitlabProject, { head, base }: NewPullRequest): Promise<void> {
   const commit = await place.api.read(branchPath(place.head, head), BRANCH);
   if (commit === null) {
     await readProject(place, place.head);
@@ -154,8 +154,8 @@ async function requireNews(place: GitlabPlace, { head, base }: NewPullRequest): 
 const BRANCH = z.object({ name: z.string() });
 const COMPARED = z.object({ commits: z.array(z.unknown()) });
 
-function exists(place: GitlabPlace, { number, url, head }: PullRequest): HoldfastError {
-  return refused(`merge request ${number} is open already for ${head} in ${locationOf(place)}`, {
+function exists(place: GitlabProject, { number, url, head }: PullRequest): HoldfastError {
+  return refused(`merge request ${number} is open already for ${head} in ${projectName(place)}`, {
     hint: "Use that one, or close it first.",
     data: { why: "exists", number, url },
   });
@@ -172,7 +172,7 @@ function branchPath(project: string, branch: string): string {
   return `${projectPath(project)}/repository/branches/${encodeURIComponent(branch)}`;
 }
 
-function pathOf(place: GitlabPlace, number: number): string {
+function pathOf(place: GitlabProject, number: number): string {
   return `${projectPath(place.project)}/merge_requests/${number}`;
 }
 
@@ -267,8 +267,8 @@ function withoutDraft(title: string): string {
 }
 
 /** GitLab merges only while the head is still the commit that was named. Merged already is merged, whoever did it. */
-export async function mergeRequest(
-  place: GitlabPlace,
+export async function mergeMergeRequest(
+  place: GitlabProject,
   number: number,
   params: { readonly head: string },
 ): Promise<PullRequest> {
@@ -283,10 +283,10 @@ export async function mergeRequest(
     request: { method: "PUT", path, body: { sha: params.head } },
     done: () => requireRequest(place, number),
     async find() {
-      const after = await getRequest(place, number);
+      const after = await getMergeRequest(place, number);
       return after?.state === "merged" ? after : null;
     },
-    hidden: () => hiddenWrite(place, `merge ${number}`),
+    hidden: () => writeDenied(place, `merge ${number}`),
     async refused({ status, message }) {
       const after = await requireRequest(place, number);
       // Somebody else was quicker.
@@ -301,10 +301,10 @@ function whyOf({ mergeability }: PullRequest): string {
   return mergeability === "mergeable" || mergeability === "unknown" ? "refused" : mergeability;
 }
 
-function cannot(place: GitlabPlace, number: number, why: string, message: string): HoldfastError {
+function cannot(place: GitlabProject, number: number, why: string, message: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_REFUSED",
-    message: `merge request ${number} in ${locationOf(place)} cannot be merged: ${message}`,
+    message: `merge request ${number} in ${projectName(place)} cannot be merged: ${message}`,
     hint: "Look at the merge request again; nothing was merged.",
     data: { why, number },
   });
@@ -314,19 +314,19 @@ function cannot(place: GitlabPlace, number: number, why: string, message: string
  * GitLab has no list of reviews. That somebody approved or asked for changes is a note of the system's own, with a number and a time; what
  * they had to say are notes of theirs before it, those on lines of files included. Whether an approval still counts, only the list of approvals tells.
  */
-export async function readReviews(place: GitlabPlace, number: number): Promise<readonly PullRequestReview[]> {
-  const { name, path } = subjectOf(place, { pullRequest: number });
+export async function readReviews(place: GitlabProject, number: number): Promise<readonly PullRequestReview[]> {
+  const { name, path } = subjectPaths(place, { pullRequest: number });
   const notes = await place.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
   const approvals = await place.api.read(`${path}/approvals`, APPROVALS);
   if (notes === null || approvals === null) {
     await requireSubject(place, { pullRequest: number });
-    throw hiddenWrite(place, `read the reviews of ${name}`);
+    throw writeDenied(place, `read the reviews of ${name}`);
   }
-  return viewReviews(notes, new Set(approvals.approved_by.map(({ user }) => user.username)));
+  return toReviews(notes, new Set(approvals.approved_by.map(({ user }) => user.username)));
 }
 
 /** `notes`: oldest first. `approvers`: whose approval counts. Threads that were resolved are settled, and not told again. */
-export function viewReviews(notes: readonly Note[], approvers: ReadonlySet<string>): readonly PullRequestReview[] {
+export function toReviews(notes: readonly Note[], approvers: ReadonlySet<string>): readonly PullRequestReview[] {
   const said = new Map<string, Note[]>();
   const reviews: PullRequestReview[] = [];
   const tell = (note: Note, state: PullRequestReview["state"], words: readonly Note[]): void => {

@@ -5,14 +5,14 @@ import {
   GITLAB_TOKEN,
   type GitlabScene,
   createGitlabScene,
-  waysToForge,
+  forgeTransports,
 } from "@holdfast/test-support/forges/forge-scenes";
 import type { Fault } from "@holdfast/test-support/forges/forge-server";
 import { forgeContract, settledPull } from "@holdfast/testing/forge-contract";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
 import { withMarker } from "./body-text.ts";
 import { mergeabilityOf } from "./gitlab-merge-requests.ts";
-import { stateOfStatus } from "./gitlab.ts";
+import { commitStatusState } from "./gitlab.ts";
 
 describe("gitlab forge", () => {
   let scene: GitlabScene | undefined;
@@ -103,7 +103,7 @@ describe("gitlab forge", () => {
     ["a page", { kind: "answer", status: 200, body: "<html>Sign in</html>" }, { code: "FORGE_FAILED" }],
   ];
 
-  for (const way of waysToForge("glab")) {
+  for (const way of forgeTransports("glab")) {
     describe.skipIf(way.skip)(`GitLab through ${way.name}`, () => {
       test.each([
         ["the connection is dropped", { kind: "drop" }],
@@ -229,16 +229,16 @@ describe("gitlab forge", () => {
   });
 
   test("a job that may fail does not count, nor one that waits for a person", () => {
-    expect(stateOfStatus({ status: "failed" })).toBe("failed");
-    expect(stateOfStatus({ status: "failed", allow_failure: true })).toBe("skipped");
+    expect(commitStatusState({ status: "failed" })).toBe("failed");
+    expect(commitStatusState({ status: "failed", allow_failure: true })).toBe("skipped");
     expect(
-      ["manual", "scheduled", "canceled", "a word of tomorrow"].map((status) => stateOfStatus({ status })),
+      ["manual", "scheduled", "canceled", "a word of tomorrow"].map((status) => commitStatusState({ status })),
     ).toEqual(["skipped", "pending", "failed", "failed"]);
   });
 });
 
 describe("contract", () => {
-  for (const way of waysToForge("glab")) {
+  for (const way of forgeTransports("glab")) {
     describe.skipIf(way.skip)(`GitLab through ${way.name} keeps the contract`, () => {
       for (const { name, run } of forgeContract) {
         test(name, async () => {

@@ -3,27 +3,27 @@ import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { createApi } from "./api.ts";
-import { numberOf, requireNumber } from "./body-text.ts";
-import { MOST_LOGS, checksOf, logTail, requireCommit, unknownCommit } from "./checks.ts";
+import { requireNumber, subjectNumber } from "./body-text.ts";
+import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
-  type GitlabPlace,
+  type GitlabProject,
   addComment,
   createIssue,
   findComment,
   findIssue,
-  locationOf,
+  projectName,
   projectPath,
   readIssue,
   readProject,
   setLabels,
 } from "./gitlab-issues.ts";
 import {
-  createRequest,
-  findRequest,
-  getRequest,
-  mergeRequest,
+  createMergeRequest,
+  findMergeRequest,
+  getMergeRequest,
+  mergeMergeRequest,
   readReviews,
-  updateRequest,
+  updateMergeRequest,
 } from "./gitlab-merge-requests.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
@@ -32,39 +32,39 @@ export function openGitlabForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const { head = { owner, name } } = options;
   const api = createApi({ forge: "GitLab", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
-  const place: GitlabPlace = { api, host, project: `${owner}/${name}`, head: `${head.owner}/${head.name}` };
+  const place: GitlabProject = { api, host, project: `${owner}/${name}`, head: `${head.owner}/${head.name}` };
   const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
     requireNumber(number);
     return await work();
   };
   return {
     name: "gitlab",
-    location: locationOf(place),
+    location: projectName(place),
     lateMs: LATE_MS,
     marked: (mark) => openGitlabForge({ ...options, transport: transport.marked(mark) }),
     getIssue: (number) => numbered(number, () => readIssue(place, number)),
     createIssue: async (issue) => await createIssue(place, issue),
     findIssue: async (key) => await findIssue(place, key),
-    setLabels: (on, labels) => numbered(numberOf(on), () => setLabels(place, on, labels)),
-    findComment: (on, key) => numbered(numberOf(on), () => findComment(place, on, key)),
-    comment: (on, comment) => numbered(numberOf(on), () => addComment(place, on, comment)),
+    setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(place, on, labels)),
+    findComment: (on, key) => numbered(subjectNumber(on), () => findComment(place, on, key)),
+    comment: (on, comment) => numbered(subjectNumber(on), () => addComment(place, on, comment)),
     defaultBranch: () => findDefaultBranch(place),
-    findPullRequest: (branch) => findRequest(place, branch),
-    getPullRequest: (number) => numbered(number, () => getRequest(place, number)),
-    createPullRequest: async (request) => await createRequest(place, request),
-    updatePullRequest: (number, change) => numbered(number, () => updateRequest(place, number, change)),
-    mergePullRequest: (number, params) => numbered(number, () => mergeRequest(place, number, params)),
+    findPullRequest: (branch) => findMergeRequest(place, branch),
+    getPullRequest: (number) => numbered(number, () => getMergeRequest(place, number)),
+    createPullRequest: async (request) => await createMergeRequest(place, request),
+    updatePullRequest: (number, change) => numbered(number, () => updateMergeRequest(place, number, change)),
+    mergePullRequest: (number, params) => numbered(number, () => mergeMergeRequest(place, number, params)),
     checks: async (commit) => await readChecks(place, commit),
     reviews: (number) => numbered(number, () => readReviews(place, number)),
   };
 }
 
-async function findDefaultBranch(place: GitlabPlace): Promise<string> {
+async function findDefaultBranch(place: GitlabProject): Promise<string> {
   const { default_branch: branch } = await readProject(place);
   if (branch !== null && branch !== undefined) return branch;
   throw new HoldfastError({
     code: "FORGE_FAILED",
-    message: `${locationOf(place)} has no default branch`,
+    message: `${projectName(place)} has no default branch`,
     hint: "Push a first commit to it.",
     retry: "ask",
   });
@@ -102,10 +102,10 @@ export function createGitlabTokenTransport(params: {
 }
 
 /** In this order, as `glab` has them. */
-export const GITLAB_TOKENS: readonly string[] = ["GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "OAUTH_TOKEN"];
+export const GITLAB_TOKEN_VARIABLES: readonly string[] = ["GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "OAUTH_TOKEN"];
 
 /** Jobs of pipelines and what other services say, which GitLab has in one list. Pipelines of a fork run in the fork. */
-async function readChecks(place: GitlabPlace, commit: string): Promise<Checks> {
+async function readChecks(place: GitlabProject, commit: string): Promise<Checks> {
   requireCommit(commit);
   const found = await Promise.all(
     [...new Set([place.head, place.project])].map(async (project) => ({
@@ -118,13 +118,13 @@ async function readChecks(place: GitlabPlace, commit: string): Promise<Checks> {
     throw unknownCommit("GitLab", commit);
   }
   const runs = found.flatMap(({ project, statuses }) => (statuses ?? []).map((status) => ({ project, status })));
-  const failed = runs.filter(({ status }) => stateOfStatus(status) === "failed").slice(0, MOST_LOGS);
+  const failed = runs.filter(({ status }) => commitStatusState(status) === "failed").slice(0, MAX_FAILED_LOGS);
   const logs = new Map(
     await Promise.all(
       failed.map(async ({ project, status }) => [status.id, await readLog(place, project, status)] as const),
     ),
   );
-  return checksOf(runs.map(({ status }) => viewStatus(status, logs.get(status.id) ?? null)));
+  return combineChecks(runs.map(({ status }) => viewStatus(status, logs.get(status.id) ?? null)));
 }
 
 const STATUS = z.object({
@@ -141,11 +141,11 @@ type Status = z.infer<typeof STATUS>;
 function viewStatus(status: Status, log: string | null): CheckRun {
   const { name, target_url, description } = status;
   const said = [description, log].filter((part) => part !== null && part !== undefined && part !== "");
-  return { name, state: stateOfStatus(status), url: target_url ?? null, summary: said.join("\n\n") };
+  return { name, state: commitStatusState(status), url: target_url ?? null, summary: said.join("\n\n") };
 }
 
 /** A status that is not known is no success: somebody has to look. What may fail, and what waits for a person, does not count. */
-export function stateOfStatus(status: {
+export function commitStatusState(status: {
   readonly status: string;
   readonly allow_failure?: boolean | null | undefined;
 }): CheckRun["state"] {
@@ -168,7 +168,7 @@ export function stateOfStatus(status: {
 }
 
 /** Of a job: its status has the job's own number. What other services report has no log. */
-async function readLog(place: GitlabPlace, project: string, { id, target_url }: Status): Promise<string | null> {
+async function readLog(place: GitlabProject, project: string, { id, target_url }: Status): Promise<string | null> {
   if (target_url?.includes("/-/jobs/") !== true) return null;
   return await logTail(() => place.api.read(`${projectPath(project)}/jobs/${id}/trace`, z.string()));
 }

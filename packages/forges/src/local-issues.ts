@@ -5,25 +5,25 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { hasMarker, requireKey, requireNumber, requireText, withMarker } from "./body-text.ts";
 import {
   type ForgeChange,
-  type ForgePlace,
+  type LocalRepository,
   applyChange,
-  damagedFile,
+  corruptFile,
   listNumbers,
   readForgeFile,
   withForgeLock,
 } from "./local-repository.ts";
 
-export function readIssue(place: ForgePlace, number: number): IssueSnapshot | null {
+export function readIssue(place: LocalRepository, number: number): IssueSnapshot | null {
   requireNumber(number);
   const path = issuePath(number);
   const file = readForgeFile(place, path);
   if (file === undefined) return null;
   const parsed = parseIssue(file.text, file.changedAt);
-  if (parsed.kind === "damaged") throw damagedFile(place, path, parsed.why);
+  if (parsed.kind === "damaged") throw corruptFile(place, path, parsed.why);
   return { number, ...parsed.issue };
 }
 
-export function findIssue(place: ForgePlace, key: string): IssueSnapshot | null {
+export function findIssue(place: LocalRepository, key: string): IssueSnapshot | null {
   requireKey(key);
   for (const number of listNumbers(place, "issues", ".md")) {
     // A file that somebody is half-way through writing must not hide another one: only those that carry the key are read in full.
@@ -32,14 +32,17 @@ export function findIssue(place: ForgePlace, key: string): IssueSnapshot | null 
   return null;
 }
 
-export function createIssue(place: ForgePlace, issue: Parameters<Forge["createIssue"]>[0]): Promise<IssueSnapshot> {
+export function createIssue(
+  place: LocalRepository,
+  issue: Parameters<Forge["createIssue"]>[0],
+): Promise<IssueSnapshot> {
   requireText("title", issue.title);
   const body = withMarker(issue.body, issue.key);
   return withForgeLock(place, async () => {
     const there = findIssue(place, issue.key);
     if (there !== null) return there;
     const text = formatIssue({ title: issue.title, body, labels: [...new Set(issue.labels)], state: "open" });
-    const number = createNumbered(place, (next) => ({
+    const number = createWithNextNumber(place, (next) => ({
       path: issuePath(next),
       text,
       mode: "create",
@@ -51,7 +54,7 @@ export function createIssue(place: ForgePlace, issue: Parameters<Forge["createIs
   });
 }
 
-export function setLabels(place: ForgePlace, number: number, labels: readonly string[]): Promise<void> {
+export function setLabels(place: LocalRepository, number: number, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
   return withForgeLock(place, async () => {
     const issue = requireIssue(place, number);
@@ -61,13 +64,13 @@ export function setLabels(place: ForgePlace, number: number, labels: readonly st
 }
 
 /** Only under the lock. */
-export function closeIssue(place: ForgePlace, number: number): void {
+export function closeIssue(place: LocalRepository, number: number): void {
   if (readIssue(place, number)?.state === "open")
     changeIssue(place, { number, change: { state: "closed" }, what: "issue_closed" });
 }
 
 /** Under the next free number. Issues and pull requests share them, so that a number names one thing. Only under the lock. */
-export function createNumbered(place: ForgePlace, change: (number: number) => ForgeChange): number {
+export function createWithNextNumber(place: LocalRepository, change: (number: number) => ForgeChange): number {
   for (;;) {
     const taken = [...listNumbers(place, "issues", ".md"), ...listNumbers(place, "pulls", ".json")];
     const number = Math.max(0, ...taken) + 1;
@@ -75,7 +78,7 @@ export function createNumbered(place: ForgePlace, change: (number: number) => Fo
   }
 }
 
-function requireIssue(place: ForgePlace, number: number): IssueSnapshot {
+function requireIssue(place: LocalRepository, number: number): IssueSnapshot {
   const issue = readIssue(place, number);
   if (issue !== null) return issue;
   throw new HoldfastError({
@@ -87,7 +90,7 @@ function requireIssue(place: ForgePlace, number: number): IssueSnapshot {
 }
 
 function changeIssue(
-  place: ForgePlace,
+  place: LocalRepository,
   params: {
     readonly number: number;
     readonly change: Partial<Pick<IssueSnapshot, "labels" | "state">>;

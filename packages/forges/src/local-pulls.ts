@@ -13,32 +13,32 @@ import {
   requireText,
   withMarker,
 } from "./body-text.ts";
-import { closeIssue, createNumbered, readIssue } from "./local-issues.ts";
+import { closeIssue, createWithNextNumber, readIssue } from "./local-issues.ts";
 import {
   type BareGit,
-  type ForgePlace,
+  type LocalRepository,
   applyChange,
-  gitFailed,
   isAncestor,
   listNumbers,
+  localGitError,
   parseJson,
   readBranch,
   readForgeFile,
   withForgeLock,
 } from "./local-repository.ts";
 
-export async function findPull(place: ForgePlace, head: string): Promise<PullRequest | null> {
+export async function findPull(place: LocalRepository, head: string): Promise<PullRequest | null> {
   const all = listPulls(place).filter(([, pull]) => pull.head === head);
   const views = await Promise.all(all.map(([number, pull]) => viewPull(place, number, pull)));
   return views.find(({ state }) => state === "open") ?? views[0] ?? null;
 }
 
-export async function getPull(place: ForgePlace, number: number): Promise<PullRequest | null> {
+export async function getPull(place: LocalRepository, number: number): Promise<PullRequest | null> {
   const pull = readPull(place, number);
   return pull === null ? null : viewPull(place, number, pull);
 }
 
-export function createPull(place: ForgePlace, request: NewPullRequest): Promise<PullRequest> {
+export function createPull(place: LocalRepository, request: NewPullRequest): Promise<PullRequest> {
   requireText("title", request.title);
   const body = withMarker(request.body, request.key);
   return withForgeLock(place, async () => {
@@ -56,7 +56,7 @@ export function createPull(place: ForgePlace, request: NewPullRequest): Promise<
     const createdAt = new Date(place.clock.now()).toISOString();
     const state = { state: "open", draft, head, base, ...commits, mergeCommit: null } as const;
     const pull: StoredPull = { version: 1, title, body, ...state, createdAt, labels: [] };
-    const number = createNumbered(place, (next) => ({
+    const number = createWithNextNumber(place, (next) => ({
       path: pullPath(next),
       text: formatPull(pull),
       mode: "create",
@@ -69,7 +69,7 @@ export function createPull(place: ForgePlace, request: NewPullRequest): Promise<
 }
 
 export function updatePull(
-  place: ForgePlace,
+  place: LocalRepository,
   number: number,
   change: { readonly title?: string; readonly body?: string },
 ): Promise<PullRequest> {
@@ -92,7 +92,7 @@ export function updatePull(
   });
 }
 
-export function setPullLabels(place: ForgePlace, number: number, labels: readonly string[]): Promise<void> {
+export function setPullLabels(place: LocalRepository, number: number, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
   return withForgeLock(place, async () => {
     const pull = requirePull(place, number);
@@ -102,7 +102,7 @@ export function setPullLabels(place: ForgePlace, number: number, labels: readonl
   });
 }
 
-function requirePull(place: ForgePlace, number: number): StoredPull {
+function requirePull(place: LocalRepository, number: number): StoredPull {
   const pull = readPull(place, number);
   if (pull !== null) return pull;
   throw refused(`there is no pull request ${number}`, {
@@ -119,7 +119,7 @@ function refused(
 }
 
 async function requireNews(
-  place: ForgePlace,
+  place: LocalRepository,
   { head, base }: NewPullRequest,
 ): Promise<Pick<StoredPull, "headCommit" | "baseCommit">> {
   const [headCommit, baseCommit] = await Promise.all([readBranch(place.git, head), readBranch(place.git, base)]);
@@ -164,7 +164,7 @@ const PULL = z.object({
 /** A pull request as it lies in its file. */
 type StoredPull = z.infer<typeof PULL>;
 
-function readPull(place: ForgePlace, number: number): StoredPull | null {
+function readPull(place: LocalRepository, number: number): StoredPull | null {
   requireNumber(number);
   const path = pullPath(number);
   const file = readForgeFile(place, path);
@@ -172,7 +172,7 @@ function readPull(place: ForgePlace, number: number): StoredPull | null {
 }
 
 /** Newest first. */
-function listPulls(place: ForgePlace): readonly (readonly [number: number, pull: StoredPull])[] {
+function listPulls(place: LocalRepository): readonly (readonly [number: number, pull: StoredPull])[] {
   return listNumbers(place, "pulls", ".json")
     .toReversed()
     .flatMap((number) => {
@@ -190,7 +190,7 @@ function pullPath(number: number): string {
 }
 
 /** A pull request as it stands: what its file says, together with where its branches are now. */
-async function viewPull(place: ForgePlace, number: number, pull: StoredPull): Promise<PullRequest> {
+async function viewPull(place: LocalRepository, number: number, pull: StoredPull): Promise<PullRequest> {
   const [tip, base] = await Promise.all([readBranch(place.git, pull.head), readBranch(place.git, pull.base)]);
   const isOpen = pull.state === "open";
   const headCommit = isOpen ? (tip ?? pull.headCommit) : pull.headCommit;
@@ -231,7 +231,11 @@ async function mergeabilityOf(
 }
 
 /** A real merge commit on the base branch, then the file, then the issues that it closes. Killed in between, the same call goes on. */
-export function mergePull(place: ForgePlace, number: number, params: { readonly head: string }): Promise<PullRequest> {
+export function mergePull(
+  place: LocalRepository,
+  number: number,
+  params: { readonly head: string },
+): Promise<PullRequest> {
   return withForgeLock(place, async () => {
     const pull = requirePull(place, number);
     const merged = pull.state === "merged" ? pull : await mergeOpen(place, number, pull, params.head);
@@ -240,7 +244,12 @@ export function mergePull(place: ForgePlace, number: number, params: { readonly 
   });
 }
 
-async function mergeOpen(place: ForgePlace, number: number, pull: StoredPull, expected: string): Promise<StoredPull> {
+async function mergeOpen(
+  place: LocalRepository,
+  number: number,
+  pull: StoredPull,
+  expected: string,
+): Promise<StoredPull> {
   const [tip, base] = await Promise.all([readBranch(place.git, pull.head), readBranch(place.git, pull.base)]);
   if (pull.state === "closed") throw cannot(number, "closed", `pull request ${number} is closed`);
   if (tip === null) throw cannot(number, "head_missing", `the branch ${pull.head} is gone`);
@@ -262,7 +271,7 @@ async function mergeOpen(place: ForgePlace, number: number, pull: StoredPull, ex
 }
 
 async function makeMerge(
-  place: ForgePlace,
+  place: LocalRepository,
   at: { readonly number: number; readonly pull: StoredPull; readonly tip: string; readonly base: string },
 ): Promise<string> {
   const { number, pull, tip, base } = at;
@@ -277,7 +286,7 @@ async function makeMerge(
   return commit;
 }
 
-function identity(place: ForgePlace): Readonly<Record<string, string>> {
+function identity(place: LocalRepository): Readonly<Record<string, string>> {
   const epochSeconds = Math.floor(place.clock.now() / 1000);
   return gitIdentity({ name: "Local forge", mail: "forge@localhost", epochSeconds });
 }
@@ -297,7 +306,7 @@ type MergedTree =
 async function mergeTree(git: BareGit, base: string, head: string): Promise<MergedTree> {
   const args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base, head];
   const done = await git.result(args);
-  if (done.kind !== "exited" || done.code === null || done.code > 1) throw gitFailed(git.gitDir, args, done);
+  if (done.kind !== "exited" || done.code === null || done.code > 1) throw localGitError(git.gitDir, args, done);
   const [tree = "", ...files] = done.stdout
     .toString("utf8")
     .split("\0")
@@ -306,7 +315,7 @@ async function mergeTree(git: BareGit, base: string, head: string): Promise<Merg
 }
 
 /** Written by people, in the order in which they came. One without a name of its own is named by its place, so nothing is put before it. */
-export function readReviews(place: ForgePlace, number: number): readonly PullRequestReview[] {
+export function readReviews(place: LocalRepository, number: number): readonly PullRequestReview[] {
   requirePull(place, number);
   const path = `pulls/${number}.reviews.json`;
   const file = readForgeFile(place, path);
@@ -326,7 +335,7 @@ const REVIEWS = z.array(
   }),
 );
 
-export function findComment(place: ForgePlace, number: number, key: string): { readonly url: string } | null {
+export function findComment(place: LocalRepository, number: number, key: string): { readonly url: string } | null {
   requireKey(key);
   requireSubject(place, number);
   const at = readComments(place, number).findIndex(({ body }) => hasMarker(body, key));
@@ -334,7 +343,7 @@ export function findComment(place: ForgePlace, number: number, key: string): { r
 }
 
 export function addComment(
-  place: ForgePlace,
+  place: LocalRepository,
   number: number,
   comment: { readonly body: string; readonly key: string },
 ): Promise<{ readonly url: string }> {
@@ -358,12 +367,12 @@ export function addComment(
 
 const COMMENTS = z.array(z.object({ at: z.string(), body: z.string() }));
 
-function readComments(place: ForgePlace, number: number): z.infer<typeof COMMENTS> {
+function readComments(place: LocalRepository, number: number): z.infer<typeof COMMENTS> {
   const file = readForgeFile(place, pathOf(number));
   return file === undefined ? [] : parseJson({ place, path: pathOf(number), text: file.text, schema: COMMENTS });
 }
 
-function requireSubject(place: ForgePlace, number: number): void {
+function requireSubject(place: LocalRepository, number: number): void {
   if (readIssue(place, number) !== null || readPull(place, number) !== null) return;
   throw new HoldfastError({
     code: "FORGE_REFUSED",
@@ -377,6 +386,6 @@ function pathOf(number: number): string {
   return `issues/${number}.comments.json`;
 }
 
-function urlOf(place: ForgePlace, number: number, at: number): string {
+function urlOf(place: LocalRepository, number: number, at: number): string {
   return `${pathToFileURL(join(place.directory, pathOf(number))).href}#${at + 1}`;
 }

@@ -7,23 +7,23 @@ import type * as z from "zod/mini";
 import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { makeDurableDirectory, readRegularFile, writeDurable } from "@holdfast/platform/files";
-import { DEFUSED, scrubbedEnvironment } from "@holdfast/platform/git-command";
+import { SAFE_GIT_ARGS, safeGitEnvironment } from "@holdfast/platform/git-command";
 import { randomId } from "@holdfast/platform/identity";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 
 /** A repository with the folder beside its objects in which issues and pull requests lie. */
-export interface ForgePlace {
+export interface LocalRepository {
   readonly gitDir: string;
   readonly directory: string;
   readonly git: BareGit;
   readonly clock: Clock;
 }
 
-export function findForgePlace(params: {
+export function openLocalRepository(params: {
   readonly repository: string;
   readonly directory: string | undefined;
   readonly clock: Clock;
-}): ForgePlace {
+}): LocalRepository {
   const path = resolve(params.repository);
   const gitDir = gitDirOf(path);
   if (gitDir === undefined) {
@@ -35,11 +35,11 @@ export function findForgePlace(params: {
       data: { path },
     });
   }
-  return { gitDir, directory: forgeDirectory(params), git: createBareGit(gitDir), clock: params.clock };
+  return { gitDir, directory: localForgeDirectory(params), git: createBareGit(gitDir), clock: params.clock };
 }
 
 /** Where issues and pull requests lie, whether or not they do now. */
-export function forgeDirectory(params: {
+export function localForgeDirectory(params: {
   readonly repository: string;
   readonly directory: string | undefined;
 }): string {
@@ -53,7 +53,7 @@ function gitDirOf(path: string): string | undefined {
 }
 
 /** The path that a remote's URL stands for; null when it leads to another machine. Relative ones start at `from`. */
-export function localPathOf(url: string, from: string): string | null {
+export function parseLocalRemote(url: string, from: string): string | null {
   if (/^file:\/\//i.test(url)) {
     try {
       return fileURLToPath(url);
@@ -77,9 +77,9 @@ function createBareGit(gitDir: string): BareGit {
   const result = (args: readonly string[], options: BareGitOptions = {}): Promise<ProcessResult> =>
     runProcess({
       command: "git",
-      args: [...DEFUSED, ...args],
+      args: [...SAFE_GIT_ARGS, ...args],
       cwd: gitDir,
-      env: { ...scrubbedEnvironment(process.env), GIT_DIR: gitDir, ...options.env },
+      env: { ...safeGitEnvironment(process.env), GIT_DIR: gitDir, ...options.env },
       input: options.input,
       timeoutMs: TIMEOUT_MS,
     });
@@ -89,7 +89,7 @@ function createBareGit(gitDir: string): BareGit {
     async line(args, options) {
       const done = await result(args, options);
       if (done.kind === "exited" && done.code === 0) return done.stdout.toString("utf8").replace(/\n$/, "");
-      throw gitFailed(gitDir, args, done);
+      throw localGitError(gitDir, args, done);
     },
   };
 }
@@ -106,7 +106,7 @@ interface BareGitOptions {
   readonly input?: Uint8Array;
 }
 
-export function gitFailed(gitDir: string, args: readonly string[], done: ProcessResult): HoldfastError {
+export function localGitError(gitDir: string, args: readonly string[], done: ProcessResult): HoldfastError {
   const reason = done.stderr.trim().split("\n").slice(-3).join("; ");
   return new HoldfastError({
     code: "FORGE_FAILED",
@@ -125,19 +125,19 @@ export async function readBranch(git: BareGit, branch: string): Promise<string |
   if (found.kind === "exited" && found.code === 0) return found.stdout.toString("utf8").trim();
   // A repository that is gone, or a git that died, has not said that the branch is absent.
   if (found.kind === "exited" && found.stderr.includes("not a valid ref")) return null;
-  throw gitFailed(git.gitDir, args, found);
+  throw localGitError(git.gitDir, args, found);
 }
 
 export async function isAncestor(git: BareGit, ancestor: string, of: string): Promise<boolean> {
   const args = ["merge-base", "--is-ancestor", ancestor, of];
   const found = await git.result(args);
   if (found.kind === "exited" && (found.code === 0 || found.code === 1)) return found.code === 0;
-  throw gitFailed(git.gitDir, args, found);
+  throw localGitError(git.gitDir, args, found);
 }
 
 const TIMEOUT_MS = 10 * 60_000;
 
-type Place = Pick<ForgePlace, "directory">;
+type Place = Pick<LocalRepository, "directory">;
 
 /** A file of the forge; undefined when there is none. People write them too, so nothing is taken for granted. */
 export function readForgeFile(
@@ -150,7 +150,7 @@ export function readForgeFile(
     case "absent":
       return undefined;
     case "refused":
-      throw damagedFile(place, path, found.why);
+      throw corruptFile(place, path, found.why);
     case "read":
       return { text: decode(place, path, found.bytes), changedAt: statSync(full).mtime };
   }
@@ -166,7 +166,7 @@ export function listNumbers(place: Place, folder: string, ending: string): reado
     .sort((a, b) => a - b);
 }
 
-export function damagedFile(place: Place, path: string, why: string): HoldfastError {
+export function corruptFile(place: Place, path: string, why: string): HoldfastError {
   const full = join(place.directory, path);
   return new HoldfastError({
     code: "FORGE_FAILED",
@@ -192,13 +192,13 @@ function decode(place: Place, path: string, bytes: Buffer): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw damagedFile(place, path, "it is not UTF-8 text");
+    throw corruptFile(place, path, "it is not UTF-8 text");
   }
 }
 
 /** A JSON file of the forge, checked; what does not fit is told with the file's name and the place in it. */
 export function parseJson<T>(params: {
-  readonly place: Pick<ForgePlace, "directory">;
+  readonly place: Pick<LocalRepository, "directory">;
   readonly path: string;
   readonly text: string;
   readonly schema: z.ZodMiniType<T>;
@@ -207,7 +207,7 @@ export function parseJson<T>(params: {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue === undefined || issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
-  throw damagedFile(params.place, params.path, `${where}${issue?.message ?? "it does not fit"}`);
+  throw corruptFile(params.place, params.path, `${where}${issue?.message ?? "it does not fit"}`);
 }
 
 function readJson(params: Parameters<typeof parseJson>[0]): unknown {
@@ -215,7 +215,7 @@ function readJson(params: Parameters<typeof parseJson>[0]): unknown {
     return JSON.parse(params.text);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw damagedFile(params.place, params.path, `it is not JSON: ${why}`);
+    throw corruptFile(params.place, params.path, `it is not JSON: ${why}`);
   }
 }
 
@@ -243,7 +243,7 @@ type ChangeName =
   | "checks_recorded";
 
 /** False: something else is at that path now, and nothing was changed. */
-export function applyChange(place: ForgePlace, change: ForgeChange): boolean {
+export function applyChange(place: LocalRepository, change: ForgeChange): boolean {
   const { path, text, mode, ...what } = change;
   const line = JSON.stringify({ id: randomId(), at: new Date(place.clock.now()).toISOString(), ...what });
   const data = Buffer.from(`${JSON.stringify({ version: 1, path, text, mode, line })}\n`);
@@ -252,7 +252,7 @@ export function applyChange(place: ForgePlace, change: ForgeChange): boolean {
 }
 
 /** Does what a change that was written down asks for. Again is the same: the file is whole text, the line has an id. */
-function finishChange(place: ForgePlace): boolean {
+function finishChange(place: LocalRepository): boolean {
   const pending = readPending(place);
   if (pending === undefined) return true;
   const path = join(place.directory, pending.path);
@@ -263,7 +263,7 @@ function finishChange(place: ForgePlace): boolean {
   return done;
 }
 
-function placeFile(place: ForgePlace, { path, text, mode }: Pending): boolean {
+function placeFile(place: LocalRepository, { path, text, mode }: Pending): boolean {
   try {
     writeDurable({ path: join(place.directory, path), data: Buffer.from(text), mode });
     return true;
@@ -274,7 +274,7 @@ function placeFile(place: ForgePlace, { path, text, mode }: Pending): boolean {
 }
 
 /** Every change so far, oldest first: what, when, and for which key. */
-function readLog(place: Pick<ForgePlace, "directory">): readonly string[] {
+function readLog(place: Pick<LocalRepository, "directory">): readonly string[] {
   const text = readForgeFile(place, LOG)?.text ?? "";
   return text
     .slice(0, text.lastIndexOf("\n") + 1)
@@ -292,7 +292,7 @@ interface Pending {
   readonly line: string;
 }
 
-function readPending(place: ForgePlace): Pending | undefined {
+function readPending(place: LocalRepository): Pending | undefined {
   const file = readForgeFile(place, PENDING);
   if (file === undefined) return undefined;
   try {
@@ -302,11 +302,11 @@ function readPending(place: ForgePlace): Pending | undefined {
   } catch {
     // Told below.
   }
-  throw damagedFile(place, PENDING, "it does not hold a change");
+  throw corruptFile(place, PENDING, "it does not hold a change");
 }
 
 /** A line that a power cut tore is taken away first: nobody was told of it. */
-function appendLine(place: ForgePlace, line: string): void {
+function appendLine(place: LocalRepository, line: string): void {
   const whole = readLog(place);
   if (whole.includes(line)) return;
   const fd = openSync(join(place.directory, LOG), "a");
@@ -326,7 +326,7 @@ function appendLine(place: ForgePlace, line: string): void {
  * One writer at a time, across processes. The lock is SQLite's on an empty file: the kernel gives it back with the process, so a kill
  * leaves nothing to clean up. What a killed writer had begun is finished first.
  */
-export async function withForgeLock<T>(place: ForgePlace, work: () => Promise<T>): Promise<T> {
+export async function withForgeLock<T>(place: LocalRepository, work: () => Promise<T>): Promise<T> {
   makeDurableDirectory(place.directory, 0o755);
   const path = join(place.directory, "lock");
   const { DatabaseSync } = process.getBuiltinModule("node:sqlite");

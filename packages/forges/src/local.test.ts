@@ -9,7 +9,7 @@ import type { Checks } from "@holdfast/core/forge";
 import { type LocalForgeScene, createLocalForgeScene } from "@holdfast/test-support/forges/forge-scenes";
 import { forgeContract, pullRequest } from "@holdfast/testing/forge-contract";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
-import { localPathOf } from "./local-repository.ts";
+import { parseLocalRemote } from "./local-repository.ts";
 import { openLocalForge } from "./local.ts";
 
 describe("local forge", () => {
@@ -261,7 +261,7 @@ describe("local forge", () => {
     ["./odd:name", "/work/repo/odd:name"],
     ["", null],
   ])("the remote %j is the path %j", (url, path) => {
-    expect(localPathOf(url, "/work/repo")).toBe(path);
+    expect(parseLocalRemote(url, "/work/repo")).toBe(path);
   });
 
   test("a repository that is gone, or broken, is a failure and never 'absent'", async () => {

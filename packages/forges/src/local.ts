@@ -9,8 +9,8 @@ import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
-import { numberOf } from "./body-text.ts";
-import { checksOf } from "./checks.ts";
+import { subjectNumber } from "./body-text.ts";
+import { combineChecks } from "./checks.ts";
 import { createIssue, findIssue, readIssue, setLabels } from "./local-issues.ts";
 import {
   addComment,
@@ -24,12 +24,12 @@ import {
   updatePull,
 } from "./local-pulls.ts";
 import {
-  type ForgePlace,
+  type LocalRepository,
   applyChange,
-  damagedFile,
-  findForgePlace,
-  forgeDirectory,
-  gitFailed,
+  corruptFile,
+  localForgeDirectory,
+  localGitError,
+  openLocalRepository,
   parseJson,
   readBranch,
   readForgeFile,
@@ -52,13 +52,13 @@ export interface LocalForgeOptions {
  */
 export function openLocalForge(options: LocalForgeOptions): Forge {
   const { repository, directory, clock = systemClock, ciWaitMs = 5000 } = options;
-  const at = async <T>(work: (place: ForgePlace) => T | Promise<T>): Promise<T> => {
-    const place = findForgePlace({ repository, directory, clock });
+  const at = async <T>(work: (place: LocalRepository) => T | Promise<T>): Promise<T> => {
+    const place = openLocalRepository({ repository, directory, clock });
     return await tellForgeFailures(place, () => work(place));
   };
   const forge: Forge = {
     name: "local",
-    location: forgeDirectory({ repository, directory }),
+    location: localForgeDirectory({ repository, directory }),
     // Whatever changes something is done in this process, and ends with it.
     lateMs: 0,
     marked: () => forge,
@@ -69,8 +69,8 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
       at((place) =>
         typeof on === "number" ? setLabels(place, on, labels) : setPullLabels(place, on.pullRequest, labels),
       ),
-    findComment: (on, key) => at((place) => findComment(place, numberOf(on), key)),
-    comment: (on, comment) => at((place) => addComment(place, numberOf(on), comment)),
+    findComment: (on, key) => at((place) => findComment(place, subjectNumber(on), key)),
+    comment: (on, comment) => at((place) => addComment(place, subjectNumber(on), comment)),
     defaultBranch: () => at((place) => findDefaultBranch(place)),
     findPullRequest: (head) => at((place) => findPull(place, head)),
     getPullRequest: (number) => at((place) => getPull(place, number)),
@@ -83,7 +83,7 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
   return forge;
 }
 
-async function findDefaultBranch(place: ForgePlace): Promise<string> {
+async function findDefaultBranch(place: LocalRepository): Promise<string> {
   const named = (await place.git.line(["symbolic-ref", "HEAD"])).replace(/^refs\/heads\//, "");
   if ((await readBranch(place.git, named)) !== null) return named;
   // A new bare repository names a branch before anything was pushed, and the first push may have another name.
@@ -100,7 +100,7 @@ async function findDefaultBranch(place: ForgePlace): Promise<string> {
 }
 
 /** Here what the system throws becomes an error that says what to do; what is one already passes. */
-async function tellForgeFailures<T>(place: ForgePlace, work: () => T | Promise<T>): Promise<T> {
+async function tellForgeFailures<T>(place: LocalRepository, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -127,19 +127,19 @@ function isLockDenied(errcode: unknown): boolean {
 }
 
 /** What was written down for the commit, by anyone; else the configured command is run for it, once. */
-async function readChecks(place: ForgePlace, commit: string, waitMs: number): Promise<Checks> {
+async function readChecks(place: LocalRepository, commit: string, waitMs: number): Promise<Checks> {
   requireCommitId(commit);
   const written = readWritten(place, commit);
-  if (written !== undefined) return checksOf(written);
+  if (written !== undefined) return combineChecks(written);
   const { ci, ciTimeoutMinutes } = readForgeSettings(place);
-  if (ci === undefined || !(await hasCommit(place, commit))) return checksOf([]);
+  if (ci === undefined || !(await hasCommit(place, commit))) return combineChecks([]);
   const timeoutMs = (ciTimeoutMinutes ?? DEFAULT_TIMEOUT_MINUTES) * 60_000;
   await withForgeLock(place, async () => {
     if (readWritten(place, commit) === undefined) startCi(place, { commit, command: ci, timeoutMs });
   });
   const state = await awaitCi(place, { commit, waitMs, timeoutMs });
   if (state?.kind === "ended") return withForgeLock(place, async () => record(place, commit, state));
-  return checksOf(readWritten(place, commit) ?? [runOf("pending", "")]);
+  return combineChecks(readWritten(place, commit) ?? [runOf("pending", "")]);
 }
 
 const DEFAULT_TIMEOUT_MINUTES = 60;
@@ -152,13 +152,13 @@ const RUN = z.object({
 });
 const WRITTEN = z.object({ runs: z.array(RUN) });
 
-function readWritten(place: ForgePlace, commit: string): readonly CheckRun[] | undefined {
+function readWritten(place: LocalRepository, commit: string): readonly CheckRun[] | undefined {
   const path = pathOf(commit);
   const file = readForgeFile(place, path);
   return file === undefined ? undefined : parseJson({ place, path, text: file.text, schema: WRITTEN }).runs;
 }
 
-function record(place: ForgePlace, commit: string, state: Extract<CiState, { readonly kind: "ended" }>): Checks {
+function record(place: LocalRepository, commit: string, state: Extract<CiState, { readonly kind: "ended" }>): Checks {
   const written = readWritten(place, commit);
   const runs = written ?? [runOf(state.code === 0 ? "passed" : "failed", state.output)];
   if (written === undefined) {
@@ -173,19 +173,19 @@ function record(place: ForgePlace, commit: string, state: Extract<CiState, { rea
     });
   }
   clearCi(place, commit);
-  return checksOf(runs);
+  return combineChecks(runs);
 }
 
 function runOf(state: CheckRun["state"], summary: string): CheckRun {
   return { name: "ci", state, url: null, summary };
 }
 
-async function hasCommit(place: ForgePlace, commit: string): Promise<boolean> {
+async function hasCommit(place: LocalRepository, commit: string): Promise<boolean> {
   const args = ["cat-file", "-e", `${commit}^{commit}`];
   const found = await place.git.result(args);
   if (found.kind === "exited" && (found.code === 0 || found.stderr.includes("Not a valid object name")))
     return found.code === 0;
-  throw gitFailed(place.gitDir, args, found);
+  throw localGitError(place.gitDir, args, found);
 }
 
 function requireCommitId(commit: string): void {
@@ -211,7 +211,7 @@ type CiState =
 
 /** Starts it unless it runs or has ended. Only under the lock. */
 function startCi(
-  place: ForgePlace,
+  place: LocalRepository,
   params: { readonly commit: string; readonly command: string; readonly timeoutMs: number },
 ): void {
   const folder = folderOf(place, params.commit);
@@ -238,7 +238,7 @@ function startCi(
 
 /** Waits for its end, but not longer than that. undefined: it is gone, because it died or somebody else wrote its result down. */
 async function awaitCi(
-  place: ForgePlace,
+  place: LocalRepository,
   params: { readonly commit: string; readonly waitMs: number; readonly timeoutMs: number },
 ): Promise<CiState | undefined> {
   for (let waited = 0; ; waited += PAUSE_MS) {
@@ -248,7 +248,7 @@ async function awaitCi(
   }
 }
 
-function clearCi(place: ForgePlace, commit: string): void {
+function clearCi(place: LocalRepository, commit: string): void {
   rmSync(folderOf(place, commit), { recursive: true, force: true });
 }
 
@@ -264,7 +264,7 @@ const SCRIPT = `(
 echo "$?" >status.part && mv status.part status`;
 
 /** undefined: never started, or it died without a result. */
-function lookAtCi(place: ForgePlace, commit: string, timeoutMs: number): CiState | undefined {
+function lookAtCi(place: LocalRepository, commit: string, timeoutMs: number): CiState | undefined {
   const folder = folderOf(place, commit);
   const status = readText(join(folder, "status"));
   if (status !== undefined) return { kind: "ended", code: Number.parseInt(status, 10), output: readTail(folder) };
@@ -334,7 +334,7 @@ function plainEnvironment(): NodeJS.ProcessEnv {
   return commandVariables({ variables: process.env, named: namedInEnvironment(process.env) ?? [] });
 }
 
-function folderOf(place: ForgePlace, commit: string): string {
+function folderOf(place: LocalRepository, commit: string): string {
   return join(place.directory, "ci", commit);
 }
 
@@ -345,17 +345,17 @@ const SETTINGS = z.strictObject({
 });
 
 /** `forge.yaml`, read each time it is asked for: people change it while runs are under way. */
-function readForgeSettings(place: ForgePlace): z.infer<typeof SETTINGS> {
+function readForgeSettings(place: LocalRepository): z.infer<typeof SETTINGS> {
   const file = readForgeFile(place, FILE);
   if (file === undefined) return {};
   const document = parseDocument(file.text);
   const [error] = document.errors;
-  if (error !== undefined) throw damagedFile(place, FILE, error.message.split("\n")[0] ?? "");
+  if (error !== undefined) throw corruptFile(place, FILE, error.message.split("\n")[0] ?? "");
   const parsed = SETTINGS.safeParse(document.toJS() ?? {});
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue === undefined || issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
-  throw damagedFile(place, FILE, `${where}${issue?.message ?? "it does not fit"}`);
+  throw corruptFile(place, FILE, `${where}${issue?.message ?? "it does not fit"}`);
 }
 
 const FILE = "forge.yaml";

@@ -3,7 +3,7 @@ import { maskSecrets } from "@holdfast/core/mask";
 import type { Clock } from "@holdfast/platform/clock";
 import { MARK_VARIABLE } from "@holdfast/platform/process-tree";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
-import { supervisedVariables } from "@holdfast/platform/watchdog";
+import { watchdogEnvironment } from "@holdfast/platform/watchdog";
 
 /**
  * One way to a forge's API. A program that holds the login and plain HTTP with a token give the same answers, so that everything
@@ -15,7 +15,7 @@ export interface Transport {
   /** What to do when the forge does not let us in. */
   readonly fix: string;
   /** Never rejects. Nothing that it returns carries a credential. */
-  send(request: ApiRequest): Promise<ApiAnswer>;
+  send(request: ApiRequest): Promise<ApiResponse>;
   /**
    * The same way; a process that it starts carries this mark. One that outlives us may still deliver what it was given, so whoever comes
    * after us ends it before anything is looked up. What is sent from within this process ends with it.
@@ -30,7 +30,7 @@ export interface ApiRequest {
   readonly body?: JsonObject;
 }
 
-export type ApiAnswer =
+export type ApiResponse =
   | {
       readonly kind: "answered";
       readonly status: number;
@@ -65,7 +65,7 @@ export function createHttpTransport(params: {
       try {
         return await ask(`${root}/${request.path}`, request, params.headers, timeoutMs);
       } catch (error) {
-        const reason = hideSecrets(reasonOf(error, timeoutMs), [token]);
+        const reason = redactSecrets(reasonOf(error, timeoutMs), [token]);
         return { kind: "lost", reason, ...(isTimeout(error) ? {} : { why: "connection" }) };
       }
     },
@@ -79,7 +79,7 @@ async function ask(
   request: ApiRequest,
   headers: Readonly<Record<string, string>>,
   timeoutMs: number,
-): Promise<ApiAnswer> {
+): Promise<ApiResponse> {
   const { method, body } = request;
   const response = await fetch(url, {
     method,
@@ -127,7 +127,7 @@ export function createProgramTransport(params: {
         args: ["api", "--include", "--hostname", host, "--method", method, ...headers, ...input, path],
         env: {
           ...quiet(env),
-          ...(params.mark === undefined ? {} : { [MARK_VARIABLE]: params.mark, ...supervisedVariables() }),
+          ...(params.mark === undefined ? {} : { [MARK_VARIABLE]: params.mark, ...watchdogEnvironment() }),
         },
         timeoutMs,
         ...(body === undefined ? {} : { input: Buffer.from(JSON.stringify(body)) }),
@@ -138,8 +138,8 @@ export function createProgramTransport(params: {
   };
 }
 
-function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiAnswer {
-  const said = hideSecrets(result.stderr.trim().split("\n").slice(0, 3).join("; "));
+function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiResponse {
+  const said = redactSecrets(result.stderr.trim().split("\n").slice(0, 3).join("; "));
   if (result.kind === "timed_out")
     return { kind: "lost", reason: `${name} had no answer within ${timeoutMs / 1000} s` };
   if (result.kind === "not_started") return { kind: "no_login", reason: `${name} could not be started: ${said}` };
@@ -170,7 +170,7 @@ const NOISY =
   /^(?:GH_DEBUG|GLAB_DEBUG|DEBUG|GH_FORCE_TTY|CLICOLOR_FORCE|FORCE_COLOR|GH_PAGER|GLAB_PAGER|PAGER|DEBUG_HTTP|GH_REPO|GIT_DIR|GIT_WORK_TREE|HOLDFAST_MARK|HOLDFAST_SUPERVISOR)$/;
 
 /** What `gh api --include` and `glab api --include` print: a status line, headers, an empty line, the body. null: nothing of the kind. */
-export function parseResponse(text: string): ApiAnswer | null {
+export function parseResponse(text: string): ApiResponse | null {
   const end = /\r?\n\r?\n/.exec(text);
   const head = end === null ? text : text.slice(0, end.index);
   const [first = "", ...lines] = head.split(/\r?\n/);
@@ -184,7 +184,7 @@ export function parseResponse(text: string): ApiAnswer | null {
 }
 
 /** JSON that does not parse is an answer that was cut off, not one without content. */
-function parseBody(status: number, headers: ReadonlyMap<string, string>, text: string): ApiAnswer {
+function parseBody(status: number, headers: ReadonlyMap<string, string>, text: string): ApiResponse {
   if (text.trim() === "") return { kind: "answered", status, headers, body: undefined };
   // The page of a proxy. Forges have pages of their own for their own failures, which their status names better.
   if (status < 500 && /^\s*(?:<!doctype html|<html[\s>])/i.test(text))
@@ -208,7 +208,7 @@ function pageReason(status: number, text: string): string {
  * Text of a forge or of its program, fit for messages: without the token that was used, without anything that looks like one, and
  * without what a URL may carry before its host. Messages end up in journals, logs and reports.
  */
-export function hideSecrets(text: string, known: readonly string[] = []): string {
+export function redactSecrets(text: string, known: readonly string[] = []): string {
   const values = known.filter((secret) => secret !== "").map((value) => ({ name: "token", value }));
   return maskSecrets(text, values)
     .replaceAll(/\b([a-z][a-z0-9+.-]*:\/\/)[^\s/@'"]*@/gi, "$1***@")

@@ -398,11 +398,11 @@ export interface FinalMetrics {
 
 export type UnnumberedStep = Omit<TrajectoryStep, "step_id">;
 
-export function numbered(steps: readonly UnnumberedStep[]): readonly TrajectoryStep[] {
+export function numberSteps(steps: readonly UnnumberedStep[]): readonly TrajectoryStep[] {
   return steps.map((step, index) => ({ step_id: index + 1, ...step }));
 }
 
 /** Text stays as it is; all else as JSON. */
-export function contentOf(value: Json): string {
+export function contentText(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

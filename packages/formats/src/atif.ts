@@ -8,8 +8,8 @@ import {
   type Trajectory,
   type TrajectoryAgent,
   type UnnumberedStep,
-  contentOf,
-  numbered,
+  contentText,
+  numberSteps,
   readLog,
 } from "./atif-agent-log.ts";
 import { field } from "./document.ts";
@@ -46,7 +46,7 @@ export function exportAtif(source: AtifSource): Encoded {
     ...unfinishedCalls(source, journal.calls).map((log) => logTrajectory(source, log)),
   ];
   const calls = read.map(({ trajectory }) => trajectory);
-  const steps = numbered([taskStep(source), ...journal.steps]);
+  const steps = numberSteps([taskStep(source), ...journal.steps]);
   const trajectory: Trajectory = {
     schema_version: "ATIF-v1.7",
     session_id: run.id,
@@ -113,7 +113,7 @@ function unfinishedCalls({ logs }: AtifSource, calls: readonly AgentCall[]): rea
 
 function logTrajectory({ run, conductor }: AtifSource, { visit, step, lines }: AgentLog): ReadCall {
   const log = readLog(lines);
-  const steps = numbered(log.steps);
+  const steps = numberSteps(log.steps);
   const trajectory: Trajectory = {
     schema_version: "ATIF-v1.7",
     trajectory_id: `${run.id}/${visit}/${step}/unfinished`,
@@ -154,7 +154,7 @@ function callTrajectory({ logs, conductor }: AtifSource, call: AgentCall): ReadC
     message: call.text,
     ...(call.usage === null ? {} : { metrics: stepMetrics(call.usage) }),
   };
-  const steps = numbered(log.steps.length === 0 ? [last] : log.steps);
+  const steps = numberSteps(log.steps.length === 0 ? [last] : log.steps);
   const trajectory: Trajectory = {
     schema_version: "ATIF-v1.7",
     trajectory_id: call.id,
@@ -244,7 +244,7 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
   const { kind, body } = entry;
   const extra = { holdfast: { entry: entry.entry, kind } };
   const system = (message: string): UnnumberedStep => ({ timestamp: entry.at, source: "system", message, extra });
-  const text = (name: string): string => contentOf(field(body, name) ?? "");
+  const text = (name: string): string => contentText(field(body, name) ?? "");
   switch (kind) {
     case "stage.entered":
       return system(`Stage ${text("stage")}, iteration ${text("iteration")}`);
@@ -255,7 +255,7 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
         ? system(`Recorded ${text("step")}: ${text("result")}`)
         : finished(entry, reading);
     case "graph.set":
-      return system(`Graph ${contentOf(field(body, "graph") ?? "")}`);
+      return system(`Graph ${contentText(field(body, "graph") ?? "")}`);
     case "graph.moved":
       return system(`Graph moved: ${text("events")}`);
     case "step.failed":
@@ -267,7 +267,7 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
     case "run.unparked": {
       const answer = field(body, "answer");
       if (answer === undefined || answer === null) return system("Taken up again");
-      return { timestamp: entry.at, source: "user", message: contentOf(answer), extra };
+      return { timestamp: entry.at, source: "user", message: contentText(answer), extra };
     }
     case "run.ended":
       return system(`Ended: ${text("outcome")}${field(body, "reason") === undefined ? "" : `, ${text("reason")}`}`);
@@ -275,21 +275,21 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
       return system(`Reopened: ${text("reason")}`);
     case "restore.started":
     case "restore.finished":
-      return system(`${kind === "restore.started" ? "Restoring" : "Restored"} ${contentOf(body)}`);
+      return system(`${kind === "restore.started" ? "Restoring" : "Restored"} ${contentText(body)}`);
     case "note":
       return system(text("text"));
     default:
-      return kind.startsWith("x.") ? system(`${kind} ${contentOf(body)}`) : null;
+      return kind.startsWith("x.") ? system(`${kind} ${contentText(body)}`) : null;
   }
 }
 
 function finished(entry: JournalEntry, reading: Reading): UnnumberedStep {
   const { body } = entry;
-  const name = contentOf(field(body, "step") ?? "");
+  const name = contentText(field(body, "step") ?? "");
   const result = field(body, "result") ?? null;
   const call = callOf(entry, name, result, reading);
   if (call === null)
-    return called(entry, { name, arguments: visitOf(body), content: contentOf(result), failed: false });
+    return called(entry, { name, arguments: visitOf(body), content: contentText(result), failed: false });
   reading.calls.push(call);
   return called(entry, { name, arguments: visitOf(body), content: call.text, failed: false, trajectory: call.id });
 }
@@ -353,12 +353,12 @@ function called(
 
 function effect(entry: JournalEntry, { outcomes }: Reading): UnnumberedStep {
   const { body } = entry;
-  const key = contentOf(field(body, "key") ?? "");
+  const key = contentText(field(body, "key") ?? "");
   const outcome = outcomes.get(key);
   return called(entry, {
-    name: contentOf(field(body, "kind") ?? "effect"),
+    name: contentText(field(body, "kind") ?? "effect"),
     arguments: { target: field(body, "target") ?? null, detail: field(body, "detail") ?? {} },
-    content: outcome === undefined ? "not settled" : contentOf(outcome),
+    content: outcome === undefined ? "not settled" : contentText(outcome),
     failed: outcome?.["outcome"] !== "done",
   });
 }
@@ -366,7 +366,8 @@ function effect(entry: JournalEntry, { outcomes }: Reading): UnnumberedStep {
 function outcomesOf(entries: readonly JournalEntry[]): ReadonlyMap<string, JsonObject> {
   const outcomes = new Map<string, JsonObject>();
   for (const { kind, body } of entries) {
-    if (kind === "effect.settled" || kind === "effect.unknown") outcomes.set(contentOf(field(body, "key") ?? ""), body);
+    if (kind === "effect.settled" || kind === "effect.unknown")
+      outcomes.set(contentText(field(body, "key") ?? ""), body);
   }
   return outcomes;
 }

@@ -10,14 +10,14 @@ import {
   readGoldens,
 } from "@holdfast/test-support/formats/format-suite";
 import { contextStore, encodeContextStore } from "./context-store.ts";
-import type { ForeignFile } from "./format.ts";
+import type { ExternalFile } from "./format.ts";
 
 // A full run has 10,000 cases.
 vi.setConfig({ testTimeout: 3_600_000 });
 
 const ONE = "task-1.json";
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
-const fileOf = (document: Json): ForeignFile => ({
+const fileOf = (document: Json): ExternalFile => ({
   path: "checkpoint.json",
   bytes: utf8(JSON.stringify(document)),
   compression: "none",

@@ -13,17 +13,17 @@ import {
   text,
 } from "@holdfast/core/json";
 import {
-  type Reasons,
-  type Source,
+  type DocumentSource,
+  type LossReasons,
+  checkDocument,
   field,
-  fitDocument,
   invalidDocument,
-  nameLosses,
+  listLosses,
   optional,
+  parseIsoTime,
   patchDocument,
-  readTime,
 } from "./document.ts";
-import type { Decoded, Detection, Encoded, ForeignCheckpoint, ForeignFile, Format, Loss, Remark } from "./format.ts";
+import type { Decoded, Detection, Encoded, ExternalCheckpoint, ExternalFile, Format, Loss, Remark } from "./format.ts";
 import { readJsonValue, writeJson } from "./strict-json.ts";
 
 /** As `to_dict` gives it; `from_dict` wants the first two and makes up the rest. */
@@ -51,8 +51,8 @@ const contextDocument = object<ContextDocument>({
 });
 
 /** Oldest first. A list holds versions of one task, each once: two of the same would leave open which one counts. */
-function decodeContextStore(file: ForeignFile): Decoded {
-  const source: Source = { format: "context-store", file: file.path };
+function decodeContextStore(file: ExternalFile): Decoded {
+  const source: DocumentSource = { format: "context-store", file: file.path };
   const { value, remarks: read } = readJsonValue(file, source.format);
   const remarks: Remark[] = [...read];
   const listed = isJsonArray(value);
@@ -73,12 +73,12 @@ function decodeContextStore(file: ForeignFile): Decoded {
 interface DecodedDocument {
   readonly task: string;
   readonly version: number;
-  readonly checkpoint: ForeignCheckpoint;
+  readonly checkpoint: ExternalCheckpoint;
 }
 
 function decodeContextDocument(params: {
   readonly document: JsonObject;
-  readonly source: Source;
+  readonly source: DocumentSource;
   /** Of the document within its file. */
   readonly path: string;
   readonly remarks: Remark[];
@@ -88,14 +88,14 @@ function decodeContextDocument(params: {
     const misfit = contextDocument(value);
     return misfit === null ? null : { ...misfit, path: `${path}${misfit.path}` };
   };
-  const given = fitDocument(at, document, params.source);
-  const time = given.created_at == null ? null : readTime(given.created_at);
+  const given = checkDocument(at, document, params.source);
+  const time = given.created_at == null ? null : parseIsoTime(given.created_at);
   if (given.created_at == null) remarks.push({ path: `${path}/created_at`, text: "is not there" });
   else if (time === null) remarks.push({ path: `${path}/created_at`, text: "is no time: kept, not understood" });
   else if (!time.zoned) remarks.push({ path: `${path}/created_at`, text: "has no zone: taken for UTC" });
   const planes = emptyPlanes();
   const { metadata } = given;
-  const checkpoint: ForeignCheckpoint = {
+  const checkpoint: ExternalCheckpoint = {
     id: String(given.version),
     createdAt: time?.iso ?? null,
     // Orbiter saves when it is asked to, and only then.
@@ -112,7 +112,7 @@ function decodeContextDocument(params: {
   return { task: given.task_id, version: given.version, checkpoint };
 }
 
-function checkTogether(decoded: readonly DecodedDocument[], source: Source): void {
+function checkTogether(decoded: readonly DecodedDocument[], source: DocumentSource): void {
   const seen = new Set<number>();
   for (const [index, { task, version }] of decoded.entries()) {
     if (task !== decoded[0]?.task) {
@@ -125,13 +125,13 @@ function checkTogether(decoded: readonly DecodedDocument[], source: Source): voi
   }
 }
 
-function encodeContextCheckpoint(checkpoint: ForeignCheckpoint): Encoded {
+function encodeContextCheckpoint(checkpoint: ExternalCheckpoint): Encoded {
   const document = documentOf(checkpoint);
   return { bytes: writeJson(document), path: `${fileName(document)}.json`, losses: lossesOf(checkpoint, document) };
 }
 
 /** Several versions of one task, as a list. */
-export function encodeContextStore(checkpoints: readonly ForeignCheckpoint[]): Encoded {
+export function encodeContextStore(checkpoints: readonly ExternalCheckpoint[]): Encoded {
   const documents = checkpoints.map(documentOf);
   const losses = checkpoints.flatMap((checkpoint, place) =>
     lossesOf(checkpoint, documents[place] ?? {}).map((loss) => ({ ...loss, path: `${place}.${loss.path}` })),
@@ -140,7 +140,7 @@ export function encodeContextStore(checkpoints: readonly ForeignCheckpoint[]): E
   return { bytes: new TextEncoder().encode(text), path: `${fileName(documents[0] ?? {}, "all")}.json`, losses };
 }
 
-function documentOf(checkpoint: ForeignCheckpoint): JsonObject {
+function documentOf(checkpoint: ExternalCheckpoint): JsonObject {
   const after = viewOf(checkpoint);
   if (checkpoint.original?.format !== "context-store") return after;
   const { document: original } = checkpoint.original;
@@ -148,7 +148,7 @@ function documentOf(checkpoint: ForeignCheckpoint): JsonObject {
 }
 
 /** In the order of `to_dict`. */
-function viewOf({ id, createdAt, work, planes }: ForeignCheckpoint): JsonObject {
+function viewOf({ id, createdAt, work, planes }: ExternalCheckpoint): JsonObject {
   const metadata = field(planes.extensions, "metadata");
   return {
     task_id: taskOf(work, planes),
@@ -160,7 +160,7 @@ function viewOf({ id, createdAt, work, planes }: ForeignCheckpoint): JsonObject 
   };
 }
 
-function taskOf(work: ForeignCheckpoint["work"], planes: ForeignCheckpoint["planes"]): string {
+function taskOf(work: ExternalCheckpoint["work"], planes: ExternalCheckpoint["planes"]): string {
   switch (work.kind) {
     case "task":
       return work.text === "" ? "task" : work.text;
@@ -183,18 +183,18 @@ function fileName(document: JsonObject, version: Json = document["version"] ?? 1
   return `${task.slice(0, 80) || "task"}-${String(version)}`;
 }
 
-const REASONS: Reasons = {
+const REASONS: LossReasons = {
   id: "A context checkpoint has a number from 1",
   work: "A context checkpoint is of a task that has a name",
   "extensions.metadata": "Metadata is an object that says something",
 };
 
-function lossesOf(given: ForeignCheckpoint, document: JsonObject): readonly Loss[] {
-  return nameLosses(given, decodeAgain(document), REASONS);
+function lossesOf(given: ExternalCheckpoint, document: JsonObject): readonly Loss[] {
+  return listLosses(given, decodeAgain(document), REASONS);
 }
 
 /** A document that never was a file, or is not one any more. */
-function decodeAgain(document: JsonObject): ForeignCheckpoint {
+function decodeAgain(document: JsonObject): ExternalCheckpoint {
   const source = { format: "context-store", file: "a checkpoint" } as const;
   return decodeContextDocument({ document, source, path: "", remarks: [] }).checkpoint;
 }
@@ -210,7 +210,7 @@ export const contextStore: Format = {
 };
 
 /** By its text first: most files are declined without being parsed. */
-function detectContextStore(file: ForeignFile): Detection {
+function detectContextStore(file: ExternalFile): Detection {
   const no = { match: "no", why: "it has no task_id with a version, values or token_usage" } as const;
   const start = LOSSY.decode(file.bytes.subarray(0, LOOKED_AT)).trimStart();
   if (!/^\uFEFF?(?:\[\s*)?\{/.test(start)) return no;

@@ -2,9 +2,9 @@ import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { type KeepRule, type RetentionPolicy, defaultRetention } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
-import { parseTrigger, readCrunch } from "./crunch-document.ts";
+import { decodeTrigger, readCrunch } from "./crunch-document.ts";
 import { field, invalidDocument } from "./document.ts";
-import type { ForeignFile, Remark } from "./format.ts";
+import type { ExternalFile, Remark } from "./format.ts";
 
 /** `.claude/checkpoint-config.yaml` in our words. */
 export interface CrunchConfig {
@@ -26,7 +26,7 @@ const KEYS = {
 } as const;
 
 /** Every key may be missing and then means what crunch's own example says. FORMAT_INVALID names what cannot be meant. */
-export function parseCrunchConfig(file: ForeignFile): CrunchConfig {
+export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
   const { document, remarks: read, source, lineOf } = readCrunch(file);
   const remarks: Remark[] = [...read];
   const fail = (path: string, why: string): HoldfastError =>
@@ -111,7 +111,7 @@ function switchesOf(look: Look, root: JsonObject, remarks: Remark[]): TriggerSwi
   for (const word of Object.keys(given)) {
     if (word === "conflict_events") continue;
     const on = look.flag(given, word, path);
-    const trigger = parseTrigger(word);
+    const trigger = decodeTrigger(word);
     if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
     else if (on !== null) switches[trigger] = on;
   }
@@ -153,7 +153,7 @@ function keepsOf(look: Look, root: JsonObject, remarks: Remark[]): Partial<Recor
     if (!Number.isSafeInteger(number) || number < -1) {
       throw look.fail(`${path}/${word}`, `there is ${number} where a count belongs, or -1 for all`);
     }
-    const trigger = parseTrigger(word);
+    const trigger = decodeTrigger(word);
     if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
     else keeps[trigger] = { keep: number === -1 ? "all" : number, per: PER_PHASE.has(trigger) ? "stage" : "run" };
   }

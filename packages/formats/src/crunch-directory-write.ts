@@ -6,19 +6,19 @@ import { type CrunchDirectory, type CrunchFile, compareEntries, makeIndex } from
 import { isJsonName } from "./crunch-document.ts";
 import { type CrunchEncoding, documentOf, encodeCrunch } from "./crunch-yaml.ts";
 import { field, sameJson } from "./document.ts";
-import type { ForeignCheckpoint, Loss } from "./format.ts";
+import type { ExternalCheckpoint, Loss } from "./format.ts";
 import { writeJson } from "./strict-json.ts";
 import { writeYaml } from "./strict-yaml.ts";
 
 /** Names are relative to the directory. To be done in this order, each one durable before the next. */
-export type CrunchAction =
+export type DirectoryAction =
   | { readonly kind: "write"; readonly name: string; readonly bytes: Uint8Array }
   /** A symbolic link, made under another name and put in place of what is there. */
   | { readonly kind: "link"; readonly name: string; readonly target: string }
   | { readonly kind: "remove"; readonly name: string };
 
 interface CrunchWritePlan {
-  readonly actions: readonly CrunchAction[];
+  readonly actions: readonly DirectoryAction[];
   readonly losses: readonly { readonly id: string; readonly losses: readonly Loss[] }[];
   /** What crunch's configuration keeps out. */
   readonly limited: readonly Loss[];
@@ -31,7 +31,7 @@ interface CrunchWritePlan {
  */
 export function planCrunchWrite(params: {
   readonly directory: CrunchDirectory;
-  readonly add: readonly ForeignCheckpoint[];
+  readonly add: readonly ExternalCheckpoint[];
   /** Absent: all stay. */
   readonly limits?: CrunchLimits;
   /** End of the names of new files: packed by whoever writes them. */
@@ -64,7 +64,7 @@ export function planCrunchWrite(params: {
         .filter((file) => JSON.stringify(file.document) !== said)
         .map(({ name }) => ({ kind: "write", name, bytes: indexBytes(name, document) }) as const),
       ...planLatest({ directory, newest: checkpoints.at(-1)?.name ?? null, links: params.links }),
-      ...dropped.map((file): CrunchAction => ({ kind: "remove", name: file.name })),
+      ...dropped.map((file): DirectoryAction => ({ kind: "remove", name: file.name })),
     ],
     losses: added.map((one) => ({ id: one.file.checkpoint.id ?? "", losses: one.losses })),
     limited: losses,
@@ -85,7 +85,7 @@ function indexBytes(name: string, document: JsonObject): Uint8Array {
 
 /** A checkpoint that is there already keeps its name, and is written as that name promises. */
 function prepare(
-  checkpoint: ForeignCheckpoint,
+  checkpoint: ExternalCheckpoint,
   there: {
     readonly known: ReadonlyMap<string | null, CrunchFile>;
     readonly fresh: CrunchEncoding;
@@ -99,7 +99,7 @@ function prepare(
   const encoding = old === undefined ? there.fresh : isJsonName(old) ? "json" : "yaml";
   const { bytes, losses } = encodeCrunch(checkpoint, encoding);
   // The index speaks of what stands in the file.
-  const written: ForeignCheckpoint = { ...checkpoint, id, original: { format: "crunch-yaml", document } };
+  const written: ExternalCheckpoint = { ...checkpoint, id, original: { format: "crunch-yaml", document } };
   const name = old ?? `${id}.${encoding}${there.suffix}`;
   // What stands there in other words (another order, other quotes) is left as its writer spelled it.
   const same = sameJson(found?.checkpoint.original?.document, document);
@@ -128,7 +128,7 @@ function planLatest(params: {
   readonly directory: CrunchDirectory;
   readonly newest: string | null;
   readonly links: boolean;
-}): readonly CrunchAction[] {
+}): readonly DirectoryAction[] {
   const { said, as } = params.directory.latest;
   if (params.newest === null) return as === null ? [] : [{ kind: "remove", name: "latest" }];
   const form = params.links ? "link" : "file";

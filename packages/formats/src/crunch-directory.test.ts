@@ -5,9 +5,9 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import type { Trigger } from "@holdfast/core/checkpoint";
 import { defaultRetention } from "@holdfast/core/retention";
-import { type CrunchAction, type CrunchLimits, planCrunchWrite } from "./crunch-directory-write.ts";
+import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "./crunch-directory-write.ts";
 import { type CrunchDirectory, type CrunchListing, readCrunchDirectory } from "./crunch-directory.ts";
-import type { ForeignCheckpoint, ForeignFile } from "./format.ts";
+import type { ExternalCheckpoint, ExternalFile } from "./format.ts";
 
 const ROOT = join(import.meta.dirname, "../golden/crunch-directory/42");
 const OLD = "CP-enrich-20250114-a3f2.yaml";
@@ -25,7 +25,7 @@ const golden: World = {
 };
 
 function listing(world: World): CrunchListing {
-  const files = [...world.files].map(([name, bytes]): ForeignFile => ({
+  const files = [...world.files].map(([name, bytes]): ExternalFile => ({
     path: `.claude/crunch/42/checkpoints/${name}`,
     bytes,
     compression: "none",
@@ -35,7 +35,7 @@ function listing(world: World): CrunchListing {
 
 const look = (world: World): CrunchDirectory => readCrunchDirectory(listing(world));
 
-function apply(world: World, actions: readonly CrunchAction[]): World {
+function apply(world: World, actions: readonly DirectoryAction[]): World {
   const files = new Map(world.files);
   let { link } = world;
   for (const action of actions) {
@@ -64,7 +64,7 @@ function idOf(name: string): string {
   return name.replace(".yaml", "");
 }
 
-function newest(directory: CrunchDirectory): ForeignCheckpoint {
+function newest(directory: CrunchDirectory): ExternalCheckpoint {
   const found = directory.checkpoints.at(-1)?.checkpoint;
   if (found === undefined) throw new Error("there is no checkpoint");
   return found;
@@ -90,7 +90,7 @@ function limits(
 }
 
 describe("what crunch's configuration lets a directory hold", () => {
-  const next = (id: string, more: Partial<ForeignCheckpoint> = {}): ForeignCheckpoint => ({
+  const next = (id: string, more: Partial<ExternalCheckpoint> = {}): ExternalCheckpoint => ({
     ...newest(look(golden)),
     id,
     createdAt: "2025-01-14T12:00:00.000Z",
@@ -296,7 +296,7 @@ describe("a crunch directory", () => {
 
   test("a new checkpoint: file first, then index, then latest, and last what goes", () => {
     const directory = look(golden);
-    const next: ForeignCheckpoint = {
+    const next: ExternalCheckpoint = {
       ...newest(directory),
       id: "CP-ready-20250114T110000-1",
       createdAt: "2025-01-14T11:00:00.000Z",

@@ -12,23 +12,23 @@ import {
 } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
-  idOfName,
-  isCheckpointName,
-  isIndexName,
+  checkpointFileName,
+  decodeTrigger,
+  idFromFileName,
+  isCheckpointFile,
+  isIndexFile,
   isJsonName,
-  nameOf,
-  parseTrigger,
   readCrunch,
   triggerWord,
 } from "./crunch-document.ts";
 import { type DecodeCrunch, decodeCrunch } from "./crunch-yaml.ts";
-import { field, fitDocument, invalidDocument, sameJson } from "./document.ts";
-import type { ForeignCheckpoint, ForeignFile, Remark } from "./format.ts";
+import { checkDocument, field, invalidDocument, sameJson } from "./document.ts";
+import type { ExternalCheckpoint, ExternalFile, Remark } from "./format.ts";
 
 /** What lies in `.claude/crunch/<issue>/checkpoints`. */
 export interface CrunchListing {
   /** All regular files; paths as given by the user, of which the last part is the name. */
-  readonly files: readonly ForeignFile[];
+  readonly files: readonly ExternalFile[];
   /** Target of the link `latest` as it stands there; null without one. Where it is a file, that is among the files. */
   readonly link: string | null;
 }
@@ -37,7 +37,7 @@ export interface CrunchDirectory {
   /** Oldest first. */
   readonly checkpoints: readonly CrunchFile[];
   /** Could not be read, and why. They are left alone by every plan. */
-  readonly broken: readonly BrokenFile[];
+  readonly broken: readonly UnreadableFile[];
   /** As it should be; `problems` is empty when it is just that. */
   readonly index: {
     readonly document: JsonObject;
@@ -55,14 +55,14 @@ interface IndexFile {
   readonly document: JsonObject | null;
 }
 
-interface BrokenFile {
+interface UnreadableFile {
   readonly name: string;
   readonly error: HoldfastError;
 }
 
 export interface CrunchFile {
   readonly name: string;
-  readonly checkpoint: ForeignCheckpoint;
+  readonly checkpoint: ExternalCheckpoint;
 }
 
 /**
@@ -72,19 +72,19 @@ export interface CrunchFile {
 export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch = decodeCrunch): CrunchDirectory {
   const remarks: Remark[] = [];
   const read: CrunchFile[] = [];
-  const broken: BrokenFile[] = [];
-  const indexes: ForeignFile[] = [];
-  let pointer: ForeignFile | null = null;
+  const broken: UnreadableFile[] = [];
+  const indexes: ExternalFile[] = [];
+  let pointer: ExternalFile | null = null;
   for (const file of listing.files) {
-    const name = nameOf(file.path);
+    const name = checkpointFileName(file.path);
     if (name === "latest") pointer = file;
-    else if (isIndexName(name)) indexes.push(file);
-    else if (isCheckpointName(name)) readFile(file, name, { decode, read, broken, remarks });
+    else if (isIndexFile(name)) indexes.push(file);
+    else if (isCheckpointFile(name)) readFile(file, name, { decode, read, broken, remarks });
     else remarks.push({ path: name, text: "is no file of crunch's: left alone" });
   }
   const old = readIndexes(indexes);
   const entries = new Map(old.entries.map((entry, place) => [entry.checkpoint_id, { entry, place }]));
-  const checkpoints = setTwinsAside(read, { broken, remarks })
+  const checkpoints = ignoreDuplicates(read, { broken, remarks })
     .map((file) => withTrigger(file, entries.get(file.checkpoint.id ?? "")?.entry))
     .toSorted((a, b) => compareEntries(a, b, (id) => entries.get(id)?.place));
   const made = makeIndex({ checkpoints, old: old.document });
@@ -104,13 +104,13 @@ export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch
 }
 
 /** Of several files with one id, the one that is named after it counts, YAML before JSON; the others are left alone. */
-function setTwinsAside(
+function ignoreDuplicates(
   read: readonly CrunchFile[],
-  into: { readonly broken: BrokenFile[]; readonly remarks: Remark[] },
+  into: { readonly broken: UnreadableFile[]; readonly remarks: Remark[] },
 ): readonly CrunchFile[] {
   const chosen = new Map<string | null, CrunchFile>();
   const rank = ({ name, checkpoint }: CrunchFile): number =>
-    (idOfName(name) === checkpoint.id ? 0 : 2) + (isJsonName(name) ? 1 : 0);
+    (idFromFileName(name) === checkpoint.id ? 0 : 2) + (isJsonName(name) ? 1 : 0);
   for (const file of read.toSorted((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1))) {
     const { id, original } = file.checkpoint;
     const other = chosen.get(id);
@@ -127,12 +127,12 @@ function setTwinsAside(
 }
 
 function readFile(
-  file: ForeignFile,
+  file: ExternalFile,
   name: string,
   into: {
     readonly decode: DecodeCrunch;
     readonly read: CrunchFile[];
-    readonly broken: BrokenFile[];
+    readonly broken: UnreadableFile[];
     readonly remarks: Remark[];
   },
 ): void {
@@ -141,7 +141,7 @@ function readFile(
     into.remarks.push(...decoded.remarks.map((remark) => ({ ...remark, path: `${name}#${remark.path}` })));
     for (const checkpoint of decoded.checkpoints) {
       into.read.push({ name, checkpoint });
-      if (idOfName(name) !== checkpoint.id) {
+      if (idFromFileName(name) !== checkpoint.id) {
         into.remarks.push({ path: name, text: `is named otherwise than its id, ${checkpoint.id}` });
       }
     }
@@ -152,7 +152,7 @@ function readFile(
 }
 
 /** A directory from the time of the change has one in JSON and one in YAML: both count, the YAML one first, and both are kept true. */
-function readIndexes(files: readonly ForeignFile[]): {
+function readIndexes(files: readonly ExternalFile[]): {
   readonly entries: readonly CrunchIndexEntry[];
   readonly document: JsonObject | null;
   readonly problems: readonly string[];
@@ -169,7 +169,7 @@ function readIndexes(files: readonly ForeignFile[]): {
   const read = files
     .toSorted((a, b) => Number(isJsonName(a.path)) - Number(isJsonName(b.path)))
     .map((file) => {
-      const name = nameOf(file.path);
+      const name = checkpointFileName(file.path);
       try {
         return { name, ...decodeIndex(file) };
       } catch (error) {
@@ -201,14 +201,14 @@ function withTrigger(file: CrunchFile, entry: CrunchIndexEntry | undefined): Cru
   const word = entry?.trigger ?? null;
   const said = file.checkpoint.original?.document["trigger"];
   if (word === null || (said !== undefined && said !== null)) return file;
-  return { ...file, checkpoint: { ...file.checkpoint, trigger: parseTrigger(word) ?? "automatic" } };
+  return { ...file, checkpoint: { ...file.checkpoint, trigger: decodeTrigger(word) ?? "automatic" } };
 }
 
 /** Where there are no links, a file holds the name; some tools put a copy of the checkpoint there instead. */
-function pointedAt(pointer: ForeignFile | null): string | null {
+function pointedAt(pointer: ExternalFile | null): string | null {
   if (pointer === null) return null;
   const text = new TextDecoder().decode(pointer.bytes.subarray(0, 4096)).trim();
-  if (!text.includes("\n")) return nameOf(text);
+  if (!text.includes("\n")) return checkpointFileName(text);
   try {
     return decodeCrunch(pointer).checkpoints[0]?.id ?? null;
   } catch {
@@ -316,9 +316,9 @@ interface CrunchIndexEntry {
 }
 
 /** FORMAT_INVALID or FORMAT_DAMAGED; the document comes along whole, for the fields that we do not know. */
-function decodeIndex(file: ForeignFile): { readonly index: CrunchIndex; readonly document: JsonObject } {
+function decodeIndex(file: ExternalFile): { readonly index: CrunchIndex; readonly document: JsonObject } {
   const { document, source } = readCrunch(file);
-  return { index: fitDocument(crunchIndex, document, source), document };
+  return { index: checkDocument(crunchIndex, document, source), document };
 }
 
 function maybe<T>(shape: Shape<T>): Shape<Maybe<T>> {

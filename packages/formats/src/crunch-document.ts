@@ -28,8 +28,8 @@ import {
 } from "@holdfast/core/json";
 import { resumePoint } from "@holdfast/core/position";
 import { canonicalJson } from "@holdfast/core/values/canonical-json";
-import { type Source, invalidDocument } from "./document.ts";
-import type { ForeignFile, Remark } from "./format.ts";
+import { type DocumentSource, invalidDocument } from "./document.ts";
+import type { ExternalFile, Remark } from "./format.ts";
 import { parseJson, readText } from "./strict-json.ts";
 import { readYaml } from "./strict-yaml.ts";
 
@@ -397,15 +397,15 @@ function restOf(crunch: CrunchGraph): JsonObject {
 interface ReadCrunch {
   readonly document: JsonObject;
   readonly remarks: readonly Remark[];
-  readonly source: Source;
+  readonly source: DocumentSource;
   /** YAML has no closing bracket that would be missed; a text that stops within a line may have been cut. */
   readonly endsWithinLine: boolean;
   readonly lineOf: ((pointer: string) => number) | null;
 }
 
 /** YAML, or the JSON that crunch wrote before 2026. */
-export function readCrunch(file: ForeignFile): ReadCrunch {
-  const source: Source = { format: "crunch-yaml", file: file.path };
+export function readCrunch(file: ExternalFile): ReadCrunch {
+  const source: DocumentSource = { format: "crunch-yaml", file: file.path };
   const { text, remarks } = readText(file, source.format);
   if (isJson(file.path, text)) {
     const document = parseJson(text, source);
@@ -432,16 +432,16 @@ function isJson(path: string, text: string): boolean {
 
 const CHECKPOINT = /\.(?:ya?ml|json)(?:\.gz|\.lz4)?$/i;
 
-export function isIndexName(name: string): boolean {
+export function isIndexFile(name: string): boolean {
   return /^index\.(?:ya?ml|json)$/i.test(name);
 }
 
-export function isCheckpointName(name: string): boolean {
+export function isCheckpointFile(name: string): boolean {
   return CHECKPOINT.test(name);
 }
 
 /** The id that a file's name promises. */
-export function idOfName(name: string): string {
+export function idFromFileName(name: string): string {
   return name.replace(CHECKPOINT, "");
 }
 
@@ -451,11 +451,11 @@ export function isJsonName(path: string): boolean {
 }
 
 /** Of a document that was written, by the place it goes to. */
-export function idOfPath(path: string): string {
-  return idOfName(nameOf(path));
+export function idFromPath(path: string): string {
+  return idFromFileName(checkpointFileName(path));
 }
 
-export function nameOf(path: string): string {
+export function checkpointFileName(path: string): string {
   return path.split(/[/\\]/).at(-1) ?? path;
 }
 
@@ -512,12 +512,12 @@ export function triggerWord(trigger: Trigger): string {
 }
 
 /** Undefined for a word that nobody told us. */
-export function parseTrigger(word: string): Trigger | undefined {
+export function decodeTrigger(word: string): Trigger | undefined {
   return OUR_WORDS.get(word);
 }
 
 /** How a run goes on when nothing speaks against it: at a node where there is one, else at the phase. */
-export function usualRecovery(position: { readonly stage: string; readonly graph: Graph | null }): JsonObject {
+export function defaultRecovery(position: { readonly stage: string; readonly graph: Graph | null }): JsonObject {
   const { graph, stage } = position;
   const node = graph === null ? null : resumePoint(graph);
   return { can_resume: true, resume_from: node ?? stage, prerequisites_met: true, warnings: [] };

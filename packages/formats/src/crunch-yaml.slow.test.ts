@@ -11,7 +11,7 @@ import {
   readGoldens,
 } from "@holdfast/test-support/formats/format-suite";
 import { crunchYaml } from "./crunch-yaml.ts";
-import type { ForeignFile } from "./format.ts";
+import type { ExternalFile } from "./format.ts";
 
 // YAML is slow to read and to write, and a full run has 10,000 cases.
 vi.setConfig({ testTimeout: 3_600_000 });
@@ -94,7 +94,7 @@ const documents = fc
   )
   .chain((document) => unknownFields().map((extra): Json => ({ ...document, ...extra })));
 
-const files: fc.Arbitrary<ForeignFile> = fc.oneof(
+const files: fc.Arbitrary<ExternalFile> = fc.oneof(
   documents.map((document) => ({ path: "CP-x.yaml", bytes: utf8(stringify(document)), compression: "none" as const })),
   documents.map((document) => ({
     path: "CP-x.json",

@@ -10,24 +10,24 @@ import type { Json, JsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readGoldens } from "@holdfast/test-support/formats/format-suite";
 import { cachedDecoder, crunchYaml, decodeCrunch, encodeCrunch } from "./crunch-yaml.ts";
-import type { Decoded, ForeignCheckpoint, ForeignFile } from "./format.ts";
+import type { Decoded, ExternalCheckpoint, ExternalFile } from "./format.ts";
 
 describe("encode crunch", () => {
-  function golden(name: string): ForeignCheckpoint {
+  function golden(name: string): ExternalCheckpoint {
     const found = readGoldens().find((one) => one.format === crunchYaml.name && one.name === name);
     const [checkpoint] = found === undefined ? [] : crunchYaml.decode(found.file).checkpoints;
     if (checkpoint === undefined) throw new Error(`There is no golden ${name}`);
     return checkpoint;
   }
 
-  const written = (checkpoint: ForeignCheckpoint): JsonObject =>
+  const written = (checkpoint: ExternalCheckpoint): JsonObject =>
     parse(new TextDecoder().decode(crunchYaml.encode(checkpoint).bytes)) as JsonObject;
 
-  function withPlanes(checkpoint: ForeignCheckpoint, planes: Partial<Planes>): ForeignCheckpoint {
+  function withPlanes(checkpoint: ExternalCheckpoint, planes: Partial<Planes>): ExternalCheckpoint {
     return { ...checkpoint, planes: { ...checkpoint.planes, ...planes } };
   }
 
-  const ours: ForeignCheckpoint = {
+  const ours: ExternalCheckpoint = {
     id: null,
     createdAt: "2026-03-01T10:00:00.000Z",
     trigger: "iteration",
@@ -180,13 +180,13 @@ describe("decode again", () => {
 
   test("a file that holds what it held is parsed once", () => {
     const { decode } = cachedDecoder();
-    const file = (): ForeignFile => ({ path: "a.yaml", bytes: Uint8Array.from(GOLDEN[0] ?? []), compression: "none" });
+    const file = (): ExternalFile => ({ path: "a.yaml", bytes: Uint8Array.from(GOLDEN[0] ?? []), compression: "none" });
     expect(decode(file())).toBe(decode(file()));
   });
 
   test("what is not there any more is forgotten", () => {
     const { decode, keepOnly } = cachedDecoder();
-    const file: ForeignFile = { path: "a.yaml", bytes: GOLDEN[0] ?? new Uint8Array(), compression: "none" };
+    const file: ExternalFile = { path: "a.yaml", bytes: GOLDEN[0] ?? new Uint8Array(), compression: "none" };
     const first = decode(file);
     keepOnly([{ ...file, path: "b.yaml" }]);
     expect(decode(file)).not.toBe(first);
@@ -207,7 +207,7 @@ describe("decode again", () => {
         for (const { path, which, flip, forget } of steps) {
           const bytes = Uint8Array.from(GOLDEN[which] ?? []);
           if (flip !== null) bytes[flip] = (bytes[flip] ?? 0) ^ 1;
-          const file: ForeignFile = { path, bytes, compression: "none" };
+          const file: ExternalFile = { path, bytes, compression: "none" };
           expect(outcome(() => decode(file))).toEqual(outcome(() => decodeCrunch(file)));
           if (forget) keepOnly([file]);
         }

@@ -3,11 +3,11 @@ import type { Graph } from "@holdfast/core/graph";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { HoldfastError } from "@holdfast/platform/error";
 import {
-  KEPT,
-  type Kept,
-  type LiveCrunch,
-  liveCrunch,
-  liveMembers,
+  type CrunchRun,
+  HOLDFAST_MEMBER,
+  type HoldfastMember,
+  documentMembers,
+  readCrunchRun,
   readKept,
 } from "@holdfast/workflows/crunch/document-members";
 import {
@@ -16,39 +16,39 @@ import {
   RECOVERY_MEMBERS,
   crunchDocument,
   decodeGraph,
+  decodeTrigger,
+  defaultRecovery,
   encodeGraph,
   isCrunchId,
   isFileName,
   makeId,
-  parseTrigger,
   readCrunch,
   triggerWord,
-  usualRecovery,
 } from "./crunch-document.ts";
 import {
-  type Reasons,
-  type Source,
+  type DocumentSource,
+  type LossReasons,
+  checkDocument,
   damagedDocument,
   field,
-  fitDocument,
   invalidDocument,
-  nameLosses,
-  newerDocument,
+  listLosses,
+  parseIsoTime,
   patchDocument,
-  readTime,
   sameJson,
+  unsupportedVersion,
 } from "./document.ts";
-import type { Decoded, Detection, Encoded, ForeignCheckpoint, ForeignFile, Format, Loss, Remark } from "./format.ts";
+import type { Decoded, Detection, Encoded, ExternalCheckpoint, ExternalFile, Format, Loss, Remark } from "./format.ts";
 import { writeJson } from "./strict-json.ts";
 import { writeYaml } from "./strict-yaml.ts";
 
-export function decodeCrunch(file: ForeignFile): Decoded {
+export function decodeCrunch(file: ExternalFile): Decoded {
   const read = readCrunch(file);
   const { document, source, lineOf } = read;
   const fail = (path: string, why: string): HoldfastError =>
     invalidDocument(source, { path, why, ...(lineOf === null ? {} : { line: lineOf(path) }) });
   const remarks: Remark[] = [...read.remarks];
-  const checkpoint = decodeDocument({ document, source, remarks, fail });
+  const checkpoint = decodeCrunchDocument({ document, source, remarks, fail });
   const recovery = Object.keys(document["recovery_info"] ?? {});
   if (read.endsWithinLine && RECOVERY_MEMBERS.some((name) => !recovery.includes(name))) {
     throw damagedDocument(source, { why: "it stops within a line of its last member: it seems to be cut" });
@@ -58,15 +58,15 @@ export function decodeCrunch(file: ForeignFile): Decoded {
 
 interface DecodeContext {
   readonly document: JsonObject;
-  readonly source: Source;
+  readonly source: DocumentSource;
   readonly remarks: Remark[];
   readonly fail: (path: string, why: string) => HoldfastError;
 }
 
-function decodeDocument(context: DecodeContext): ForeignCheckpoint {
+function decodeCrunchDocument(context: DecodeContext): ExternalCheckpoint {
   const { document, source, remarks } = context;
   checkVersion(document["version"], context);
-  const crunch = fitDocument(crunchDocument, document, source);
+  const crunch = checkDocument(crunchDocument, document, source);
   const id = crunch.checkpoint_id;
   if (!isFileName(id)) throw context.fail("/checkpoint_id", "there is an id that cannot name a file");
   if (!isCrunchId(id)) remarks.push({ path: "/checkpoint_id", text: "has none of the forms that crunch writes" });
@@ -96,7 +96,7 @@ function checkVersion(version: Json | undefined, { source, remarks, fail }: Deco
   const said = typeof version === "string" || typeof version === "number" ? String(version) : "";
   const [, major = "", minor = "0"] = /^(\d{1,9})(?:\.(\d{1,9}))?(?:\.\d{1,9})?$/.exec(said) ?? [];
   if (Number(major) > 1 || (major === "1" && Number(minor) > 0)) {
-    throw newerDocument(source, { path: "/version", version: said, known: "1.0" });
+    throw unsupportedVersion(source, { path: "/version", version: said, known: "1.0" });
   }
   if (major !== "1") throw fail("/version", "there is no version that crunch has had");
   if (typeof version === "number") remarks.push({ path: "/version", text: "a number where crunch writes a text" });
@@ -105,14 +105,14 @@ function checkVersion(version: Json | undefined, { source, remarks, fail }: Deco
 function triggerOf(crunch: CrunchDocument, remarks: Remark[]): Trigger {
   const word = crunch.trigger ?? null;
   if (word === null) return "import";
-  const trigger = parseTrigger(word);
+  const trigger = decodeTrigger(word);
   if (trigger === undefined) remarks.push({ path: "/trigger", text: `"${word}" is not known: taken for automatic` });
   return trigger ?? "automatic";
 }
 
 function timeOf(text: string | null | undefined, path: string, remarks: Remark[]): string | null {
   if (text == null) return null;
-  const time = readTime(text);
+  const time = parseIsoTime(text);
   if (time === null) remarks.push({ path, text: `"${text.slice(0, 60)}" is no time: kept, not understood` });
   else if (!time.zoned) remarks.push({ path, text: "has no zone: taken for UTC" });
   return time?.iso ?? null;
@@ -141,9 +141,9 @@ function planesOf(crunch: CrunchDocument, createdAt: string | null, context: Dec
   const base = emptyPlanes({ workflow: "crunch", stage });
   const graph = graphOf(crunch, context);
   const inputs = { ...base.inputs, issue: decodeIssue(crunch, createdAt) };
-  const extensions = extensionsOf(crunch, graph.rest, usualRecovery({ stage, graph: graph.decoded }));
+  const extensions = extensionsOf(crunch, graph.rest, defaultRecovery({ stage, graph: graph.decoded }));
   const kept = readKept(context.document);
-  if (kept === "damaged") remarks.push({ path: `/${KEPT}`, text: "is not as Holdfast writes it: ignored" });
+  if (kept === "damaged") remarks.push({ path: `/${HOLDFAST_MEMBER}`, text: "is not as Holdfast writes it: ignored" });
   if (kept !== null && kept !== "damaged")
     return livePlanes({ base, inputs, extensions, kept, stage, graph: graph.decoded, remarks });
   return {
@@ -162,7 +162,7 @@ function livePlanes(params: {
   readonly base: Planes;
   readonly inputs: InputsPlane;
   readonly extensions: JsonObject;
-  readonly kept: Kept;
+  readonly kept: HoldfastMember;
   readonly stage: string;
   readonly graph: Graph | null;
   readonly remarks: Remark[];
@@ -263,7 +263,7 @@ export const crunchYaml: Format = {
 };
 
 /** By its text alone: parsing a large YAML document only to decline it would take seconds. */
-function detectCrunch(file: ForeignFile): Detection {
+function detectCrunch(file: ExternalFile): Detection {
   const text = LOSSY.decode(file.bytes.subarray(0, LOOKED_AT));
   const has = (member: string): boolean => new RegExp(`(?:^|[{,])\\s*["']?${member}["']?\\s*:`, "m").test(text);
   if (["checkpoint_id", "workflow_state", "current_phase"].every(has)) {
@@ -282,7 +282,7 @@ const LOSSY = new TextDecoder();
 export type CrunchEncoding = "yaml" | "json";
 
 /** In crunch's own document where it came from one: only what changed is written anew. */
-export function encodeCrunch(checkpoint: ForeignCheckpoint, encoding: CrunchEncoding = "yaml"): Encoded {
+export function encodeCrunch(checkpoint: ExternalCheckpoint, encoding: CrunchEncoding = "yaml"): Encoded {
   const { document, losses } = documentOf(checkpoint);
   const id = String(document["checkpoint_id"]);
   const issue = document["issue_number"];
@@ -296,7 +296,7 @@ export function encodeCrunch(checkpoint: ForeignCheckpoint, encoding: CrunchEnco
 const UTF8 = new TextEncoder();
 
 /** The document, and what of ours did not fit where it belongs. */
-export function documentOf(checkpoint: ForeignCheckpoint): {
+export function documentOf(checkpoint: ExternalCheckpoint): {
   readonly document: JsonObject;
   readonly losses: readonly Loss[];
 } {
@@ -315,7 +315,7 @@ export function documentOf(checkpoint: ForeignCheckpoint): {
  * Of crunch's own files the index alone tells the trigger. The very file stays as it is: with a trigger in it, it would be another
  * document, and imported again another run.
  */
-function untold(checkpoint: ForeignCheckpoint, original: JsonObject): ForeignCheckpoint {
+function untold(checkpoint: ExternalCheckpoint, original: JsonObject): ExternalCheckpoint {
   const itself = checkpoint.id === original["checkpoint_id"] && (original["trigger"] ?? null) === null;
   return itself ? { ...checkpoint, trigger: "import" } : checkpoint;
 }
@@ -329,13 +329,13 @@ function withGraphNamed(view: JsonObject, original: JsonObject): JsonObject {
 }
 
 /** A document that never was a file, or is not one any more. */
-function decodeOriginal(document: JsonObject): ForeignCheckpoint {
+function decodeOriginal(document: JsonObject): ExternalCheckpoint {
   const source = { format: "crunch-yaml", file: "a checkpoint" } as const;
   const fail = (path: string, why: string) => invalidDocument(source, { path, why });
-  return decodeDocument({ document, source, remarks: [], fail });
+  return decodeCrunchDocument({ document, source, remarks: [], fail });
 }
 
-const REASONS: Reasons = {
+const REASONS: LossReasons = {
   id: "It had none, or one that cannot name a file, and was given another",
   work: "A crunch checkpoint has an issue or nothing to work on",
   workflow: "Crunch has one workflow, its own",
@@ -351,17 +351,17 @@ const REASONS: Reasons = {
 };
 
 /** Members of crunch's that are filled from other planes come back as extensions, which is a difference too. */
-function lossesOf(given: ForeignCheckpoint, document: JsonObject): readonly Loss[] {
+function lossesOf(given: ExternalCheckpoint, document: JsonObject): readonly Loss[] {
   const back = decodeOriginal(document);
   const filled = Object.keys(back.planes.extensions).filter((name) => !Object.hasOwn(given.planes.extensions, name));
   return [
-    ...nameLosses(given, back, REASONS),
+    ...listLosses(given, back, REASONS),
     ...filled.map((name) => ({ path: `extensions.${name}`, why: "It holds what crunch has of the other planes" })),
   ];
 }
 
 /** What the original says of the place where it stood is wrong once the run has gone on. */
-function withoutStale(checkpoint: ForeignCheckpoint, before: ForeignCheckpoint): ForeignCheckpoint {
+function withoutStale(checkpoint: ExternalCheckpoint, before: ExternalCheckpoint): ExternalCheckpoint {
   const { position, extensions } = checkpoint.planes;
   const was = before.planes;
   const moved = position.stage !== was.position.stage;
@@ -385,11 +385,11 @@ function sameGraph(one: Graph | null, other: Graph | null): boolean {
 }
 
 /** All that crunch can say of a checkpoint, in its members and their order. */
-function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; readonly losses: readonly Loss[] } {
+function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; readonly losses: readonly Loss[] } {
   const { planes, work, createdAt } = checkpoint;
   const { position, inputs, extensions } = planes;
   const own = objectIn(extensions, "crunch");
-  const live = liveCrunch(checkpoint);
+  const live = readCrunchRun(checkpoint);
   const number = work.kind === "issue" ? work.number : (inputs.issue?.number ?? null);
   const { fitted, losses } = fit(
     {
@@ -408,8 +408,8 @@ function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; rea
       acp_state: field(extensions, "messages") ?? {},
       knowledge_context: field(extensions, "knowledge") ?? {},
       files_modified: field(extensions, "files") ?? changedFiles(checkpoint),
-      recovery_info: field(extensions, "recovery") ?? usualRecovery(position),
-      ...(live === null ? {} : { ...liveMembers(live), ...presentMembers(checkpoint) }),
+      recovery_info: field(extensions, "recovery") ?? defaultRecovery(position),
+      ...(live === null ? {} : { ...documentMembers(live), ...presentMembers(checkpoint) }),
     },
     checkpoint,
   );
@@ -421,7 +421,7 @@ function viewOf(checkpoint: ForeignCheckpoint): { readonly view: JsonObject; rea
 /** Extensions are anybody's: what stands under a name of crunch's may be something else, and would make the file unreadable. */
 function fit(
   view: JsonObject,
-  checkpoint: ForeignCheckpoint,
+  checkpoint: ExternalCheckpoint,
 ): { readonly fitted: JsonObject; readonly losses: readonly Loss[] } {
   const losses: Loss[] = [];
   let fitted = view;
@@ -449,15 +449,15 @@ const MEMBERS: Readonly<Record<string, string>> = {
   recovery_info: "extensions.recovery",
 };
 
-function substitute(member: string, checkpoint: ForeignCheckpoint): Json {
+function substitute(member: string, checkpoint: ExternalCheckpoint): Json {
   if (member === "workflow_state") return stateMember(checkpoint, {});
   if (member === "issue_snapshot") return encodeIssue(checkpoint, {});
   if (member === "files_modified") return changedFiles(checkpoint);
-  if (member === "recovery_info") return usualRecovery(checkpoint.planes.position);
+  if (member === "recovery_info") return defaultRecovery(checkpoint.planes.position);
   return member === "session_id" ? null : {};
 }
 
-function stateMember(checkpoint: ForeignCheckpoint, own: JsonObject): JsonObject {
+function stateMember(checkpoint: ExternalCheckpoint, own: JsonObject): JsonObject {
   const { stage, attempts } = checkpoint.planes.position;
   const started = field(own, "phase_started_at");
   return {
@@ -472,7 +472,7 @@ function phaseOf(stage: string): string {
   return stage.trim() === "" ? "none" : stageOf(stage);
 }
 
-function encodeIssue(checkpoint: ForeignCheckpoint, own: JsonObject): JsonObject {
+function encodeIssue(checkpoint: ExternalCheckpoint, own: JsonObject): JsonObject {
   const { files, inputs } = checkpoint.planes;
   const { issue } = inputs;
   const known = ["title", "body", "labels"].flatMap((name) => {
@@ -487,7 +487,7 @@ function encodeIssue(checkpoint: ForeignCheckpoint, own: JsonObject): JsonObject
 }
 
 /** Of a run that goes on, what it has now comes before what the document said from which it was imported. */
-function presentMembers(checkpoint: ForeignCheckpoint): JsonObject {
+function presentMembers(checkpoint: ExternalCheckpoint): JsonObject {
   const { files, conversation } = checkpoint.planes;
   return {
     ...(conversation === null || conversation.session === null ? {} : { session_id: conversation.session }),
@@ -496,7 +496,7 @@ function presentMembers(checkpoint: ForeignCheckpoint): JsonObject {
 }
 
 /** The run's own branch, also before a worktree stands on it. */
-function branchMember({ state }: LiveCrunch): JsonObject {
+function branchMember({ state }: CrunchRun): JsonObject {
   return state.branch === null ? {} : { branch: state.branch };
 }
 
@@ -504,7 +504,7 @@ function branchOf(files: FilesPlane | null): string | null {
   return files?.branch?.replace(/^refs\/heads\//, "") ?? null;
 }
 
-function changedFiles(checkpoint: ForeignCheckpoint): Json {
+function changedFiles(checkpoint: ExternalCheckpoint): Json {
   return (checkpoint.planes.files?.artifacts ?? []).map(({ path, status }) => ({ path, status, staged: false }));
 }
 
@@ -513,7 +513,7 @@ function objectIn(object: JsonObject, key: string): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-export type DecodeCrunch = (file: ForeignFile) => Decoded;
+export type DecodeCrunch = (file: ExternalFile) => Decoded;
 
 /**
  * For one who reads the same directory after each of its changes: a file that holds what it held is not parsed again.
@@ -521,9 +521,9 @@ export type DecodeCrunch = (file: ForeignFile) => Decoded;
  */
 export function cachedDecoder(): {
   readonly decode: DecodeCrunch;
-  readonly keepOnly: (files: readonly ForeignFile[]) => void;
+  readonly keepOnly: (files: readonly ExternalFile[]) => void;
 } {
-  const known = new Map<string, { readonly file: ForeignFile; readonly decoded: Decoded }>();
+  const known = new Map<string, { readonly file: ExternalFile; readonly decoded: Decoded }>();
   return {
     decode(file) {
       const before = known.get(file.path);
@@ -539,7 +539,7 @@ export function cachedDecoder(): {
   };
 }
 
-function sameFile(a: ForeignFile, b: ForeignFile): boolean {
+function sameFile(a: ExternalFile, b: ExternalFile): boolean {
   if (a.compression !== b.compression || a.bytes.length !== b.bytes.length) return false;
   for (let at = 0; at < a.bytes.length; at += 1) if (a.bytes[at] !== b.bytes[at]) return false;
   return true;

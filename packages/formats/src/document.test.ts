@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { readTime } from "./document.ts";
+import { parseIsoTime } from "./document.ts";
 
 test.each([
   ["2025-01-15T10:30:00", "2025-01-15T10:30:00.000Z", false],
@@ -13,7 +13,7 @@ test.each([
   ["2025-01-01T00:30:00+02", "2024-12-31T22:30:00.000Z", true],
   ["2024-02-29T00:00:00Z", "2024-02-29T00:00:00.000Z", true],
 ])("%s", (text, iso, zoned) => {
-  expect(readTime(text)).toEqual({ iso, zoned });
+  expect(parseIsoTime(text)).toEqual({ iso, zoned });
 });
 
 test.each([
@@ -31,7 +31,7 @@ test.each([
   "9999-12-31T23:59:59-01:00",
   "2025-01-15T10:30:00Zulu",
 ])("%j is no time", (text) => {
-  expect(readTime(text)).toBeNull();
+  expect(parseIsoTime(text)).toBeNull();
 });
 
 test("what JavaScript writes comes back", () => {
@@ -39,7 +39,7 @@ test("what JavaScript writes comes back", () => {
     fc.property(
       fc.date({ min: new Date("0100-01-01T00:00:00Z"), max: new Date("9999-12-31T00:00:00Z"), noInvalidDate: true }),
       (date) => {
-        expect(readTime(date.toISOString())).toEqual({ iso: date.toISOString(), zoned: true });
+        expect(parseIsoTime(date.toISOString())).toEqual({ iso: date.toISOString(), zoned: true });
       },
     ),
   );

@@ -1,10 +1,10 @@
 import { type Json, type JsonObject, type Shape, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { ForeignCheckpoint, FormatName, Loss } from "./format.ts";
+import type { ExternalCheckpoint, FormatName, Loss } from "./format.ts";
 
 /** What every codec refuses, in the same words: those in which the older tools reported the same troubles. */
 
-export interface Source {
+export interface DocumentSource {
   readonly format: FormatName;
   /** The file's path as the user gave it. */
   readonly file: string;
@@ -12,7 +12,7 @@ export interface Source {
 
 /** It can be read, but it is not a document of this format. */
 export function invalidDocument(
-  source: Source,
+  source: DocumentSource,
   trouble: { readonly path: string; readonly why: string; readonly line?: number },
 ): HoldfastError {
   const where = trouble.path === "" ? "its root" : trouble.path;
@@ -26,7 +26,7 @@ export function invalidDocument(
 
 /** Its bytes do not make a document at all: cut off, not UTF-8, or built to exhaust whoever reads it. */
 export function damagedDocument(
-  source: Source,
+  source: DocumentSource,
   trouble: { readonly why: string; readonly line?: number; readonly cause?: unknown },
 ): HoldfastError {
   return new HoldfastError({
@@ -38,8 +38,8 @@ export function damagedDocument(
   });
 }
 
-export function newerDocument(
-  source: Source,
+export function unsupportedVersion(
+  source: DocumentSource,
   trouble: { readonly path: string; readonly version: string; readonly known: string },
 ): HoldfastError {
   return new HoldfastError({
@@ -51,7 +51,7 @@ export function newerDocument(
 }
 
 /** Gives a document its type, or FORMAT_INVALID with the path of what does not fit. Nothing is copied: fields that no shape names stay. */
-export function fitDocument<T>(shape: Shape<T>, value: unknown, source: Source): T {
+export function checkDocument<T>(shape: Shape<T>, value: unknown, source: DocumentSource): T {
   const misfit = shape(value);
   // The shape is tied to T and found nothing wrong.
   if (misfit === null) return value as T;
@@ -105,18 +105,18 @@ export function field(object: JsonObject, key: string): Json | undefined {
 }
 
 /** Why a path of ours has no place in a format, by path; the longest that fits is told. */
-export type Reasons = Readonly<Record<string, string>>;
+export type LossReasons = Readonly<Record<string, string>>;
 
 /**
  * All that `given` had and `back`, which is what the written document decodes to, does not have any more. A codec that
  * names its losses in this way cannot forget one, whatever is added to the planes later.
  */
-export function nameLosses(given: ForeignCheckpoint, back: ForeignCheckpoint, reasons: Reasons): readonly Loss[] {
+export function listLosses(given: ExternalCheckpoint, back: ExternalCheckpoint, reasons: LossReasons): readonly Loss[] {
   return lostIn("", comparable(given), comparable(back)).map((path) => ({ path, why: reasonFor(path, reasons) }));
 }
 
 /** Planes at the top, as losses name them. */
-function comparable({ planes, id, createdAt, trigger, workflow, work }: ForeignCheckpoint): object {
+function comparable({ planes, id, createdAt, trigger, workflow, work }: ExternalCheckpoint): object {
   return { id, createdAt, trigger, workflow, work, ...planes };
 }
 
@@ -151,7 +151,7 @@ function lostIn(path: string, given: object, back: object): readonly string[] {
   return [...lost];
 }
 
-function reasonFor(path: string, reasons: Reasons): string {
+function reasonFor(path: string, reasons: LossReasons): string {
   for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf(".")))) {
     const why = Object.hasOwn(reasons, at) ? reasons[at] : undefined;
     if (why !== undefined) return why;
@@ -181,13 +181,13 @@ function carries(one: Json, other: Json | undefined): boolean {
 }
 
 /** A time as an instant in UTC. `zoned` is false where the document gave no offset: then it was taken as UTC. */
-interface ForeignTime {
+interface ParsedTime {
   readonly iso: string;
   readonly zoned: boolean;
 }
 
 /** ISO 8601 with a date and a time of day, as Python, JavaScript and people write it; null for anything else. */
-export function readTime(text: string): ForeignTime | null {
+export function parseIsoTime(text: string): ParsedTime | null {
   const parts = TIME.exec(text)?.groups;
   if (parts === undefined) return null;
   const field = (name: string): number => Number(parts[name] ?? 0);

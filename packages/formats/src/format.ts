@@ -1,4 +1,4 @@
-import type { Parts } from "@holdfast/core/adapters";
+import type { CoreAdapters } from "@holdfast/core/adapters";
 import { type Checkpoint, type Planes, TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Run, Work } from "@holdfast/core/run";
@@ -20,16 +20,16 @@ export interface Format {
     readonly resumable: boolean;
   };
   /** How sure it is, from the name and the bytes alone; "no" for anything else. Never throws. */
-  detect(file: ForeignFile): Detection;
+  detect(file: ExternalFile): Detection;
   /** FORMAT_INVALID, FORMAT_TOO_NEW or FORMAT_DAMAGED (data: path within the document, line where known). */
-  decode(file: ForeignFile): Decoded;
+  decode(file: ExternalFile): Decoded;
   /** The bytes of one document, and all that it could not carry. */
-  encode(checkpoint: ForeignCheckpoint): Encoded;
+  encode(checkpoint: ExternalCheckpoint): Encoded;
 }
 
 export type FormatName = "impl-json" | "crunch-yaml" | "context-store" | "loop-json";
 
-export interface ForeignFile {
+export interface ExternalFile {
   /** As given by the user; names matter to some formats. */
   readonly path: string;
   /** Decompressed already; `compression` is how the file was stored. */
@@ -41,13 +41,13 @@ export type Detection = { readonly match: "yes" | "maybe" | "no"; readonly why: 
 
 export interface Decoded {
   /** In order: oldest first. */
-  readonly checkpoints: readonly ForeignCheckpoint[];
+  readonly checkpoints: readonly ExternalCheckpoint[];
   /** What looked odd and was accepted all the same, with where: a legacy id, a local time without zone. */
   readonly remarks: readonly Remark[];
 }
 
 /** One checkpoint in our words, with the whole original beside it. */
-export interface ForeignCheckpoint {
+export interface ExternalCheckpoint {
   /** As the foreign tool names it; null when it has none. */
   readonly id: string | null;
   /** ISO 8601 UTC; null when the document says nothing. */
@@ -82,14 +82,14 @@ export interface Loss {
 }
 
 /** Extension under which a checkpoint keeps the document it came from, whole. */
-const IMPORTED = "imported";
+const SOURCE_DOCUMENT = "imported";
 
 /** Label of a run that was imported: what it was made of. */
 export const IMPORT_LABEL = "import";
 /** Journal entry with the last checkpoint of an import: from then on it is whole. */
 export const IMPORT_ENTRY = "x.imported";
 
-interface Imported {
+interface SourceDocument {
   readonly format: FormatName;
   readonly id: string | null;
   readonly createdAt: string | null;
@@ -97,7 +97,7 @@ interface Imported {
   readonly document: JsonObject | null;
 }
 
-export function withImported(foreign: ForeignCheckpoint, format: FormatName): Planes {
+export function attachSourceDocument(foreign: ExternalCheckpoint, format: FormatName): Planes {
   const { id, createdAt, trigger, original, planes } = foreign;
   // As text: the store keeps JSON in its canonical form, in which the order of the fields would be lost.
   const document = original === null ? null : JSON.stringify(original.document);
@@ -107,12 +107,12 @@ export function withImported(foreign: ForeignCheckpoint, format: FormatName): Pl
     // A tree of another repository pins nothing here; what the document says of it stays in the document.
     files: null,
     effects: { entry: 0, pending: [] },
-    extensions: { ...planes.extensions, [IMPORTED]: kept },
+    extensions: { ...planes.extensions, [SOURCE_DOCUMENT]: kept },
   };
 }
 
-export function importedOf(planes: Pick<Planes, "extensions">): Imported | null {
-  const kept: Json | undefined = planes.extensions[IMPORTED];
+export function sourceDocumentOf(planes: Pick<Planes, "extensions">): SourceDocument | null {
+  const kept: Json | undefined = planes.extensions[SOURCE_DOCUMENT];
   if (!isJsonObject(kept)) return null;
   const { id, createdAt, document } = kept;
   const format = FORMAT_NAMES.find((name) => name === kept["format"]);
@@ -134,13 +134,13 @@ function documentOf(text: Json | undefined): JsonObject | null {
 }
 
 /** A process may have died in the middle of it. */
-export async function isWhole(parts: Parts, run: string): Promise<boolean> {
+export async function isWhole(parts: CoreAdapters, run: string): Promise<boolean> {
   for await (const { kind } of parts.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
   return false;
 }
 
 /** Where the document says that its files are: formats put it into an extension of their own. */
-export function namedWorktrees(extensions: JsonObject): readonly string[] {
+export function worktreesNamedIn(extensions: JsonObject): readonly string[] {
   return Object.values(extensions).flatMap((extension) => {
     const path = isJsonObject(extension) ? extension["worktree"] : undefined;
     return typeof path === "string" && path.startsWith("/") ? [path] : [];
@@ -148,18 +148,18 @@ export function namedWorktrees(extensions: JsonObject): readonly string[] {
 }
 
 /** A checkpoint of ours as codecs take it, with the document that it came from, however far the run has gone on since. */
-export function asForeign(
+export function toExternalCheckpoint(
   run: Pick<Run, "workflow" | "work">,
   checkpoint: Pick<Checkpoint, "trigger" | "sequence" | "createdAt" | "planes">,
   to: FormatName,
-): { readonly foreign: ForeignCheckpoint; readonly losses: readonly Loss[] } {
-  const imported = importedOf(checkpoint.planes);
+): { readonly foreign: ExternalCheckpoint; readonly losses: readonly Loss[] } {
+  const imported = sourceDocumentOf(checkpoint.planes);
   // Later checkpoints carry the document along, but they are not the one that it describes.
   const itself = checkpoint.trigger === "import" ? imported : null;
-  const { [IMPORTED]: _kept, ...extensions } = checkpoint.planes.extensions;
+  const { [SOURCE_DOCUMENT]: _kept, ...extensions } = checkpoint.planes.extensions;
   const original =
     imported === null || imported.document === null ? null : { format: imported.format, document: imported.document };
-  const foreign: ForeignCheckpoint = {
+  const foreign: ExternalCheckpoint = {
     id: itself === null ? newId(checkpoint, imported, to) : itself.id,
     createdAt: itself === null ? checkpoint.createdAt : itself.createdAt,
     trigger: itself?.trigger ?? checkpoint.trigger,
@@ -172,7 +172,11 @@ export function asForeign(
 }
 
 /** Versions count on from the imported one; all other formats make an id from what the checkpoint says. */
-function newId(checkpoint: Pick<Checkpoint, "sequence">, imported: Imported | null, to: FormatName): string | null {
+function newId(
+  checkpoint: Pick<Checkpoint, "sequence">,
+  imported: SourceDocument | null,
+  to: FormatName,
+): string | null {
   if (to !== "context-store") return null;
   const before = imported?.format === "context-store" ? Number(imported.id) : 0;
   return String((Number.isSafeInteger(before) ? before : 0) + checkpoint.sequence);
@@ -180,5 +184,5 @@ function newId(checkpoint: Pick<Checkpoint, "sequence">, imported: Imported | nu
 
 function documentLost(original: { readonly format: FormatName; readonly document: JsonObject }, to: FormatName): Loss {
   const why = `The ${original.format} document it was imported from has no place in ${to}: what only that format has stays in the store`;
-  return { path: `extensions.${IMPORTED}`, why };
+  return { path: `extensions.${SOURCE_DOCUMENT}`, why };
 }

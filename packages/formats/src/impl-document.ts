@@ -10,7 +10,7 @@ import {
   text,
 } from "@holdfast/core/json";
 import type { Counters } from "@holdfast/core/position";
-import { type Source, fitDocument, invalidDocument, newerDocument, optional } from "./document.ts";
+import { type DocumentSource, checkDocument, invalidDocument, optional, unsupportedVersion } from "./document.ts";
 
 export const IMPL_STAGES = { impl: true, review: true, simp: true, pr: true, rebase: true, fatal: true } as const;
 /** Two words for one end: the file says done, its state machine finish. */
@@ -31,10 +31,10 @@ export interface ImplDocumentState extends JsonObject {
 }
 
 /** Version first: another version may have quite another state. */
-export function fitImplDocument(document: JsonObject, source: Source): ImplDocument {
+export function parseImplDocument(document: JsonObject, source: DocumentSource): ImplDocument {
   const { version } = document;
   if (typeof version === "number" && Number.isInteger(version) && version > 2)
-    throw newerDocument(source, { path: "/version", version: String(version), known: "1 or 2" });
+    throw unsupportedVersion(source, { path: "/version", version: String(version), known: "1 or 2" });
   if (version !== 1 && version !== 2) {
     const got = version === undefined ? "none" : JSON.stringify(version).slice(0, 40);
     throw invalidDocument(source, {
@@ -42,7 +42,7 @@ export function fitImplDocument(document: JsonObject, source: Source): ImplDocum
       why: `there is a version mismatch: expected 1 or 2, got ${got}`,
     });
   }
-  return fitDocument(DOCUMENT, document, source);
+  return checkDocument(DOCUMENT, document, source);
 }
 
 const whole =
@@ -116,10 +116,10 @@ const DOCUMENT: Shape<ImplDocument> = (value) =>
  * The whole history. Remembered, because a checkpoint that is written back has it unchanged: neither side may be changed
  * in place, as their types say.
  */
-export function ownHistory(history: readonly JsonObject[]): readonly ImplHistoryEntry[] {
+export function decodeHistory(history: readonly JsonObject[]): readonly ImplHistoryEntry[] {
   const known = remembered.get(history);
   if (known !== undefined) return known;
-  const entries = history.map(ownEntry);
+  const entries = history.map(decodeEntry);
   remembered.set(history, entries);
   return entries;
 }
@@ -127,14 +127,14 @@ export function ownHistory(history: readonly JsonObject[]): readonly ImplHistory
 const remembered = new WeakMap<readonly JsonObject[], readonly ImplHistoryEntry[]>();
 
 /** Entries may lack any field. What is missing becomes what says least: no text, iteration 0. */
-export function ownEntry(entry: JsonObject): ImplHistoryEntry {
+export function decodeEntry(entry: JsonObject): ImplHistoryEntry {
   const { stage, iteration, timestamp, result, event, reason, score } = entry;
   const foreign = typeof stage === "string" ? stage : "";
   const said = typeof result === "string" ? result : "";
   const known = EVENTS.get(foreign)?.get(said);
   const happened = typeof event === "string" ? event : (known?.event ?? said);
   return {
-    stage: ownStage(foreign, happened),
+    stage: decodeStage(foreign, happened),
     iteration: typeof iteration === "number" ? iteration : 0,
     timestamp: typeof timestamp === "string" ? ownTime(timestamp) : "",
     result: known?.result ?? resultOf(said),
@@ -145,11 +145,11 @@ export function ownEntry(entry: JsonObject): ImplHistoryEntry {
 }
 
 /** With `event` and `reason` beyond what the format describes; its readers leave them alone. */
-export function foreignEntry(entry: ImplHistoryEntry): JsonObject {
+export function encodeEntry(entry: ImplHistoryEntry): JsonObject {
   return {
-    stage: entry.event.startsWith("parse_") ? "parse" : foreignStage(entry.stage),
+    stage: entry.event.startsWith("parse_") ? "parse" : encodeStage(entry.stage),
     iteration: entry.iteration,
-    timestamp: foreignTime(entry.timestamp),
+    timestamp: encodeTime(entry.timestamp),
     result: entry.result,
     score: entry.score,
     event: entry.event,
@@ -158,7 +158,7 @@ export function foreignEntry(entry: ImplHistoryEntry): JsonObject {
 }
 
 /** An entry of ours, or null: the values of a checkpoint may hold anything. */
-export function asOwnEntry(value: Json): ImplHistoryEntry | null {
+export function parseOwnEntry(value: Json): ImplHistoryEntry | null {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
   const { stage, iteration, timestamp, result, event, reason, score } = value as JsonObject;
   if (typeof stage !== "string" || typeof timestamp !== "string") return null;
@@ -171,7 +171,7 @@ export function asOwnEntry(value: Json): ImplHistoryEntry | null {
 }
 
 /** The format spells UTC as an offset. Times without zone stay as they are: nobody knows where that clock stood. */
-export function foreignTime(iso: string): string {
+export function encodeTime(iso: string): string {
   return iso.endsWith("Z") ? `${iso.slice(0, -1)}+00:00` : iso;
 }
 
@@ -299,7 +299,7 @@ function counted(counters: Counters): Counters {
 }
 
 /** Our stage for a word of the format. `event` tells apart what the format puts into one stage. */
-export function ownStage(stage: string, event = ""): string {
+export function decodeStage(stage: string, event = ""): string {
   switch (stage) {
     case "simp":
       return "simplify";
@@ -315,7 +315,7 @@ export function ownStage(stage: string, event = ""): string {
 }
 
 /** Before the work is at its beginning, and watching CI is part of the pull request. */
-export function foreignStage(stage: string): string {
+export function encodeStage(stage: string): string {
   switch (stage) {
     case "setup":
       return "impl";
@@ -329,7 +329,7 @@ export function foreignStage(stage: string): string {
 }
 
 /** What an `impl` run keeps among its values before its setup has found anything: as it begins, and as it is imported. */
-export const NO_IMPL_VALUES = {
+export const EMPTY_IMPL_VALUES = {
   issue: null,
   base: null,
   templates: null,

@@ -5,11 +5,11 @@ import type { JsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { unknownFields, word } from "@holdfast/test-support/formats/arbitrary-checkpoint";
 import { formatSuite, jsonCorruptions, readGoldens } from "@holdfast/test-support/formats/format-suite";
-import type { ForeignCheckpoint, ForeignFile } from "./format.ts";
+import type { ExternalCheckpoint, ExternalFile } from "./format.ts";
 import { implJson } from "./impl-json.ts";
 
 const utf8 = new TextEncoder();
-const file = (document: unknown): ForeignFile => ({
+const file = (document: unknown): ExternalFile => ({
   path: ".tmp/impl-checkpoint.json",
   bytes: utf8.encode(typeof document === "string" ? document : JSON.stringify(document, null, 2)),
   compression: "none",
@@ -17,12 +17,12 @@ const file = (document: unknown): ForeignFile => ({
 const state = { issue_no: 42, current_stage: "impl", iteration: 1, worktree: "/w" };
 const decode = (given: JsonObject, version: unknown = 2) =>
   implJson.decode(file({ version, timestamp: "2026-01-01T00:00:00+00:00", state: { ...state, ...given } }));
-const one = (given: JsonObject): ForeignCheckpoint => {
+const one = (given: JsonObject): ExternalCheckpoint => {
   const [checkpoint] = decode(given).checkpoints;
   if (checkpoint === undefined) throw new Error("No checkpoint");
   return checkpoint;
 };
-const written = (checkpoint: ForeignCheckpoint): JsonObject =>
+const written = (checkpoint: ExternalCheckpoint): JsonObject =>
   JSON.parse(new TextDecoder().decode(implJson.encode(checkpoint).bytes));
 
 const times = fc.constantFrom(
@@ -236,7 +236,7 @@ describe("a run goes on from it", () => {
       reason: "red",
       score: null,
     };
-    const later: ForeignCheckpoint = {
+    const later: ExternalCheckpoint = {
       ...checkpoint,
       createdAt: "2026-01-02T00:00:01.000Z",
       planes: {
@@ -281,7 +281,7 @@ describe("a run goes on from it", () => {
 
   test("a run of ours becomes a whole file, with the version that it asks for", () => {
     const planes = emptyPlanes({ workflow: "impl", stage: "review" });
-    const ours: ForeignCheckpoint = {
+    const ours: ExternalCheckpoint = {
       id: null,
       createdAt: "2026-01-02T00:00:01.000Z",
       trigger: "stage",

@@ -1,22 +1,22 @@
 import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
-import { type Reasons, nameLosses, readTime, sameJson } from "./document.ts";
-import type { ForeignCheckpoint, Format, Remark } from "./format.ts";
+import { type LossReasons, listLosses, parseIsoTime, sameJson } from "./document.ts";
+import type { ExternalCheckpoint, Format, Remark } from "./format.ts";
 import {
+  EMPTY_IMPL_VALUES,
   IMPL_ENDS,
   IMPL_STAGES,
   type ImplDocument,
   type ImplDocumentState,
-  NO_IMPL_VALUES,
-  asOwnEntry,
   countersFromHistory,
-  fitImplDocument,
-  foreignEntry,
-  foreignStage,
-  foreignTime,
-  ownEntry,
-  ownHistory,
-  ownStage,
+  decodeEntry,
+  decodeHistory,
+  decodeStage,
+  encodeEntry,
+  encodeStage,
+  encodeTime,
+  parseImplDocument,
+  parseOwnEntry,
 } from "./impl-document.ts";
 import { peekJson, readJson, writeJson } from "./strict-json.ts";
 
@@ -40,21 +40,21 @@ export const implJson: Format = {
 
   decode(file) {
     const { document, remarks } = readJson(file, "impl-json");
-    const fitting = fitImplDocument(document, { format: "impl-json", file: file.path });
+    const fitting = parseImplDocument(document, { format: "impl-json", file: file.path });
     return { checkpoints: [toCheckpoint(fitting)], remarks: [...remarks, ...remarksOn(fitting)] };
   },
 
   encode(checkpoint) {
     const source = { format: "impl-json", file: PATH } as const;
     const { original } = checkpoint;
-    const before = original?.format === "impl-json" ? fitImplDocument(original.document, source) : null;
+    const before = original?.format === "impl-json" ? parseImplDocument(original.document, source) : null;
     const document = toDocument(checkpoint, before);
-    const back = toCheckpoint(fitImplDocument(document, source));
-    return { bytes: writeJson(document), path: PATH, losses: nameLosses(checkpoint, back, REASONS) };
+    const back = toCheckpoint(parseImplDocument(document, source));
+    return { bytes: writeJson(document), path: PATH, losses: listLosses(checkpoint, back, REASONS) };
   },
 };
 
-const REASONS: Reasons = {
+const REASONS: LossReasons = {
   id: "The file has no id: there is one for each worktree",
   createdAt: "A document without a time stays without one, and one that has a time keeps it",
   trigger: "The format does not say why a checkpoint was taken",
@@ -82,7 +82,7 @@ const REASONS: Reasons = {
 export const IMPL_EXTENSION = "impl-json";
 
 /** The document in our words; the other way is to-document.ts. */
-function toCheckpoint(document: ImplDocument): ForeignCheckpoint {
+function toCheckpoint(document: ImplDocument): ExternalCheckpoint {
   const { state } = document;
   return {
     id: null,
@@ -97,8 +97,8 @@ function toCheckpoint(document: ImplDocument): ForeignCheckpoint {
 }
 
 function toPlanes({ version, state }: ImplDocument): Planes {
-  const empty = emptyPlanes({ workflow: "impl", stage: ownStage(state.current_stage) });
-  const history = ownHistory(foreignHistory(state));
+  const empty = emptyPlanes({ workflow: "impl", stage: decodeStage(state.current_stage) });
+  const history = decodeHistory(foreignHistory(state));
   const feedback = textOrNull(state["last_feedback"]);
   return {
     ...empty,
@@ -111,7 +111,7 @@ function toPlanes({ version, state }: ImplDocument): Planes {
       // All that such a file says about why a run ended.
       reason: state.current_stage === "fatal" ? feedback : null,
     },
-    context: { values: { ...NO_IMPL_VALUES, pullRequest: pullRequestOf(state), history }, tokens: {} },
+    context: { values: { ...EMPTY_IMPL_VALUES, pullRequest: pullRequestOf(state), history }, tokens: {} },
     extensions: {
       [IMPL_EXTENSION]: { version, worktree: state.worktree, plan_file: state["plan_file"] ?? null },
     },
@@ -144,7 +144,7 @@ function pullRequestOf(state: JsonObject): { readonly number: number; readonly u
 
 function createdAt(document: JsonObject): string | null {
   const { timestamp } = document;
-  return typeof timestamp === "string" ? (readTime(timestamp)?.iso ?? null) : null;
+  return typeof timestamp === "string" ? (parseIsoTime(timestamp)?.iso ?? null) : null;
 }
 
 function remarksOn(document: ImplDocument): readonly Remark[] {
@@ -154,7 +154,7 @@ function remarksOn(document: ImplDocument): readonly Remark[] {
   const say = (path: string, text: string): void => void remarks.push({ path, text });
   if (typeof timestamp !== "string") say("/timestamp", "It says nothing about when it was written");
   else {
-    const time = readTime(timestamp);
+    const time = parseIsoTime(timestamp);
     if (time === null) say("/timestamp", `"${timestamp.slice(0, 40)}" is not a time; it is kept and not used`);
     else if (!time.zoned) say("/timestamp", "A time without zone was taken as UTC");
   }
@@ -206,28 +206,28 @@ const ZONE = /[+-]\d\d:?\d\d$/;
  * A checkpoint as the format has it. Fields of the document it came from that still say the same stay as they are
  * spelled; those that nobody knows stay where they are.
  */
-function toDocument(checkpoint: ForeignCheckpoint, original: ImplDocument | null): JsonObject {
+function toDocument(checkpoint: ExternalCheckpoint, original: ImplDocument | null): JsonObject {
   const kept = extensionOf(checkpoint);
   const document: Record<string, Json> = { ...original };
   const version = original?.version ?? kept.version ?? (checkpoint.planes.position.stage === "simplify" ? 2 : 1);
-  putField(document, { key: "version", value: version });
+  setField(document, { key: "version", value: version });
   if (checkpoint.createdAt !== null && createdAt(document) !== checkpoint.createdAt)
-    putField(document, { key: "timestamp", value: foreignTime(checkpoint.createdAt) });
-  putField(document, { key: "state", value: toState(checkpoint, original?.state ?? null) });
+    setField(document, { key: "timestamp", value: encodeTime(checkpoint.createdAt) });
+  setField(document, { key: "state", value: toState(checkpoint, original?.state ?? null) });
   return document;
 }
 
-function toState(checkpoint: ForeignCheckpoint, original: JsonObject | null): JsonObject {
+function toState(checkpoint: ExternalCheckpoint, original: JsonObject | null): JsonObject {
   const { position, context, inputs, files } = checkpoint.planes;
   const kept = extensionOf(checkpoint);
   const state: Record<string, Json> = { ...original };
   const spelled = state["current_stage"];
   const stage =
-    typeof spelled === "string" && ownStage(spelled) === position.stage ? spelled : stageWord(position.stage);
+    typeof spelled === "string" && decodeStage(spelled) === position.stage ? spelled : stageWord(position.stage);
   const request = ownRequest(context.values["pullRequest"]);
   const fresh = original === null;
   const put = (key: string, value: Json, byDefault?: Json): void =>
-    putField(state, { key, value, ...(byDefault === undefined || fresh ? {} : { byDefault }) });
+    setField(state, { key, value, ...(byDefault === undefined || fresh ? {} : { byDefault }) });
   put("issue_no", checkpoint.work.kind === "issue" ? Math.max(0, checkpoint.work.number) : 0);
   put("current_stage", stage);
   put("iteration", Math.max(1, position.iteration));
@@ -245,25 +245,25 @@ function toState(checkpoint: ForeignCheckpoint, original: JsonObject | null): Js
 
 /** Entries that came from the document stay as they were written; only what was added since is written anew. */
 function toHistory(entries: Json | undefined, original: readonly JsonObject[]): readonly JsonObject[] {
-  if (entries === ownHistory(original)) return original;
+  if (entries === decodeHistory(original)) return original;
   if (!isJsonArray(entries)) return [];
   const written: JsonObject[] = [];
   entries.forEach((value, index) => {
     const before = original[index];
-    if (before !== undefined && sameJson(ownEntry(before), value)) {
+    if (before !== undefined && sameJson(decodeEntry(before), value)) {
       written.push(before);
       return;
     }
-    const entry = asOwnEntry(value);
+    const entry = parseOwnEntry(value);
     // Finding issue and base is no stage there: an entry for it would read as one more implementation.
-    if (entry !== null && entry.stage !== "setup") written.push(foreignEntry(entry));
+    if (entry !== null && entry.stage !== "setup") written.push(encodeEntry(entry));
   });
   return written;
 }
 
 /** A stage that the format does not know goes on where the work begins; the loss is named. */
 function stageWord(stage: string): string {
-  const word = foreignStage(stage);
+  const word = encodeStage(stage);
   return Object.hasOwn(IMPL_STAGES, word) || Object.hasOwn(IMPL_ENDS, word) ? word : "impl";
 }
 
@@ -279,7 +279,7 @@ function ownRequest(value: Json | undefined): { readonly number: number; readonl
     : null;
 }
 
-function extensionOf({ planes }: ForeignCheckpoint): {
+function extensionOf({ planes }: ExternalCheckpoint): {
   readonly version: 1 | 2 | null;
   readonly worktree: string | null;
   readonly planFile: string | null;
@@ -297,7 +297,7 @@ function extensionOf({ planes }: ForeignCheckpoint): {
  * Writes a field into a document that is being built: in its place where the document has it, at the end otherwise.
  * With `byDefault` a field that is missing stays missing while it would say what its absence says.
  */
-function putField(
+function setField(
   document: Record<string, Json>,
   field: { readonly key: string; readonly value: Json; readonly byDefault?: Json },
 ): void {

@@ -2,16 +2,16 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { time, word } from "@holdfast/test-support/formats/arbitrary-checkpoint";
 import {
+  type CheckpointPathParams,
   PUBLISHED_LOOP_ID,
-  type Placed,
   checkpointDirectory,
-  checkpointPlace,
+  checkpointPath,
   isUsableLoopId,
   loopKind,
-  readPlace,
+  parseLoopPath,
 } from "./loop-document.ts";
 
-const placed: Placed = {
+const placed: CheckpointPathParams = {
   loopId: "ralph-fix-tests-a1b2c3d4",
   workflowId: "ralph-research-impl",
   iteration: 5,
@@ -22,20 +22,18 @@ const placed: Placed = {
 
 describe("where a checkpoint lies", () => {
   test("the format's own examples", () => {
-    expect(checkpointPlace(placed)).toBe(
-      ".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4/checkpoints/iteration-005.json.gz",
-    );
-    expect(checkpointPlace({ ...placed, loopId: null })).toBe(
+    expect(checkpointPath(placed)).toBe(".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4/checkpoints/iteration-005.json.gz");
+    expect(checkpointPath({ ...placed, loopId: null })).toBe(
       ".aiwg/checkpoints/ralph-research-impl-2026-01-25T15-00-00Z-iteration.json.gz",
     );
   });
 
   test("numbers are padded and never cut", () => {
-    expect(checkpointPlace({ ...placed, iteration: 1234 })).toContain("/iteration-1234.json.gz");
+    expect(checkpointPath({ ...placed, iteration: 1234 })).toContain("/iteration-1234.json.gz");
   });
 
   test("a workflow id cannot lead out of the directory", () => {
-    expect(checkpointPlace({ ...placed, loopId: null, workflowId: "../../etc/x y" })).toBe(
+    expect(checkpointPath({ ...placed, loopId: null, workflowId: "../../etc/x y" })).toBe(
       ".aiwg/checkpoints/..-..-etc-x-y-2026-01-25T15-00-00Z-iteration.json.gz",
     );
   });
@@ -65,7 +63,7 @@ describe("what a path says", () => {
     fc.assert(
       fc.property(places, fc.constantFrom("", "/home/a/", "C:\\work\\"), (one, root) => {
         const { loopId, iteration, compression, workflowId, trigger } = one;
-        expect(readPlace(`${root}${checkpointPlace(one)}`)).toMatchObject(
+        expect(parseLoopPath(`${root}${checkpointPath(one)}`)).toMatchObject(
           loopId === null
             ? { kind: "legacy", workflowId, trigger, compression }
             : { kind: "multi_loop", loopId, iteration, compression },
@@ -79,7 +77,7 @@ describe("what a path says", () => {
     [".aiwg/ralph/loops/l/checkpoints/checkpoint-1.json.gz", 1],
     ["x\\.aiwg\\ralph\\loops\\l\\checkpoints\\iteration-007.json", 7],
   ])("%s, though no rule names it so", (path, iteration) => {
-    expect(readPlace(path)).toMatchObject({ kind: "multi_loop", loopId: "l", iteration });
+    expect(parseLoopPath(path)).toMatchObject({ kind: "multi_loop", loopId: "l", iteration });
   });
 
   test.each([
@@ -89,7 +87,7 @@ describe("what a path says", () => {
     ".aiwg/checkpoints/manifest.json",
     "",
   ])("%j is no such place", (path) => {
-    expect(readPlace(path)).toBeNull();
+    expect(parseLoopPath(path)).toBeNull();
   });
 });
 

@@ -10,7 +10,14 @@ import {
   oneOf,
   text,
 } from "@holdfast/core/json";
-import { type Source, fitDocument, invalidDocument, newerDocument, optional, readTime } from "./document.ts";
+import {
+  type DocumentSource,
+  checkDocument,
+  invalidDocument,
+  optional,
+  parseIsoTime,
+  unsupportedVersion,
+} from "./document.ts";
 
 /** As published. Hardly any id that was ever given follows it. */
 export const PUBLISHED_LOOP_ID = /^ralph-[a-z0-9-]+-[a-f0-9]{8}$/;
@@ -21,7 +28,7 @@ export function isUsableLoopId(id: string): boolean {
 }
 
 /** The published six, and four that the format's own life cycle names and its schema forgot. */
-export const OWN_TRIGGER = {
+export const TRIGGER_OF_LOOP = {
   manual: "manual",
   automatic: "automatic",
   phase_boundary: "stage",
@@ -34,7 +41,7 @@ export const OWN_TRIGGER = {
   iteration_boundary: "iteration",
 } as const satisfies Readonly<Record<string, Trigger>>;
 
-export type ForeignTrigger = keyof typeof OWN_TRIGGER;
+export type LoopTrigger = keyof typeof TRIGGER_OF_LOOP;
 type PublishedTrigger = (typeof PUBLISHED)[number];
 
 const PUBLISHED = [
@@ -44,7 +51,7 @@ const PUBLISHED = [
   "iteration",
   "pre_risky_op",
   "error_recovery",
-] as const satisfies readonly ForeignTrigger[];
+] as const satisfies readonly LoopTrigger[];
 
 /** Where one of the six says nearly as much. */
 const NEAREST: Readonly<Partial<Record<Trigger, PublishedTrigger>>> = {
@@ -58,8 +65,8 @@ export function isPublishedTrigger(word: string): boolean {
 }
 
 /** Only published words are written; what has none was taken by the system itself, and the loss is named. */
-export function foreignTrigger(trigger: Trigger): PublishedTrigger {
-  return PUBLISHED.find((word) => OWN_TRIGGER[word] === trigger) ?? NEAREST[trigger] ?? "automatic";
+export function encodeTrigger(trigger: Trigger): PublishedTrigger {
+  return PUBLISHED.find((word) => TRIGGER_OF_LOOP[word] === trigger) ?? NEAREST[trigger] ?? "automatic";
 }
 
 export const WORKFLOW_TYPES = {
@@ -80,7 +87,7 @@ export type LoopDocument = JsonObject & {
 } & Fields<{
     loop_id: string | null;
     workflow_type: keyof typeof WORKFLOW_TYPES;
-    trigger: ForeignTrigger;
+    trigger: LoopTrigger;
     execution_config: LoopConfig;
     metadata: LoopMetadata;
   }>;
@@ -115,12 +122,12 @@ type LoopMetadata = Fields<{
 }>;
 
 /** The published schema, corrected: loop_id may be null, ids need be no UUIDs, triggers of the life cycle are known. */
-export function fitLoopDocument(document: JsonObject, source: Source): LoopDocument {
+export function parseLoopDocument(document: JsonObject, source: DocumentSource): LoopDocument {
   const metadata = document["metadata"];
   const version = jsonObject(metadata) === null ? Reflect.get(Object(metadata), "schema_version") : undefined;
   if (typeof version === "string" && isNewer(version))
-    throw newerDocument(source, { path: "/metadata/schema_version", version, known: "1.0 or 2.0" });
-  return fitDocument(DOCUMENT, document, source);
+    throw unsupportedVersion(source, { path: "/metadata/schema_version", version, known: "1.0 or 2.0" });
+  return checkDocument(DOCUMENT, document, source);
 }
 
 function isNewer(version: string): boolean {
@@ -129,7 +136,7 @@ function isNewer(version: string): boolean {
 }
 
 /** In the directory of a loop, a loop's checkpoint must say which loop it is of. */
-export function requireLoopId(document: LoopDocument, source: Source): void {
+export function requireLoopId(document: LoopDocument, source: DocumentSource): void {
   if (document.workflow_type !== "ralph_loop" || (document.loop_id ?? null) !== null) return;
   throw invalidDocument(source, {
     path: "/loop_id",
@@ -205,7 +212,7 @@ const METADATA = fields({
 });
 
 const KNOWN_TRIGGERS: Readonly<Record<string, true>> = Object.fromEntries(
-  Object.keys(OWN_TRIGGER).map((word) => [word, true]),
+  Object.keys(TRIGGER_OF_LOOP).map((word) => [word, true]),
 );
 
 const FIELDS = fields({
@@ -213,7 +220,7 @@ const FIELDS = fields({
   workflow_id: named,
   loop_id: optional(nullable(matching("an id that can be the name of a directory", isUsableLoopId))),
   workflow_type: optional(oneOf(WORKFLOW_TYPES)),
-  created_at: matching("a time (ISO 8601)", (value) => readTime(value) !== null),
+  created_at: matching("a time (ISO 8601)", (value) => parseIsoTime(value) !== null),
   trigger: optional(oneOf(KNOWN_TRIGGERS)),
   state: STATE,
   execution_config: optional(CONFIG),
@@ -229,7 +236,7 @@ type Compression = "none" | "gzip" | "lz4";
 const SUFFIX: Readonly<Record<Compression, string>> = { none: ".json", gzip: ".json.gz", lz4: ".json" };
 
 /** What decides where a checkpoint lies. */
-export interface Placed {
+export interface CheckpointPathParams {
   readonly loopId: string | null;
   readonly workflowId: string;
   readonly iteration: number;
@@ -244,7 +251,7 @@ export interface Placed {
  * loop. Names are as published: in a loop's directory a second checkpoint of an iteration has the name of the first, so
  * whoever writes must look first.
  */
-export function checkpointPlace(placed: Placed): string {
+export function checkpointPath(placed: CheckpointPathParams): string {
   return `${checkpointDirectory(placed.loopId)}${checkpointName(placed)}`;
 }
 
@@ -252,7 +259,7 @@ export function checkpointPlace(placed: Placed): string {
  * For the second and later checkpoints of an iteration: under the published name each would take the place of the one before. This is
  * the name that the tool's own recovery looks for. null in the legacy layout, whose names are distinct.
  */
-export function secondPlace(placed: Placed): string | null {
+export function secondaryPath(placed: CheckpointPathParams): string | null {
   if (placed.loopId === null) return null;
   const time = Date.parse(placed.createdAt);
   const at = Number.isNaN(time) ? 0 : time;
@@ -263,7 +270,7 @@ export function checkpointDirectory(loopId: string | null): string {
   return loopId === null ? ".aiwg/checkpoints/" : `.aiwg/ralph/loops/${loopId}/checkpoints/`;
 }
 
-function checkpointName(placed: Placed): string {
+function checkpointName(placed: CheckpointPathParams): string {
   const suffix = SUFFIX[placed.compression];
   if (placed.loopId !== null) return `iteration-${String(placed.iteration).padStart(3, "0")}${suffix}`;
   const time = placed.createdAt.replace(".000Z", "Z").replaceAll(":", "-");
@@ -271,7 +278,7 @@ function checkpointName(placed: Placed): string {
 }
 
 /** What a path says about the checkpoint in it. Readers and descriptions of the format use four names; all are known. */
-type Place =
+type LoopPath =
   | {
       readonly kind: "multi_loop";
       readonly loopId: string;
@@ -287,7 +294,7 @@ type Place =
       readonly compression: Compression;
     };
 
-export function readPlace(path: string): Place | null {
+export function parseLoopPath(path: string): LoopPath | null {
   const slashed = path.replaceAll("\\", "/");
   const inLoop = IN_LOOP.exec(slashed)?.groups;
   if (inLoop !== undefined) {

@@ -16,8 +16,8 @@ import {
   replaceAt,
 } from "@holdfast/test-support/formats/format-suite";
 import { loopDocuments } from "@holdfast/test-support/formats/loop-documents";
-import type { ForeignCheckpoint, ForeignFile } from "./format.ts";
-import { foreignTrigger } from "./loop-document.ts";
+import type { ExternalCheckpoint, ExternalFile } from "./format.ts";
+import { encodeTrigger } from "./loop-document.ts";
 import { loopJson } from "./loop-json.ts";
 
 describe("loop json", () => {
@@ -27,12 +27,12 @@ describe("loop json", () => {
 
   const utf8 = new TextEncoder();
   const goldens = readGoldens().filter((golden) => golden.format === "loop-json");
-  const golden = (name: string): ForeignFile => {
+  const golden = (name: string): ExternalFile => {
     const found = goldens.find((one) => one.name === name);
     if (found === undefined) throw new Error(`There is no golden ${name}`);
     return found.file;
   };
-  const file = (document: unknown, path = "checkpoint.json"): ForeignFile => ({
+  const file = (document: unknown, path = "checkpoint.json"): ExternalFile => ({
     path,
     bytes: utf8.encode(JSON.stringify(document)),
     compression: "none",
@@ -44,7 +44,7 @@ describe("loop json", () => {
     created_at: "2026-01-25T15:00:00Z",
     state: { phase: "p", progress: {}, artifacts: [] },
   };
-  const one = (document: unknown, path?: string): ForeignCheckpoint => {
+  const one = (document: unknown, path?: string): ExternalCheckpoint => {
     const [checkpoint] = loopJson.decode(file(document, path)).checkpoints;
     if (checkpoint === undefined) throw new Error("No checkpoint");
     return checkpoint;
@@ -198,7 +198,7 @@ describe("loop json", () => {
 
     test("a file that was compressed otherwise than it says is remarked upon", () => {
       const given = file({ ...least, metadata: { compression: "none" } });
-      const paths = (compression: ForeignFile["compression"]) =>
+      const paths = (compression: ExternalFile["compression"]) =>
         loopJson.decode({ ...given, compression }).remarks.map(({ path }) => path);
       expect(paths("gzip")).toContain("/metadata/compression");
       expect(paths("none")).not.toContain("/metadata/compression");
@@ -218,7 +218,7 @@ describe("loop json", () => {
 
   describe("ours", () => {
     const planes = emptyPlanes({ workflow: "ralph_loop", stage: "construction" });
-    const ours: ForeignCheckpoint = {
+    const ours: ExternalCheckpoint = {
       id: "issue-1-abcd@3",
       createdAt: "2026-01-02T03:04:05.000Z",
       trigger: "stage",
@@ -308,7 +308,7 @@ describe("loop json", () => {
     ["error_recovery", "error_recovery"],
     ["restore", "error_recovery"],
   ] as const)("our %s is written as one of the six words: %s", (trigger, word) => {
-    expect(foreignTrigger(trigger)).toBe(word);
+    expect(encodeTrigger(trigger)).toBe(word);
   });
 });
 

@@ -7,24 +7,24 @@ import {
 } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Reasons, nameLosses, readTime } from "./document.ts";
-import type { ForeignCheckpoint, ForeignFile, Format, Remark } from "./format.ts";
+import { type LossReasons, listLosses, parseIsoTime } from "./document.ts";
+import type { ExternalCheckpoint, ExternalFile, Format, Remark } from "./format.ts";
 import {
-  type ForeignTrigger,
+  type CheckpointPathParams,
   type LoopDocument,
-  OWN_TRIGGER,
+  type LoopTrigger,
   PUBLISHED_LOOP_ID,
-  type Placed,
+  TRIGGER_OF_LOOP,
   WORKFLOW_TYPES,
-  checkpointPlace,
-  fitLoopDocument,
-  foreignTrigger,
+  checkpointPath,
+  encodeTrigger,
   isPublishedTrigger,
   isUsableLoopId,
   loopKind,
-  readPlace,
+  parseLoopDocument,
+  parseLoopPath,
   requireLoopId,
-  secondPlace,
+  secondaryPath,
 } from "./loop-document.ts";
 import { peekJson, readJson, writeJson } from "./strict-json.ts";
 
@@ -38,7 +38,7 @@ export const loopJson: Format = {
     const document = peekJson(file);
     const signs = document !== null && Object.hasOwn(document, "workflow_id") && isJsonObject(document["state"]);
     if (signs) return { match: "yes", why: "It has a workflow_id and a state" };
-    return readPlace(file.path) === null
+    return parseLoopPath(file.path) === null
       ? { match: "no", why: "It has no workflow_id with a state" }
       : { match: "maybe", why: "It lies where such files lie, but has not their content" };
   },
@@ -46,29 +46,29 @@ export const loopJson: Format = {
   decode(file) {
     const source = { format: "loop-json", file: file.path } as const;
     const { document, remarks } = readJson(file, "loop-json");
-    const fitting = fitLoopDocument(document, source);
-    if (readPlace(file.path)?.kind === "multi_loop") requireLoopId(fitting, source);
+    const fitting = parseLoopDocument(document, source);
+    if (parseLoopPath(file.path)?.kind === "multi_loop") requireLoopId(fitting, source);
     return { checkpoints: [toCheckpoint(fitting)], remarks: [...remarks, ...remarksOn(fitting, file)] };
   },
 
   encode(checkpoint) {
     const source = { format: "loop-json", file: "the checkpoint to be written" } as const;
     const { original } = checkpoint;
-    const before = original?.format === "loop-json" ? fitLoopDocument(original.document, source) : null;
-    const document = fitLoopDocument(toDocument(checkpoint, before), source);
-    const losses = nameLosses(checkpoint, toCheckpoint(document), REASONS);
+    const before = original?.format === "loop-json" ? parseLoopDocument(original.document, source) : null;
+    const document = parseLoopDocument(toDocument(checkpoint, before), source);
+    const losses = listLosses(checkpoint, toCheckpoint(document), REASONS);
     const placed = placedBy(document, checkpoint.createdAt ?? "");
-    const elsewhere = secondPlace(placed);
+    const elsewhere = secondaryPath(placed);
     return {
       bytes: writeJson(document),
-      path: checkpointPlace(placed),
+      path: checkpointPath(placed),
       ...(elsewhere === null ? {} : { elsewhere }),
       losses,
     };
   },
 };
 
-function placedBy(document: LoopDocument, createdAt: string): Placed {
+function placedBy(document: LoopDocument, createdAt: string): CheckpointPathParams {
   return {
     loopId: document.loop_id ?? null,
     workflowId: document.workflow_id,
@@ -79,7 +79,7 @@ function placedBy(document: LoopDocument, createdAt: string): Placed {
   };
 }
 
-const REASONS: Reasons = {
+const REASONS: LossReasons = {
   id: "A checkpoint must have an id there; one was made",
   trigger: "The format has no word for this trigger",
   workflow: "The format knows four types of workflow only",
@@ -98,12 +98,12 @@ const REASONS: Reasons = {
 export const LOOP_EXTENSION = "loop-json";
 
 /** The document in our words; the other way is to-document.ts. Values are shared with the document, never copied. */
-function toCheckpoint(document: LoopDocument): ForeignCheckpoint {
+function toCheckpoint(document: LoopDocument): ExternalCheckpoint {
   const workflow = document.workflow_type ?? "none";
   return {
     id: document.checkpoint_id,
-    createdAt: readTime(document.created_at)?.iso ?? null,
-    trigger: ownTrigger(document.trigger),
+    createdAt: parseIsoTime(document.created_at)?.iso ?? null,
+    trigger: decodeTrigger(document.trigger),
     workflow,
     work: { kind: "none" },
     planes: toPlanes(document, workflow),
@@ -112,8 +112,8 @@ function toCheckpoint(document: LoopDocument): ForeignCheckpoint {
 }
 
 /** Where it says nothing, nobody asked for it. */
-function ownTrigger(trigger: ForeignTrigger | undefined): Trigger {
-  return trigger === undefined ? "automatic" : OWN_TRIGGER[trigger];
+function decodeTrigger(trigger: LoopTrigger | undefined): Trigger {
+  return trigger === undefined ? "automatic" : TRIGGER_OF_LOOP[trigger];
 }
 
 function toPlanes(document: LoopDocument, workflow: string): Planes {
@@ -164,7 +164,7 @@ function toExtension(document: LoopDocument): JsonObject {
   );
 }
 
-function remarksOn(document: LoopDocument, file: ForeignFile): readonly Remark[] {
+function remarksOn(document: LoopDocument, file: ExternalFile): readonly Remark[] {
   const remarks: Remark[] = [];
   const say = (path: string, text: string): void => void remarks.push({ path, text });
   const loopId = document.loop_id ?? null;
@@ -174,13 +174,13 @@ function remarksOn(document: LoopDocument, file: ForeignFile): readonly Remark[]
     say("/loop_id", `${loopId} does not follow the published pattern`);
   if (loopKind({ loopId, workflowType: document.workflow_type ?? null }) === "single_loop")
     say("/loop_id", "A loop without id was taken as the only one, of the legacy layout");
-  if (readTime(document.created_at)?.zoned === false) say("/created_at", "A time without zone was taken as UTC");
+  if (parseIsoTime(document.created_at)?.zoned === false) say("/created_at", "A time without zone was taken as UTC");
   if (document.trigger !== undefined && !isPublishedTrigger(document.trigger))
     say("/trigger", `${document.trigger} is named by the format's life cycle and not by its schema`);
   const said = document.metadata?.compression;
   if (said !== undefined && file.compression !== "none" && said !== file.compression)
     say("/metadata/compression", `It says ${said}, but the file was ${file.compression}`);
-  const place = readPlace(file.path);
+  const place = parseLoopPath(file.path);
   if (place?.kind === "multi_loop" && loopId !== null && place.loopId !== loopId)
     say("/loop_id", `It lies in the directory of the loop ${place.loopId}`);
   return remarks;
@@ -192,7 +192,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
  * A checkpoint as the format has it, always as version 2 of its schema. A loop without id stays without one: nothing
  * moves a loop of the legacy layout into the other but its own tool. Fields that nobody knows stay where they are.
  */
-function toDocument(checkpoint: ForeignCheckpoint, original: LoopDocument | null): JsonObject {
+function toDocument(checkpoint: ExternalCheckpoint, original: LoopDocument | null): JsonObject {
   const { planes } = checkpoint;
   const kept = extensionOf(checkpoint);
   const type = Object.hasOwn(WORKFLOW_TYPES, checkpoint.workflow) ? checkpoint.workflow : undefined;
@@ -211,7 +211,7 @@ function toDocument(checkpoint: ForeignCheckpoint, original: LoopDocument | null
   });
 }
 
-function toState(checkpoint: ForeignCheckpoint, original: LoopDocument | null): JsonObject {
+function toState(checkpoint: ExternalCheckpoint, original: LoopDocument | null): JsonObject {
   const { position, context, files } = checkpoint.planes;
   const kept = extensionOf(checkpoint);
   const before = original?.state;
@@ -267,9 +267,9 @@ function present<T extends Json>(value: T, absent: T, before: Json | undefined):
   return value === absent && before === undefined ? undefined : value;
 }
 
-function createdAt(checkpoint: ForeignCheckpoint, original: LoopDocument | null): string {
+function createdAt(checkpoint: ExternalCheckpoint, original: LoopDocument | null): string {
   const spelled = original?.created_at;
-  if (spelled !== undefined && readTime(spelled)?.iso === checkpoint.createdAt) return spelled;
+  if (spelled !== undefined && parseIsoTime(spelled)?.iso === checkpoint.createdAt) return spelled;
   if (checkpoint.createdAt !== null) return checkpoint.createdAt;
   throw new HoldfastError({
     code: "USAGE",
@@ -279,18 +279,18 @@ function createdAt(checkpoint: ForeignCheckpoint, original: LoopDocument | null)
   });
 }
 
-function triggerWord(checkpoint: ForeignCheckpoint, original: LoopDocument | null): string | undefined {
-  if (original !== null && ownTrigger(original.trigger) === checkpoint.trigger) return original.trigger;
-  return foreignTrigger(checkpoint.trigger);
+function triggerWord(checkpoint: ExternalCheckpoint, original: LoopDocument | null): string | undefined {
+  if (original !== null && decodeTrigger(original.trigger) === checkpoint.trigger) return original.trigger;
+  return encodeTrigger(checkpoint.trigger);
 }
 
 /** With its time: an iteration has more than one. */
-function madeId(workflowId: string, { createdAt: at, planes }: ForeignCheckpoint): string {
+function madeId(workflowId: string, { createdAt: at, planes }: ExternalCheckpoint): string {
   const time = at === null ? "" : `-${at.replaceAll(/\D/g, "")}`;
   return `cp-${workflowId}-${planes.position.iteration}${time}`;
 }
 
-function madeWorkflowId({ work }: ForeignCheckpoint): string {
+function madeWorkflowId({ work }: ExternalCheckpoint): string {
   return work.kind === "issue" ? `issue-${work.number}` : "holdfast";
 }
 
@@ -304,7 +304,7 @@ function failuresOf(attempts: Readonly<Record<string, number>>): number {
 }
 
 /** Taken as it is: what does not fit there is refused when the whole is looked over. */
-function extensionOf({ planes }: ForeignCheckpoint): JsonObject {
+function extensionOf({ planes }: ExternalCheckpoint): JsonObject {
   const extension = planes.extensions[LOOP_EXTENSION];
   return isJsonObject(extension) ? extension : {};
 }

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { readGoldens } from "@holdfast/test-support/formats/format-suite";
-import type { Detection, ForeignFile, Format } from "./format.ts";
+import type { Detection, ExternalFile, Format } from "./format.ts";
 import { FORMATS, detectFormat } from "./registry.ts";
 
-const file: ForeignFile = { path: "a", bytes: new Uint8Array(), compression: "none" };
+const file: ExternalFile = { path: "a", bytes: new Uint8Array(), compression: "none" };
 const saying = (name: Format["name"], match: Detection["match"]): Format => ({
   name,
   title: name,

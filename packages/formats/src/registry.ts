@@ -1,7 +1,7 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { contextStore } from "./context-store.ts";
 import { crunchYaml } from "./crunch-yaml.ts";
-import type { Detection, ForeignFile, Format, FormatName } from "./format.ts";
+import type { Detection, ExternalFile, Format, FormatName } from "./format.ts";
 import { implJson } from "./impl-json.ts";
 import { loopJson } from "./loop-json.ts";
 
@@ -19,7 +19,7 @@ interface Claim {
 }
 
 /** Which format a file is in. Whoever is sure outweighs all who only think it may be theirs. */
-export function detectFormat(file: ForeignFile, formats: readonly Format[] = FORMATS): DetectedFormat {
+export function detectFormat(file: ExternalFile, formats: readonly Format[] = FORMATS): DetectedFormat {
   const claims = formats.map((format) => ({ format, detection: format.detect(file) }));
   const sure = claims.filter((claim) => claim.detection.match === "yes");
   const found = sure.length > 0 ? sure : claims.filter((claim) => claim.detection.match === "maybe");
@@ -29,7 +29,7 @@ export function detectFormat(file: ForeignFile, formats: readonly Format[] = FOR
   return { kind: "one", format: only.format, sure: sure.length > 0, why: only.detection.why };
 }
 
-export function formatNamed(name: FormatName): Format {
+export function findFormat(name: FormatName): Format {
   const format = FORMATS.find((known) => known.name === name);
   if (format !== undefined) return format;
   throw new HoldfastError({
@@ -40,8 +40,8 @@ export function formatNamed(name: FormatName): Format {
 }
 
 /** The named one, or the one that claims the file. FORMAT_UNKNOWN (data: the claims) when none or several do. */
-export function chooseFormat(file: ForeignFile, named: FormatName | undefined): Format {
-  if (named !== undefined) return formatNamed(named);
+export function chooseFormat(file: ExternalFile, named: FormatName | undefined): Format {
+  if (named !== undefined) return findFormat(named);
   const detected = detectFormat(file);
   if (detected.kind === "one") return detected.format;
   const claims = detected.claims.map(({ format, detection }) => ({ format: format.name, why: detection.why }));

@@ -92,7 +92,7 @@ function unwrap(schema: unknown): unknown {
 }
 
 /** One value: `undefined` from the parser means that it does not fit, and the message says what would. */
-export function leaf<T>(expected: string, parse: (value: unknown) => T | undefined) {
+export function settingValue<T>(expected: string, parse: (value: unknown) => T | undefined) {
   return z.pipe(
     z.unknown(),
     z.transform((value: unknown, payload): T => {
@@ -105,19 +105,19 @@ export function leaf<T>(expected: string, parse: (value: unknown) => T | undefin
 }
 
 export function choice<const T extends string>(choices: readonly T[]) {
-  return leaf(`one of ${choices.join(", ")}`, (value) => choices.find((known) => known === value));
+  return settingValue(`one of ${choices.join(", ")}`, (value) => choices.find((known) => known === value));
 }
 
 export function yesOrNo() {
-  return leaf("true or false", (value) => (typeof value === "boolean" ? value : undefined));
+  return settingValue("true or false", (value) => (typeof value === "boolean" ? value : undefined));
 }
 
 export function count(least: number) {
-  return leaf(`a whole number from ${least}`, (value) => whole(value, least));
+  return settingValue(`a whole number from ${least}`, (value) => whole(value, least));
 }
 
 export function model() {
-  return leaf("provider:model, such as scripted:agent.yaml or command:./my-agent", (value) =>
+  return settingValue("provider:model, such as scripted:agent.yaml or command:./my-agent", (value) =>
     typeof value === "string" && MODEL.test(value) ? value : undefined,
   );
 }

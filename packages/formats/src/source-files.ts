@@ -3,16 +3,16 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
 import { decompress } from "./compression.ts";
-import type { ForeignFile } from "./format.ts";
+import type { ExternalFile } from "./format.ts";
 
 /** What somebody pointed at. */
-export type ForeignSource =
-  | { readonly kind: "file"; readonly path: string; readonly file: ForeignFile }
+export type SourceFiles =
+  | { readonly kind: "file"; readonly path: string; readonly file: ExternalFile }
   | {
       readonly kind: "directory";
       readonly path: string;
       /** Its own regular files, by name; not those of directories below, except where it is a place above those of loops. */
-      readonly files: readonly ForeignFile[];
+      readonly files: readonly ExternalFile[];
       /** Files that are there and cannot be read. */
       readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
       /** Where the link `latest` leads, as it is written there; null without one. */
@@ -26,7 +26,7 @@ const MAX_DIRECTORY_BYTES = 1024 * 1024 * 1024;
 const MAX_FILES = 10_000;
 
 /** `path` as it was typed: messages show that one. */
-export function readSource(path: string, cwd: string): ForeignSource {
+export function readSourceFiles(path: string, cwd: string): SourceFiles {
   const place = resolve(cwd, path);
   const stat = statSync(place, { throwIfNoEntry: false });
   if (stat === undefined)
@@ -40,7 +40,7 @@ export function readSource(path: string, cwd: string): ForeignSource {
     : { kind: "file", path, file: readForeignFile(path, realpathSync(place)) };
 }
 
-function readDirectory(path: string, place: string): ForeignSource {
+function readDirectory(path: string, place: string): SourceFiles {
   const loops = loopDirectories(place);
   const names = (loops.length === 0 ? [place] : loops).flatMap((directory) =>
     readdirSync(directory)
@@ -53,7 +53,7 @@ function readDirectory(path: string, place: string): ForeignSource {
       message: `${path} has ${names.length} entries; more than ${MAX_FILES} are not read at once`,
       hint: "Name the files that are meant.",
     });
-  const files: ForeignFile[] = [];
+  const files: ExternalFile[] = [];
   const broken: { readonly name: string; readonly error: HoldfastError }[] = [];
   let link: string | null = null;
   let total = 0;
@@ -74,7 +74,7 @@ function readDirectory(path: string, place: string): ForeignSource {
   return { kind: "directory", path, files, broken, link };
 }
 
-function readForeignFile(path: string, place: string): ForeignFile {
+function readForeignFile(path: string, place: string): ExternalFile {
   const read = readRegularFile({ path: place, maxBytes: MAX_BYTES });
   if (read.kind !== "read") throw damaged(path, read.kind === "absent" ? "it is gone" : read.why);
   const content = decompress(read.bytes, MAX_BYTES);

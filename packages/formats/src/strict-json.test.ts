@@ -4,7 +4,7 @@ import type { Json, JsonContainer } from "@holdfast/core/json";
 import { auditJson } from "@holdfast/core/values/audit-json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { arbitraryJson } from "@holdfast/test-support/core/json-sample";
-import { readJson, surveyJson } from "./strict-json.ts";
+import { readJson, scanJson } from "./strict-json.ts";
 
 function read(text: string | Uint8Array): Json {
   const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;
@@ -76,7 +76,7 @@ describe("quick survey and slow audit", () => {
         const text = JSON.stringify([value], null, indent);
         expect(auditJson(text)).toBeNull();
         const parsed: JsonContainer = JSON.parse(text);
-        if (isPlain(value)) expect(surveyJson(text, parsed)).toBe("sound");
+        if (isPlain(value)) expect(scanJson(text, parsed)).toBe("sound");
       }),
       { numRuns: 300 },
     );
@@ -91,7 +91,7 @@ describe("quick survey and slow audit", () => {
         if (chosen === undefined) return;
         // Right before itself: the same object.
         const twice = `${text.slice(0, chosen.index)}${chosen[1]}: ":",${text.slice(chosen.index)}`;
-        expect(surveyJson(twice, JSON.parse(twice))).toBe("suspicious");
+        expect(scanJson(twice, JSON.parse(twice))).toBe("suspicious");
         expect(auditJson(twice)?.why).toContain("twice");
       }),
       { numRuns: 300 },

@@ -1,14 +1,14 @@
 import { type Json, type JsonContainer, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { auditJson } from "@holdfast/core/values/audit-json";
-import { type Source, damagedDocument, invalidDocument } from "./document.ts";
-import type { ForeignFile, FormatName, Remark } from "./format.ts";
+import { type DocumentSource, damagedDocument, invalidDocument } from "./document.ts";
+import type { ExternalFile, FormatName, Remark } from "./format.ts";
 
 /**
  * A JSON document of which nothing was lost by reading it: JSON.parse alone keeps the last of two equal keys, rounds
  * long integers and lets lone surrogates through. Integer-like keys come first, as everywhere in JavaScript.
  */
 export function readJson(
-  file: ForeignFile,
+  file: ExternalFile,
   format: FormatName,
 ): { readonly document: JsonObject; readonly remarks: readonly Remark[] } {
   const { value, remarks } = readJsonValue(file, format);
@@ -18,7 +18,7 @@ export function readJson(
 
 /** The same for documents that may be a list. */
 export function readJsonValue(
-  file: ForeignFile,
+  file: ExternalFile,
   format: FormatName,
 ): { readonly value: Json; readonly remarks: readonly Remark[] } {
   const { text, remarks } = readText(file, format);
@@ -26,12 +26,12 @@ export function readJsonValue(
 }
 
 /** The same for a text that was read already. */
-export function parseJson(text: string, source: Source): Json {
+export function parseJson(text: string, source: DocumentSource): Json {
   const value = parse(text, source);
   if (typeof value !== "object" || value === null) return value;
-  const survey = surveyJson(text, value);
+  const survey = scanJson(text, value);
   if (survey === "too deep")
-    throw damagedDocument(source, { why: `it is nested deeper than ${MAX_FOREIGN_DEPTH} levels` });
+    throw damagedDocument(source, { why: `it is nested deeper than ${MAX_DOCUMENT_DEPTH} levels` });
   if (survey === "suspicious") {
     const finding = auditJson(text);
     if (finding !== null) throw invalidDocument(source, finding);
@@ -40,7 +40,7 @@ export function parseJson(text: string, source: Source): Json {
 }
 
 /** What a document seems to be, for `detect`: null where it is no JSON object. */
-export function peekJson(file: ForeignFile): JsonObject | null {
+export function peekJson(file: ExternalFile): JsonObject | null {
   try {
     const { text } = readText(file, "impl-json");
     const value: Json = isBomb(text) ? null : JSON.parse(text);
@@ -50,7 +50,7 @@ export function peekJson(file: ForeignFile): JsonObject | null {
   }
 }
 
-function parse(text: string, source: Source): Json {
+function parse(text: string, source: DocumentSource): Json {
   if (isBomb(text)) throw damagedDocument(source, { why: `it holds more than ${MAX_CONTAINERS} lists and objects` });
   try {
     return JSON.parse(text);
@@ -97,16 +97,16 @@ function lineAt(text: string, position: number): number {
 }
 
 /** Far below what our own values may have, because a document is kept inside of them; far above what anybody wrote. */
-const MAX_FOREIGN_DEPTH = 500;
+const MAX_DOCUMENT_DEPTH = 500;
 
-type Survey = "sound" | "suspicious" | "too deep";
+type ScanResult = "sound" | "suspicious" | "too deep";
 
 /**
  * A quick look at a text and what JSON.parse made of it. "sound" is certain: no key was given twice, no number was
  * rounded, no text is ill-formed. "suspicious" may be harmless; auditJson, which is slow, decides.
  * Every key that was given twice is one key less in the value, so counting both sides is enough.
  */
-export function surveyJson(text: string, value: JsonContainer): Survey {
+export function scanJson(text: string, value: JsonContainer): ScanResult {
   const count: Count = { keys: 0, tooDeep: false, inexact: false };
   countKeys(value, 0, count);
   if (count.tooDeep) return "too deep";
@@ -121,7 +121,7 @@ interface Count {
 
 /** Written for speed, as this is much of what strictness costs: no lists of keys, no iterators, no calls for scalars. */
 function countKeys(value: JsonContainer, depth: number, count: Count): void {
-  if (depth >= MAX_FOREIGN_DEPTH) {
+  if (depth >= MAX_DOCUMENT_DEPTH) {
     count.tooDeep = true;
     return;
   }
@@ -207,7 +207,7 @@ export const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
 
 /** Strict: one byte that is not UTF-8 and nothing is read, where others would put a replacement character into your work. */
 export function readText(
-  file: ForeignFile,
+  file: ExternalFile,
   format: FormatName,
 ): { readonly text: string; readonly remarks: readonly Remark[] } {
   const source = { format, file: file.path };

@@ -18,7 +18,7 @@ import {
 } from "yaml";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { HoldfastError } from "@holdfast/platform/error";
-import { type Source, damagedDocument, invalidDocument } from "./document.ts";
+import { type DocumentSource, damagedDocument, invalidDocument } from "./document.ts";
 import type { Remark } from "./format.ts";
 
 interface ReadYaml {
@@ -36,7 +36,7 @@ const MAX_DEPTH = 200;
  * tag beyond the core ones, a second document, a number that no double holds are refused, never settled in silence.
  * The library looks for repeated keys by comparing all with all, which minutes-long is a bomb of its own; here a set does.
  */
-export function readYaml(text: string, source: Source): ReadYaml {
+export function readYaml(text: string, source: DocumentSource): ReadYaml {
   if (UNPRINTABLE.test(text)) throw damagedDocument(source, { why: "it has characters that no text has" });
   const lines = new LineCounter();
   const document = compose(text, lines, source);
@@ -46,7 +46,7 @@ export function readYaml(text: string, source: Source): ReadYaml {
     throw damagedDocument(source, { why: `line ${at}: ${sentence(broken.message)}`, line: at, cause: broken });
   }
   const line = (node: Node | null): number => lines.linePos(node?.range?.[0] ?? 0).line;
-  const walked = walkYaml(document, ({ kind, why, path, node }) => {
+  const walked = yamlToJson(document, ({ kind, why, path, node }) => {
     const trouble = { why, path, line: line(node) };
     return kind === "bomb" ? damagedDocument(source, trouble) : invalidDocument(source, trouble);
   });
@@ -67,7 +67,7 @@ export function readYaml(text: string, source: Source): ReadYaml {
 // oxlint-disable-next-line no-control-regex
 const UNPRINTABLE = /[\u0000-\u0008\u000B\u000C\u000E-\u001F]/;
 
-function compose(text: string, lines: LineCounter, source: Source): Document.Parsed {
+function compose(text: string, lines: LineCounter, source: DocumentSource): Document.Parsed {
   const composer = new Composer({
     schema: "core",
     strict: true,
@@ -97,7 +97,7 @@ function compose(text: string, lines: LineCounter, source: Source): Document.Par
   return first;
 }
 
-function* boundedTokens(text: string, lines: LineCounter, source: Source): ReturnType<Parser["parse"]> {
+function* boundedTokens(text: string, lines: LineCounter, source: DocumentSource): ReturnType<Parser["parse"]> {
   const parser = new Parser(lines.addNewLine);
   lines.addNewLine(0);
   for (const lexeme of new Lexer().lex(text)) {
@@ -136,7 +136,7 @@ interface YamlProblem {
   readonly kind: "unfit" | "bomb";
 }
 
-interface Walked {
+interface ConvertedYaml {
   readonly value: Json;
   /** The first node that has a comment, which JSON cannot keep. */
   readonly comment: Node | null;
@@ -144,7 +144,7 @@ interface Walked {
 }
 
 /** Turns a parsed document into plain JSON, or throws what `refuse` makes of the first thing that JSON cannot say. */
-function walkYaml(document: Document, refuse: (problem: YamlProblem) => HoldfastError): Walked {
+function yamlToJson(document: Document, refuse: (problem: YamlProblem) => HoldfastError): ConvertedYaml {
   const walker = new Walker(refuse);
   const { contents } = document;
   const value = walker.read(contents, "");

@@ -2,11 +2,11 @@ import type { GitPath } from "@holdfast/core/checkpoint";
 import type { RestorePlan, RestoreResult } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findIndexLock, findOperation } from "./branch-refs.ts";
-import { type CapturePlace, DEFAULT_CAPTURE, captureTree } from "./capture.ts";
+import { DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, isSafePath, parsePath, quotePath } from "./paths.ts";
-import { type ResolvedChange, placeFiles, signatures, stageChanges } from "./place-files.ts";
-import { createRestoreLooks, findObstacles } from "./plan-restore.ts";
+import { type ResolvedChange, fileSignatures, placeFiles, stageChanges } from "./place-files.ts";
+import { createRestoreInspector, findObstacles } from "./plan-restore.ts";
 import { openScratch } from "./private-index.ts";
 import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts";
 
@@ -14,13 +14,15 @@ import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts"
  * check everything → write all new content aside → make it durable → check again → rename into place → make that durable → verify.
  * Until the first rename nothing in the worktree has changed: a refusal, a full disk or a missing object costs nothing.
  */
-export async function performRestore(place: CapturePlace, plan: RestorePlan): Promise<RestoreResult> {
+export async function applyRestore(place: WorktreeContext, plan: RestorePlan): Promise<RestoreResult> {
   await refuseHopeless(place, plan);
   const changes = await resolveChanges(place, plan);
   const seen = look(place, changes);
   await refuseMovedWorld(place, plan);
   // No capture sees ignored files: one may have come to stand in the way since the plan.
-  refuseBlocked(findObstacles({ changes: plan.changes, skipped: new Set() }, createRestoreLooks(place)).map(quotePath));
+  refuseBlocked(
+    findObstacles({ changes: plan.changes, skipped: new Set() }, createRestoreInspector(place)).map(quotePath),
+  );
   const scratch = await openScratch(place.home);
   try {
     const placements = await stageChanges(place, changes, scratch.folder);
@@ -35,7 +37,7 @@ export async function performRestore(place: CapturePlace, plan: RestorePlan): Pr
   return { tree, written: changes.length - removed, removed };
 }
 
-async function refuseHopeless(place: CapturePlace, plan: RestorePlan): Promise<void> {
+async function refuseHopeless(place: WorktreeContext, plan: RestorePlan): Promise<void> {
   if (plan.root !== place.root) {
     throw new HoldfastError({ code: "USAGE", message: `the plan is for ${plan.root}, not for ${place.root}` });
   }
@@ -68,7 +70,7 @@ function refuseBlocked(blocked: readonly GitPath[]): void {
 }
 
 /** The plan's changes with the objects they need, from the trees themselves: a plan cannot ask for what is not in them. */
-async function resolveChanges(place: CapturePlace, plan: RestorePlan): Promise<readonly ResolvedChange[]> {
+async function resolveChanges(place: WorktreeContext, plan: RestorePlan): Promise<readonly ResolvedChange[]> {
   const diff = await diffTrees(place.repository.objects, plan.fromTree, plan.toTree);
   const byPath = new Map(diff.map((change) => [change.path, change]));
   return plan.changes.map((change) => {
@@ -80,14 +82,14 @@ async function resolveChanges(place: CapturePlace, plan: RestorePlan): Promise<r
   });
 }
 
-function look(place: CapturePlace, changes: readonly ResolvedChange[]): ReadonlyMap<RawPath, string> {
-  return signatures(
+function look(place: WorktreeContext, changes: readonly ResolvedChange[]): ReadonlyMap<RawPath, string> {
+  return fileSignatures(
     place.root,
     changes.map(({ path }) => path),
   );
 }
 
-async function refuseMovedWorld(place: CapturePlace, plan: RestorePlan): Promise<void> {
+async function refuseMovedWorld(place: WorktreeContext, plan: RestorePlan): Promise<void> {
   const now = await captureTree(place, plan.capture ?? DEFAULT_CAPTURE);
   if (now.tree === plan.fromTree) return;
   const changed = await diffTrees(place.repository.objects, plan.fromTree, now.tree);
@@ -108,7 +110,7 @@ function moved(changed: readonly string[]): HoldfastError {
  * Reads the worktree once more and returns its tree. Throws unless it is what the plan promised, and unless every file of the
  * snapshot is there or is named in the plan as left alone.
  */
-async function verifyRestore(place: CapturePlace, plan: RestorePlan): Promise<string> {
+async function verifyRestore(place: WorktreeContext, plan: RestorePlan): Promise<string> {
   const { tree } = await captureTree(place, plan.capture ?? DEFAULT_CAPTURE);
   if (tree === plan.targetTree) return tree;
   const [differences, before, missing] = await Promise.all([
@@ -119,7 +121,7 @@ async function verifyRestore(place: CapturePlace, plan: RestorePlan): Promise<st
   const touched = new Set(plan.changes.map(({ path }) => parsePath(path)));
   const removed = new Set(before.filter(({ to }) => to === null).map(({ path }) => path));
   const left = new Set(plan.untouched.map(({ path }) => parsePath(path)));
-  const { holds } = createRestoreLooks(place);
+  const { holds } = createRestoreInspector(place);
   const wrong = [...differences.filter((difference) => !isHarmless(difference)), ...missing.filter(isUnreported)];
   if (wrong.length === 0) return tree;
   throw new HoldfastError({

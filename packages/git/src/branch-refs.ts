@@ -2,20 +2,20 @@ import { access, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, createGit, gitFailure } from "@holdfast/platform/git-command";
+import { type Git, createGit, gitError } from "@holdfast/platform/git-command";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
-import { type CapturePlace, rawFolder, readGitDirHead } from "./capture.ts";
+import { type WorktreeContext, readGitDirHead, toRawPath } from "./capture.ts";
 import type { Checkout, Repository } from "./repository.ts";
 
 /** A repository to ask, from one of its worktrees, or bare from its own folder. */
-export interface AskingPlace {
-  readonly place: CapturePlace;
+export interface RepositoryContext {
+  readonly place: WorktreeContext;
   /** The worktree's own git directory and files: conversions apply as for the user, hooks do not run. */
   readonly git: Git;
 }
 
 /** A run's worktree together with the branch that it stood on when it was opened. */
-export interface BranchPlace extends AskingPlace {
+export interface BranchContext extends RepositoryContext {
   /** Short name. */
   readonly name: string;
   /** Full name. */
@@ -26,7 +26,7 @@ export interface BranchPlace extends AskingPlace {
 export function readTip({
   place,
   ref,
-}: Pick<BranchPlace, "ref"> & { readonly place: Pick<CapturePlace, "repository"> }): Promise<string | null> {
+}: Pick<BranchContext, "ref"> & { readonly place: Pick<WorktreeContext, "repository"> }): Promise<string | null> {
   return readRef(place.repository.git, ref);
 }
 
@@ -34,11 +34,11 @@ export function readTip({
 export async function readRef(git: Git, ref: string): Promise<string | null> {
   const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
   const found = await git.result({ args });
-  if (found.kind !== "exited") throw gitFailure(args, found);
+  if (found.kind !== "exited") throw gitError(args, found);
   return found.code === 0 ? found.stdout.toString("utf8").trim() : null;
 }
 
-export async function requireTip(at: BranchPlace): Promise<string> {
+export async function requireTip(at: BranchContext): Promise<string> {
   const tip = await readTip(at);
   if (tip !== null) return tip;
   throw new HoldfastError({
@@ -48,16 +48,16 @@ export async function requireTip(at: BranchPlace): Promise<string> {
   });
 }
 
-export async function requireCommit({ git }: AskingPlace, name: string): Promise<string> {
+export async function requireCommit({ git }: RepositoryContext, name: string): Promise<string> {
   return resolve(git, name, "commit");
 }
 
-export async function requireTree({ git }: Pick<BranchPlace, "git">, name: string): Promise<string> {
+export async function requireTree({ git }: Pick<BranchContext, "git">, name: string): Promise<string> {
   return resolve(git, name, "tree");
 }
 
 /** An agent can leave the worktree in the middle of something, or on another branch: then nothing may be put on top of it. */
-export async function requireQuiet(at: BranchPlace): Promise<void> {
+export async function requireIdleWorktree(at: BranchContext): Promise<void> {
   const { place, name } = at;
   const [operation, { branch }] = await Promise.all([findOperation(place.gitDir), readHead(place)]);
   if (operation !== null) {
@@ -81,7 +81,7 @@ async function resolve(git: Git, name: string, kind: "commit" | "tree"): Promise
   const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{${kind}}`];
   const found = name === "" ? undefined : await git.result({ args });
   if (found?.code === 0) return found.stdout.toString("utf8").trim();
-  if (found !== undefined && found.kind !== "exited") throw gitFailure(args, found);
+  if (found !== undefined && found.kind !== "exited") throw gitError(args, found);
   throw new HoldfastError({
     code: "USAGE",
     message: `${JSON.stringify(name)} is not a ${kind} in this repository`,
@@ -91,23 +91,23 @@ async function resolve(git: Git, name: string, kind: "commit" | "tree"): Promise
 
 /** Compare-and-set of the run's own branch. Moved to `to` already is as good as moved by us. */
 export async function moveBranch(
-  at: Pick<BranchPlace, "name" | "ref"> & { readonly place: Pick<BranchPlace["place"], "repository"> },
+  at: Pick<BranchContext, "name" | "ref"> & { readonly place: Pick<BranchContext["place"], "repository"> },
   params: { readonly from: string | null; readonly to: string },
 ): Promise<void> {
   const { repository } = at.place;
   if (params.from === params.to) return;
   const args = ["update-ref", "--no-deref", at.ref, params.to, params.from ?? repository.zero];
   const lock = join(repository.commonDir, `${at.ref}.lock`);
-  const moved = await pastLock(lock, () => repository.git.result({ args }));
+  const moved = await retryWhileLocked(lock, () => repository.git.result({ args }));
   if (moved.kind === "exited" && moved.code === 0) return;
   const tip = await readTip(at);
   if (tip === params.to) return;
   if (tip !== params.from) throw movedMeanwhile(at, params, tip);
-  throw isLocked(moved) ? locked(at, lock) : gitFailure(args, moved);
+  throw isLocked(moved) ? locked(at, lock) : gitError(args, moved);
 }
 
 function movedMeanwhile(
-  at: Pick<BranchPlace, "name">,
+  at: Pick<BranchContext, "name">,
   params: { readonly from: string | null; readonly to: string },
   tip: string | null,
 ): HoldfastError {
@@ -119,7 +119,7 @@ function movedMeanwhile(
   });
 }
 
-function locked(at: Pick<BranchPlace, "name">, lock: string): HoldfastError {
+function locked(at: Pick<BranchContext, "name">, lock: string): HoldfastError {
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
     message: `the branch ${at.name} is locked (${lock} exists)`,
@@ -147,11 +147,11 @@ export async function createBranch(
   }
   const args = ["update-ref", branch, commit, repository.zero];
   const lock = join(repository.commonDir, `${branch}.lock`);
-  const made = await pastLock(lock, () => repository.git.result({ args }));
+  const made = await retryWhileLocked(lock, () => repository.git.result({ args }));
   if (made.code === 0) return;
   const tip = await readBranchTip(repository, branch);
   if (tip === commit) return;
-  if (tip === null) throw gitFailure(args, made);
+  if (tip === null) throw gitError(args, made);
   throw new HoldfastError({
     code: "CONFLICT",
     message: `Branch ${branch} is there already, at ${tip} instead of ${commit}`,
@@ -172,7 +172,7 @@ export async function readHead(checkout: Checkout): Promise<Head> {
   const text = (await readFile(join(checkout.gitDir, "HEAD"), "utf8").catch(() => "")).trim();
   const named = /^ref: (refs\/heads\/.+)$/.exec(text)?.[1];
   const plain = named === undefined ? /^[0-9a-f]{40,64}$/.test(text) : !named.endsWith("/.invalid");
-  const head = plain ? readGitDirHead(rawFolder(checkout.gitDir)) : null;
+  const head = plain ? readGitDirHead(toRawPath(checkout.gitDir)) : null;
   if (head !== null) return { head, branch: named ?? null };
   const git = createGit({ cwd: checkout.root, gitDir: checkout.gitDir, workTree: checkout.root });
   const ask = async (args: readonly string[]): Promise<string | null> => {
@@ -219,7 +219,7 @@ function exists(path: string): Promise<boolean> {
  * Tries again while git meets this lock: another git holds one for milliseconds. A killed one leaves it for ever, so an old one
  * is taken away. The last answer may still be that it is locked.
  */
-export async function pastLock(lock: string, act: () => Promise<ProcessResult>): Promise<ProcessResult> {
+export async function retryWhileLocked(lock: string, act: () => Promise<ProcessResult>): Promise<ProcessResult> {
   for (let attempt = 1; ; attempt++) {
     const done = await act();
     if (done.code === 0 || !isLocked(done) || attempt > ATTEMPTS) return done;
@@ -238,19 +238,19 @@ const PAUSE_MS = 100;
 const STALE_MS = 60_000;
 
 export async function isAncestor(
-  at: AskingPlace,
+  at: RepositoryContext,
   params: { readonly ancestor: string; readonly of: string },
 ): Promise<boolean> {
   const [ancestor, of] = await Promise.all([requireCommit(at, params.ancestor), requireCommit(at, params.of)]);
   const args = ["merge-base", "--is-ancestor", ancestor, of];
   const result = await at.git.result({ args });
   if (result.kind === "exited" && (result.code === 0 || result.code === 1)) return result.code === 0;
-  throw gitFailure(args, result);
+  throw gitError(args, result);
 }
 
 /** null: the two have nothing in common. */
 export async function mergeBase(
-  at: AskingPlace,
+  at: RepositoryContext,
   params: { readonly a: string; readonly b: string },
 ): Promise<string | null> {
   const [a, b] = await Promise.all([requireCommit(at, params.a), requireCommit(at, params.b)]);
@@ -259,5 +259,5 @@ export async function mergeBase(
   if (result.kind === "exited" && result.code === 0)
     return result.stdout.toString("utf8").trim().split("\n")[0] ?? null;
   if (result.kind === "exited" && result.code === 1) return null;
-  throw gitFailure(args, result);
+  throw gitError(args, result);
 }

@@ -1,49 +1,49 @@
 import { StringDecoder } from "node:string_decoder";
 import type { Asking, Branch, Branches, ChangedFile } from "@holdfast/core/workspace";
-import { HoldfastError, guardMethods, tellFailures } from "@holdfast/platform/error";
-import { createGit, gitFailure } from "@holdfast/platform/git-command";
+import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
+import { createGit, gitError } from "@holdfast/platform/git-command";
 import {
-  type AskingPlace,
-  type BranchPlace,
+  type BranchContext,
+  type RepositoryContext,
   isAncestor,
   mergeBase,
   readHead,
   requireTip,
   requireTree,
 } from "./branch-refs.ts";
-import { commitFiles, treeNow } from "./commit-files.ts";
+import { commitFiles, writeCurrentTree } from "./commit-files.ts";
 import { quotePath, splitRecords } from "./paths.ts";
-import { sweepOperations } from "./private-index.ts";
+import { removeStaleOperations } from "./private-index.ts";
 import { inspectPush, pushBranch } from "./push.ts";
-import { commitResolved, placeConflict, rebase } from "./rebase.ts";
+import { commitResolved, rebase, writeConflict } from "./rebase.ts";
 import {
-  type Present,
+  type RemoteBranches,
   fetchRemote,
   findDefaultBranch,
   findRemote,
   lookUpRemote,
   readRemoteBranch,
-  roleOf,
+  remoteRole,
 } from "./remote.ts";
-import { ensureHome, ensurePrivateGitDir, findRepository } from "./repository.ts";
+import { ensurePrivateDirectory, ensurePrivateGitDir, findRepository } from "./repository.ts";
 
 /** Branches on the git binary. `remote`: the name of the one to use, where upstream before origin is not right. */
 export function createGitBranches(options: { readonly remote?: string } = {}): Branches {
   return {
     of: (worktree) =>
-      tellFailures(worktree, async () => {
+      wrapSystemErrors(worktree, async () => {
         const at = await findPlace(worktree);
-        return guardMethods(branchOf(at, options.remote ?? null), at.place.root);
+        return wrapMethodErrors(branchOf(at, options.remote ?? null), at.place.root);
       }),
     asking: (folder) =>
-      tellFailures(folder, async () => {
+      wrapSystemErrors(folder, async () => {
         const at = await openFolder(await findRepository(folder));
-        return guardMethods(askingOf(at, options.remote ?? null, null), at.place.root);
+        return wrapMethodErrors(askingOf(at, options.remote ?? null, null), at.place.root);
       }),
   };
 }
 
-async function findPlace(worktree: string): Promise<BranchPlace> {
+async function findPlace(worktree: string): Promise<BranchContext> {
   const found = await findRepository(worktree);
   const { checkout } = found;
   if (checkout === undefined) {
@@ -65,10 +65,13 @@ async function findPlace(worktree: string): Promise<BranchPlace> {
   return { ...(await openFolder(found)), name: branch.replace(/^refs\/heads\//, ""), ref: branch };
 }
 
-async function openFolder({ repository, checkout }: Awaited<ReturnType<typeof findRepository>>): Promise<AskingPlace> {
+async function openFolder({
+  repository,
+  checkout,
+}: Awaited<ReturnType<typeof findRepository>>): Promise<RepositoryContext> {
   const { root, gitDir } = checkout ?? { root: repository.commonDir, gitDir: repository.commonDir };
-  const home = await ensureHome(gitDir);
-  await sweepOperations(home);
+  const home = await ensurePrivateDirectory(gitDir);
+  await removeStaleOperations(home);
   const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
   return {
     place: { repository, home, privateGitDir, root, gitDir },
@@ -76,7 +79,7 @@ async function openFolder({ repository, checkout }: Awaited<ReturnType<typeof fi
   };
 }
 
-function branchOf(at: BranchPlace, remote: string | null): Branch {
+function branchOf(at: BranchContext, remote: string | null): Branch {
   const { onPush, ...asking } = askingOf(at, remote, at.name);
   return {
     name: at.name,
@@ -91,7 +94,7 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
       return pushBranch(at, { expected, configured: remote });
     },
     rebase: (params) => rebase(at, params),
-    placeConflict: (params) => placeConflict(at, params),
+    placeConflict: (params) => writeConflict(at, params),
     commitResolved: (params) => commitResolved(at, params),
     changedSince: (params) => changedSince(at, params),
     diffSince: (params) => diffSince(at, params),
@@ -100,14 +103,14 @@ function branchOf(at: BranchPlace, remote: string | null): Branch {
 
 /** `own`: the run's branch, where it is known. */
 function askingOf(
-  at: AskingPlace,
+  at: RepositoryContext,
   remote: string | null,
   own: string | null,
 ): Asking & {
   /** What is pushed is there, or was never known to be. */
   readonly onPush: (branch: string) => void;
 } {
-  let present: Present | null = null;
+  let present: RemoteBranches | null = null;
   return {
     onPush: (branch) => void present?.push.add(branch),
     remote: () => findRemote(at, remote, "base"),
@@ -119,7 +122,7 @@ function askingOf(
       return { kind: "fetched" };
     },
     async remoteBranch(branch) {
-      const isGone = present?.[roleOf(branch, own)].has(branch) === false;
+      const isGone = present?.[remoteRole(branch, own)].has(branch) === false;
       return isGone ? null : readRemoteBranch(at, remote, { branch, own });
     },
     lookUpRemote: (branch) => lookUpRemote(at, remote, { branch, own }),
@@ -130,7 +133,7 @@ function askingOf(
 }
 
 async function changedSince(
-  at: BranchPlace,
+  at: BranchContext,
   params: Parameters<Branch["changedSince"]>[0],
 ): Promise<readonly ChangedFile[]> {
   const trees = await treesOf(at, params);
@@ -140,7 +143,7 @@ async function changedSince(
 
 /** As a patch, at most so many bytes of it, whole lines. */
 async function diffSince(
-  at: BranchPlace,
+  at: BranchContext,
   params: Parameters<Branch["diffSince"]>[0],
 ): Promise<{ readonly text: string; readonly cut: boolean }> {
   const trees = await treesOf(at, params);
@@ -158,7 +161,7 @@ async function diffSince(
   const cut = size > params.maxBytes;
   if (cut) running.kill();
   const exit = await running.exit;
-  if (!cut && exit.code !== 0) throw gitFailure(args, exit);
+  if (!cut && exit.code !== 0) throw gitError(args, exit);
   return { text: cutText(Buffer.concat(chunks), params.maxBytes), cut };
 }
 
@@ -166,11 +169,11 @@ const DIFF = ["-c", "core.quotePath=false", "diff-tree", "-r", "--find-renames",
 
 /** What is excluded is taken as it was, on both sides. */
 async function treesOf(
-  at: BranchPlace,
+  at: BranchContext,
   params: { readonly from: string; readonly exclude: readonly string[] },
 ): Promise<readonly [from: string, to: string]> {
   const from = await requireTree(at, params.from);
-  return [from, await treeNow(at.place, { base: from, exclude: params.exclude })];
+  return [from, await writeCurrentTree(at.place, { base: from, exclude: params.exclude })];
 }
 
 function cutText(bytes: Buffer, maxBytes: number): string {

@@ -2,7 +2,7 @@ import { accessSync, constants, lstatSync } from "node:fs";
 import { join } from "node:path";
 import type { Skipped } from "@holdfast/core/checkpoint";
 import { type RawPath, isSafePath, pathBytes, quotePath } from "./paths.ts";
-import { type IndexMemo, LINK_MODE, type LinkEntry, type MissingEntry } from "./private-index.ts";
+import { type IndexCache, LINK_MODE, type LinkEntry, type MissingEntry } from "./private-index.ts";
 
 /** Changes with any write to the file, as finely as the file system can tell. */
 interface Mark {
@@ -11,7 +11,7 @@ interface Mark {
 }
 
 /** What stands at a path, without following a link anywhere on the way. */
-export type Found =
+export type PathState =
   | { readonly kind: "file"; readonly bytes: number; readonly mark: Mark }
   | { readonly kind: "symlink"; readonly mark: Mark }
   | { readonly kind: "directory" }
@@ -20,7 +20,7 @@ export type Found =
   | { readonly kind: "absent" };
 
 interface CaptureFacts {
-  readonly memo: IndexMemo;
+  readonly memo: IndexCache;
   /** The memo was computed just now: what is untracked may have been tracked, and large, the last time. */
   readonly compared: boolean;
   /** Milliseconds since the epoch, from before anything was looked at. */
@@ -43,7 +43,7 @@ export interface CapturePlan {
   readonly absent: readonly RawPath[];
   readonly skipped: readonly Skipped[];
   readonly nested: readonly { readonly path: RawPath; readonly head: string | null }[];
-  readonly memo: IndexMemo;
+  readonly memo: IndexCache;
 }
 
 export function capturePaths(facts: CaptureFacts): readonly RawPath[] {
@@ -55,7 +55,7 @@ export function capturePaths(facts: CaptureFacts): readonly RawPath[] {
 
 /** What was seen besides the lists. */
 interface CaptureLooks {
-  readonly found: (path: RawPath) => Found;
+  readonly found: (path: RawPath) => PathState;
   /** The commit checked out in a nested repository. */
   readonly head: (path: RawPath) => string | null;
   /** Pipes and the like, wherever they were seen. */
@@ -122,7 +122,7 @@ export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePl
     memo: { ...next, untracked, special: new Set(looks.special), sparse: memo.sparse },
   };
 
-  function fileFate(path: RawPath, found: Found): Fate {
+  function fileFate(path: RawPath, found: PathState): Fate {
     const due = memo.missing.get(path);
     const isUntracked = untracked.has(path);
     const stored = due === undefined ? !isUntracked || memo.untracked.has(path) : due.stored;
@@ -156,7 +156,7 @@ const YOUNG_MS = 2000;
 const ABSENT: MissingEntry = { mode: "100644", id: "", skip: false, stored: false };
 
 /** A submodule is a folder with a commit; a file in its place is a file. */
-function linkFate(at: { link: LinkEntry; found: Found; changed: boolean; head: string | null }): Fate {
+function linkFate(at: { link: LinkEntry; found: PathState; changed: boolean; head: string | null }): Fate {
   const { stored } = at.link;
   switch (at.found.kind) {
     case "directory": {
@@ -194,7 +194,7 @@ function nestedOf(facts: CaptureFacts, looks: CaptureLooks): CapturePlan["nested
   return [...submodules, ...others].map((path) => ({ path, head: looks.head(path) }));
 }
 
-function problemOf(path: RawPath, found: Found, limit: number): Skipped | undefined {
+function problemOf(path: RawPath, found: PathState, limit: number): Skipped | undefined {
   const name = quotePath(path);
   switch (found.kind) {
     case "file":
@@ -218,7 +218,7 @@ function problemOf(path: RawPath, found: Found, limit: number): Skipped | undefi
  * Looks at paths below a root without ever going through a link: a path "beyond a symbolic link" is absent, because it is
  * not in this worktree. Synchronous: a look costs microseconds, a trip through the thread pool ten times that.
  */
-export function createInspector(root: string): (path: RawPath) => Found {
+export function createPathInspector(root: string): (path: RawPath) => PathState {
   const folders = new Map<RawPath, "directory" | "absent" | "unreadable">();
   const rootBytes = Buffer.from(root.endsWith("/") ? root : `${root}/`);
 
@@ -250,11 +250,11 @@ export function parentOf(path: RawPath): RawPath {
   return path.slice(0, Math.max(0, path.lastIndexOf("/")));
 }
 
-function missingAs(found: Found): "absent" | "unreadable" {
+function missingAs(found: PathState): "absent" | "unreadable" {
   return found.kind === "unreadable" ? "unreadable" : "absent";
 }
 
-function look(path: Buffer): Found {
+function look(path: Buffer): PathState {
   try {
     const stat = lstatSync(path);
     if (stat.isDirectory()) return { kind: "directory" };

@@ -4,25 +4,25 @@ import type { Skipped } from "@holdfast/core/checkpoint";
 import { type Git, createGit } from "@holdfast/platform/git-command";
 import {
   type CapturePlan,
-  type Found,
+  type PathState,
   absolutePath,
   capturePaths,
-  createInspector,
+  createPathInspector,
   parentOf,
   planCapture,
 } from "./capture-plan.ts";
 import { type RawPath, joinRecords, splitRecords } from "./paths.ts";
 import {
-  type BorrowedIndex,
+  type IndexCache,
   type IndexDifference,
   type IndexEntry,
-  type IndexMemo,
   type IndexState,
+  type PrivateIndex,
   type ReadUserIndex,
   type UserIndex,
-  borrowIndex,
   compareIndexes,
   fileKey,
+  openPrivateIndex,
   parseIndexEntry,
   readUserIndex,
 } from "./private-index.ts";
@@ -46,12 +46,12 @@ export interface Captured {
  * `onUserIndex` is told early what the user's index says, so that it can be stored while the files are looked at.
  */
 export async function captureTree(
-  place: CapturePlace,
+  place: WorktreeContext,
   options: CaptureOptions,
   onUserIndex?: (index: UserIndex) => void,
 ): Promise<Captured> {
   const key = `${options.maxUntrackedBytes}${options.includeIgnored ? "-all" : ""}`;
-  const borrowed = await borrowIndex({ home: place.home, key });
+  const borrowed = await openPrivateIndex({ home: place.home, key });
   try {
     return await capture(place, options, gitsOf(place, borrowed, "given"), borrowed, onUserIndex);
   } catch (error) {
@@ -62,7 +62,7 @@ export async function captureTree(
   }
 }
 
-export interface CapturePlace extends Checkout {
+export interface WorktreeContext extends Checkout {
   readonly repository: Repository;
   /** Our folder in this worktree's git directory. */
   readonly home: string;
@@ -71,13 +71,13 @@ export interface CapturePlace extends Checkout {
 }
 
 const MAX_LOOKS = 5;
-const NOTHING_KNOWN: Pick<IndexMemo, "young" | "special"> = { young: new Map(), special: new Set() };
+const NOTHING_KNOWN: Pick<IndexCache, "young" | "special"> = { young: new Map(), special: new Set() };
 
 async function capture(
-  place: CapturePlace,
+  place: WorktreeContext,
   options: CaptureOptions,
   git: Gits,
-  borrowed: BorrowedIndex,
+  borrowed: PrivateIndex,
   onUserIndex: ((index: UserIndex) => void) | undefined,
 ): Promise<Captured> {
   const { state } = borrowed;
@@ -116,7 +116,7 @@ async function capture(
 
 /** How the two indexes differ: as remembered while the user's says the same about paths, else by comparing them. */
 async function readDifference(
-  place: CapturePlace,
+  place: WorktreeContext,
   git: Gits,
   state: IndexState | undefined,
   onUserIndex: ((index: UserIndex) => void) | undefined,
@@ -140,14 +140,14 @@ interface Gits {
  * A power cut can leave the user's index empty or half zeros, and just then they need their files saved: what it cannot say any
  * more is taken as not said. Only where git reads the same worktree well without it, so that no other failure hides here.
  */
-async function isIndexTorn(place: CapturePlace, borrowed: BorrowedIndex): Promise<boolean> {
+async function isIndexTorn(place: WorktreeContext, borrowed: PrivateIndex): Promise<boolean> {
   const args = ["ls-files", "-s", "-z"];
   const given = await gitsOf(place, borrowed, "given").user.result({ args });
   if (given.kind !== "exited" || given.code === 0) return false;
   return (await gitsOf(place, borrowed, "none").user.result({ args })).code === 0;
 }
 
-function gitsOf(place: CapturePlace, borrowed: BorrowedIndex, userIndex: "given" | "none"): Gits {
+function gitsOf(place: WorktreeContext, borrowed: PrivateIndex, userIndex: "given" | "none"): Gits {
   const { repository, root, gitDir } = place;
   const own = createGit({
     cwd: root,
@@ -176,7 +176,7 @@ async function listOthers(git: Git, options: CaptureOptions): Promise<RawPath[]>
 
 /** Those that are known were judged before; new ones are rare enough to ask git whether they are ignored. */
 async function lookForSpecial(
-  place: CapturePlace,
+  place: WorktreeContext,
   options: CaptureOptions,
   paths: readonly RawPath[],
   known: ReadonlySet<RawPath>,
@@ -190,8 +190,8 @@ async function lookForSpecial(
   return [...all.filter((path) => known.has(path)), ...visible].sort();
 }
 
-function lookAt(root: string, paths: readonly RawPath[]): Map<RawPath, Found> {
-  const inspect = createInspector(root);
+function lookAt(root: string, paths: readonly RawPath[]): Map<RawPath, PathState> {
+  const inspect = createPathInspector(root);
   return new Map(paths.map((path) => [path, inspect(path)]));
 }
 
@@ -258,7 +258,7 @@ function readRepositoryHead(root: string, path: RawPath): string | null {
 }
 
 /** Folders here are bytes, one character each, as in a RawPath: a repository can lie anywhere and name its refs anything. */
-export function rawFolder(folder: string): RawPath {
+export function toRawPath(folder: string): RawPath {
   return Buffer.from(folder, "utf8").toString("latin1");
 }
 

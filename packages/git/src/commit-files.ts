@@ -3,11 +3,11 @@ import type { GitPath } from "@holdfast/core/checkpoint";
 import type { CommitParams } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
-import { type BranchPlace, moveBranch, readTip, requireQuiet, requireTree } from "./branch-refs.ts";
-import { createInspector } from "./capture-plan.ts";
-import { type CapturePlace, DEFAULT_CAPTURE, captureTree } from "./capture.ts";
-import { commitIdentity, parseTime, readCommit, timeOf } from "./commits.ts";
-import { healing } from "./damaged-objects.ts";
+import { type BranchContext, moveBranch, readTip, requireIdleWorktree, requireTree } from "./branch-refs.ts";
+import { createPathInspector } from "./capture-plan.ts";
+import { DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
+import { commitIdentity, commitTime, parseEpochSeconds, readCommit } from "./commits.ts";
+import { withObjectRepair } from "./damaged-objects.ts";
 import { syncRepository } from "./objects.ts";
 import { joinRecords, parsePath } from "./paths.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
@@ -16,28 +16,28 @@ import { diffTrees, inScope, parseScope } from "./tree-diff.ts";
 
 /** objects → branch → index. Killed anywhere, the same call ends in the same commit. */
 export async function commitFiles(
-  at: BranchPlace,
+  at: BranchContext,
   params: CommitParams,
 ): Promise<{ readonly commit: string; readonly tree: string } | null> {
   const message = cleanMessage(params.message);
-  await requireQuiet(at);
+  await requireIdleWorktree(at);
   const { place } = at;
   const tip = await readTip(at);
   const base = tip === null ? place.repository.emptyTree : await requireTree(at, tip);
-  const tree = await treeNow(place, { base, exclude: params.exclude });
+  const tree = await writeCurrentTree(place, { base, exclude: params.exclude });
   if (tree !== base) {
-    const commit = await makeCommit(at, { tree, parent: tip, message, at: params.at });
-    await settle(at, { from: tip, to: commit });
+    const commit = await createCommit(at, { tree, parent: tip, message, at: params.at });
+    await moveBranchAndIndex(at, { from: tip, to: commit });
     return { commit, tree };
   }
   if (tip === null) return null;
-  await settle(at, { from: tip, to: tip });
-  const made = await isCommitOf(at, tip, { message, at: params.at });
+  await moveBranchAndIndex(at, { from: tip, to: tip });
+  const made = await isSameCommit(at, tip, { message, at: params.at });
   return made ? { commit: tip, tree } : null;
 }
 
-export async function makeCommit(
-  at: BranchPlace,
+export async function createCommit(
+  at: BranchContext,
   params: { readonly tree: string; readonly parent: string | null; readonly message: string; readonly at: string },
 ): Promise<string> {
   const env = await commitIdentity(at.git, params.at);
@@ -47,8 +47,8 @@ export async function makeCommit(
 }
 
 /** Branch and index to a commit that is there; durable when it returns. */
-export async function settle(
-  at: BranchPlace,
+export async function moveBranchAndIndex(
+  at: BranchContext,
   params: { readonly from: string | null; readonly to: string },
 ): Promise<void> {
   await moveBranch(at, params);
@@ -60,15 +60,15 @@ export async function settle(
  * Was this commit made by an earlier call with the same words and time? That call may have been killed after it moved the branch. Who is
  * named as author is not compared: the user's name may have been set in between.
  */
-export async function isCommitOf(
-  at: BranchPlace,
+export async function isSameCommit(
+  at: BranchContext,
   commit: string,
   params: { readonly message: string; readonly at: string },
 ): Promise<boolean> {
   const made = await readCommit(at.place.repository, commit);
-  const time = parseTime(params.at);
+  const time = parseEpochSeconds(params.at);
   const text = Buffer.from(made.message, "latin1").toString("utf8");
-  return text === params.message && timeOf(made.author) === time && timeOf(made.committer) === time;
+  return text === params.message && commitTime(made.author) === time && commitTime(made.committer) === time;
 }
 
 /** No commit message can hold a NUL byte, and git would cut the text there. */
@@ -87,19 +87,19 @@ export function cleanMessage(text: string): string {
  * those are read again with line ends, encodings and filters (LFS) applied, so that nothing goes out raw that must not, and a
  * file which nobody touched is never converted a second time. What is excluded stays as `base` has it.
  */
-export function treeNow(
-  place: CapturePlace,
+export function writeCurrentTree(
+  place: WorktreeContext,
   params: { readonly base: string; readonly exclude: readonly GitPath[] },
 ): Promise<string> {
   const excluded = parseScope(params.exclude);
-  return healing(place, async () => {
+  return withObjectRepair(place, async () => {
     const captured = await captureTree(place, DEFAULT_CAPTURE);
     const differing = await diffTrees(place.repository.objects, params.base, captured.tree);
     const changes = differing.filter(({ path }) => !inScope(path, excluded));
     const large = captured.skipped
       .filter(({ reason }) => reason === "too_large")
       .flatMap(({ path }) => parsePath(path) ?? []);
-    const found = createInspector(place.root);
+    const found = createPathInspector(place.root);
     const files = changes.filter(({ to }) => to !== null && to.mode !== LINK_MODE).map(({ path }) => path);
     const add = [
       // In the capture and yet not on disk: a sparse checkout leaves it out, so there is nothing to say about it.
@@ -116,7 +116,7 @@ export function treeNow(
 }
 
 async function writeTree(params: {
-  readonly place: CapturePlace;
+  readonly place: WorktreeContext;
   readonly base: string;
   readonly set: readonly string[];
   readonly add: readonly string[];

@@ -1,7 +1,7 @@
 import type { GitPath } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, gitFailure, gitIdentity } from "@holdfast/platform/git-command";
-import type { BranchPlace } from "./branch-refs.ts";
+import { type Git, gitError, gitIdentity } from "@holdfast/platform/git-command";
+import type { BranchContext } from "./branch-refs.ts";
 import { quotePath, splitRecords } from "./paths.ts";
 import type { Repository } from "./repository.ts";
 
@@ -48,14 +48,14 @@ export function parseCommit(text: string): CommitObject {
 }
 
 /** Seconds since the epoch of an author or committer line. */
-export function timeOf(person: string): number | null {
+export function commitTime(person: string): number | null {
   const seconds = /> (\d+) [+-]\d{4}$/.exec(person)?.[1];
   return seconds === undefined ? null : Number(seconds);
 }
 
 /** Author and committer as git takes them from the environment: the user of this repository, at a given time. */
 export async function commitIdentity(git: Git, at: string): Promise<Readonly<Record<string, string>>> {
-  const fallback = snapshotIdentity(parseTime(at));
+  const fallback = snapshotIdentity(parseEpochSeconds(at));
   const [name, mail] = await Promise.all([readSetting(git, "user.name"), readSetting(git, "user.email")]);
   // Half an identity would be completed by git with the name of this machine.
   if (name === "" || mail === "") return fallback;
@@ -69,7 +69,7 @@ export async function commitIdentity(git: Git, at: string): Promise<Readonly<Rec
 }
 
 /** Seconds since the epoch. */
-export function parseTime(at: string): number {
+export function parseEpochSeconds(at: string): number {
   const time = Date.parse(at);
   if (!Number.isNaN(time) && time >= 0) return Math.floor(time / 1000);
   throw new HoldfastError({
@@ -83,7 +83,7 @@ async function readSetting(git: Git, name: string): Promise<string> {
   const args = ["config", "--get", name];
   const found = await git.result({ args });
   // 1 says that it is not set. Any other failure must not pass for that: the commit would get another author, and so another id.
-  if (found.kind !== "exited" || (found.code !== 0 && found.code !== 1)) throw gitFailure(args, found);
+  if (found.kind !== "exited" || (found.code !== 0 && found.code !== 1)) throw gitError(args, found);
   // What git itself strips from a name: it would end the header early.
   const text = found.stdout.toString("utf8").replaceAll(/[<>\n\0]/g, "");
   return text.trim();
@@ -104,12 +104,12 @@ interface Merged {
 
 /** The merge of two commits, made in objects alone: no file, no index, nothing under way. */
 export async function mergeCommits(
-  { git }: Pick<BranchPlace, "git">,
+  { git }: Pick<BranchContext, "git">,
   params: { readonly ours: string; readonly theirs: string },
 ): Promise<Merged> {
   const args = ["merge-tree", "--write-tree", "-z", "--name-only", "--messages", params.ours, params.theirs];
   const result = await git.result({ args });
-  if (result.kind !== "exited" || result.code === null || result.code > 1) throw gitFailure(args, result);
+  if (result.kind !== "exited" || result.code === null || result.code > 1) throw gitError(args, result);
   return parseMerge(result.stdout);
 }
 

@@ -3,9 +3,9 @@ import { statSync } from "node:fs";
 import { mkdir, readFile, readdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { CapturePlace } from "./capture.ts";
-import { findMissing, isDamaged, loosePath, readsToTheEnd } from "./objects.ts";
-import { forgetIndexes, readBoot } from "./private-index.ts";
+import type { WorktreeContext } from "./capture.ts";
+import { canReadAll, findMissingObjects, isDamaged, loosePath } from "./objects.ts";
+import { deletePrivateIndexes, readBootId } from "./private-index.ts";
 import type { Repository } from "./repository.ts";
 
 /**
@@ -13,21 +13,22 @@ import type { Repository } from "./repository.ts";
  * the files. Such an object is worth nothing to anybody, but blocks every later save of the same content. It is moved into
  * our own folder, never deleted; packs are not touched. `work` must be safe to repeat.
  */
-export async function healing<T>(place: CapturePlace, work: () => Promise<T>): Promise<T> {
+export async function withObjectRepair<T>(place: WorktreeContext, work: () => Promise<T>): Promise<T> {
   for (let rounds = 1; ; rounds++) {
     try {
       return await work();
     } catch (error) {
       // git stops at the first damaged object that it meets, so there may be one round for each.
-      const moved = rounds < MAX_ROUNDS && (await setAside(place.repository, objectsNamedBy(error)).catch(() => false));
+      const moved =
+        rounds < MAX_ROUNDS && (await setAside(place.repository, objectsNamedInError(error)).catch(() => false));
       if (!moved) throw error;
-      await forgetIndexes(place.home);
+      await deletePrivateIndexes(place.home);
     }
   }
 }
 
 /** Only a hint where to look: what is moved is decided by the object's own bytes. */
-export function objectsNamedBy(error: unknown): readonly string[] {
+export function objectsNamedInError(error: unknown): readonly string[] {
   if (!(error instanceof HoldfastError) || error.code !== "GIT_FAILED") return [];
   const { stderr, missing } = error.data;
   const text = [error.message, stderr, ...(Array.isArray(missing) ? missing : [])].join("\n");
@@ -58,7 +59,7 @@ async function setAside(repository: Repository, ids: readonly string[]): Promise
  * Packs are not read in full: git checks and syncs a pack before it gets its name, and a repository may hold gigabytes. A pack whose
  * file changed under its name is the exception, for git never does that: then the objects of this tree are read from it.
  */
-export async function findDamaged(place: CapturePlace, ids: readonly string[]): Promise<readonly string[]> {
+export async function findDamagedObjects(place: WorktreeContext, ids: readonly string[]): Promise<readonly string[]> {
   const memory = await remember(place);
   const marks = new Map(ids.map((id) => [id, markOf(loosePath(place.repository, id))]));
   const packs = await markPacks(place);
@@ -68,14 +69,14 @@ export async function findDamaged(place: CapturePlace, ids: readonly string[]): 
     return known === undefined || known !== marks.get(id) || (known === PACKED && !isKeptPack);
   });
   if (doubtful.length === 0) return [];
-  const missing = await findMissing(place.repository, doubtful);
+  const missing = await findMissingObjects(place.repository, doubtful);
   if (missing.length > 0) return missing;
   const damaged: string[] = [];
   for (const id of doubtful) if (marks.get(id) !== PACKED && (await isDamaged(place.repository, id))) damaged.push(id);
   const changed = [...memory.packs].filter(([name, mark]) => packs.has(name) && packs.get(name) !== mark);
   if (changed.length > 0) {
     const packed = ids.filter((id) => marks.get(id) === PACKED);
-    if (!(await readsToTheEnd(place.repository, packed)))
+    if (!(await canReadAll(place.repository, packed)))
       throw packDamaged(
         place,
         changed.map(([name]) => name),
@@ -100,10 +101,10 @@ interface Memory {
   readonly packs: ReadonlyMap<string, string>;
 }
 
-async function remember(place: CapturePlace): Promise<Memory> {
+async function remember(place: WorktreeContext): Promise<Memory> {
   // Named like an index: when those are forgotten, so is this.
   const path = join(place.home, "index-objects-read");
-  const [text, boot] = await Promise.all([readFile(path, "latin1").catch(() => ""), readBoot()]);
+  const [text, boot] = await Promise.all([readFile(path, "latin1").catch(() => ""), readBootId()]);
   const [known, ...lines] = text.split("\n");
   const pairs = (known === boot ? lines : []).flatMap((line): readonly (readonly [string, string])[] => {
     const [name, mark] = line.split(" ");
@@ -124,7 +125,7 @@ function markOf(path: string): string {
   return found === undefined ? PACKED : `${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
 }
 
-async function markPacks({ repository }: CapturePlace): Promise<ReadonlyMap<string, string>> {
+async function markPacks({ repository }: WorktreeContext): Promise<ReadonlyMap<string, string>> {
   const folder = join(repository.objectDirectory, "pack");
   const names = await readdir(folder).catch(() => []);
   // git refreshes the time of a pack in which it finds what it was to write: then the objects are read once more than needed.
@@ -136,7 +137,7 @@ async function markPacks({ repository }: CapturePlace): Promise<ReadonlyMap<stri
   );
 }
 
-function packDamaged(place: CapturePlace, names: readonly string[]): HoldfastError {
+function packDamaged(place: WorktreeContext, names: readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "GIT_FAILED",
     message: `A pack of the repository of ${place.root} changed and cannot be read any more: ${names.join(", ")}`,

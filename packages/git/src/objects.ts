@@ -9,7 +9,7 @@ import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 import type { Repository } from "./repository.ts";
 
 /** Those of the ids whose object is not there or whose file is empty or torn at its head. */
-export async function findMissing(repository: Repository, ids: readonly string[]): Promise<string[]> {
+export async function findMissingObjects(repository: Repository, ids: readonly string[]): Promise<string[]> {
   // What was written a moment ago lies there as a file of its own; a look at it saves a process.
   const unsure = ids.length > LOOK_UP_TO ? ids : ids.filter((id) => !isLooseAndFilled(repository, id));
   if (unsure.length === 0) return [];
@@ -38,7 +38,7 @@ export async function hasSnapshot(repository: Repository, files: SnapshotIds): P
   const walk = await repository.objects.result({ args });
   if (walk.code !== 0) return false;
   const lines = walk.stdout.toString("latin1").split("\n");
-  return areWhole(repository, [files.commit, ...lines.filter((line) => line !== "")]);
+  return areComplete(repository, [files.commit, ...lines.filter((line) => line !== "")]);
 }
 
 interface SnapshotIds {
@@ -54,10 +54,10 @@ export async function hasCommit(repository: Repository, files: SnapshotIds): Pro
   return tree.code === 0 && tree.stdout.toString("utf8").trim() === files.tree;
 }
 
-export async function areWhole(repository: Repository, ids: readonly string[]): Promise<boolean> {
-  if ((await findMissing(repository, ids)).length > 0) return false;
+export async function areComplete(repository: Repository, ids: readonly string[]): Promise<boolean> {
+  if ((await findMissingObjects(repository, ids)).length > 0) return false;
   const loose = await listLoose(repository, ids);
-  return readsToTheEnd(repository, loose);
+  return canReadAll(repository, loose);
 }
 
 /** Those of the commits that no branch, tag or remote-tracking ref reaches. */
@@ -95,7 +95,7 @@ async function listLoose(repository: Repository, ids: readonly string[]): Promis
 }
 
 /** Does git read all of them without a complaint? */
-export async function readsToTheEnd(repository: Repository, ids: readonly string[]): Promise<boolean> {
+export async function canReadAll(repository: Repository, ids: readonly string[]): Promise<boolean> {
   if (ids.length === 0) return true;
   const reading = repository.objects.start({ args: ["cat-file", "--batch=%(objecttype)"] });
   reading.stdin.end(ids.map((id) => `${id}\n`).join(""));

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
 import type { AsideRef, SnapshotRef } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { gitFailure } from "@holdfast/platform/git-command";
+import { gitError } from "@holdfast/platform/git-command";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
-import { pastLock } from "./branch-refs.ts";
-import { findMissing, missingCommit, syncRepository } from "./objects.ts";
+import { retryWhileLocked } from "./branch-refs.ts";
+import { findMissingObjects, missingCommit, syncRepository } from "./objects.ts";
 import type { Repository } from "./repository.ts";
-import { PIN, clearOldLock, leavingNothing } from "./stale-files.ts";
+import { PIN, removeStaleLock, withStaleFileCleanup } from "./stale-files.ts";
 
 /**
  * Makes a ref for a snapshot, so that no gc takes it. An existing ref is never moved: it may be the only hold on work that a
@@ -17,7 +17,7 @@ import { PIN, clearOldLock, leavingNothing } from "./stale-files.ts";
  * gets a name of its own, and so does one whose name is locked: a git that was killed leaves its lock behind, and nobody
  * should have to remove it by hand. What no checkpoint names is swept later.
  */
-export async function pinCommit(repository: Repository, params: PinParams): Promise<string> {
+export async function pinSnapshot(repository: Repository, params: PinParams): Promise<string> {
   const plain = snapshotRef(params);
   const own = `${plain}-${params.commit}`;
   let refused: ProcessResult | undefined;
@@ -26,13 +26,13 @@ export async function pinCommit(repository: Repository, params: PinParams): Prom
     const there = made.code === 0 ? params.commit : await readRef(repository, ref);
     if (there === params.commit) return ref;
     if (there === undefined && !existsSync(join(repository.commonDir, `${ref}.lock`))) {
-      throw gitFailure(["update-ref", ref], made);
+      throw gitError(["update-ref", ref], made);
     }
     refused = made;
   }
   throw refused === undefined
     ? new HoldfastError({ code: "INTERNAL", message: `no name was tried for snapshot ${plain}` })
-    : gitFailure(["update-ref", plain], refused);
+    : gitError(["update-ref", plain], refused);
 }
 
 interface PinParams {
@@ -87,7 +87,7 @@ export async function removePins(repository: Repository, refs: readonly string[]
     });
   }
   if (refs.length === 0) return;
-  await leavingNothing(repository, { kind: "unpinning", refs }, async (env) => {
+  await withStaleFileCleanup(repository, { kind: "unpinning", refs }, async (env) => {
     const packed = await readPackedRefs(repository);
     const rest: string[] = [];
     for (const ref of refs) if (packed.has(ref) || !(await removeLoose(repository, ref))) rest.push(ref);
@@ -112,7 +112,7 @@ async function removeLoose(repository: Repository, ref: string): Promise<boolean
   const path = join(repository.commonDir, ref);
   const lock = `${path}.lock`;
   if (!existsSync(path)) return false;
-  await clearOldLock(lock);
+  await removeStaleLock(lock);
   try {
     await (await open(lock, "wx")).close();
   } catch {
@@ -145,7 +145,7 @@ async function readRef(repository: Repository, ref: string): Promise<string | un
  * A ref beside the snapshots' own, under the commit's name: no checkpoint names it, and gc, which sweeps snapshots without a
  * checkpoint, does not know it. The name says what it holds, so a second call finds it made.
  */
-export async function keepCommit(
+export async function pinRunCommit(
   repository: Repository,
   params: { readonly run: string; readonly commit: string },
 ): Promise<string> {
@@ -153,7 +153,7 @@ export async function keepCommit(
   if (!RUN_ID.test(run) || !ID.test(commit)) {
     throw new HoldfastError({ code: "USAGE", message: `${commit} of run ${run} cannot be kept under that name` });
   }
-  if ((await findMissing(repository, [commit])).length > 0) {
+  if ((await findMissingObjects(repository, [commit])).length > 0) {
     throw new HoldfastError({
       code: "TREE_MISSING",
       message: `Commit ${commit} is not in this repository`,
@@ -163,8 +163,8 @@ export async function keepCommit(
   }
   const ref = `refs/holdfast/${run}/kept/${commit}`;
   const args = ["update-ref", ref, commit];
-  const kept = await pastLock(join(repository.commonDir, `${ref}.lock`), () => repository.git.result({ args }));
-  if (kept.code !== 0) throw gitFailure(args, kept);
+  const kept = await retryWhileLocked(join(repository.commonDir, `${ref}.lock`), () => repository.git.result({ args }));
+  if (kept.code !== 0) throw gitError(args, kept);
   return ref;
 }
 
@@ -174,7 +174,7 @@ const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
  * Under the commit's own name, so that two asides of one moment share it, and what a kill repeats finds itself. A git that was killed leaves the lock of a
  * ref behind: then the next spare name serves.
  */
-export async function pinAside(
+export async function pinSideWorktree(
   repository: Repository,
   params: { readonly run: string; readonly commit: string },
 ): Promise<string> {
@@ -182,7 +182,7 @@ export async function pinAside(
   if (!RUN_ID.test(run) || !ID.test(commit)) {
     throw new HoldfastError({ code: "USAGE", message: `${commit} of run ${run} cannot be pinned under that name` });
   }
-  if ((await findMissing(repository, [commit])).length > 0) throw missingCommit(commit);
+  if ((await findMissingObjects(repository, [commit])).length > 0) throw missingCommit(commit);
   const plain = `refs/holdfast/${run}/aside/${commit}`;
   for (const ref of [plain, ...[...SPARE].map((digit) => plain + digit)]) {
     const args = ["update-ref", ref, commit];
@@ -191,7 +191,7 @@ export async function pinAside(
       await syncRepository(repository);
       return ref;
     }
-    if (!existsSync(join(repository.commonDir, `${ref}.lock`))) throw gitFailure(args, made);
+    if (!existsSync(join(repository.commonDir, `${ref}.lock`))) throw gitError(args, made);
   }
   throw new HoldfastError({
     code: "WORKSPACE_BUSY",
@@ -201,7 +201,7 @@ export async function pinAside(
   });
 }
 
-export async function listAsidePins(repository: Repository): Promise<readonly AsideRef[]> {
+export async function listSideWorktreePins(repository: Repository): Promise<readonly AsideRef[]> {
   const args = ["for-each-ref", "--format=%(objectname) %(refname) %(committerdate:unix)", "refs/holdfast/*/aside/**"];
   const listed = await repository.git.result({ args });
   return listed.stdout

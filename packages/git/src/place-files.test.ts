@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { startRepository } from "@holdfast/test-support/git/repository";
-import { type Placement, placeFiles, signatures } from "./place-files.ts";
+import { type Placement, fileSignatures, placeFiles } from "./place-files.ts";
 
 let root: string;
 let outside: string;
@@ -27,7 +27,7 @@ test.each(["place", "remove", "mode"] as const)(
       remove: { kind: "remove", path },
       mode: { kind: "mode", path, permissions: 0o777 },
     };
-    const seen = signatures(root, [path]);
+    const seen = fileSignatures(root, [path]);
     expect(() => placeFiles(root, [placements[kind]], seen)).toThrow(
       expect.objectContaining({ code: "RESTORE_REFUSED" }),
     );
@@ -38,7 +38,7 @@ test.each(["place", "remove", "mode"] as const)(
 test("a file that changed in the last moment is not written over, and what was done is said", () => {
   writeFileSync(join(root, "first"), "old");
   writeFileSync(join(root, "second"), "old");
-  const seen = signatures(root, ["first", "second"]);
+  const seen = fileSignatures(root, ["first", "second"]);
   writeFileSync(join(root, "second"), "edited meanwhile");
   const placements: Placement[] = [{ kind: "remove", path: "first" }, place("second")];
   expect(() => placeFiles(root, placements, seen)).toThrow(

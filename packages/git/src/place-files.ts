@@ -19,9 +19,9 @@ import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import type { FileChange } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, gitFailure } from "@holdfast/platform/git-command";
-import { absolutePath, createInspector, parentOf } from "./capture-plan.ts";
-import type { CapturePlace } from "./capture.ts";
+import { type Git, gitError } from "@holdfast/platform/git-command";
+import { absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
+import type { WorktreeContext } from "./capture.ts";
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, quotePath } from "./paths.ts";
 import type { TreeEntry } from "./tree-diff.ts";
@@ -71,8 +71,8 @@ export function placeFiles(root: string, placements: readonly Placement[], seen:
 }
 
 /** What stands at each path now. What only a link on the way leads to is not in this worktree, so nothing stands there. */
-export function signatures(root: string, paths: readonly RawPath[]): ReadonlyMap<RawPath, string> {
-  const inspect = createInspector(root);
+export function fileSignatures(root: string, paths: readonly RawPath[]): ReadonlyMap<RawPath, string> {
+  const inspect = createPathInspector(root);
   return new Map(paths.map((path) => [path, inspect(path).kind === "absent" ? "" : signature(root, path)]));
 }
 
@@ -175,13 +175,13 @@ export interface ResolvedChange {
 
 /** All new content, written and durable in a folder of ours, before anything in the worktree changes. */
 export async function stageChanges(
-  place: CapturePlace,
+  place: WorktreeContext,
   changes: readonly ResolvedChange[],
   folder: string,
 ): Promise<readonly Placement[]> {
   const blobs: { id: string; file: string; permissions: Permissions }[] = [];
   const links: { text: string; staged: string }[] = [];
-  const inspect = createInspector(place.root);
+  const inspect = createPathInspector(place.root);
   const placements = changes.map(({ change, path, to }, number): Placement => {
     if (to === null) return { kind: "remove", path };
     const there = inspect(path).kind === "absent" ? undefined : statFile(absolutePath(place.root, path));
@@ -264,7 +264,7 @@ async function stageBlobs({ git, blobs, sync }: StageParams): Promise<void> {
     throw error;
   }
   const exit = await reading.exit;
-  if (exit.kind !== "exited" || exit.code !== 0) throw gitFailure(args, exit);
+  if (exit.kind !== "exited" || exit.code !== 0) throw gitError(args, exit);
 }
 
 function missingBlob(id: string): HoldfastError {

@@ -4,12 +4,12 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { FilesPlane, GitPath } from "@holdfast/core/checkpoint";
-import type { FileChange, Look, RestorePlan, Untouched } from "@holdfast/core/workspace";
+import type { FileChange, PreviewSnapshot, RestorePlan, Untouched } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { createGit, gitFailure } from "@holdfast/platform/git-command";
-import { type Found, absolutePath, createInspector, parentOf } from "./capture-plan.ts";
-import { type CaptureOptions, type CapturePlace, DEFAULT_CAPTURE } from "./capture.ts";
-import { areWhole, hasCommit, hasSnapshot } from "./objects.ts";
+import { createGit, gitError } from "@holdfast/platform/git-command";
+import { type PathState, absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
+import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext } from "./capture.ts";
+import { areComplete, hasCommit, hasSnapshot } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
 import type { ObjectFormat, Repository } from "./repository.ts";
@@ -17,13 +17,13 @@ import { parseCaptureOptions } from "./snapshot.ts";
 import { type TreeChange, type TreeEntry, buildTree, diffTrees, inScope, parseScope } from "./tree-diff.ts";
 
 interface RestoreRequest {
-  readonly from: Look;
-  readonly to: Look;
+  readonly from: PreviewSnapshot;
+  readonly to: PreviewSnapshot;
   readonly paths?: readonly string[];
 }
 
 /** Looks at trees and disk and says what a restore would do. Changes nothing. */
-export async function prepareRestore(place: CapturePlace, request: RestoreRequest): Promise<RestorePlan> {
+export async function planRestore(place: WorktreeContext, request: RestoreRequest): Promise<RestorePlan> {
   const { repository } = place;
   const { from, to } = request;
   const scratch = await openScratch(place.home);
@@ -31,19 +31,19 @@ export async function prepareRestore(place: CapturePlace, request: RestoreReques
     const [isThere, all, now, atTarget] = await Promise.all([
       hasCommit(repository, to),
       diffPlanes(place, request),
-      readOptions(repository, from.commit),
-      readOptions(repository, to.commit),
+      readCaptureOptions(repository, from.commit),
+      readCaptureOptions(repository, to.commit),
     ]);
     const scope = request.paths === undefined ? undefined : parseScope(request.paths);
     const changes = scope === undefined ? all : all.filter(({ path }) => inScope(path, scope));
     refuseUnsafe(changes);
-    if (!isThere || !(await areWhole(repository, blobsOf(changes)))) throw notWhole(to);
+    if (!isThere || !(await areComplete(repository, blobsOf(changes)))) throw notWhole(to);
     for (const path of request.paths ?? []) {
       if (!(await isKnown(place, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.commit);
     }
     const rules = { place, changes, from, to, now, atTarget, scratch: scratch.folder };
     const { unseen: ignored, exposed } = await compareRules(rules);
-    const decision = decideRestore({ from, to, changes, ignored }, createRestoreLooks(place));
+    const decision = decideRestore({ from, to, changes, ignored }, createRestoreInspector(place));
 
     // What will be there afterwards: the target, except for what is left alone and what was not asked for.
     const seen = await stillCaptured(place, decision.kept, now.includeIgnored ? new Set() : ignored);
@@ -66,7 +66,7 @@ export async function prepareRestore(place: CapturePlace, request: RestoreReques
   }
 }
 
-async function diffPlanes(place: CapturePlace, { from, to }: RestoreRequest): Promise<TreeChange[]> {
+async function diffPlanes(place: WorktreeContext, { from, to }: RestoreRequest): Promise<TreeChange[]> {
   try {
     return await diffTrees(place.repository.objects, from.tree, to.tree);
   } catch (error) {
@@ -93,7 +93,7 @@ function notWhole(plane: Pick<FilesPlane, "tree" | "commit">, cause?: unknown): 
   });
 }
 
-export async function readOptions(repository: Repository, commit: string): Promise<CaptureOptions> {
+export async function readCaptureOptions(repository: Repository, commit: string): Promise<CaptureOptions> {
   const result = await repository.objects.result({ args: ["cat-file", "commit", commit] });
   return parseCaptureOptions(result.stdout.toString("utf8")) ?? DEFAULT_CAPTURE;
 }
@@ -115,10 +115,10 @@ function refuseUnsafe(changes: readonly TreeChange[]): void {
  * that took ignored files. `exposed`: files that are ignored now and will not be.
  */
 async function compareRules(params: {
-  readonly place: CapturePlace;
+  readonly place: WorktreeContext;
   readonly changes: readonly TreeChange[];
-  readonly from: Look;
-  readonly to: Look;
+  readonly from: PreviewSnapshot;
+  readonly to: PreviewSnapshot;
   readonly now: CaptureOptions;
   readonly atTarget: CaptureOptions;
   readonly scratch: string;
@@ -143,7 +143,7 @@ async function compareRules(params: {
   return { unseen: new Set(covered.filter((path) => !tracked.has(path))), exposed };
 }
 
-async function listIgnored(place: CapturePlace): Promise<readonly RawPath[]> {
+async function listIgnored(place: WorktreeContext): Promise<readonly RawPath[]> {
   const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
   const args = ["ls-files", "--others", "--ignored", "--exclude-standard", "-z"];
   return splitRecords(await git.output({ args }));
@@ -151,7 +151,7 @@ async function listIgnored(place: CapturePlace): Promise<readonly RawPath[]> {
 
 /** Of the changes that will not be made: those whose file a later capture will see. Ignored ones are seen only when tracked. */
 async function stillCaptured(
-  place: CapturePlace,
+  place: WorktreeContext,
   kept: readonly TreeChange[],
   ignored: ReadonlySet<RawPath>,
 ): Promise<readonly TreeChange[]> {
@@ -163,7 +163,7 @@ async function stillCaptured(
 
 /** A slip of the finger must not pass for "nothing to restore". */
 async function isKnown(
-  place: CapturePlace,
+  place: WorktreeContext,
   path: string,
   where: { readonly all: readonly TreeChange[]; readonly trees: readonly string[] },
 ): Promise<boolean> {
@@ -195,7 +195,7 @@ interface RestoreFacts {
 }
 
 interface RestoreLooks {
-  readonly found: (path: RawPath) => Found;
+  readonly found: (path: RawPath) => PathState;
   /** Does the file on disk hold exactly this entry already? */
   readonly holds: (path: RawPath, entry: TreeEntry) => boolean;
   /** Files below a folder on disk, and folders that hold a repository of their own. */
@@ -303,18 +303,18 @@ function pathSet(items: readonly { readonly path: GitPath }[]): ReadonlySet<RawP
 }
 
 /** The disk as a restore must see it: never through a link, never into another repository. */
-export function createRestoreLooks({ root, repository }: CapturePlace): RestoreLooks {
+export function createRestoreInspector({ root, repository }: WorktreeContext): RestoreLooks {
   const format = repository.objectFormat;
-  const found = createInspector(root);
+  const found = createPathInspector(root);
   return {
     found,
-    holds: (path, entry) => found(path).kind !== "absent" && holdsEntry(root, path, entry, format),
+    holds: (path, entry) => found(path).kind !== "absent" && matchesEntry(root, path, entry, format),
     filesBelow: (path) => filesBelow(root, path),
   };
 }
 
 /** Only for the few files that a capture cannot see and a restore must still know about. */
-export function holdsEntry(root: string, path: RawPath, entry: TreeEntry, format: ObjectFormat): boolean {
+export function matchesEntry(root: string, path: RawPath, entry: TreeEntry, format: ObjectFormat): boolean {
   const place = absolutePath(root, path);
   try {
     const stat = lstatSync(place);
@@ -360,7 +360,7 @@ function filesBelow(root: string, folder: RawPath): RawPath[] {
  * The rules are laid out in a folder of their own, so the worktree need not change first.
  */
 async function findIgnoredBy(params: {
-  readonly place: CapturePlace;
+  readonly place: WorktreeContext;
   readonly tree: string;
   readonly paths: readonly RawPath[];
   readonly scratch: string;
@@ -392,14 +392,14 @@ async function findIgnoredBy(params: {
   // This command knows no literal paths; a leading "./" keeps a colon or an asterisk in a name from meaning anything.
   const input = joinRecords(paths.map((path) => `./${path}`));
   const result = await git.result({ args, input, env: { GIT_LITERAL_PATHSPECS: "0" } });
-  if (result.kind !== "exited" || (result.code !== 0 && result.code !== NONE_IGNORED)) throw gitFailure(args, result);
+  if (result.kind !== "exited" || (result.code !== 0 && result.code !== NONE_IGNORED)) throw gitError(args, result);
   return new Set(splitRecords(result.stdout).map((path) => path.slice(2)));
 }
 
 const NONE_IGNORED = 1;
 
 /** The user's own list, then the repository's: the later one has the last word, as in git. */
-async function readGeneralRules(place: CapturePlace): Promise<Buffer> {
+async function readGeneralRules(place: WorktreeContext): Promise<Buffer> {
   const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
   const named = await git.result({ args: ["config", "--type=path", "-z", "--get", "core.excludesFile"] });
   const config = process.env["XDG_CONFIG_HOME"] ?? "";

@@ -10,13 +10,13 @@ import { type RawPath, splitRecords } from "./paths.ts";
  * but only ever a cache: each operation works on a name of its own and puts the result back with a rename, so that a kill
  * or a second process at the same time costs at most a slower next time.
  */
-export async function borrowIndex(params: { readonly home: string; readonly key: string }): Promise<BorrowedIndex> {
+export async function openPrivateIndex(params: { readonly home: string; readonly key: string }): Promise<PrivateIndex> {
   const { home, key } = params;
   const kept = join(home, `index-${key}`);
   const { folder, release } = await openScratch(home);
   const path = join(folder, "index");
   try {
-    const [text, boot] = await Promise.all([readFile(`${kept}.json`, "utf8").catch(() => ""), readBoot()]);
+    const [text, boot] = await Promise.all([readFile(`${kept}.json`, "utf8").catch(() => ""), readBootId()]);
     const remembered = parseIndexState(text);
     const usable =
       remembered?.boot === boot && (await takeCopy(kept, path)) && (await fileKey(path)) === remembered.index;
@@ -54,7 +54,7 @@ interface Scratch {
   release(): Promise<void>;
 }
 
-export interface BorrowedIndex extends Scratch {
+export interface PrivateIndex extends Scratch {
   /** The file to hand to git. Does not exist when there is nothing to build on. */
   readonly path: string;
   readonly state: IndexState | undefined;
@@ -62,7 +62,7 @@ export interface BorrowedIndex extends Scratch {
 }
 
 /** For when the objects that they name turn out to be gone. */
-export async function forgetIndexes(home: string): Promise<void> {
+export async function deletePrivateIndexes(home: string): Promise<void> {
   const names = (await readdir(home)).filter((name) => name.startsWith("index-"));
   await Promise.all(names.map((name) => rm(join(home, name), { force: true })));
 }
@@ -71,7 +71,7 @@ export async function forgetIndexes(home: string): Promise<void> {
  * Removes what killed processes and failed clean-ups left behind: operation folders, half-made git directories, drafts of notes and
  * of shared indexes. What it cannot remove is not worth an error.
  */
-export async function sweepOperations(home: string): Promise<void> {
+export async function removeStaleOperations(home: string): Promise<void> {
   const [own, drafts] = await Promise.all([home, join(home, "git")].map((folder) => readdir(folder).catch(() => [])));
   const names = [...(own ?? []), ...(drafts ?? []).map((name) => join("git", name))];
   for (const name of names) {
@@ -115,7 +115,7 @@ async function takeCopy(kept: string, path: string): Promise<boolean> {
 /**
  * We do not sync our indexes: after a power cut they may be anything. So they are believed only until the machine starts again.
  */
-export async function readBoot(): Promise<string> {
+export async function readBootId(): Promise<string> {
   const id = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => undefined);
   return id?.trim() ?? String(Math.round(Date.now() / 60_000 - uptime() / 60));
 }
@@ -141,7 +141,7 @@ export interface IndexState {
   readonly userIndex: UserIndex;
   /** The tree that our index writes. */
   readonly tree: string;
-  readonly memo: IndexMemo;
+  readonly memo: IndexCache;
 }
 
 export function formatIndexState(state: IndexState): string {
@@ -247,7 +247,7 @@ function isStrings(value: unknown): value is readonly string[] {
 }
 
 /** What is kept beside the private index. */
-export interface IndexMemo extends IndexDifference {
+export interface IndexCache extends IndexDifference {
   /** Files that had changed only a moment before they were hashed, with their marks. Not a matter of the indexes, but of when. */
   readonly young: ReadonlyMap<RawPath, string>;
   /** Pipes, sockets and devices that were seen and are not ignored. */

@@ -9,15 +9,15 @@ import {
 } from "@holdfast/core/mask";
 import type { PushInspection, PushResult, PushedSecret } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { gitFailure } from "@holdfast/platform/git-command";
-import { type BranchPlace, isAncestor, requireTip } from "./branch-refs.ts";
+import { gitError } from "@holdfast/platform/git-command";
+import { type BranchContext, isAncestor, requireTip } from "./branch-refs.ts";
 import {
   NO_REMOTE,
-  classifyRefusal,
+  classifyRemoteFailure,
   findRemote,
+  listRemoteTips,
   lookUpRemote,
-  parseReport,
-  publishedTips,
+  parsePushReport,
   runUserGit,
 } from "./remote.ts";
 
@@ -26,7 +26,7 @@ import {
  * What is there already is not pushed again.
  */
 export async function pushBranch(
-  at: BranchPlace,
+  at: BranchContext,
   params: { readonly expected: string | null; readonly configured: string | null },
 ): Promise<PushResult> {
   const { expected } = params;
@@ -44,13 +44,13 @@ export async function pushBranch(
   const args = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", lease, "--", remote.name];
   // A commit graph can name other parents than the commits do. The push would send those too, and they were not searched for secrets.
   const result = await runUserGit(at, ["-c", "core.commitGraph=false", ...args, `${at.ref}:${at.ref}`]);
-  const report = parseReport(result.stdout.toString("utf8"), at.ref);
+  const report = parsePushReport(result.stdout.toString("utf8"), at.ref);
   if (result.kind === "exited" && result.code === 0 && report !== undefined) {
     if (report.flag === "=") return { kind: "up_to_date", commit };
     return { kind: "pushed", commit, forced: report.flag === "+" };
   }
   const { stderr, failedHook } = result;
-  const refusal = classifyRefusal({ report, failedHook, stderr, timedOut: result.kind === "timed_out" });
+  const refusal = classifyRemoteFailure({ report, failedHook, stderr, timedOut: result.kind === "timed_out" });
   if (refusal.cause !== "stale_lease") return { kind: "refused", refusal };
   const there = await lookUpRemote(at, params.configured, { branch: at.name, own: at.name });
   // The connection broke after the push had arrived, and the transport sent it once more by itself: that is what was refused.
@@ -63,7 +63,7 @@ export async function pushBranch(
 }
 
 /** A commit that is not even here cannot be one of ours. */
-async function isOurs(at: BranchPlace, there: string, commit: string): Promise<boolean> {
+async function isOurs(at: BranchContext, there: string, commit: string): Promise<boolean> {
   return isAncestor(at, { ancestor: there, of: commit }).catch(() => false);
 }
 
@@ -75,12 +75,12 @@ async function isOurs(at: BranchPlace, there: string, commit: string): Promise<b
  * The agent can write the repository's configuration, so commit objects are read as bytes and patches come from a plumbing command.
  */
 export async function inspectPush(
-  at: BranchPlace,
+  at: BranchContext,
   params: { readonly configured: string | null; readonly issue: number | null },
 ): Promise<PushInspection> {
   const tip = await requireTip(at);
   // Refs of remotes in this repository say nothing for certain: an agent can write them.
-  const published = await publishedTips(at, params.configured);
+  const published = await listRemoteTips(at, params.configured);
   const excluded = published.map((commit) => `^${commit}\n`).join("");
   const reader = createReader(tip, secretValues(process.env), params.issue);
   const list = await readSome(at, [...TRUE_HISTORY, "rev-list", "--ignore-missing", "--stdin", tip], excluded);
@@ -135,7 +135,7 @@ const PATCHES = [
 
 /** The output of git, up to MAX_BYTES. */
 async function readSome(
-  at: BranchPlace,
+  at: BranchContext,
   args: readonly string[],
   input: string | Uint8Array,
 ): Promise<{ readonly bytes: Buffer; readonly isCut: boolean }> {
@@ -152,7 +152,7 @@ async function readSome(
   const isCut = size > MAX_BYTES;
   if (isCut) running.kill();
   const exit = await running.exit;
-  if (!isCut && exit.code !== 0) throw gitFailure(args, exit);
+  if (!isCut && exit.code !== 0) throw gitError(args, exit);
   return { bytes: Buffer.concat(chunks), isCut };
 }
 
@@ -171,7 +171,7 @@ function readObjects(output: Buffer, read: (id: string, bytes: Buffer) => void):
 }
 
 /** True where the patches are longer than MAX_BYTES; then the rest is not read. */
-async function readPatches(at: BranchPlace, ids: Buffer, reader: Reader): Promise<boolean> {
+async function readPatches(at: BranchContext, ids: Buffer, reader: Reader): Promise<boolean> {
   const running = at.git.start({ args: PATCHES, env: NO_GRAFTS });
   running.stdin.end(ids);
   let size = 0;
@@ -200,7 +200,7 @@ async function readPatches(at: BranchPlace, ids: Buffer, reader: Reader): Promis
   const isCut = size > MAX_BYTES;
   if (isCut) running.kill();
   const exit = await running.exit;
-  if (!isCut && exit.code !== 0) throw gitFailure(PATCHES, exit);
+  if (!isCut && exit.code !== 0) throw gitError(PATCHES, exit);
   return isCut;
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseCommit, parseMerge } from "./commits.ts";
-import { hasMarks, parseRebase, planMove } from "./rebase.ts";
+import { hasConflictMarkers, parseRebase, planMove } from "./rebase.ts";
 import type { TreeChange, TreeEntry } from "./tree-diff.ts";
 
 const entry = fc.option(fc.record({ mode: fc.constant("100644"), id: fc.constantFrom("1", "2", "3") }), { nil: null });
@@ -60,8 +60,8 @@ test.each([
   ["=======\nA heading\n=======\n", false],
   [" <<<<<<< indented\n<<<<<<<<< nine\n", false],
 ])("%j holds marks: %s", (text, expected) => {
-  expect(hasMarks(text, [])).toBe(expected);
-  expect(hasMarks(text, ["before\n", text])).toBe(false);
+  expect(hasConflictMarkers(text, [])).toBe(expected);
+  expect(hasConflictMarkers(text, ["before\n", text])).toBe(false);
 });
 
 test("a commit's headers, without its signature", () => {

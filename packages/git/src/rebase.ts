@@ -5,17 +5,31 @@ import type { Branch, CommitParams, RebaseResult } from "@holdfast/core/workspac
 import { HoldfastError } from "@holdfast/platform/error";
 import { writeDurable } from "@holdfast/platform/files";
 import { createGit } from "@holdfast/platform/git-command";
-import { type BranchPlace, isAncestor, requireCommit, requireQuiet, requireTip, requireTree } from "./branch-refs.ts";
-import { absolutePath, createInspector } from "./capture-plan.ts";
-import type { CapturePlace } from "./capture.ts";
-import { cleanMessage, isCommitOf, makeCommit, settle, treeNow } from "./commit-files.ts";
-import { commitIdentity, mergeCommits, parseTime, readCommit, snapshotIdentity, writeCommit } from "./commits.ts";
+import {
+  type BranchContext,
+  isAncestor,
+  requireCommit,
+  requireIdleWorktree,
+  requireTip,
+  requireTree,
+} from "./branch-refs.ts";
+import { absolutePath, createPathInspector } from "./capture-plan.ts";
+import type { WorktreeContext } from "./capture.ts";
+import { cleanMessage, createCommit, isSameCommit, moveBranchAndIndex, writeCurrentTree } from "./commit-files.ts";
+import {
+  commitIdentity,
+  mergeCommits,
+  parseEpochSeconds,
+  readCommit,
+  snapshotIdentity,
+  writeCommit,
+} from "./commits.ts";
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, pathBytes, quotePath } from "./paths.ts";
-import { type Placement, placeFiles, signatures } from "./place-files.ts";
-import { createRestoreLooks, findObstacles } from "./plan-restore.ts";
+import { type Placement, fileSignatures, placeFiles } from "./place-files.ts";
+import { createRestoreInspector, findObstacles } from "./plan-restore.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
-import { blankFilters } from "./repository.ts";
+import { disableFilters } from "./repository.ts";
 import { type TreeChange, type TreeEntry, diffTrees } from "./tree-diff.ts";
 
 /**
@@ -23,11 +37,11 @@ import { type TreeChange, type TreeEntry, diffTrees } from "./tree-diff.ts";
  * otherwise find nothing to do, while a restore has put the old files back.
  */
 export async function rebase(
-  at: BranchPlace,
+  at: BranchContext,
   params: { readonly onto: string; readonly at: string },
 ): Promise<RebaseResult> {
-  parseTime(params.at);
-  await requireQuiet(at);
+  parseEpochSeconds(params.at);
+  await requireIdleWorktree(at);
   const onto = await requireCommit(at, params.onto);
   const tip = await requireTip(at);
   const before = await readRebase(at.place);
@@ -44,12 +58,12 @@ export async function rebase(
 }
 
 async function takeOver(
-  at: BranchPlace,
+  at: BranchContext,
   params: { readonly from: string; readonly to: string; readonly tip: string },
 ): Promise<void> {
   const [from, to] = await Promise.all([requireTree(at, params.from), requireTree(at, params.to)]);
   await moveFiles(at.place, { from, to });
-  await settle(at, { from: params.tip, to: params.to });
+  await moveBranchAndIndex(at, { from: params.tip, to: params.to });
 }
 
 type Replayed =
@@ -62,7 +76,7 @@ type Replayed =
  * mended in it is not lost. Commits that `onto` has under another id, and those that change nothing any more, are left out.
  */
 async function replayCommits(
-  at: BranchPlace,
+  at: BranchContext,
   params: { readonly head: string; readonly onto: string; readonly at: string },
 ): Promise<Replayed> {
   const { repository } = at.place;
@@ -73,7 +87,7 @@ async function replayCommits(
     commitIdentity(at.git, params.at),
   ]);
   const there = new Set(marked.split("\n").flatMap((line) => (line.startsWith("=") ? [line.slice(1)] : [])));
-  const person = `${identity["GIT_COMMITTER_NAME"]} <${identity["GIT_COMMITTER_EMAIL"]}> ${parseTime(params.at)} +0000`;
+  const person = `${identity["GIT_COMMITTER_NAME"]} <${identity["GIT_COMMITTER_EMAIL"]}> ${parseEpochSeconds(params.at)} +0000`;
   const committer = Buffer.from(person, "utf8").toString("latin1");
   let tip = onto;
   let tree = (await readCommit(repository, onto)).tree;
@@ -96,7 +110,7 @@ async function replayCommits(
 
 /** Three trees, each as a commit of its own: git of this age merges commits, and finds their base by itself. */
 async function mergeChange(
-  at: BranchPlace,
+  at: BranchContext,
   trees: { readonly before: string; readonly ours: string; readonly theirs: string },
 ): ReturnType<typeof mergeCommits> {
   const wrap = (tree: string, ...parents: readonly string[]): Promise<string> =>
@@ -118,13 +132,13 @@ interface RebaseRecord {
   readonly at: string;
 }
 
-function writeRebase(place: CapturePlace, record: RebaseRecord): void {
+function writeRebase(place: WorktreeContext, record: RebaseRecord): void {
   const data = Buffer.from(`${JSON.stringify({ version: 1, ...record })}\n`);
   writeDurable({ path: join(place.home, FILE), data, mode: "replace" });
 }
 
 /** What cannot be read is no record: then the rebase is worked out anew, to the same end. */
-async function readRebase(place: CapturePlace): Promise<RebaseRecord | undefined> {
+async function readRebase(place: WorktreeContext): Promise<RebaseRecord | undefined> {
   const text = await readFile(join(place.home, FILE), "utf8").catch(() => "");
   return parseRebase(text);
 }
@@ -144,11 +158,11 @@ export function parseRebase(text: string): RebaseRecord | undefined {
 const FILE = "last-rebase.json";
 
 /** Branch and index stay as they are: whoever gives up has only to put the files back. */
-export async function placeConflict(
-  at: BranchPlace,
+export async function writeConflict(
+  at: BranchContext,
   params: { readonly onto: string },
 ): ReturnType<Branch["placeConflict"]> {
-  await requireQuiet(at);
+  await requireIdleWorktree(at);
   const [onto, tip] = await Promise.all([requireCommit(at, params.onto), requireTip(at)]);
   const merged = await mergeCommits(at, { ours: onto, theirs: tip });
   await moveFiles(at.place, { from: await requireTree(at, tip), to: merged.tree });
@@ -157,27 +171,27 @@ export async function placeConflict(
 
 /** One commit on top of `onto`. The branch's earlier commits stay in the run's snapshots. */
 export async function commitResolved(
-  at: BranchPlace,
+  at: BranchContext,
   params: CommitParams & { readonly onto: string; readonly files: readonly GitPath[] },
 ): ReturnType<Branch["commitResolved"]> {
   const message = cleanMessage(params.message);
-  await requireQuiet(at);
+  await requireIdleWorktree(at);
   const [onto, tip] = await Promise.all([requireCommit(at, params.onto), requireTip(at)]);
-  const tree = await treeNow(at.place, { base: await requireTree(at, onto), exclude: params.exclude });
+  const tree = await writeCurrentTree(at.place, { base: await requireTree(at, onto), exclude: params.exclude });
   if (await isMade(at, { tip, onto, tree, message, at: params.at })) {
-    await settle(at, { from: tip, to: tip });
+    await moveBranchAndIndex(at, { from: tip, to: tip });
     return { kind: "committed", commit: tip };
   }
   const unresolved: GitPath[] = [];
   for (const file of params.files) if (await isMarked(at, file, [onto, tip])) unresolved.push(file);
   if (unresolved.length > 0) return { kind: "unresolved", files: unresolved };
-  const commit = await makeCommit(at, { tree, parent: onto, message, at: params.at });
-  await settle(at, { from: tip, to: commit });
+  const commit = await createCommit(at, { tree, parent: onto, message, at: params.at });
+  await moveBranchAndIndex(at, { from: tip, to: commit });
   return { kind: "committed", commit };
 }
 
 async function isMade(
-  at: BranchPlace,
+  at: BranchContext,
   params: {
     readonly tip: string;
     readonly onto: string;
@@ -188,10 +202,10 @@ async function isMade(
 ): Promise<boolean> {
   const made = await readCommit(at.place.repository, params.tip);
   const fits = made.tree === params.tree && made.parents.length === 1 && made.parents[0] === params.onto;
-  return fits && (await isCommitOf(at, params.tip, params));
+  return fits && (await isSameCommit(at, params.tip, params));
 }
 
-async function isMarked(at: BranchPlace, file: GitPath, sides: readonly string[]): Promise<boolean> {
+async function isMarked(at: BranchContext, file: GitPath, sides: readonly string[]): Promise<boolean> {
   const path = parsePath(file);
   if (path === undefined || !isSafePath(path)) {
     throw new HoldfastError({
@@ -201,19 +215,19 @@ async function isMarked(at: BranchPlace, file: GitPath, sides: readonly string[]
     });
   }
   const text = await readNow(at.place.root, path);
-  if (text === undefined || !hasMarks(text, [])) return false;
-  return hasMarks(text, await Promise.all(sides.map((commit) => readThen(at, commit, path))));
+  if (text === undefined || !hasConflictMarkers(text, [])) return false;
+  return hasConflictMarkers(text, await Promise.all(sides.map((commit) => readThen(at, commit, path))));
 }
 
 /** undefined: removed, or no file any more, which is one way to settle a conflict. */
 async function readNow(root: string, path: RawPath): Promise<string | undefined> {
   const place = absolutePath(root, path);
-  const { kind } = createInspector(root)(path);
+  const { kind } = createPathInspector(root)(path);
   if (kind === "file") return readFile(place, "latin1");
   return kind === "symlink" ? readlink(place) : undefined;
 }
 
-async function readThen(at: BranchPlace, commit: string, path: RawPath): Promise<string> {
+async function readThen(at: BranchContext, commit: string, path: RawPath): Promise<string> {
   // By the id from the tree's listing: an argument cannot carry every byte of a name.
   const listed = await at.place.repository.objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", commit] });
   const record = listed
@@ -229,7 +243,7 @@ async function readThen(at: BranchPlace, commit: string, path: RawPath): Promise
  * Does the text hold conflict marks that neither side had of its own? A file about merging may show such lines, and must not be held up
  * for ever.
  */
-export function hasMarks(text: string, sides: readonly string[]): boolean {
+export function hasConflictMarkers(text: string, sides: readonly string[]): boolean {
   const own = new Set(sides.flatMap(marksOf));
   return marksOf(text).some((line) => !own.has(line));
 }
@@ -242,16 +256,16 @@ function marksOf(text: string): readonly string[] {
  * Moves the files from one tree to another. All content is written aside first, then each file is replaced whole: killed half-way,
  * the same call goes on. WORKSPACE_BUSY, and nothing changed, when files hold changes of their own.
  */
-async function moveFiles(place: CapturePlace, trees: { readonly from: string; readonly to: string }): Promise<void> {
+async function moveFiles(place: WorktreeContext, trees: { readonly from: string; readonly to: string }): Promise<void> {
   const { objects } = place.repository;
-  const now = await treeNow(place, { base: trees.from, exclude: [] });
+  const now = await writeCurrentTree(place, { base: trees.from, exclude: [] });
   const [wanted, local] = await Promise.all([
     diffTrees(objects, trees.from, trees.to),
     diffTrees(objects, trees.from, now),
   ]);
   const plan = planMove({ wanted, local });
   if (plan.kind === "local_changes") throw busy(place, plan.paths);
-  const looks = createRestoreLooks(place);
+  const looks = createRestoreInspector(place);
   // Submodules are named, never entered; a file that a sparse checkout keeps off the disk stays off it.
   const changes = plan.changes.filter(
     ({ path, from, to }) =>
@@ -262,7 +276,7 @@ async function moveFiles(place: CapturePlace, trees: { readonly from: string; re
   const obstacles = findObstacles({ changes: changes.map(describe), skipped: new Set() }, looks);
   if (obstacles.length > 0) throw busy(place, obstacles);
   if (changes.length === 0) return;
-  const seen = signatures(
+  const seen = fileSignatures(
     place.root,
     changes.map(({ path }) => path),
   );
@@ -284,7 +298,7 @@ function describe({ path, from, to }: TreeChange): Parameters<typeof findObstacl
 
 /** By git itself, so that line ends and encodings arrive as the user's git would have put them. */
 async function stage(
-  place: CapturePlace,
+  place: WorktreeContext,
   params: { readonly tree: string; readonly changes: readonly TreeChange[]; readonly folder: string },
 ): Promise<readonly Placement[]> {
   const { root, gitDir } = place;
@@ -295,7 +309,7 @@ async function stage(
   if (paths.length > 0) {
     await git.output({ args: ["-c", "core.splitIndex=false", "read-tree", params.tree] });
     const args = ["checkout-index", "-f", `--prefix=${files}/`, "-z", "--stdin"];
-    await git.output({ args, input: joinRecords(paths), env: await blankFilters(place.repository) });
+    await git.output({ args, input: joinRecords(paths), env: await disableFilters(place.repository) });
     await syncFileSystem(params.folder);
   }
   const prefix = Buffer.from(`${files}/`);
@@ -304,7 +318,7 @@ async function stage(
   );
 }
 
-function busy(place: CapturePlace, paths: readonly RawPath[]): HoldfastError {
+function busy(place: WorktreeContext, paths: readonly RawPath[]): HoldfastError {
   const names = paths.map(quotePath);
   return new HoldfastError({
     code: "WORKSPACE_BUSY",

@@ -2,10 +2,10 @@ import { describe, expect, test } from "vitest";
 import {
   chooseDefault,
   chooseRemote,
-  classifyRefusal,
+  classifyRemoteFailure,
   findFailedHook,
   hideCredentials,
-  parseReport,
+  parsePushReport,
 } from "./remote.ts";
 
 const ALWAYS =
@@ -29,7 +29,7 @@ describe("what every refusal prints does not classify", () => {
     ["[remote rejected] (branch is currently checked out)", "other"],
   ])("%s is %s", (summary, cause) => {
     const report = { flag: "!", summary };
-    expect(classifyRefusal({ report, failedHook: null, stderr: ALWAYS, timedOut: false }).cause).toBe(cause);
+    expect(classifyRemoteFailure({ report, failedHook: null, stderr: ALWAYS, timedOut: false }).cause).toBe(cause);
   });
 
   test.each([
@@ -52,7 +52,7 @@ describe("what every refusal prints does not classify", () => {
     ["remote: PUSH BLOCKED: Secrets detected in code changes", "pre-receive hook declined", "secret"],
   ])("%j with (%s) is %s", (stderr, reason, cause) => {
     const report = { flag: "!", summary: `[remote rejected] (${reason})` };
-    expect(classifyRefusal({ report, failedHook: null, stderr, timedOut: false }).cause).toBe(cause);
+    expect(classifyRemoteFailure({ report, failedHook: null, stderr, timedOut: false }).cause).toBe(cause);
   });
 
   test.each([
@@ -77,7 +77,7 @@ describe("what every refusal prints does not classify", () => {
     ["Permission denied (publickey).\nfatal: the remote end hung up unexpectedly", "auth"],
     ["error: src refspec x does not match any", "other"],
   ])("without a word on the ref, %j is %s", (stderr, cause) => {
-    const refusal = classifyRefusal({
+    const refusal = classifyRemoteFailure({
       report: undefined,
       failedHook: null,
       stderr: `${stderr}\n${ALWAYS}`,
@@ -89,8 +89,8 @@ describe("what every refusal prints does not classify", () => {
 
   test("no answer in time is the network's; a hook that failed here is the hook's, whatever it printed", () => {
     const facts = { report: undefined, failedHook: null, stderr: "", timedOut: false };
-    expect(classifyRefusal({ ...facts, timedOut: true }).cause).toBe("network");
-    expect(classifyRefusal({ ...facts, failedHook: "pre-push", stderr: "Connection refused" }).cause).toBe(
+    expect(classifyRemoteFailure({ ...facts, timedOut: true }).cause).toBe("network");
+    expect(classifyRemoteFailure({ ...facts, failedHook: "pre-push", stderr: "Connection refused" }).cause).toBe(
       "local_hook",
     );
   });
@@ -98,8 +98,8 @@ describe("what every refusal prints does not classify", () => {
   test("the report is that of our ref, not of one that ends like it", () => {
     const out =
       "To x\n!\trefs/heads/a:refs/heads/x/a\t[rejected] (stale info)\n=\trefs/heads/a:refs/heads/a\t[up to date]\nDone\n";
-    expect(parseReport(out, "refs/heads/a")).toEqual({ flag: "=", summary: "[up to date]" });
-    expect(parseReport(out, "refs/heads/b")).toBeUndefined();
+    expect(parsePushReport(out, "refs/heads/a")).toEqual({ flag: "=", summary: "[up to date]" });
+    expect(parsePushReport(out, "refs/heads/b")).toBeUndefined();
   });
 });
 

@@ -1,21 +1,21 @@
 import { readFile } from "node:fs/promises";
 import { devNull } from "node:os";
 import { join, resolve } from "node:path";
-import type { Branch, Refusal, Remote } from "@holdfast/core/workspace";
+import type { Branch, PushRefusal, Remote } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { gitFailure } from "@holdfast/platform/git-command";
+import { gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
-import { type AskingPlace, readRef } from "./branch-refs.ts";
+import { type RepositoryContext, readRef } from "./branch-refs.ts";
 import { openScratch } from "./private-index.ts";
 
-export const NO_REMOTE: Refusal = { cause: "missing_remote", message: "the repository has no remote" };
+export const NO_REMOTE: PushRefusal = { cause: "missing_remote", message: "the repository has no remote" };
 
 /**
  * Both remotes where there are two: what is on a fork and what is upstream must be known together. Never prunes: a tracking
  * ref may be the last name of somebody's commits, and deleting it locks `packed-refs`. So a remote is asked beside it which
  * branches it has.
  */
-export async function fetchRemote(at: AskingPlace, configured: string | null): Promise<Fetched> {
+export async function fetchRemote(at: RepositoryContext, configured: string | null): Promise<Fetched> {
   const [base, push] = await Promise.all([findRemote(at, configured, "base"), findRemote(at, configured, "push")]);
   if (base === null || push === null) return { kind: "failed", refusal: NO_REMOTE };
   const present = new Map<string, Set<string>>();
@@ -36,27 +36,27 @@ export async function fetchRemote(at: AskingPlace, configured: string | null): P
 }
 
 /** Names of the branches that a remote has; one set where both are the same. */
-export type Present = Readonly<Record<RemoteRole, Set<string>>>;
+export type RemoteBranches = Readonly<Record<RemoteRole, Set<string>>>;
 
 type Fetched =
-  | { readonly kind: "fetched"; readonly branches: Present }
-  | { readonly kind: "failed"; readonly refusal: Refusal };
+  | { readonly kind: "fetched"; readonly branches: RemoteBranches }
+  | { readonly kind: "failed"; readonly refusal: PushRefusal };
 
 export async function readRemoteBranch(
-  at: AskingPlace,
+  at: RepositoryContext,
   configured: string | null,
   asked: { readonly branch: string; readonly own: string | null },
 ): Promise<string | null> {
-  const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
+  const remote = await findRemote(at, configured, remoteRole(asked.branch, asked.own));
   return remote === null ? null : readRef(at.git, `refs/remotes/${remote.name}/${asked.branch}`);
 }
 
 export async function lookUpRemote(
-  at: AskingPlace,
+  at: RepositoryContext,
   configured: string | null,
   asked: { readonly branch: string; readonly own: string | null },
 ): ReturnType<Branch["lookUpRemote"]> {
-  const remote = await findRemote(at, configured, roleOf(asked.branch, asked.own));
+  const remote = await findRemote(at, configured, remoteRole(asked.branch, asked.own));
   if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message, isTemporary: false };
   const ref = `refs/heads/${asked.branch}`;
   const result = await runUserGit(at, ["ls-remote", "--", remote.name, ref]);
@@ -72,7 +72,7 @@ export async function lookUpRemote(
  * Commits at the tips of all branches of the remote that is pushed to, as that remote answers: an agent can write the refs of this repository. None where
  * the remote does not answer, or pushes go to several places.
  */
-export async function publishedTips(at: AskingPlace, configured: string | null): Promise<readonly string[]> {
+export async function listRemoteTips(at: RepositoryContext, configured: string | null): Promise<readonly string[]> {
   const remote = await findRemote(at, configured, "push");
   if (remote === null) return [];
   const [url, ...more] = (
@@ -94,7 +94,7 @@ export async function publishedTips(at: AskingPlace, configured: string | null):
   });
 }
 
-export async function findDefaultBranch(at: AskingPlace, configured: string | null): Promise<string | null> {
+export async function findDefaultBranch(at: RepositoryContext, configured: string | null): Promise<string | null> {
   const remote = await findRemote(at, configured, "base");
   if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
   const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"]);
@@ -120,12 +120,12 @@ export function chooseDefault(params: {
   return usual.length === 1 ? (usual[0] ?? null) : null;
 }
 
-function refusalOf(result: UserGitResult): Refusal {
+function refusalOf(result: UserGitResult): PushRefusal {
   const { stderr, failedHook, kind } = result;
-  return classifyRefusal({ report: undefined, failedHook, stderr, timedOut: kind === "timed_out" });
+  return classifyRemoteFailure({ report: undefined, failedHook, stderr, timedOut: kind === "timed_out" });
 }
 
-async function listRefs(at: AskingPlace, prefix: string): Promise<readonly string[]> {
+async function listRefs(at: RepositoryContext, prefix: string): Promise<readonly string[]> {
   const listed = await at.git.line({ args: ["for-each-ref", "--format=%(refname)", prefix] });
   return listed.split("\n").flatMap((ref) => (ref.startsWith(prefix) ? [ref.slice(prefix.length)] : []));
 }
@@ -145,7 +145,11 @@ function parseHeads(text: string): ReadonlyMap<string, string> {
 /** "base": where issues, pull requests and the branch to merge into are. "push": where the run's own branch goes. */
 type RemoteRole = "base" | "push";
 
-export async function findRemote(at: AskingPlace, configured: string | null, role: RemoteRole): Promise<Remote | null> {
+export async function findRemote(
+  at: RepositoryContext,
+  configured: string | null,
+  role: RemoteRole,
+): Promise<Remote | null> {
   const [listed, preferred] = await Promise.all([
     at.git.line({ args: ["remote"] }),
     at.git.result({ args: ["config", "--get", "remote.pushDefault"] }),
@@ -163,7 +167,7 @@ export async function findRemote(at: AskingPlace, configured: string | null, rol
 }
 
 /** A run's own branch is where runs push to; any other is where it goes to in the end. */
-export function roleOf(branch: string, own: string | null): RemoteRole {
+export function remoteRole(branch: string, own: string | null): RemoteRole {
   return branch === own || branch.startsWith("holdfast/") ? "push" : "base";
 }
 
@@ -199,7 +203,7 @@ interface RefReport {
   readonly summary: string;
 }
 
-export function parseReport(stdout: string, ref: string): RefReport | undefined {
+export function parsePushReport(stdout: string, ref: string): RefReport | undefined {
   for (const line of stdout.split("\n")) {
     const [flag = "", names = "", summary = ""] = line.split("\t");
     if (flag.length === 1 && names.endsWith(`:${ref}`)) return { flag, summary };
@@ -211,12 +215,12 @@ export function parseReport(stdout: string, ref: string): RefReport | undefined 
  * Why a push or fetch was refused. "failed to push some refs" and "Could not read from remote repository" are printed for almost every
  * refusal and say nothing: only what git reports about the ref, the hook that failed, and specific messages count.
  */
-export function classifyRefusal(facts: {
+export function classifyRemoteFailure(facts: {
   readonly report: RefReport | undefined;
   readonly failedHook: string | null;
   readonly stderr: string;
   readonly timedOut: boolean;
-}): Refusal {
+}): PushRefusal {
   const { report, stderr } = facts;
   const message = messageOf(stderr, report?.summary);
   if (report?.flag === "!") return { cause: causeOfRef(report.summary, stderr), message };
@@ -226,7 +230,7 @@ export function classifyRefusal(facts: {
   return { cause: MESSAGES.find(([, pattern]) => pattern.test(stderr))?.[0] ?? "other", message };
 }
 
-function causeOfRef(summary: string, stderr: string): Refusal["cause"] {
+function causeOfRef(summary: string, stderr: string): PushRefusal["cause"] {
   const reason = /\(([^()]*(?:\([^()]*\)[^()]*)*)\)$/.exec(summary)?.[1] ?? "";
   const byRemote = summary.startsWith("[remote rejected]");
   if (SECRET.test(stderr)) return "secret";
@@ -255,7 +259,7 @@ const TEMPORARY =
   /temporar(?:y|ily)|try again|timed? ?out|time-out|unavailable|internal (?:server |api )?error|bad gateway|\b50[0234]\b|too many requests|no space left|could not connect|connection (?:refused|reset)|not accessible/i;
 
 /** In this order: an ssh that was not let in also says that the remote end hung up. */
-const MESSAGES: readonly (readonly [Refusal["cause"], RegExp])[] = [
+const MESSAGES: readonly (readonly [PushRefusal["cause"], RegExp])[] = [
   [
     "auth",
     /permission denied \(|permission to .* denied|authentication failed|could not read (?:username|password)|invalid (?:username|credentials)|host key verification failed|returned error: 40[13]|access denied|too many authentication failures/i,
@@ -288,7 +292,7 @@ const NOISE =
  * git as the user runs it, for what talks to a remote: their hooks, credential helpers, ssh command and proxies all apply. It never asks a
  * person: nobody may be there. Only what would lead it to another repository is taken out of its environment.
  */
-export async function runUserGit({ place, git }: AskingPlace, args: readonly string[]): Promise<UserGitResult> {
+export async function runUserGit({ place, git }: RepositoryContext, args: readonly string[]): Promise<UserGitResult> {
   const scratch = await openScratch(place.home);
   try {
     const trace = join(scratch.folder, "trace");
@@ -300,7 +304,7 @@ export async function runUserGit({ place, git }: AskingPlace, args: readonly str
       env: { ...withConfig(environment(process.env), rewritten), GIT_TRACE2_EVENT: trace },
       timeoutMs: TIMEOUT_MS,
     });
-    if (result.kind === "not_started") throw gitFailure(args, result);
+    if (result.kind === "not_started") throw gitError(args, result);
     const failedHook = findFailedHook(await readFile(trace, "utf8").catch(() => ""));
     return { ...result, stderr: hideCredentials(result.stderr), failedHook };
   } finally {
@@ -312,7 +316,7 @@ export async function runUserGit({ place, git }: AskingPlace, args: readonly str
  * git resolves a relative remote against the worktree in which it runs. The user wrote it in the main worktree, so there it starts, as a rule that
  * rewrites the URL for this one call.
  */
-async function relativeRemotes({ place, git }: AskingPlace): Promise<readonly (readonly [string, string])[]> {
+async function relativeRemotes({ place, git }: RepositoryContext): Promise<readonly (readonly [string, string])[]> {
   const { mainRoot } = place.repository;
   if (mainRoot === null || mainRoot === place.root) return [];
   const listed = await git.result({

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Git, createGit } from "@holdfast/platform/git-command";
 import { findOperation } from "./branch-refs.ts";
-import { createInspector } from "./capture-plan.ts";
+import { createPathInspector } from "./capture-plan.ts";
 import { syncFileSystem } from "./objects.ts";
 import { quotePath, splitRecords } from "./paths.ts";
-import { holdsEntry } from "./plan-restore.ts";
+import { matchesEntry } from "./plan-restore.ts";
 import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
-import { type Repository, blankFilters } from "./repository.ts";
+import { type Repository, disableFilters } from "./repository.ts";
 import { type WorktreeRecord, findWorktree } from "./worktrees.ts";
 
 /** What would be gone with a worktree and is nowhere else. */
@@ -32,14 +32,14 @@ export async function removeWorktree(repository: Repository, params: { run: stri
     const forced = params.force === true && !record.locked;
     if (!forced && Object.values(losses).some(isLoss)) throw refusal(record, losses);
   }
-  await takeAway(repository, record);
+  await deleteWorktree(repository, record);
 }
 
 /**
  * Not by `git worktree remove`: killed, it leaves half a folder that nobody can tell from somebody's files, or half an entry at
  * which git stumbles. Folder and entry go away with one rename each, and are deleted, now or by a later sweep, where they are nobody's.
  */
-export async function takeAway(repository: Repository, record: WorktreeRecord): Promise<void> {
+export async function deleteWorktree(repository: Repository, record: WorktreeRecord): Promise<void> {
   const scratch = await openScratch(repository.home);
   try {
     if (record.exists) {
@@ -87,7 +87,7 @@ async function readStatus(
   git: Git,
 ): Promise<Pick<WorktreeLosses, "changed" | "untracked" | "ignored">> {
   const args = ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching"];
-  const env = await blankFilters(repository);
+  const env = await disableFilters(repository);
   const lines = splitRecords(await git.output({ args: [...args, "--ignore-submodules=all"], env }));
   const named = (test: (code: string) => boolean): string[] =>
     lines.filter((line) => test(line.slice(0, 2))).map((line) => quotePath(line.slice(3)));
@@ -104,7 +104,7 @@ async function findHidden(
   record: WorktreeRecord,
   git: Git,
 ): Promise<{ readonly changed: string[]; readonly nested: string[] }> {
-  const found = createInspector(record.path);
+  const found = createPathInspector(record.path);
   const changed: string[] = [];
   const nested: string[] = [];
   for (const line of splitRecords(await git.output({ args: ["ls-files", "-s", "-v", "-z"] }))) {
@@ -113,7 +113,7 @@ async function findHidden(
     if (entry.mode === LINK_MODE) {
       if (found(`${entry.path}/.git`).kind !== "absent") nested.push(quotePath(entry.path));
     } else if (isFlagged && found(entry.path).kind !== "absent") {
-      if (!holdsEntry(record.path, entry.path, entry, repository.objectFormat)) changed.push(quotePath(entry.path));
+      if (!matchesEntry(record.path, entry.path, entry, repository.objectFormat)) changed.push(quotePath(entry.path));
     }
   }
   return { changed, nested };

@@ -4,14 +4,14 @@ import { setTimeout } from "node:timers/promises";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Git, createGit } from "@holdfast/platform/git-command";
 import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
-import type { CapturePlace } from "./capture.ts";
+import type { WorktreeContext } from "./capture.ts";
 import { openScratch } from "./private-index.ts";
 
 /**
  * Makes the worktree's index say what the commit has, with stat data, so that `git status` is clean where the files are. Built aside and
  * put in place under git's own lock: git itself never works on the real index here, so a kill leaves no lock but ours.
  */
-export async function replaceIndex(place: CapturePlace, commit: string): Promise<void> {
+export async function replaceIndex(place: WorktreeContext, commit: string): Promise<void> {
   const scratch = await openScratch(place.home);
   try {
     await withIndexLock(place, scratch.folder, async () => {
@@ -47,7 +47,7 @@ function ignoreAbsent(error: unknown): void {
 }
 
 /** Holds git's lock on the worktree's index. The lock says who holds it: one that a killed Holdfast left is taken away. */
-async function withIndexLock(place: CapturePlace, scratch: string, work: () => Promise<void>): Promise<void> {
+async function withIndexLock(place: WorktreeContext, scratch: string, work: () => Promise<void>): Promise<void> {
   const lock = join(place.gitDir, "index.lock");
   const draft = join(scratch, "index-lock");
   await writeFile(draft, JSON.stringify({ holdfast: processIdentity() }));
@@ -78,7 +78,7 @@ async function take(draft: string, lock: string): Promise<boolean> {
 }
 
 /** Is it a lock of a Holdfast process that may still be alive? git's own locks name no holder. */
-export async function isHeldByHoldfast(lock: string): Promise<boolean> {
+export async function isLockedByHoldfast(lock: string): Promise<boolean> {
   const owner = parseOwner(await readFile(lock, "utf8").catch(() => ""));
   return owner !== undefined && livenessOf(owner, processIdentity()) !== "dead";
 }
@@ -106,7 +106,7 @@ function parseOwner(text: string): ProcessIdentity | undefined {
   }
 }
 
-function indexLocked(place: CapturePlace, lock: string): HoldfastError {
+function indexLocked(place: WorktreeContext, lock: string): HoldfastError {
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
     message: `git is at work in ${place.root} (${lock} exists)`,

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, checkGitVersion, createGit, gitFailure } from "@holdfast/platform/git-command";
+import { type Git, checkGitVersion, createGit, gitError } from "@holdfast/platform/git-command";
 import { splitRecords } from "./paths.ts";
 import { fileKey } from "./private-index.ts";
 
@@ -57,7 +57,7 @@ export async function findRepository(
   if (version.status === "rejected") throw version.reason;
   if (discovered.status === "rejected") throw discovered.reason;
   const found = discovered.value;
-  const home = await ensureHome(found.commonDir);
+  const home = await ensurePrivateDirectory(found.commonDir);
   const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: found.objectFormat });
   const objectDirectory = join(found.commonDir, "objects");
   const repository: Repository = {
@@ -124,7 +124,7 @@ async function discover(path: string): Promise<Discovered> {
         hint: "Run `git init`, or name a folder inside a repository.",
       });
     }
-    throw gitFailure(args, result);
+    throw gitError(args, result);
   }
   if (gitDir === undefined || lines.length > 5 || lines.some((line) => line.includes("\uFFFD"))) {
     throw new HoldfastError({
@@ -221,7 +221,7 @@ export async function ensurePrivateGitDir(params: {
 }
 
 /** Where our files beside a git directory live: private indexes, staged files. Refuses a planted link. */
-export async function ensureHome(gitDir: string): Promise<string> {
+export async function ensurePrivateDirectory(gitDir: string): Promise<string> {
   const home = join(gitDir, "holdfast-workspace");
   await mkdir(home, { mode: 0o700 }).catch(async (error: unknown) => {
     const found = await lstat(home).catch(() => undefined);
@@ -277,7 +277,7 @@ interface ScratchRepository extends AsyncDisposable {
  * An empty repository in a temporary folder that can read all objects of another one. Branches, refs and worktrees that are made in it are nobody's but its
  * own; it has no remote, so nothing can be pushed from it. What is ignored there is ignored here.
  */
-export async function makeScratchRepository(commonDir: string): Promise<ScratchRepository> {
+export async function createScratchRepository(commonDir: string): Promise<ScratchRepository> {
   const args = ["rev-parse", "--show-object-format"];
   const format = await createGit({ cwd: commonDir, gitDir: commonDir }).line({ args });
   const root = await realpath(await mkdtemp(join(tmpdir(), "holdfast-replay-")));
@@ -301,7 +301,7 @@ export async function makeScratchRepository(commonDir: string): Promise<ScratchR
  * Settings, as environment, under which no content filter runs, wherever it is configured. For the one command that lets git
  * write files by itself: a new worktree. Files under such a filter (LFS) arrive there as they are stored.
  */
-export async function blankFilters(repository: Repository): Promise<Readonly<Record<string, string>>> {
+export async function disableFilters(repository: Repository): Promise<Readonly<Record<string, string>>> {
   const listed = await repository.git.result({ args: ["config", "-z", "--name-only", "--get-regexp", "^filter\\."] });
   const names = new Set(
     splitRecords(listed.stdout).flatMap((key) => {

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
-import type { Look } from "@holdfast/core/workspace";
+import type { PreviewSnapshot } from "@holdfast/core/workspace";
 import { startCommitted } from "@holdfast/test-support/git/repository";
 import { openGitWorkspaces } from "./workspaces.ts";
 
@@ -73,7 +73,7 @@ test("asides with edits of their own, merged one after another, are all edits ap
       const aside = owned.map((own) => own.reduce((files, one) => applied(files, one.path, one.edit), start));
       const all = owned.flat().reduce((files, one) => applied(files, one.path, one.edit), start);
       const [before = "", expected = "", ...theirs] = commitsOf([start, all, ...aside]);
-      let ours: Look = { ...look, tree: treeOf(before), commit: look.commit };
+      let ours: PreviewSnapshot = { ...look, tree: treeOf(before), commit: look.commit };
       for (const one of theirs) {
         const merged = await workspaces.asides.merge({ base: before, ours, theirs: one });
         if (merged.kind === "conflict") expect.fail(merged.detail);

@@ -8,40 +8,40 @@ import {
   type AsideMerge,
   type AsideName,
   type Asides,
-  type Look,
+  type PreviewSnapshot,
   type Workspace,
   asideKey,
 } from "@holdfast/core/workspace";
-import { HoldfastError, guardMethods } from "@holdfast/platform/error";
+import { HoldfastError, wrapMethodErrors } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { mergeCommits, snapshotIdentity } from "./commits.ts";
 import { missingCommit, syncFileSystem, syncRepository, treeOfCommit } from "./objects.ts";
 import { isSafePath, parsePath, pathBytes, splitRecords } from "./paths.ts";
-import { listAsidePins, pinAside } from "./pins.ts";
-import { readOptions } from "./plan-restore.ts";
+import { listSideWorktreePins, pinSideWorktree } from "./pins.ts";
+import { readCaptureOptions } from "./plan-restore.ts";
 import { LINK_MODE } from "./private-index.ts";
-import { takeAway } from "./remove-worktree.ts";
+import { deleteWorktree } from "./remove-worktree.ts";
 import { replaceIndex } from "./replace-index.ts";
 import type { Checkout, Repository } from "./repository.ts";
-import { clearEntryLocks, clearPlace, leavingNothing } from "./stale-files.ts";
-import { capturePlaceOf, openGitWorkspace } from "./workspace.ts";
-import { MAKING_FILE, OWNER_FILE, asideOwner, mendGitLink, readEntries } from "./worktree-entry.ts";
-import { type WorktreeRecord, defaultPath, findWorktree, listWorktrees } from "./worktrees.ts";
+import { clearWorktreePath, removeEntryLocks, withStaleFileCleanup } from "./stale-files.ts";
+import { openGitWorkspace, openWorktreeContext } from "./workspace.ts";
+import { OWNER_FILE, UNFINISHED_FILE, parseSideWorktreeOwner, readEntries, repairGitLink } from "./worktree-entry.ts";
+import { type WorktreeRecord, defaultWorktreePath, findWorktree, listWorktrees } from "./worktrees.ts";
 
-export function createGitAsides(repository: Repository): Asides {
+export function createGitSideWorktrees(repository: Repository): Asides {
   const { rootOf, ...methods }: Asides = {
     base: (params) => commitBase(repository, params),
-    pin: (params) => pinAside(repository, params),
+    pin: (params) => pinSideWorktree(repository, params),
     rootOf: (params) => asideRoot(repository, params),
     place: (params) => placeAside(repository, params),
     find: (params) => findAside(repository, params),
     list: (run) => listAsides(repository, run),
     remove: (params) => removeAside(repository, params),
-    refs: () => listAsidePins(repository),
+    refs: () => listSideWorktreePins(repository),
     merge: (params) => mergeAside(repository, params),
     treeOf: (commit) => treeOfCommit(repository, commit),
   };
-  return { ...guardMethods(methods, repository.commonDir), rootOf };
+  return { ...wrapMethodErrors(methods, repository.commonDir), rootOf };
 }
 
 /**
@@ -92,7 +92,7 @@ async function findTarget(
 }
 
 async function standsAt(repository: Repository, aside: Workspace, target: Target): Promise<boolean> {
-  const options = await readOptions(repository, target.commit);
+  const options = await readCaptureOptions(repository, target.commit);
   const { tree, head, operation } = await aside.look({ at: EPOCH, ...options });
   return tree === target.tree && head === target.head && operation === null;
 }
@@ -103,11 +103,11 @@ async function make(repository: Repository, params: AsideName, target: Target): 
   const owner = ownerOf({ run: params.run, key: asideKey(params.name) });
   const path = await realPlace(asideRoot(repository, params));
   const work = { kind: "making", run: owner, path, branch: "", detached: target.head } as const;
-  return leavingNothing(repository, work, async (env) => {
-    await clearPlace(repository, work, { starts: [`${target.head}\n`], wasAtIt: false });
+  return withStaleFileCleanup(repository, work, async (env) => {
+    await clearWorktreePath(repository, work, { starts: [`${target.head}\n`], wasAtIt: false });
     const owned = await findWorktree(repository, owner);
     const record = owned?.exists === true ? owned : await register(repository, { owner, path, target, owned, env });
-    await clearEntryLocks(record.gitDir);
+    await removeEntryLocks(record.gitDir);
     await fill(repository, record, target);
     return { root: record.path, gitDir: record.gitDir };
   });
@@ -133,7 +133,7 @@ async function register(
   const made = (await listWorktrees(repository)).find((record) => record.path === path);
   if (made === undefined)
     throw new HoldfastError({ code: "GIT_FAILED", message: `git did not register the worktree ${path}` });
-  await writeFile(join(made.gitDir, MAKING_FILE), "");
+  await writeFile(join(made.gitDir, UNFINISHED_FILE), "");
   await writeFile(join(made.gitDir, OWNER_FILE), `${owner}\n`);
   if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
   await syncRepository(repository);
@@ -142,15 +142,22 @@ async function register(
 
 async function fill(repository: Repository, record: WorktreeRecord, target: Target): Promise<void> {
   const checkout = { root: record.path, gitDir: record.gitDir };
-  const place = await capturePlaceOf(repository, checkout);
+  const place = await openWorktreeContext(repository, checkout);
   const workspace = await openGitWorkspace(repository, checkout);
-  const from = await workspace.look({ at: EPOCH, ...(await readOptions(repository, target.commit)) });
-  const to: Look = { ...from, tree: target.tree, commit: target.commit, skipped: [], nested: [], index: null };
+  const from = await workspace.look({ at: EPOCH, ...(await readCaptureOptions(repository, target.commit)) });
+  const to: PreviewSnapshot = {
+    ...from,
+    tree: target.tree,
+    commit: target.commit,
+    skipped: [],
+    nested: [],
+    index: null,
+  };
   await workspace.applyRestore(await workspace.planRestore({ from, to }));
   await makeLinkFolders(repository, record.path, target.tree);
   await replaceIndex(place, target.head);
   await syncFileSystem(record.path);
-  await rm(join(record.gitDir, MAKING_FILE));
+  await rm(join(record.gitDir, UNFINISHED_FILE));
 }
 
 /** Empty ones for submodules and nested repositories, as git makes them: without its folder one would look removed. */
@@ -194,18 +201,18 @@ async function removeAside(
   if (record === undefined) return;
   if (record.exists && !record.unfinished) {
     const workspace = await openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
-    const options = holding === undefined ? {} : await readOptions(repository, holding);
+    const options = holding === undefined ? {} : await readCaptureOptions(repository, holding);
     const files = await workspace.look({ at: new Date().toISOString(), ...options });
     if (holding === undefined || !(await holds(repository, holding, files)))
-      await pinAside(repository, { run, commit: files.commit });
+      await pinSideWorktree(repository, { run, commit: files.commit });
   }
-  await takeAway(repository, record);
+  await deleteWorktree(repository, record);
   // The folder of all asides of the run, once nothing is in it.
   await rmdir(dirname(record.path)).catch(() => undefined);
 }
 
 /** The files, and the commit that they lie on. */
-async function holds(repository: Repository, commit: string, { tree, head }: Look): Promise<boolean> {
+async function holds(repository: Repository, commit: string, { tree, head }: PreviewSnapshot): Promise<boolean> {
   const args = ["rev-parse", "--verify", "--quiet", `${commit}^{tree}`];
   const same = await repository.objects.result({ args });
   if (same.code !== 0 || same.stdout.toString("utf8").trim() !== tree) return false;
@@ -279,12 +286,12 @@ async function marksIn(repository: Repository, tree: string, file: GitPath): Pro
 /** A plain commit, without the user's index as a second parent: agents look at it with `git log` and `git diff`. */
 async function commitBase(
   repository: Repository,
-  params: { readonly run: string; readonly files: Look; readonly at: string },
+  params: { readonly run: string; readonly files: PreviewSnapshot; readonly at: string },
 ): Promise<string> {
   const { run, files, at } = params;
   const title = `The files of ${run}`;
   const commit = await commitSnapshot(repository, { tree: files.tree, like: files, title, at });
-  await pinAside(repository, { run, commit });
+  await pinSideWorktree(repository, { run, commit });
   return commit;
 }
 
@@ -293,7 +300,7 @@ async function commitSnapshot(
   repository: Repository,
   params: {
     readonly tree: string;
-    readonly like: Pick<Look, "commit" | "head">;
+    readonly like: Pick<PreviewSnapshot, "commit" | "head">;
     readonly title: string;
     readonly at: string;
   },
@@ -311,7 +318,7 @@ async function commitSnapshot(
 /** Read by hand, as all entries are: one that git was killed in hides none of the others. */
 async function listAsides(repository: Repository, run?: string): Promise<readonly AsideInfo[]> {
   const asides = (await readEntries(repository)).flatMap(({ run: owner, folder }) => {
-    const aside = asideOwner(owner);
+    const aside = parseSideWorktreeOwner(owner);
     if (aside === null || folder === null) return [];
     return [{ ...aside, path: folder, exists: existsSync(join(folder, ".git")) }];
   });
@@ -328,13 +335,13 @@ const KEY = /^[a-z0-9-]+$/;
 
 /** No run's id has a dot in it, so no run's own worktree can ever lie there. */
 function asideRoot(repository: Repository, { run, name, beside }: AsideName): string {
-  return join(`${beside ?? defaultPath(repository, run)}.aside`, asideKey(name));
+  return join(`${beside ?? defaultWorktreePath(repository, run)}.aside`, asideKey(name));
 }
 
 /** The worktree of an owner; an agent may have cleaned its own link to git away, or put a repository in its place. */
 async function findMended(repository: Repository, owner: string): Promise<WorktreeRecord | undefined> {
   const found = await findWorktree(repository, owner);
-  const isMended = found?.exists === false && (await mendGitLink({ root: found.path, gitDir: found.gitDir }));
+  const isMended = found?.exists === false && (await repairGitLink({ root: found.path, gitDir: found.gitDir }));
   return isMended ? await findWorktree(repository, owner) : found;
 }
 

@@ -1,22 +1,22 @@
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { FilesPlane } from "@holdfast/core/checkpoint";
-import type { CurrentFiles, Look, SnapshotParams } from "@holdfast/core/workspace";
+import type { CurrentFiles, PreviewSnapshot, SnapshotParams } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { gitFailure } from "@holdfast/platform/git-command";
+import { gitError } from "@holdfast/platform/git-command";
 import { findOperation, readHead } from "./branch-refs.ts";
-import { type CaptureOptions, type CapturePlace, type Captured, captureTree } from "./capture.ts";
+import { type CaptureOptions, type Captured, type WorktreeContext, captureTree } from "./capture.ts";
 import { snapshotIdentity } from "./commits.ts";
-import { findDamaged, objectsNamedBy } from "./damaged-objects.ts";
+import { findDamagedObjects, objectsNamedInError } from "./damaged-objects.ts";
 import { isDamaged, syncRepository } from "./objects.ts";
 import { quotePath } from "./paths.ts";
-import { pinCommit } from "./pins.ts";
-import { type UserIndex, fileKey, forgetIndexes, openScratch } from "./private-index.ts";
+import { pinSnapshot } from "./pins.ts";
+import { type UserIndex, deletePrivateIndexes, fileKey, openScratch } from "./private-index.ts";
 import { type TreeChange, diffTrees } from "./tree-diff.ts";
 
 /** Captures the worktree, pins it, and returns when it would survive a power cut. */
 export async function takeSnapshot(
-  place: CapturePlace,
+  place: WorktreeContext,
   params: SnapshotParams,
   options: CaptureOptions,
 ): Promise<FilesPlane> {
@@ -24,18 +24,18 @@ export async function takeSnapshot(
   // No commit message can hold a NUL byte, and no save should fail for its name.
   const title = params.message.replaceAll("\0", "\uFFFD");
   const message = `${title}\n\nHoldfast-Run: ${run}\nHoldfast-Sequence: ${sequence}\n`;
-  const look = await lookAt(place, { message, at, ...(base === undefined ? {} : { base }) }, options);
-  const ref = await pinCommit(place.repository, { run, sequence, commit: look.commit });
+  const look = await previewSnapshot(place, { message, at, ...(base === undefined ? {} : { base }) }, options);
+  const ref = await pinSnapshot(place.repository, { run, sequence, commit: look.commit });
   await syncRepository(place.repository);
   return { ...look, ref };
 }
 
 /** The same without a ref and without a sync: for a plan, not for keeping. */
-export async function lookAt(
-  place: CapturePlace,
+export async function previewSnapshot(
+  place: WorktreeContext,
   params: Pick<SnapshotParams, "message" | "at" | "base">,
   options: CaptureOptions,
-): Promise<Look> {
+): Promise<PreviewSnapshot> {
   const text = { message: params.message + captureLine(options), identity: snapshotIdentity(epochSeconds(params.at)) };
   const reading = readHead(place);
   const [{ head, branch }, operation, { captured, index, changes, commit }] = await Promise.all([
@@ -44,7 +44,7 @@ export async function lookAt(
     captureWhole({ place, options, text, head: reading.then((found) => found.head) }),
   ]);
   return {
-    ...filesOf(captured),
+    ...toCurrentFiles(captured),
     commit,
     worktree: place.root,
     head,
@@ -57,7 +57,7 @@ export async function lookAt(
   };
 }
 
-export function filesOf({ tree, skipped, nested }: Captured): CurrentFiles {
+export function toCurrentFiles({ tree, skipped, nested }: Captured): CurrentFiles {
   return { tree, skipped, nested: nested.map(({ path, head }) => ({ path: quotePath(path), head })) };
 }
 
@@ -99,7 +99,7 @@ interface WholeCapture {
  * and a power cut can leave an object of another git empty: then the files are read again, once.
  */
 async function captureWhole(params: {
-  readonly place: CapturePlace;
+  readonly place: WorktreeContext;
   readonly options: CaptureOptions;
   readonly text: { readonly message: string; readonly identity: Readonly<Record<string, string>> };
   readonly head: Promise<string | null>;
@@ -136,13 +136,13 @@ async function captureWhole(params: {
       const committed = isGone
         ? await place.repository.objects.result({ args: argsOn(index?.commit), input, env: text.identity })
         : first;
-      if (committed.code !== 0) throw gitFailure(args, committed);
+      if (committed.code !== 0) throw gitError(args, committed);
       const commit = committed.stdout.toString("utf8").trim();
       if (await isDamaged(place.repository, commit)) throw damaged(place, [commit]);
       return { captured, index, changes: check.changes, commit };
     }
     if (attempt > 1) throw damaged(place, check.missing);
-    await forgetIndexes(place.home);
+    await deletePrivateIndexes(place.home);
   }
 }
 
@@ -152,7 +152,7 @@ type TreeCheck =
 
 /** Every object that the snapshot names, those that it shares with HEAD too: git syncs nothing that the user commits. */
 async function checkTree(params: {
-  readonly place: CapturePlace;
+  readonly place: WorktreeContext;
   readonly head: string | null;
   readonly tree: string;
   readonly also: readonly string[];
@@ -169,19 +169,19 @@ async function checkTree(params: {
       objectsOf(place, tree),
     ]);
   } catch (error) {
-    return { kind: "damaged", missing: [tree, ...objectsNamedBy(error)] };
+    return { kind: "damaged", missing: [tree, ...objectsNamedInError(error)] };
   }
-  const damaged = await findDamaged(place, [...new Set([tree, ...ids, ...also])]);
+  const damaged = await findDamagedObjects(place, [...new Set([tree, ...ids, ...also])]);
   return damaged.length === 0 ? { kind: "whole", changes } : { kind: "damaged", missing: damaged };
 }
 
-async function objectsOf({ repository }: CapturePlace, tree: string): Promise<readonly string[]> {
+async function objectsOf({ repository }: WorktreeContext, tree: string): Promise<readonly string[]> {
   const args = ["ls-tree", "-r", "-t", "-z", "--full-tree", tree];
   const records = (await repository.objects.output({ args })).toString("latin1").split("\0");
   return records.flatMap((record) => (/^\d+ (?:blob|tree) ([0-9a-f]+)\t/.exec(record) ?? []).slice(1));
 }
 
-function damaged(place: CapturePlace, missing: readonly string[]): HoldfastError {
+function damaged(place: WorktreeContext, missing: readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "GIT_FAILED",
     message: `objects of the snapshot of ${place.root} are damaged in the repository: ${missing.slice(0, 3).join(", ")}`,
@@ -190,7 +190,7 @@ function damaged(place: CapturePlace, missing: readonly string[]): HoldfastError
   });
 }
 
-async function isThere(place: CapturePlace, id: string): Promise<boolean> {
+async function isThere(place: WorktreeContext, id: string): Promise<boolean> {
   return (await place.repository.objects.result({ args: ["cat-file", "-e", id] })).code === 0;
 }
 
@@ -204,9 +204,9 @@ interface StoredIndex {
 /**
  * The user's index as a blob, so that what was staged can be found again. Stored anew only when it says something new: git
  * rewrites the file at every `status`, and megabytes at every snapshot are what makes people turn snapshots off. The caller
- * checks that the objects are still there; `forgetIndexes` forgets them too.
+ * checks that the objects are still there; `deletePrivateIndexes` deletes them too.
  */
-async function storeUserIndex(place: CapturePlace, index: UserIndex): Promise<StoredIndex | null> {
+async function storeUserIndex(place: WorktreeContext, index: UserIndex): Promise<StoredIndex | null> {
   if (index.key === null) return null;
   const memory = join(place.home, "index-of-user");
   const known = parseMemory(await readFile(memory, "utf8").catch(() => ""));
@@ -229,7 +229,7 @@ async function storeUserIndex(place: CapturePlace, index: UserIndex): Promise<St
   return { blob, tree, commit };
 }
 
-async function remember(place: CapturePlace, memory: string, text: string): Promise<void> {
+async function remember(place: WorktreeContext, memory: string, text: string): Promise<void> {
   const scratch = await openScratch(place.home);
   try {
     const draft = join(scratch.folder, "user-index");

@@ -17,7 +17,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { type ProcessIdentity, processIdentity } from "@holdfast/platform/identity";
 import { MARK_VARIABLE } from "@holdfast/platform/process-tree";
 import { type TestRepository, createTestRepository, testRepositoryAt } from "@holdfast/test-support/git/repository";
-import { type GitWork, planAside } from "./stale-files.ts";
+import { type GitOperation, planQuarantine } from "./stale-files.ts";
 import { openGitWorkspaces } from "./workspaces.ts";
 import type { WorktreeEntry } from "./worktree-entry.ts";
 
@@ -268,7 +268,7 @@ describe("what is not ours stays", () => {
     fc.assert(
       fc.property(fc.array(arbitrary), fc.boolean(), (entries, untouched) => {
         const starts = ["ref: refs/heads/holdfast/r\n"];
-        const { aside, standing } = planAside({ path: "/w/r", entries, untouched, starts });
+        const { aside, standing } = planQuarantine({ path: "/w/r", entries, untouched, starts });
         for (const entry of aside) {
           expect(entry.folder === null || entry.folder === "/w/r").toBe(true);
           expect(entry.name === "other" && entry.link === "").toBe(false);
@@ -350,13 +350,13 @@ function halfMade(): { repo: TestRepository; path: string; note(owner?: ProcessI
   rmSync(join(gitDir, "logs"), { recursive: true, force: true });
   writeFileSync(join(gitDir, "locked"), "initializing\n");
   writeFileSync(join(gitDir, "HEAD"), `${"0".repeat(40)}\n`);
-  const work: GitWork = { kind: "making", run: "r", path, branch: "holdfast/r" };
+  const work: GitOperation = { kind: "making", run: "r", path, branch: "holdfast/r" };
   return { repo, path, note: (owner) => writeNote(repo, work, owner === undefined ? {} : { owner }) };
 }
 
 function writeNote(
   repo: TestRepository,
-  work: GitWork,
+  work: GitOperation,
   { mark = MARK, owner = { ...processIdentity(), pid: spawnSync("true").pid } } = {},
 ): string {
   const file = repo.path(`.git/holdfast-workspace/work-${mark}`);

@@ -3,7 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { processIdentity } from "@holdfast/platform/identity";
-import { type GitWork, abandonNote, readNotes, removeNote, takeNote } from "./stale-files.ts";
+import {
+  type GitOperation,
+  abandonGitOperation,
+  beginGitOperation,
+  endGitOperation,
+  readGitOperations,
+} from "./stale-files.ts";
 
 let home: string;
 beforeEach(() => {
@@ -11,41 +17,46 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true }));
 
-const making = (run: string, path = `/w/${run}`): GitWork => ({ kind: "making", run, path, branch: `holdfast/${run}` });
+const making = (run: string, path = `/w/${run}`): GitOperation => ({
+  kind: "making",
+  run,
+  path,
+  branch: `holdfast/${run}`,
+});
 
 test("a note is there while its work is, and says what it is", async () => {
-  const { own, left } = await takeNote(home, making("r"));
+  const { own, left } = await beginGitOperation(home, making("r"));
   expect(left).toEqual([]);
-  expect(await readNotes(home)).toMatchObject([{ work: making("r"), mark: own.mark, abandoned: false }]);
-  await removeNote(own);
+  expect(await readGitOperations(home)).toMatchObject([{ work: making("r"), mark: own.mark, abandoned: false }]);
+  await endGitOperation(own);
   expect(readdirSync(home)).toEqual([]);
 });
 
 test("nobody begins the same work, or work in the same place, beside another; other work goes on", async () => {
-  await takeNote(home, making("r"));
-  await takeNote(home, making("other"));
-  await takeNote(home, { kind: "unpinning", refs: [] });
+  await beginGitOperation(home, making("r"));
+  await beginGitOperation(home, making("other"));
+  await beginGitOperation(home, { kind: "unpinning", refs: [] });
   for (const work of [making("r", "/elsewhere"), making("third", "/w/r"), { kind: "unpinning", refs: ["x"] } as const])
-    await expect(takeNote(home, work)).rejects.toMatchObject({ code: "WORKSPACE_BUSY", retry: "later" });
-  expect(await readNotes(home)).toHaveLength(3);
+    await expect(beginGitOperation(home, work)).rejects.toMatchObject({ code: "WORKSPACE_BUSY", retry: "later" });
+  expect(await readGitOperations(home)).toHaveLength(3);
 });
 
 test("work that was given up is handed to the next", async () => {
-  const first = await takeNote(home, making("r"));
-  abandonNote(first.own);
-  const second = await takeNote(home, making("r"));
+  const first = await beginGitOperation(home, making("r"));
+  abandonGitOperation(first.own);
+  const second = await beginGitOperation(home, making("r"));
   expect(second.left.map(({ mark }) => mark)).toEqual([first.own.mark]);
 });
 
 test("one from another host is believed for an hour", async () => {
   const file = join(home, `work-${"a".repeat(32)}`);
   writeFileSync(file, JSON.stringify({ work: making("r"), owner: { ...processIdentity(), host: "elsewhere" } }));
-  expect(await readNotes(home)).toMatchObject([{ abandoned: false }]);
+  expect(await readGitOperations(home)).toMatchObject([{ abandoned: false }]);
   utimesSync(file, 0, 0);
-  expect(await readNotes(home)).toMatchObject([{ abandoned: true }]);
+  expect(await readGitOperations(home)).toMatchObject([{ abandoned: true }]);
 });
 
 test.each(["", "{", "null", '{"work":{"kind":"making"},"owner":{}}'])("%j is nobody's note", async (text) => {
   writeFileSync(join(home, `work-${"a".repeat(32)}`), text);
-  expect(await readNotes(home)).toEqual([]);
+  expect(await readGitOperations(home)).toEqual([]);
 });

@@ -7,12 +7,12 @@ import { type Shape, count, list, nullable, object, oneOf, optional, tagged, tex
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
-import { MARK_VARIABLE, endTree } from "@holdfast/platform/process-tree";
+import { MARK_VARIABLE, terminateTree } from "@holdfast/platform/process-tree";
 import { syncRepository } from "./objects.ts";
 import { fileKey } from "./private-index.ts";
-import { isHeldByHoldfast } from "./replace-index.ts";
+import { isLockedByHoldfast } from "./replace-index.ts";
 import type { Repository } from "./repository.ts";
-import { type WorktreeEntry, asideOwner, readEntries } from "./worktree-entry.ts";
+import { type WorktreeEntry, parseSideWorktreeOwner, readEntries } from "./worktree-entry.ts";
 
 /*
  * Killed, git leaves locks that it never takes away itself and worktree entries that it cannot read any more: they stop our next
@@ -22,21 +22,21 @@ import { type WorktreeEntry, asideOwner, readEntries } from "./worktree-entry.ts
  */
 
 /** `act` with a git of ours that can be killed at any time: first what an earlier one left is cleared, then nobody else is at it. */
-export async function leavingNothing<T>(
+export async function withStaleFileCleanup<T>(
   repository: Repository,
-  work: GitWork,
+  work: GitOperation,
   act: (env: Readonly<Record<string, string>>) => Promise<T>,
 ): Promise<T> {
-  const { own, left } = await takeNote(repository.home, work);
+  const { own, left } = await beginGitOperation(repository.home, work);
   const cleared: WorkNote[] = [];
   // A note must not be gone from the disk while the lock that it tells of comes back with a power cut.
   const forget = async (notes: readonly WorkNote[]): Promise<void> => {
     await syncRepository(repository);
-    for (const note of notes) await removeNote(note);
+    for (const note of notes) await endGitOperation(note);
   };
   try {
     for (const note of left) {
-      await endTree({ mark: note.mark, graceMs: 0 });
+      await terminateTree({ mark: note.mark, graceMs: 0 });
       if (await clearNoted(repository, note)) cleared.push(note);
     }
     const done = await act({ [MARK_VARIABLE]: own.mark });
@@ -45,17 +45,17 @@ export async function leavingNothing<T>(
   } catch (error) {
     // A git that fails takes its locks away itself; one that was killed where we were not is as dead as any other.
     const isClear = !wasKilled(error) || (await clearNoted(repository, own).catch(() => false));
-    if (isClear) await forget([...cleared, own]).catch(() => abandonNote(own));
-    else abandonNote(own);
+    if (isClear) await forget([...cleared, own]).catch(() => abandonGitOperation(own));
+    else abandonGitOperation(own);
     throw error;
   }
 }
 
 /** What the dead have left, of whatever run. What cannot be cleared now is not worth an error: whoever needs the place will tell. */
-export async function clearLeftovers(repository: Repository): Promise<void> {
-  const notes = await readNotes(repository.home);
+export async function removeStaleFiles(repository: Repository): Promise<void> {
+  const notes = await readGitOperations(repository.home);
   for (const { work, abandoned } of notes) {
-    if (abandoned) await leavingNothing(repository, work, async () => undefined).catch(() => undefined);
+    if (abandoned) await withStaleFileCleanup(repository, work, async () => undefined).catch(() => undefined);
   }
 }
 
@@ -64,13 +64,13 @@ export async function clearLeftovers(repository: Repository): Promise<void> {
  * lock on its branch. An entry without an owner was registered by us when its HEAD is one of those with which we begin and nobody
  * has put anything into its folder. Call under a note.
  */
-export async function clearPlace(
+export async function clearWorktreePath(
   repository: Repository,
   place: MadePlace,
   params: { readonly starts: readonly string[]; readonly wasAtIt: boolean },
 ): Promise<void> {
   const look = async (): Promise<AsidePlan> =>
-    planAside({
+    planQuarantine({
       path: place.path,
       entries: await readEntries(repository),
       untouched: await isUntouched(place.path),
@@ -95,7 +95,7 @@ interface MadePlace {
 }
 
 /** Of a worktree that was never handed out: nobody but a git of ours, killed since, can have locked it. Call under a note. */
-export async function clearEntryLocks(gitDir: string): Promise<void> {
+export async function removeEntryLocks(gitDir: string): Promise<void> {
   for (const name of await readdir(gitDir)) if (name.endsWith(".lock")) await rm(join(gitDir, name), { force: true });
 }
 
@@ -103,12 +103,12 @@ export async function clearEntryLocks(gitDir: string): Promise<void> {
  * The locks of a run of which no process is alive: in the worktrees made for it, and on its branch. A branch that another worktree
  * has checked out may be locked by the user's git, and so may every branch of a run that has no worktree of its own.
  */
-export async function clearRunLocks(
+export async function removeRunLocks(
   repository: Repository,
   { run, branch }: { readonly run: string; readonly branch: string | null },
 ): Promise<readonly string[]> {
   const entries = await readEntries(repository);
-  const own = entries.filter((entry) => entry.run === run || asideOwner(entry.run)?.run === run);
+  const own = entries.filter((entry) => entry.run === run || parseSideWorktreeOwner(entry.run)?.run === run);
   const locks = (await Promise.all(own.map(({ gitDir }) => findLocks(gitDir)))).flat();
   const mainHead = await readFile(join(repository.commonDir, "HEAD"), "utf8").catch(() => "");
   const heads = [mainHead, ...entries.filter((entry) => !own.includes(entry)).map(({ head }) => head)];
@@ -120,7 +120,7 @@ export async function clearRunLocks(
   }
   const removed: string[] = [];
   for (const lock of locks) {
-    if (await isHeldByHoldfast(lock)) continue;
+    if (await isLockedByHoldfast(lock)) continue;
     await rm(lock, { force: true });
     removed.push(lock);
   }
@@ -139,7 +139,7 @@ async function findLocks(folder: string): Promise<readonly string[]> {
 }
 
 /** A lock in our own namespace that no note tells of: litter once it is old. */
-export async function clearOldLock(path: string): Promise<void> {
+export async function removeStaleLock(path: string): Promise<void> {
   const since = await changedAt(path);
   if (since !== undefined && Date.now() - since > STALE_MS) await rm(path, { force: true });
 }
@@ -148,7 +148,7 @@ export async function clearOldLock(path: string): Promise<void> {
  * Entries that nobody noted and that git stumbles over when it lists all of them. While git marks one as initializing it holds
  * nobody's work; after an hour nobody is at it any more.
  */
-export async function clearForeign(repository: Repository): Promise<void> {
+export async function removeHalfMadeEntries(repository: Repository): Promise<void> {
   for (const entry of await readEntries(repository)) {
     if (!entry.initializing || entry.whole || entry.used || entry.run !== null) continue;
     const since = await changedAt(join(entry.gitDir, "locked"));
@@ -171,7 +171,7 @@ interface AsidePlan {
   readonly standing: WorktreeEntry | undefined;
 }
 
-export function planAside(params: {
+export function planQuarantine(params: {
   readonly path: string;
   readonly entries: readonly WorktreeEntry[];
   /** There is nothing in the folder but its link to git. */
@@ -205,7 +205,7 @@ async function clearNoted(repository: Repository, note: WorkNote): Promise<boole
     case "making": {
       const { branch, detached } = note.work;
       const start = detached === undefined ? branchHead(branch) : `${detached}\n`;
-      await clearPlace(repository, note.work, { starts: [start], wasAtIt: true });
+      await clearWorktreePath(repository, note.work, { starts: [start], wasAtIt: true });
       return true;
     }
     case "unpinning":
@@ -251,7 +251,7 @@ async function clearBranchLock(repository: Repository, place: MadePlace, wasAtIt
   // A planted note could name any place.
   if (!lock.startsWith(`${heads}/`)) return;
   if (place.branch !== `holdfast/${place.run}`) {
-    if (!wasAtIt) return clearOldLock(lock);
+    if (!wasAtIt) return removeStaleLock(lock);
     const before = await fileKey(lock);
     if (before === null) return;
     await sleep(LOCK_MS);
@@ -292,7 +292,7 @@ async function changedAt(path: string): Promise<number | undefined> {
 export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?|aside\/[0-9a-f]+)$/;
 
 /** Work that git does in the user's git directory and cannot finish when it is killed. */
-export type GitWork =
+export type GitOperation =
   | {
       readonly kind: "making";
       /** Whose: a run's id, or with an aside's key behind it. */
@@ -310,23 +310,25 @@ interface WorkNote {
   /** In the environment of every git that does this work. */
   readonly mark: string;
   readonly writtenAt: number;
-  readonly work: GitWork;
+  readonly work: GitOperation;
 }
 
 /**
  * Writes the note of this work, on the disk before it returns. Two of one kind and run at a time are refused (WORKSPACE_BUSY)
  * after a moment. `left` are the notes of those who died in the same work: nobody else will touch what they left.
  */
-export async function takeNote(
+export async function beginGitOperation(
   home: string,
-  work: GitWork,
+  work: GitOperation,
 ): Promise<{ readonly own: WorkNote; readonly left: readonly WorkNote[] }> {
   for (let attempt = 1; ; attempt++) {
     const own = writeNote(home, work);
-    const others = (await readNotes(home)).filter((note) => note.file !== own.file && sameWork(note.work, work));
+    const others = (await readGitOperations(home)).filter(
+      (note) => note.file !== own.file && sameWork(note.work, work),
+    );
     const busy = others.find((note) => !note.abandoned);
     if (busy === undefined) return { own, left: others };
-    await removeNote(own);
+    await endGitOperation(own);
     if (attempt === ATTEMPTS) throw workBusy(busy);
     // Two who came at once each saw the other: the next time they do not come at once.
     await sleep(PAUSE_MS * (1 + Math.random()));
@@ -334,18 +336,20 @@ export async function takeNote(
 }
 
 /** One that cannot be removed costs the next one a look: no reason to fail. */
-export async function removeNote(note: WorkNote): Promise<void> {
+export async function endGitOperation(note: WorkNote): Promise<void> {
   active.delete(note.mark);
   await rm(note.file, { force: true }).catch(() => undefined);
 }
 
 /** Keeps the note on the disk for whoever comes next. */
-export function abandonNote(note: WorkNote): void {
+export function abandonGitOperation(note: WorkNote): void {
   active.delete(note.mark);
 }
 
 /** A note whose writer cannot be told dead (another host, another container) counts as abandoned after an hour. */
-export async function readNotes(home: string): Promise<readonly (WorkNote & { readonly abandoned: boolean })[]> {
+export async function readGitOperations(
+  home: string,
+): Promise<readonly (WorkNote & { readonly abandoned: boolean })[]> {
   const names = (await readdir(home).catch(() => [])).filter((name) => NAME.test(name));
   const notes = await Promise.all(names.map((name) => readNote(join(home, name))));
   return notes.flatMap((note) => note ?? []);
@@ -361,19 +365,19 @@ const NAME = /^work-([0-9a-f]{32})$/;
 const active = new Set<string>();
 
 interface Written {
-  readonly work: GitWork;
+  readonly work: GitOperation;
   readonly owner: ProcessIdentity;
 }
 
 const WRITTEN: Shape<Written> = object<Written>({
-  work: tagged<GitWork, "kind">("kind", {
+  work: tagged<GitOperation, "kind">("kind", {
     making: object({ kind: oneOf({ making: true }), run: text, path: text, branch: text, detached: optional(text) }),
     unpinning: object({ kind: oneOf({ unpinning: true }), refs: list(text) }),
   }),
   owner: object<ProcessIdentity>({ host: text, pid: count, started: nullable(text), boot: nullable(text) }),
 });
 
-function writeNote(home: string, work: GitWork): WorkNote {
+function writeNote(home: string, work: GitOperation): WorkNote {
   const mark = randomId();
   const file = join(home, `work-${mark}`);
   const written: Written = { work, owner: processIdentity() };
@@ -417,7 +421,7 @@ function isAbandoned(mark: string, owner: ProcessIdentity, writtenAt: number): b
   return liveness === "dead" || (liveness === "unknown" && Date.now() - writtenAt > STALE_MS);
 }
 
-function sameWork(one: GitWork, other: GitWork): boolean {
+function sameWork(one: GitOperation, other: GitOperation): boolean {
   if (one.kind !== "making" || other.kind !== "making") return one.kind === other.kind;
   return one.run === other.run || one.path === other.path;
 }

@@ -1,35 +1,37 @@
 import { join } from "node:path";
-import type { StandOn, Workspace } from "@holdfast/core/workspace";
-import { guardMethods } from "@holdfast/platform/error";
-import { createGit, gitFailure } from "@holdfast/platform/git-command";
-import { performRestore } from "./apply-restore.ts";
-import { createBranch, findOperation, moveBranch, pastLock, readBranchTip, readHead } from "./branch-refs.ts";
-import { type CaptureOptions, type CapturePlace, DEFAULT_CAPTURE, captureTree } from "./capture.ts";
-import { healing } from "./damaged-objects.ts";
-import { prepareRestore } from "./plan-restore.ts";
-import { sweepOperations } from "./private-index.ts";
+import type { BranchTarget, Workspace } from "@holdfast/core/workspace";
+import { wrapMethodErrors } from "@holdfast/platform/error";
+import { createGit, gitError } from "@holdfast/platform/git-command";
+import { applyRestore } from "./apply-restore.ts";
+import { createBranch, findOperation, moveBranch, readBranchTip, readHead, retryWhileLocked } from "./branch-refs.ts";
+import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
+import { withObjectRepair } from "./damaged-objects.ts";
+import { planRestore } from "./plan-restore.ts";
+import { removeStaleOperations } from "./private-index.ts";
 import { replaceIndex } from "./replace-index.ts";
-import { type Checkout, type Repository, ensureHome, ensurePrivateGitDir } from "./repository.ts";
-import { filesOf, lookAt, takeSnapshot } from "./snapshot.ts";
-import { mendGitLink } from "./worktree-entry.ts";
+import { type Checkout, type Repository, ensurePrivateDirectory, ensurePrivateGitDir } from "./repository.ts";
+import { previewSnapshot, takeSnapshot, toCurrentFiles } from "./snapshot.ts";
+import { repairGitLink } from "./worktree-entry.ts";
 
 export async function openGitWorkspace(repository: Repository, checkout: Checkout): Promise<Workspace> {
-  const place = await capturePlaceOf(repository, checkout);
+  const place = await openWorktreeContext(repository, checkout);
   const workspace: Workspace = {
     root: checkout.root,
-    snapshot: (params) => healing(place, () => takeSnapshot(place, params, optionsOf(params))),
-    look: (params) => healing(place, () => lookAt(place, { ...params, message: "look\n\n" }, optionsOf(params))),
-    currentFiles: (params) => healing(place, async () => filesOf(await captureTree(place, optionsOf(params)))),
-    planRestore: (params) => healing(place, () => prepareRestore(place, params)),
-    applyRestore: (plan) => performRestore(place, plan),
+    snapshot: (params) => withObjectRepair(place, () => takeSnapshot(place, params, optionsOf(params))),
+    look: (params) =>
+      withObjectRepair(place, () => previewSnapshot(place, { ...params, message: "look\n\n" }, optionsOf(params))),
+    currentFiles: (params) =>
+      withObjectRepair(place, async () => toCurrentFiles(await captureTree(place, optionsOf(params)))),
+    planRestore: (params) => withObjectRepair(place, () => planRestore(place, params)),
+    applyRestore: (plan) => applyRestore(place, plan),
     standOn: (params) => standOn(place, params),
   };
-  return guardMethods(workspace, checkout.root);
+  return wrapMethodErrors(workspace, checkout.root);
 }
 
-export async function capturePlaceOf(repository: Repository, checkout: Checkout): Promise<CapturePlace> {
-  const home = await ensureHome(checkout.gitDir);
-  await sweepOperations(home);
+export async function openWorktreeContext(repository: Repository, checkout: Checkout): Promise<WorktreeContext> {
+  const home = await ensurePrivateDirectory(checkout.gitDir);
+  await removeStaleOperations(home);
   const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
   return { repository, home, privateGitDir, root: checkout.root, gitDir: checkout.gitDir };
 }
@@ -44,10 +46,10 @@ function optionsOf(
 }
 
 /** Refs and index only, so that nothing which lies in the files can be lost by it. Killed in between, the same call again completes it. */
-async function standOn(place: CapturePlace, { branch, head, commits }: StandOn): Promise<boolean> {
+async function standOn(place: WorktreeContext, { branch, head, commits }: BranchTarget): Promise<boolean> {
   const { repository, root, gitDir } = place;
   const git = createGit({ cwd: root, gitDir, workTree: root });
-  const linked = await mendGitLink(place);
+  const linked = await repairGitLink(place);
   const underWay = (await findOperation(gitDir)) !== null;
   const [now, tip] = await Promise.all([readHead(place), readBranchTip(repository, branch)]);
   const moved = tip !== null && tip !== head && commits === "drop";
@@ -57,8 +59,8 @@ async function standOn(place: CapturePlace, { branch, head, commits }: StandOn):
   if (moved) await moveBranch({ place, name: branch, ref: branch }, { from: tip, to: head });
   if (!stands) {
     const args = ["symbolic-ref", "HEAD", branch];
-    const stood = await pastLock(join(gitDir, "HEAD.lock"), () => git.result({ args }));
-    if (stood.code !== 0) throw gitFailure(args, stood);
+    const stood = await retryWhileLocked(join(gitDir, "HEAD.lock"), () => git.result({ args }));
+    if (stood.code !== 0) throw gitError(args, stood);
   }
   // What was staged of them would come back with the next commit made by hand, and a conflict would stay one.
   if (commits === "drop" || underWay) await replaceIndex(place, tip === null || moved ? head : tip);

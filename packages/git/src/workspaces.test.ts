@@ -14,9 +14,13 @@ import { open, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { HoldfastError, guardMethods } from "@holdfast/platform/error";
-import { GIT_FLOOR } from "@holdfast/platform/git-command";
-import { HOSTILE_ATTRIBUTES, armRepository, springTraps } from "@holdfast/test-support/git/hostile-repository";
+import { HoldfastError, wrapMethodErrors } from "@holdfast/platform/error";
+import { MIN_GIT_VERSION } from "@holdfast/platform/git-command";
+import {
+  HOSTILE_ATTRIBUTES,
+  addHostileConfig,
+  listTriggeredHooks,
+} from "@holdfast/test-support/git/hostile-repository";
 import {
   type TestRepository,
   countGit,
@@ -30,7 +34,7 @@ import {
   testRepositoryAt,
   userState,
 } from "@holdfast/test-support/git/repository";
-import { openScratch, sweepOperations } from "./private-index.ts";
+import { openScratch, removeStaleOperations } from "./private-index.ts";
 import { openGitWorkspaces } from "./workspaces.ts";
 
 describe("hostile", () => {
@@ -61,7 +65,7 @@ describe("hostile", () => {
 
   test("nothing that a repository names is ever run, by any operation", async () => {
     armInner();
-    const markers = armRepository(repo);
+    const markers = addHostileConfig(repo);
     const { snapshot, restore, workspaces, workspace, guard } = await openWorkspaceSession({
       repository: repo,
       open: openGitWorkspaces,
@@ -88,12 +92,12 @@ describe("hostile", () => {
     await guard(() => workspaces.unpin([first.ref]));
     expect(markers()).toEqual([]);
 
-    springTraps(repo);
+    listTriggeredHooks(repo);
     expect(markers()).not.toEqual([]);
   });
 
   test("our own git directory is made anew when somebody planted another", async () => {
-    const markers = armRepository(repo);
+    const markers = addHostileConfig(repo);
     const planted = repo.path(".git/holdfast-workspace/git");
     for (const folder of ["info", "refs", "objects"]) mkdirSync(join(planted, folder), { recursive: true });
     const trap = join(repo.root, "..", "markers", "trap-clean.sh");
@@ -328,7 +332,7 @@ describe("failure border", () => {
 
   describe("what the system throws", () => {
     const thrown = (code: string): Error => Object.assign(new Error(code), { code, syscall: "open", path: "/a/file" });
-    const subject = guardMethods(
+    const subject = wrapMethodErrors(
       {
         name: "kept",
         fail: (error: unknown): Promise<void> => Promise.reject(error),
@@ -372,7 +376,7 @@ describe("failure border", () => {
     });
 
     test("when the place itself is gone, that is what is told", async () => {
-      const gone = guardMethods(
+      const gone = wrapMethodErrors(
         { fail: () => Promise.reject(thrown("ENOENT")) },
         join(tmpdir(), "nobody", "made", "this"),
       );
@@ -401,7 +405,7 @@ describe("failure border", () => {
       rmSync(folder, { recursive: true });
       writeFileSync(folder, "a file now: nothing below it can be removed");
       await expect(scratch.release()).resolves.toBeUndefined();
-      await expect(sweepOperations(folder)).resolves.toBeUndefined();
+      await expect(removeStaleOperations(folder)).resolves.toBeUndefined();
     });
 
     test("what it left is swept once it is old and its process is gone", async () => {
@@ -409,7 +413,7 @@ describe("failure border", () => {
       const names = ["op-999999999-a", "git-a", `op-${process.pid}-a`, "git", "index-1", "op-999999999-young"];
       for (const name of names) mkdirSync(join(home, name));
       for (const name of names.slice(0, -1)) utimesSync(join(home, name), old, old);
-      await sweepOperations(home);
+      await removeStaleOperations(home);
       expect(readdirSync(home).sort()).toEqual(["git", "index-1", `op-${process.pid}-a`, "op-999999999-young"].sort());
     });
   });
@@ -468,7 +472,7 @@ describe("git version", () => {
     const { root } = startRepository();
     await (await openGitWorkspaces(root)).close();
     countGit({ version: "2.37.7" });
-    const hint: unknown = expect.stringContaining(`git ${GIT_FLOOR} or newer`);
+    const hint: unknown = expect.stringContaining(`git ${MIN_GIT_VERSION} or newer`);
     const refusal = { code: "GIT_MISSING", message: "git version 2.37.7 is too old", hint };
     await expect(openGitWorkspaces(root)).rejects.toMatchObject(refusal);
   });

@@ -2,29 +2,29 @@ import { lstat, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { CheckoutState, Workspaces } from "@holdfast/core/workspace";
-import { HoldfastError, guardMethods, tellFailures } from "@holdfast/platform/error";
+import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
 import { createBranch, readBranchTip } from "./branch-refs.ts";
 import { findUnpublished, hasSnapshot, syncRepository } from "./objects.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
-import { keepCommit, listPins, pinCommit, removePins } from "./pins.ts";
-import { sweepOperations } from "./private-index.ts";
+import { listPins, pinRunCommit, pinSnapshot, removePins } from "./pins.ts";
+import { removeStaleOperations } from "./private-index.ts";
 import { removeWorktree } from "./remove-worktree.ts";
-import { type Repository, blankFilters, findCheckout, findRepository } from "./repository.ts";
-import { createGitAsides } from "./side-worktrees.ts";
-import { clearLeftovers, clearRunLocks } from "./stale-files.ts";
+import { type Repository, disableFilters, findCheckout, findRepository } from "./repository.ts";
+import { createGitSideWorktrees } from "./side-worktrees.ts";
+import { removeRunLocks, removeStaleFiles } from "./stale-files.ts";
 import { diffSnapshots, listFiles } from "./tree-diff.ts";
 import { openGitWorkspace } from "./workspace.ts";
-import { asideOwner } from "./worktree-entry.ts";
+import { parseSideWorktreeOwner } from "./worktree-entry.ts";
 import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./worktrees.ts";
 
 /** The git repository at this path or above it. NOT_A_REPOSITORY when there is none. */
 export function openGitWorkspaces(path: string): Promise<Workspaces> {
-  return tellFailures(path, async () => {
+  return wrapSystemErrors(path, async () => {
     const { repository } = await findRepository(path);
-    await sweepOperations(repository.home);
-    await clearLeftovers(repository);
-    return guardMethods(workspacesOf(repository), repository.commonDir);
+    await removeStaleOperations(repository.home);
+    await removeStaleFiles(repository);
+    return wrapMethodErrors(workspacesOf(repository), repository.commonDir);
   });
 }
 
@@ -32,7 +32,7 @@ function workspacesOf(repository: Repository): Workspaces {
   return {
     commonDir: repository.commonDir,
     bare: repository.bare,
-    asides: createGitAsides(repository),
+    asides: createGitSideWorktrees(repository),
     async open(place) {
       const checkout = await findCheckout(place).catch((error: unknown) => {
         if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return undefined;
@@ -60,7 +60,7 @@ function workspacesOf(repository: Repository): Workspaces {
     async list() {
       const records = await listWorktrees(repository);
       return records.map(({ path, run, branch, head, exists }) => {
-        const aside = asideOwner(run);
+        const aside = parseSideWorktreeOwner(run);
         return { path, run: aside?.run ?? run, aside: aside !== null, branch, head, exists };
       });
     },
@@ -68,16 +68,16 @@ function workspacesOf(repository: Repository): Workspaces {
     mainCheckout: (runRoot) => readMainCheckout(repository, runRoot),
     has: (files) => hasSnapshot(repository, files),
     async pin(params) {
-      const ref = await pinCommit(repository, params);
+      const ref = await pinSnapshot(repository, params);
       await syncRepository(repository);
       return ref;
     },
     refs: (run) => listPins(repository, run),
     unpin: (refs) => removePins(repository, refs),
-    clearLocks: (params) => clearRunLocks(repository, params),
+    clearLocks: (params) => removeRunLocks(repository, params),
     unpublished: (commits) => findUnpublished(repository, commits),
     async keep(params) {
-      const ref = await keepCommit(repository, params);
+      const ref = await pinRunCommit(repository, params);
       await syncRepository(repository);
       return ref;
     },
@@ -111,7 +111,7 @@ async function readMainCheckout(repository: Repository, runRoot: string): Promis
   const { mainRoot } = repository;
   if (mainRoot === null || mainRoot === runRoot) return null;
   const git = createGit({ cwd: mainRoot });
-  const env = await blankFilters(repository);
+  const env = await disableFilters(repository);
   const [head, branch, refs, status] = await Promise.all([
     git.result({ args: ["rev-parse", "--verify", "--quiet", "HEAD"] }),
     git.result({ args: ["symbolic-ref", "--quiet", "HEAD"] }),

@@ -27,10 +27,10 @@ export interface WorktreeEntry {
 }
 
 export const OWNER_FILE = "holdfast-run";
-export const MAKING_FILE = "holdfast-making";
+export const UNFINISHED_FILE = "holdfast-making";
 
 /** No run's id holds a slash: `<run>/<key>` is an aside of it. */
-export function asideOwner(owner: string | null): { readonly run: string; readonly key: string } | null {
+export function parseSideWorktreeOwner(owner: string | null): { readonly run: string; readonly key: string } | null {
   const [, run, key] = /^([^/]+)\/([^/]+)$/.exec(owner ?? "") ?? [];
   return run === undefined || key === undefined ? null : { run, key };
 }
@@ -46,7 +46,7 @@ async function readEntry(parent: string, name: string): Promise<WorktreeEntry> {
   const gitDir = join(parent, name);
   const text = (file: string): Promise<string | null> => readFile(join(gitDir, file), "utf8").catch(() => null);
   const [link, common, head, lock, owner, making] = await Promise.all(
-    ["gitdir", "commondir", "HEAD", "locked", OWNER_FILE, MAKING_FILE].map(text),
+    ["gitdir", "commondir", "HEAD", "locked", OWNER_FILE, UNFINISHED_FILE].map(text),
   );
   const folder = isLine(link) ? dirname(resolve(gitDir, link.slice(0, -1))) : null;
   return {
@@ -76,7 +76,7 @@ const HEAD = /^(?:ref: refs\/[^\0]+|(?!0+\n)[0-9a-f]{40,64})\n$/;
  * that are there. A repository that was made in its place (`git init`) is moved beside what git keeps of the worktree, not deleted. Was it
  * gone?
  */
-export async function mendGitLink({ root, gitDir }: Checkout): Promise<boolean> {
+export async function repairGitLink({ root, gitDir }: Checkout): Promise<boolean> {
   const link = join(root, ".git");
   const [files, there] = await Promise.all([readdir(root).catch(() => []), lstat(link).catch(() => undefined)]);
   // An empty folder holds nothing that would be worth it: it is made anew, whole.

@@ -7,17 +7,17 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
 import { snapshotIdentity } from "./commits.ts";
 import { syncFileSystem, syncRepository } from "./objects.ts";
-import { type Checkout, type Repository, blankFilters, readGitLink } from "./repository.ts";
+import { type Checkout, type Repository, disableFilters, readGitLink } from "./repository.ts";
 import {
   branchHead,
-  clearEntryLocks,
-  clearForeign,
-  clearLeftovers,
-  clearPlace,
-  leavingNothing,
+  clearWorktreePath,
+  removeEntryLocks,
+  removeHalfMadeEntries,
+  removeStaleFiles,
+  withStaleFileCleanup,
 } from "./stale-files.ts";
 import { openGitWorkspace } from "./workspace.ts";
-import { MAKING_FILE, OWNER_FILE, mendGitLink, readEntries } from "./worktree-entry.ts";
+import { OWNER_FILE, UNFINISHED_FILE, readEntries, repairGitLink } from "./worktree-entry.ts";
 
 /** A worktree with the files that git and Holdfast keep about it. */
 export interface WorktreeRecord {
@@ -82,10 +82,10 @@ async function listPatiently(repository: Repository): Promise<Buffer> {
   for (let attempt = 1; attempt < ATTEMPTS; attempt++) {
     const listed = await repository.git.result({ args });
     if (listed.code === 0) return listed.stdout;
-    if (attempt === 1) await clearLeftovers(repository);
+    if (attempt === 1) await removeStaleFiles(repository);
     else await sleep(PAUSE_MS);
   }
-  await clearForeign(repository);
+  await removeHalfMadeEntries(repository);
   return await repository.git.output({ args });
 }
 
@@ -137,7 +137,7 @@ interface Place extends Target {
 async function findMended(repository: Repository, params: CreateWorkspace): Promise<WorktreeRecord | undefined> {
   const owned = await findWorktree(repository, params.run);
   if (owned === undefined || owned.exists || resolve(params.path ?? owned.path) !== owned.path) return owned;
-  const mended = await mendGitLink({ root: owned.path, gitDir: owned.gitDir });
+  const mended = await repairGitLink({ root: owned.path, gitDir: owned.gitDir });
   return mended ? await findWorktree(repository, params.run) : owned;
 }
 
@@ -149,10 +149,10 @@ async function atPlace<T>(
 ): Promise<T> {
   const { run } = params;
   const { path, branch } = target;
-  return leavingNothing(repository, { kind: "making", run, path, branch }, async (env) => {
+  return withStaleFileCleanup(repository, { kind: "making", run, path, branch }, async (env) => {
     const unborn = await unbornStart(repository, params);
     const starts = [branchHead(branch), ...(unborn === null ? [] : [`${unborn}\n`])];
-    await clearPlace(repository, { run, path, branch }, { starts, wasAtIt: false });
+    await clearWorktreePath(repository, { run, path, branch }, { starts, wasAtIt: false });
     return act({ ...target, owned: await findWorktree(repository, run), unborn, env });
   });
 }
@@ -168,7 +168,7 @@ interface Target {
 async function findTarget(repository: Repository, params: CreateWorkspace): Promise<Target> {
   if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
   const known = (await readEntries(repository)).find((entry) => entry.run === params.run && entry.folder !== null);
-  const path = resolve(params.path ?? known?.folder ?? defaultPath(repository, params.run));
+  const path = resolve(params.path ?? known?.folder ?? defaultWorktreePath(repository, params.run));
   const stood = /^ref: refs\/heads\/(.*)\n$/.exec(known?.head ?? "")?.[1];
   const branch = params.branch ?? stood ?? `holdfast/${params.run}`;
   await requireBranchName(repository, branch);
@@ -208,7 +208,7 @@ async function register(repository: Repository, params: CreateWorkspace, place: 
   if (made === undefined)
     throw new HoldfastError({ code: "GIT_FAILED", message: `git did not register the worktree ${path}` });
   if (unborn !== null && made.head === unborn) await standOnUnborn(made, branch, env);
-  await writeFile(join(made.gitDir, MAKING_FILE), "");
+  await writeFile(join(made.gitDir, UNFINISHED_FILE), "");
   await writeFile(join(made.gitDir, OWNER_FILE), `${params.run}\n`);
   if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
   // Before the first file: after a power cut, files without the record that they are ours would stand in our own way.
@@ -222,11 +222,11 @@ async function fill(
   env: Readonly<Record<string, string>>,
 ): Promise<void> {
   const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
-  await clearEntryLocks(record.gitDir);
+  await removeEntryLocks(record.gitDir);
   const args = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
-  await git.output({ args, env: { ...(await blankFilters(repository)), ...env } });
+  await git.output({ args, env: { ...(await disableFilters(repository)), ...env } });
   await syncFileSystem(record.path);
-  await rm(join(record.gitDir, MAKING_FILE));
+  await rm(join(record.gitDir, UNFINISHED_FILE));
 }
 
 async function saveLeftovers(repository: Repository, record: WorktreeRecord): Promise<void> {
@@ -241,7 +241,7 @@ async function saveLeftovers(repository: Repository, record: WorktreeRecord): Pr
   });
 }
 
-export function defaultPath(repository: Repository, run: string): string {
+export function defaultWorktreePath(repository: Repository, run: string): string {
   const main = repository.mainRoot;
   if (main === null) return join(repository.commonDir, "trees", run);
   return join(dirname(main), `${basename(main)}-worktrees`, run);

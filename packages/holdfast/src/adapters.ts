@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
 import { DEFAULT_PRICES, createAgentRegistry } from "@holdfast/agents/registry";
-import type { Parts, WorkParts } from "@holdfast/core/adapters";
+import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import { type Agent, type AgentArgs, splitAgent } from "@holdfast/core/agent";
-import { openAgentLog, openAnswerFile } from "@holdfast/core/agent-log";
+import { openAgentLog, openResultFile } from "@holdfast/core/agent-log";
 import type { PriceTable } from "@holdfast/core/budget";
 import type { CheckpointSwitches, ExecutionConfig } from "@holdfast/core/checkpoint";
 import { createCommands } from "@holdfast/core/commands";
@@ -15,17 +15,19 @@ import { type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import { type Masking, maskSecrets, maskValue, secretValues } from "@holdfast/core/mask";
 import { eachForgeQuestion, recordingParts } from "@holdfast/core/record-run";
 import { type Environment, Tape, describeEnvironment } from "@holdfast/core/recorded-calls";
-import { type Commit, type Store, newestWhole } from "@holdfast/core/store";
+import { type Commit, type Store, newestUsable } from "@holdfast/core/store";
 import type { Branch } from "@holdfast/core/workspace";
 import { createGitBranches } from "@holdfast/git/branches";
-import { LONGEST_TIMER_MS } from "@holdfast/platform/clock";
+import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { createOutputs } from "@holdfast/platform/outputs";
 import { implDocument } from "@holdfast/workflows/impl/layout";
 import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 
 /** Everything that workflows work with, on this machine. */
-export function buildParts(params: PartsOptions & { readonly parts: Parts; readonly forge: Forge | null }): WorkParts {
+export function buildAdapters(
+  params: AdapterOptions & { readonly parts: CoreAdapters; readonly forge: Forge | null },
+): Adapters {
   const { parts } = params;
   const registry = createAgentRegistry({
     clock: parts.clock,
@@ -55,10 +57,10 @@ export function buildParts(params: PartsOptions & { readonly parts: Parts; reado
       return await readCrunchTriggers(parts.workspaces, params.directory);
     },
     agentLog: (call) => openAgentLog({ ...call, directory: logs }),
-    agentAnswer: (call) => openAnswerFile({ ...call, directory: logs }),
+    agentAnswer: (call) => openResultFile({ ...call, directory: logs }),
     wait: async (milliseconds, signal) => {
-      for (let left = milliseconds; left > 0; left -= LONGEST_TIMER_MS) {
-        await sleep(Math.min(left, LONGEST_TIMER_MS), undefined, { signal }).catch((error: unknown) => {
+      for (let left = milliseconds; left > 0; left -= MAX_TIMER_MS) {
+        await sleep(Math.min(left, MAX_TIMER_MS), undefined, { signal }).catch((error: unknown) => {
           signal.throwIfAborted();
           throw error;
         });
@@ -68,7 +70,7 @@ export function buildParts(params: PartsOptions & { readonly parts: Parts; reado
 }
 
 /** What whoever opens Holdfast settles about the work of its runs. */
-export interface PartsOptions {
+export interface AdapterOptions {
   /** Where relative paths of scripts and commands begin. */
   readonly directory: string;
   readonly agentIdleMs: number | null;
@@ -87,7 +89,7 @@ export interface PartsOptions {
  * prompts, commit messages, requests to the forge) has its secrets hidden. Masking twice is masking once, so what came in masked is stored, compared
  * and hashed as it is. Files in checkpoints are bytes, and are not touched.
  */
-export function maskedParts(parts: WorkParts, masking: Masking): WorkParts {
+export function maskAdapters(parts: Adapters, masking: Masking): Adapters {
   const mask = (text: string): string => masking.mask(text);
   const clean = new WeakSet<object>();
   const hide = <T>(value: T): T => maskValue(value, mask, clean);
@@ -211,16 +213,16 @@ function maskedStore(store: Store, hide: Hide): Store {
 }
 
 /** For one run: with a tape where its mode says so. */
-export function recordedParts(parts: WorkParts, mode: ExecutionConfig["mode"]): WorkParts {
+export function recordAdapters(parts: Adapters, mode: ExecutionConfig["mode"]): Adapters {
   if (mode === "default") return parts;
   return recordingParts(parts, new Tape({ environment: currentEnvironment, mask: maskOwnSecrets }));
 }
 
 /** For a run that is there: with a tape where it is recorded. */
-export async function partsOfRun(parts: WorkParts, run: string): Promise<WorkParts> {
+export async function adaptersOfRun(parts: Adapters, run: string): Promise<Adapters> {
   if ((await parts.store.getRun(run)) === undefined) return parts;
-  const saved = (await newestWhole(parts.store, run)).checkpoint?.planes.config;
-  return recordedParts(parts, saved?.mode ?? "default");
+  const saved = (await newestUsable(parts.store, run)).checkpoint?.planes.config;
+  return recordAdapters(parts, saved?.mode ?? "default");
 }
 
 /** As agents and commands get it, secrets masked. */
@@ -233,7 +235,7 @@ export function maskOwnSecrets(text: string): string {
 }
 
 /** Before anything is made: a run that cannot call its agent would stop at its first stage. */
-export function checkAgents(parts: WorkParts, agent: string | null, options: JsonObject): void {
+export function checkAgents(parts: Adapters, agent: string | null, options: JsonObject): void {
   for (const provider of providersOf(parts, agent, options)) parts.agent(provider);
 }
 
@@ -242,7 +244,7 @@ export function checkAgents(parts: WorkParts, agent: string | null, options: Jso
  * or fail in the middle of a run.
  */
 export async function checkVersions(
-  parts: WorkParts,
+  parts: Adapters,
   agent: string | null,
   options: JsonObject,
 ): Promise<readonly string[]> {
@@ -270,7 +272,7 @@ function unknownVersion(name: string, version: string | null): string {
   return `Warning: ${name} ${reported}, and Holdfast needs ${minimum} or newer. Run \`${name} --version\` to check it.`;
 }
 
-function providersOf(parts: WorkParts, agent: string | null, options: JsonObject): readonly string[] {
+function providersOf(parts: Adapters, agent: string | null, options: JsonObject): readonly string[] {
   const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
   const { agents: instead } = parts.errorPolicy.fallback;
   const named = [agent, options["implModel"], options["reviewModel"], options["model"], ...models, ...instead];

@@ -7,7 +7,7 @@ import { makeDurableDirectory, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 
 /** A process that prepares a run and does not hold its lease yet: it asks the forge, fetches, and plans. */
-export interface Starting extends ProcessIdentity {
+export interface StartingProcess extends ProcessIdentity {
   /** null: the id is not known yet. */
   readonly run: string | null;
   readonly workflow: string;
@@ -28,7 +28,7 @@ export interface Announcement extends Disposable {
  */
 export function announceStart(
   store: string,
-  params: Pick<Starting, "workflow" | "work" | "run"> & {
+  params: Pick<StartingProcess, "workflow" | "work" | "run"> & {
     /** Another process that was started for this; default: this one. */
     readonly pid?: number;
     readonly now: number;
@@ -43,7 +43,7 @@ export function announceStart(
   const path = join(directory, `${identity.pid}-${randomId()}.json`);
   let removed = false;
   const write = (run: string | null): boolean => {
-    const starting: Starting = { ...identity, ...about, run, since: new Date(now).toISOString() };
+    const starting: StartingProcess = { ...identity, ...about, run, since: new Date(now).toISOString() };
     try {
       writeDurable({ path, data: Buffer.from(JSON.stringify(starting)), mode: "replace" });
       return true;
@@ -69,7 +69,7 @@ export function announceStart(
 }
 
 /** Changes nothing. Those of other hosts cannot be checked and are left out; so are those that hold their run's lease by now. */
-export function readStarting(store: string, leases: readonly Lease[]): readonly Starting[] {
+export function listStartingProcesses(store: string, leases: readonly Lease[]): readonly StartingProcess[] {
   const found = readAll(join(store, DIRECTORY)).flatMap(({ starting }) => (starting === null ? [] : [starting]));
   const waiting = found.filter(
     (starting) =>
@@ -87,12 +87,12 @@ export function readStarting(store: string, leases: readonly Lease[]): readonly 
 
 const DIRECTORY = "starting";
 
-function isDead(starting: Starting): boolean {
+function isDead(starting: StartingProcess): boolean {
   return livenessOf(starting, processIdentity()) === "dead";
 }
 
 /** null: it cannot be read. It is written whole, so it is damaged, and of no use. */
-function readAll(directory: string): readonly { readonly path: string; readonly starting: Starting | null }[] {
+function readAll(directory: string): readonly { readonly path: string; readonly starting: StartingProcess | null }[] {
   let names: readonly string[];
   try {
     names = readdirSync(directory);
@@ -113,7 +113,7 @@ function readAll(directory: string): readonly { readonly path: string; readonly 
     });
 }
 
-function parse(text: string): Starting | null {
+function parse(text: string): StartingProcess | null {
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -1,6 +1,6 @@
 import type { AgentProbe } from "@holdfast/core/agent";
 import type { RunUsage } from "@holdfast/core/gc";
-import { GIT_FLOOR, isOldGit } from "@holdfast/platform/git-command";
+import { MIN_GIT_VERSION, isGitTooOld } from "@holdfast/platform/git-command";
 
 /** What `doctor` looked at, as plain facts; judged here, gathered by the app. */
 export interface Observations {
@@ -95,9 +95,10 @@ export function diagnose(seen: Observations): DoctorReport {
 
 function checkGit({ git, inRepository }: Observations): Check {
   if (git === null) {
-    return { name: "git", level: "fail", detail: "not found on PATH", fix: `Install git ${GIT_FLOOR} or newer.` };
+    return { name: "git", level: "fail", detail: "not found on PATH", fix: `Install git ${MIN_GIT_VERSION} or newer.` };
   }
-  if (isOldGit(git)) return { name: "git", level: "fail", detail: git, fix: `Install git ${GIT_FLOOR} or newer.` };
+  if (isGitTooOld(git))
+    return { name: "git", level: "fail", detail: git, fix: `Install git ${MIN_GIT_VERSION} or newer.` };
   return inRepository
     ? { name: "git", level: "ok", detail: git, fix: null }
     : {

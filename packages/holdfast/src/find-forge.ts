@@ -1,16 +1,21 @@
 import { pathToFileURL } from "node:url";
-import { anyFolder } from "@holdfast/core/adapters";
+import { findAnyWorktree } from "@holdfast/core/adapters";
 import type { Forge } from "@holdfast/core/forge";
 import type { Asking, Branches, Workspaces } from "@holdfast/core/workspace";
 import { type DetectedForge, detectForge } from "@holdfast/forges/detect-forge";
-import { createGhTransport, createTokenTransport, openGithubForge, tokenVariables } from "@holdfast/forges/github";
 import {
-  GITLAB_TOKENS,
+  createGhTransport,
+  createGithubTokenTransport,
+  githubTokenVariables,
+  openGithubForge,
+} from "@holdfast/forges/github";
+import {
+  GITLAB_TOKEN_VARIABLES,
   createGitlabTokenTransport,
   createGlabTransport,
   openGitlabForge,
 } from "@holdfast/forges/gitlab";
-import { localPathOf } from "@holdfast/forges/local-repository";
+import { parseLocalRemote } from "@holdfast/forges/local-repository";
 import { type Transport, createNoLoginTransport } from "@holdfast/forges/transport";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
@@ -36,7 +41,7 @@ export async function findForge(params: {
   readonly env?: NodeJS.ProcessEnv;
 }): Promise<Forge | null> {
   const { choice, clock, env = process.env } = params;
-  const folder = params.workspaces === null ? null : await anyFolder(params.workspaces);
+  const folder = params.workspaces === null ? null : await findAnyWorktree(params.workspaces);
   const asking = folder === null ? null : await params.branches.asking(folder);
   const place = await locateForge({ choice, folder: folder ?? ".", asking, env });
   switch (place.kind) {
@@ -70,7 +75,7 @@ async function locateForge(params: {
   const mayBeLocal = choice.kind === "auto" || choice.kind === "local";
   if (choice.path !== null && mayBeLocal) return { kind: "local", repository: choice.path };
   const base = (await asking?.remote()) ?? null;
-  const path = base === null ? null : localPathOf(base.url, params.folder);
+  const path = base === null ? null : parseLocalRemote(base.url, params.folder);
   if (path !== null && mayBeLocal) return { kind: "local", repository: path };
   if (choice.kind === "local") throw notLocal();
   const push = (await asking?.pushRemote()) ?? null;
@@ -130,12 +135,12 @@ function accessForge(forge: Pick<DetectedForge, "kind" | "host">, env: NodeJS.Pr
     const create = kind === "github" ? createGhTransport : createGlabTransport;
     return { way: { kind: "program", name }, transport: create({ program, host, env }) };
   }
-  const variables = kind === "github" ? tokenVariables(host) : GITLAB_TOKENS;
+  const variables = kind === "github" ? githubTokenVariables(host) : GITLAB_TOKEN_VARIABLES;
   for (const variable of variables) {
     const token = env[variable]?.trim() ?? "";
     if (token === "") continue;
     const root = rootIn(kind, host, env);
-    const create = kind === "github" ? createTokenTransport : createGitlabTokenTransport;
+    const create = kind === "github" ? createGithubTokenTransport : createGitlabTokenTransport;
     const transport = create({ host, token, ...(root === null ? {} : { root }) });
     return { way: { kind: "token", name: variable }, transport };
   }

@@ -1,7 +1,13 @@
 import { join } from "node:path";
-import { type Parts, WORKTREE, labelOf, lookParams, refuseRolledBack } from "@holdfast/core/adapters";
+import {
+  type CoreAdapters,
+  WORKTREE,
+  rejectRolledBackStore,
+  snapshotParams,
+  worktreeLabel,
+} from "@holdfast/core/adapters";
 import type { Checkpoint, CheckpointSummary, FilesPlane } from "@holdfast/core/checkpoint";
-import { hasRoom } from "@holdfast/core/execute";
+import { hasDiskSpace } from "@holdfast/core/execute";
 import { type GcPlan, type GcReport, applyGc, gcIsDue, planGc } from "@holdfast/core/gc";
 import type { Graph } from "@holdfast/core/graph";
 import type { Json, JsonObject } from "@holdfast/core/json";
@@ -13,18 +19,26 @@ import { RunHandle, resolveCheckpoint, resolveRun, runsHere } from "@holdfast/co
 import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
 import { type JsonChange, diffJson } from "@holdfast/core/values/diff-json";
-import { type Repaired, examine, repair } from "@holdfast/core/verify";
+import { type Repaired, repair, verifyRun } from "@holdfast/core/verify";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type AgentLogFile, listAgentLogs, readLogLines } from "./agent-output.ts";
 import { type CompareWork, type Comparison, compareRuns } from "./compare-runs.ts";
 import type { GraphPicture } from "./graph-view.ts";
-import type { ForeignDesk } from "./interop/import-export.ts";
+import type { ImportExport } from "./interop/import-export.ts";
 import type { StartParams } from "./plan-start.ts";
 import type { ResumeParams } from "./resume-request.ts";
-import type { WorkDesk } from "./run-service.ts";
-import { type Loops, type RunStatus, type Stood, readGraph, readLoops, readStatus, standAll } from "./run-status.ts";
-import type { WorkReport } from "./start-run.ts";
+import type { RunService } from "./run-service.ts";
+import {
+  type LoopOverview,
+  type RunDetails,
+  type RunWithStatus,
+  readGraph,
+  readLoops,
+  readStatus,
+  readStatuses,
+} from "./run-status.ts";
+import type { RunReport } from "./start-run.ts";
 
 /** What front ends and library users talk to. */
 export class Holdfast implements AsyncDisposable {
@@ -32,17 +46,17 @@ export class Holdfast implements AsyncDisposable {
   /** null outside a git repository. */
   readonly workspaces: Workspaces | null;
   /** Runs that a workflow carries: begin, take up, answer. */
-  readonly work: WorkDesk;
+  readonly work: RunService;
   /** Checkpoints of other tools: import, export, mirror. */
-  readonly foreign: ForeignDesk;
+  readonly foreign: ImportExport;
   readonly #cwd: string;
-  readonly #parts: Parts;
+  readonly #parts: CoreAdapters;
 
   constructor(params: {
     readonly cwd: string;
-    readonly parts: Parts;
-    readonly foreign: ForeignDesk;
-    readonly work: WorkDesk;
+    readonly parts: CoreAdapters;
+    readonly foreign: ImportExport;
+    readonly work: RunService;
   }) {
     const { cwd, parts } = params;
     this.work = params.work;
@@ -66,7 +80,7 @@ export class Holdfast implements AsyncDisposable {
    * or task text, is the same run. Unfinished: it continues, or LEASE_HELD while another process works on it. Ended: its outcome is returned with
    * `earlier: true` and nothing is done, unless `again` begins a new run.
    */
-  async start<S extends JsonObject>(params: StartParams<S>): Promise<WorkReport> {
+  async start<S extends JsonObject>(params: StartParams<S>): Promise<RunReport> {
     // As it is stored: the same task is the same run.
     const work = maskValue(params.work, createMasking().mask);
     const { workflow = "impl", id } = params;
@@ -79,17 +93,17 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** Looks at what changed meanwhile, then carries the run on. What needs a decision is the outcome "ask". */
-  async resume<S extends JsonObject>(params: ResumeParams<S>): Promise<WorkReport> {
+  async resume<S extends JsonObject>(params: ResumeParams<S>): Promise<RunReport> {
     return await this.work.resume(params);
   }
 
   /** Where the run stands, told from its journal and its lease. */
-  async status(address?: string): Promise<RunStatus> {
+  async status(address?: string): Promise<RunDetails> {
     const { id } = await this.resolveRun(address);
     const handle = await this.run(id);
-    const [stood] = await standAll(this.#parts, async () => [await handle.summary()]);
+    const [stood] = await readStatuses(this.#parts, async () => [await handle.summary()]);
     if (stood === undefined) throw new TypeError("one run has one standing");
-    if (stood.run.workflow === "ralph" && !isHeld(stood.standing)) await this.foreign.tellGone(id);
+    if (stood.run.workflow === "ralph" && !isHeld(stood.standing)) await this.foreign.markCrashedLoops(id);
     return await readStatus(handle, { now: this.#parts.clock.now(), standing: stood.standing });
   }
 
@@ -115,12 +129,12 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** Runs as a person sees them, newest first. */
-  async standings(query: RunQuery = {}): Promise<readonly Stood[]> {
-    return await standAll(this.#parts, () => this.store.listRuns(query));
+  async standings(query: RunQuery = {}): Promise<readonly RunWithStatus[]> {
+    return await readStatuses(this.#parts, () => this.store.listRuns(query));
   }
 
   /** Those whose number is limited: at work, in the queue, and the others; those that have ended only where asked for. */
-  async loops(params: { readonly ended?: boolean } = {}): Promise<Loops> {
+  async loops(params: { readonly ended?: boolean } = {}): Promise<LoopOverview> {
     const { max, workflows } = this.work.loops;
     const runs = async (): Promise<readonly RunSummary[]> =>
       (await this.store.listRuns()).filter(
@@ -128,7 +142,7 @@ export class Holdfast implements AsyncDisposable {
           workflows.includes(workflow) && (params.ended === true || state.kind === "open" || state.kind === "parked"),
       );
     const found = await readLoops(this.#parts, { runs, limit: max });
-    await this.foreign.tellGone(null);
+    await this.foreign.markCrashedLoops(null);
     return found;
   }
 
@@ -151,7 +165,7 @@ export class Holdfast implements AsyncDisposable {
   /** What the first checkpoint of a run would capture here; null where there is no worktree. */
   async filesHere(): Promise<CurrentFiles | null> {
     const here = await worktreeHere(this.workspaces, this.#cwd);
-    return (await here?.currentFiles(lookParams(this.#parts))) ?? null;
+    return (await here?.currentFiles(snapshotParams(this.#parts))) ?? null;
   }
 
   /** Between two checkpoints, or (`to` absent) between one and its run's worktree as it is now. */
@@ -198,12 +212,12 @@ export class Holdfast implements AsyncDisposable {
 
   /** Is there enough space to continue this run, which waits for it? */
   async hasRoom(run: string): Promise<boolean> {
-    return await hasRoom(this.#parts, run);
+    return await hasDiskSpace(this.#parts, run);
   }
 
   /** The store and every tree that a checkpoint names. Changes nothing. */
   verify(params: { readonly run?: string; readonly signal?: AbortSignal } = {}): AsyncIterable<VerifyEvent> {
-    return examine(this.#parts, params);
+    return verifyRun(this.#parts, params);
   }
 
   /** Marks damaged checkpoints so that nothing resumes from them, and pins those whose git ref is gone. */
@@ -222,7 +236,7 @@ export class Holdfast implements AsyncDisposable {
 
   async #currentFiles(run: string): Promise<CurrentFiles | null> {
     const workspace = await (await this.run(run)).workspace();
-    return workspace === undefined ? null : await workspace.currentFiles(lookParams(this.#parts));
+    return workspace === undefined ? null : await workspace.currentFiles(snapshotParams(this.#parts));
   }
 
   async #runHere(): Promise<string | undefined> {
@@ -231,7 +245,7 @@ export class Holdfast implements AsyncDisposable {
 }
 
 /** A run that its caller carries by hand. */
-async function createRun(parts: Parts, cwd: string, params: CreateRunParams): Promise<Run> {
+async function createRun(parts: CoreAdapters, cwd: string, params: CreateRunParams): Promise<Run> {
   const { store, workspaces } = parts;
   checkOptions("createRun", params, ["id", "workflow", "work", "labels", "workspace"]);
   checkOneOf("createRun", "workspace", params.workspace, ["here", "new", "none"]);
@@ -252,7 +266,7 @@ async function createRun(parts: Parts, cwd: string, params: CreateRunParams): Pr
       : undefined;
   // Before the run is made: one that can have no worktree is not left behind empty.
   if (own !== undefined && (await store.getRun(id)) === undefined) await workspaces?.check(own);
-  await refuseRolledBack(parts, id);
+  await rejectRolledBackStore(parts, id);
   const run = await store.createRun({
     id,
     workflow: params.workflow ?? "manual",
@@ -331,11 +345,11 @@ async function worktreeHere(workspaces: Workspaces | null, cwd: string): Promise
 async function runHere(workspaces: Workspaces | null, cwd: string): Promise<string | undefined> {
   const here = (await worktreeHere(workspaces, cwd))?.root;
   const trees = here === undefined ? [] : ((await workspaces?.list()) ?? []);
-  return here === undefined ? undefined : (trees.find((tree) => tree.path === here)?.run ?? labelOf(here, trees));
+  return here === undefined ? undefined : (trees.find((tree) => tree.path === here)?.run ?? worktreeLabel(here, trees));
 }
 
 /** What runs that capture the worktree we are in are labelled with. */
 async function labelHere(workspaces: Workspaces | null, cwd: string): Promise<string | undefined> {
   const here = (await worktreeHere(workspaces, cwd))?.root;
-  return here === undefined ? undefined : labelOf(here, (await workspaces?.list()) ?? []);
+  return here === undefined ? undefined : worktreeLabel(here, (await workspaces?.list()) ?? []);
 }

@@ -6,10 +6,10 @@ export type { OpenParams } from "./open.ts";
 export { doctor } from "./doctor.ts";
 
 // Work that a workflow carries
-export type { Condition, RunStatus } from "./run-status.ts";
+export type { Condition, RunDetails } from "./run-status.ts";
 export type { StartPlan } from "./plan-start.ts";
-export type { WorkParts } from "@holdfast/core/adapters";
-export type { WorkReport } from "./start-run.ts";
+export type { Adapters } from "@holdfast/core/adapters";
+export type { RunReport } from "./start-run.ts";
 export type { ResumeParams } from "./resume-request.ts";
 export type { StartParams } from "./plan-start.ts";
 export type { Answers, ResumePlan } from "@holdfast/core/resume-plan";
@@ -20,8 +20,8 @@ export type { SaveParams } from "@holdfast/core/save";
 export type { SavePlan } from "@holdfast/core/save";
 export type { RestoreReport, RunRestorePlan } from "@holdfast/core/restore";
 export type { RestoreStep } from "@holdfast/core/restore";
-export type { GraftReport } from "@holdfast/core/cherry-pick";
-export type { GraftPlan } from "@holdfast/core/cherry-pick";
+export type { CherryPickReport } from "@holdfast/core/cherry-pick";
+export type { CherryPickPlan } from "@holdfast/core/cherry-pick";
 export type { Comparison } from "./compare-runs.ts";
 export type { RollbackChoice } from "@holdfast/core/rollback";
 export type { CheckpointPreview } from "@holdfast/core/find-rollback";

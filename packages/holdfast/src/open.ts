@@ -1,5 +1,5 @@
 import { join, resolve as resolvePath } from "node:path";
-import type { Parts, WorkParts } from "@holdfast/core/adapters";
+import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import type { AgentArgs } from "@holdfast/core/agent";
 import { namedInEnvironment } from "@holdfast/core/agent-environment";
 import type { PriceTable } from "@holdfast/core/budget";
@@ -8,24 +8,24 @@ import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-polic
 import { createMasking } from "@holdfast/core/mask";
 import { checkOptions } from "@holdfast/core/options";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
-import { createRequestFiles } from "@holdfast/core/signal-files";
+import { openSignalFiles } from "@holdfast/core/signal-files";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
 import { isSuspended, livenessOf, processIdentity, randomName } from "@holdfast/platform/identity";
 import { freeBytes } from "@holdfast/platform/subprocess";
 import {
-  DEFAULT_LOOPS,
   DEFAULT_LOOP_LAYOUT,
+  DEFAULT_SLOTS,
   type LoopLayoutSettings,
-  type LoopSettings,
+  type SlotSettings,
 } from "@holdfast/workflows/ralph/options";
-import { maskedParts } from "./adapters.ts";
+import { maskAdapters } from "./adapters.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { Holdfast } from "./holdfast.ts";
-import { ForeignDesk } from "./interop/import-export.ts";
+import { ImportExport } from "./interop/import-export.ts";
 import { openOwnStore, repositoryOrNull, storeDirectory } from "./open-store.ts";
-import { WorkDesk } from "./run-service.ts";
+import { RunService } from "./run-service.ts";
 
 /** Opens the store of this repository (or the one given) and the repository's workspaces, if there is one. */
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
@@ -44,7 +44,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
             owns ? workspaces : null,
           );
     const root = params.worktrees;
-    const parts: Parts = {
+    const parts: CoreAdapters = {
       store,
       workspaces,
       clock: systemClock,
@@ -57,7 +57,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       liveness: (owner) => livenessOf(owner, processIdentity()),
       suspended: isSuspended,
       leaseWaitMs: params.leaseWaitMs ?? 0,
-      requests: params.pretend === true ? null : createRequestFiles(store.location),
+      requests: params.pretend === true ? null : openSignalFiles(store.location),
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
       sessionsOf: async (agent) => {
         // Only a restore of a conversation asks, and all agents come with it.
@@ -74,13 +74,13 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       prices = {},
       agentArgs = {},
       agentEnv = namedInEnvironment(process.env) ?? [],
-      loops = DEFAULT_LOOPS,
+      loops = DEFAULT_SLOTS,
       mainCheckout = "ask",
     } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
     const { loopLayout = DEFAULT_LOOP_LAYOUT, parts: decorate } = params;
-    const foreign = new ForeignDesk(parts, { cwd, loopLayout, maxLoops: loops.max });
+    const foreign = new ImportExport(parts, { cwd, loopLayout, maxLoops: loops.max });
     const kept = {
       checkpoints,
       errorPolicy,
@@ -94,8 +94,8 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       loopLayout,
     };
     const masking = createMasking();
-    const masked = (given: WorkParts): WorkParts => maskedParts(decorate?.(given) ?? given, masking);
-    const work = new WorkDesk(parts, { directory: cwd, forge, decorate: masked, ...kept });
+    const masked = (given: Adapters): Adapters => maskAdapters(decorate?.(given) ?? given, masking);
+    const work = new RunService(parts, { directory: cwd, forge, decorate: masked, ...kept });
     return new Holdfast({ cwd, parts, foreign, work });
   } catch (error) {
     await workspaces?.close();
@@ -153,9 +153,9 @@ export interface OpenParams {
   /** What of loops is also written below `.aiwg`, for other tools, and how much of it stays. Default: all of it, as published. */
   readonly loopLayout?: LoopLayoutSettings;
   /** How many runs of which workflows may be at work at once. Default: 4 of ralph. */
-  readonly loops?: LoopSettings;
+  readonly loops?: SlotSettings;
   /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
-  readonly parts?: (parts: WorkParts) => WorkParts;
+  readonly parts?: (parts: Adapters) => Adapters;
 }
 
 const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [

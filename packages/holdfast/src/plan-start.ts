@@ -1,6 +1,6 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type WorkParts, anyFolder } from "@holdfast/core/adapters";
+import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
 import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { SlotRequest } from "@holdfast/core/hold-lease";
@@ -20,7 +20,7 @@ import { implOptionsJson, parseImplOptions } from "@holdfast/workflows/impl/opti
 import { implWorkflow } from "@holdfast/workflows/impl/workflow";
 import {
   type LoopOptions,
-  type LoopSettings,
+  type SlotSettings,
   loopOptionsJson,
   makeLoopId,
   parseLoopOptions,
@@ -81,7 +81,7 @@ type BranchNaming = (of: { readonly run: string; readonly issue: IssueSnapshot |
 
 /** Looks only (a fetch apart). */
 export async function planStart<S extends JsonObject>(
-  parts: WorkParts,
+  parts: Adapters,
   request: StartRequest<S>,
 ): Promise<StartPlan<S>> {
   const { work, workflow } = request;
@@ -102,14 +102,14 @@ export async function planStart<S extends JsonObject>(
     labels: request.labels,
     place:
       request.files && earlier === null
-        ? await planPlace(parts, id, request.base, request.branch?.({ run: id, issue }) ?? undefined, request.here)
+        ? await planWorktree(parts, id, request.base, request.branch?.({ run: id, issue }) ?? undefined, request.here)
         : null,
     issue,
     forge: parts.forge === null ? null : { name: parts.forge.name, location: parts.forge.location },
   };
 }
 
-async function readIssue(parts: WorkParts, work: Work): Promise<IssueSnapshot | null> {
+async function readIssue(parts: Adapters, work: Work): Promise<IssueSnapshot | null> {
   if (work.kind !== "issue" || parts.forge === null) return null;
   const issue = await parts.forge.getIssue(work.number);
   if (issue !== null && issue.number === work.number) return issue;
@@ -120,7 +120,7 @@ async function readIssue(parts: WorkParts, work: Work): Promise<IssueSnapshot | 
   });
 }
 
-async function planId<S extends JsonObject>(parts: WorkParts, request: StartRequest<S>): Promise<BeginPlan> {
+async function planId<S extends JsonObject>(parts: Adapters, request: StartRequest<S>): Promise<BeginPlan> {
   const { work, again = false, id = null } = request;
   const workflow = request.workflow.shape.name;
   const nameOf = namesOf(request);
@@ -176,8 +176,8 @@ export function configOf(
 }
 
 /** Where a run of this id would work. */
-export async function planPlace(
-  parts: WorkParts,
+export async function planWorktree(
+  parts: Adapters,
   id: string,
   base: string | null,
   branch = `holdfast/${id}`,
@@ -201,13 +201,13 @@ export async function planPlace(
   return {
     branch: own?.branch?.replace(/^refs\/heads\//, "") ?? branch,
     worktree: (own?.exists === true ? own.path : undefined) ?? parts.worktreePath?.(id) ?? beside,
-    base: here && base === null ? null : await findBase(parts, await anyFolder(workspaces), base),
+    base: here && base === null ? null : await findBase(parts, await findAnyWorktree(workspaces), base),
   };
 }
 
 /** Where the remote stands now, whatever is checked out here; null: there is no remote that tells, and HEAD will do. */
 async function findBase(
-  parts: WorkParts,
+  parts: Adapters,
   folder: string | null,
   named: string | null,
 ): Promise<{ readonly branch: string | null; readonly commit: string } | null> {
@@ -253,7 +253,7 @@ export interface StartParams<S extends JsonObject = JsonObject> {
   /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
   readonly sessionMs?: number;
   /** Of a loop: whether it waits for a place when as many are at work as may be. */
-  readonly place?: PlaceParams;
+  readonly place?: SlotOptions;
   /** Of a loop: who comes first when several wait. Kept; it can be changed at any time. */
   readonly priority?: number;
   /** What is recorded of it, and whether it may part from that; docs/reproducibility.md. Default "default": nothing beyond its journal. */
@@ -283,7 +283,7 @@ interface ChosenWorkflow {
 
 /** What a new run follows. USAGE for options that it does not have. */
 export function chooseWorkflow<S extends JsonObject>(
-  parts: WorkParts,
+  parts: Adapters,
   params: { readonly workflow?: OwnWorkflow | Workflow<S>; readonly options?: JsonObject },
 ): ChosenWorkflow {
   const given = params.options ?? {};
@@ -307,7 +307,7 @@ export function chooseWorkflow<S extends JsonObject>(
 }
 
 /** What a run goes on with that follows one of ours, by the options that it keeps. */
-export function ownWorkflow(parts: WorkParts, run: RunSummary | undefined, options: JsonObject): Workflow<JsonObject> {
+export function ownWorkflow(parts: Adapters, run: RunSummary | undefined, options: JsonObject): Workflow<JsonObject> {
   if (run === undefined || run.workflow === "impl")
     return anyWorkflow(implWorkflow(parseImplOptions(options).options, parts));
   if (run.workflow === "crunch") return anyWorkflow(crunchWorkflow(parseCrunchOptions(options), parts));
@@ -398,13 +398,13 @@ export function chosenSeed(params: Pick<StartParams, "mode" | "seed">): {
 }
 
 /** Said at once: whoever believes that a seed is heeded would blame something else. */
-export function seedNotice(parts: WorkParts, { agent, seed }: ExecutionConfig): string | null {
+export function seedNotice(parts: Adapters, { agent, seed }: ExecutionConfig): string | null {
   if (seed === null || agent === null || parts.agent(agent).capabilities.seed === true) return null;
   return `Seed ${seed} is kept with the run, but ${agent} has no way to take one: its answers may differ each time`;
 }
 
 /** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
-export async function fileTask(parts: WorkParts, text: string, labels: readonly string[]): Promise<Work | null> {
+export async function fileTask(parts: Adapters, text: string, labels: readonly string[]): Promise<Work | null> {
   if (parts.forge === null) return null;
   const key = `task/${sha256(text).slice(0, 32)}`;
   // Somebody who was killed while filing the same one may have left a request behind.
@@ -419,10 +419,10 @@ export async function fileTask(parts: WorkParts, text: string, labels: readonly 
 }
 
 /** How a run of this workflow comes to a place among those at work; null: it is none of those whose number is limited. */
-export function placeRequest(params: {
+export function slotRequest(params: {
   readonly workflow: string;
-  readonly loops: LoopSettings;
-  readonly place: PlaceParams | undefined;
+  readonly loops: SlotSettings;
+  readonly place: SlotOptions | undefined;
   readonly signal: AbortSignal;
   readonly tell: (text: string) => void;
 }): SlotRequest | null {
@@ -438,7 +438,7 @@ export function placeRequest(params: {
   };
 }
 
-export interface PlaceParams {
+export interface SlotOptions {
   /** "refuse" (default): LOOP_LIMIT. "wait": until there is one. "force": over the limit, said aloud. */
   readonly whenFull?: "refuse" | "wait" | "force";
   /** Another limit than the configured one. */

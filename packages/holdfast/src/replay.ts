@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type WorkParts, findRunWorkspace, lookParams } from "@holdfast/core/adapters";
+import { type Adapters, findRunWorkspace, snapshotParams } from "@holdfast/core/adapters";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import { MAY_PUBLISH } from "@holdfast/core/effects";
 import type { Forge } from "@holdfast/core/forge";
@@ -18,11 +18,11 @@ import {
 } from "@holdfast/core/recording";
 import { type ReplayReport, replayRun } from "@holdfast/core/replay";
 import { RERUN_OF, type RunSummary, makeRunId } from "@holdfast/core/run";
-import { knownRun, newestWhole } from "@holdfast/core/store";
+import { knownRun, newestUsable } from "@holdfast/core/store";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { capture } from "@holdfast/core/values/capture";
 import type { Workflow } from "@holdfast/core/workflow";
-import { makeScratchRepository } from "@holdfast/git/repository";
+import { createScratchRepository } from "@holdfast/git/repository";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
 import { currentEnvironment, maskOwnSecrets } from "./adapters.ts";
@@ -30,7 +30,7 @@ import { type StartParams, type StartPlan, isOwnWorkflow, ownWorkflow } from "./
 
 /** In a temporary repository and a store in memory, both gone afterwards. Of the run and its repository nothing is changed. */
 export async function replay(
-  parts: WorkParts,
+  parts: Adapters,
   params: {
     readonly run: RunSummary;
     readonly to: number | null;
@@ -41,7 +41,7 @@ export async function replay(
 ): Promise<ReplayReport> {
   const { run, to, workflow, signal } = params;
   const { workspaces } = parts;
-  await using scratch = workspaces === null ? null : await makeScratchRepository(workspaces.commonDir);
+  await using scratch = workspaces === null ? null : await createScratchRepository(workspaces.commonDir);
   const places = scratch === null ? null : await openGitWorkspaces(scratch.root);
   return await replayRun({
     parts,
@@ -129,14 +129,14 @@ export interface RerunReport {
  * way could not come as far again with those of its beginning.
  */
 export async function planRerun(
-  parts: WorkParts,
+  parts: Adapters,
   run: RunSummary,
   plan: (params: StartParams) => Promise<StartPlan>,
   more: Pick<StartParams, "workflow" | "id"> & { readonly publish: boolean },
 ): Promise<StartPlan> {
   const first = await firstCheckpoint(parts, run.id);
   const { config, files } = first.planes;
-  const last = ((await newestWhole(parts.store, run.id)).checkpoint ?? first).planes;
+  const last = ((await newestUsable(parts.store, run.id)).checkpoint ?? first).planes;
   const { worktree: _ofFirst, [MAY_PUBLISH]: _consent, ...labels } = run.labels;
   const consent = more.publish ? { [MAY_PUBLISH]: true } : {};
   const own = isOwnWorkflow(run.workflow) ? { workflow: run.workflow } : {};
@@ -161,7 +161,7 @@ export async function planRerun(
 }
 
 export async function compareRerun(
-  parts: WorkParts,
+  parts: Adapters,
   params: { readonly of: string; readonly run: string; readonly outcome: RunOutcome },
 ): Promise<RerunReport> {
   const [a, b] = await Promise.all([params.of, params.run].map((run) => standing(parts, run)));
@@ -174,7 +174,7 @@ export async function compareRerun(
   };
 }
 
-async function standing(parts: WorkParts, run: string) {
+async function standing(parts: Adapters, run: string) {
   const { store } = parts;
   const [summary, latest] = await Promise.all([store.getRun(run), store.latest(run)]);
   const spent: Amounts = latest?.planes.position.budget.spent ?? { tokens: 0, microUsd: 0, milliseconds: 0 };
@@ -183,7 +183,7 @@ async function standing(parts: WorkParts, run: string) {
 }
 
 /** Retention may have dropped it: then there is no telling what the run began with. */
-async function firstCheckpoint(parts: WorkParts, run: string): Promise<Checkpoint> {
+async function firstCheckpoint(parts: Adapters, run: string): Promise<Checkpoint> {
   try {
     return await parts.store.getCheckpoint({ run, sequence: 1 });
   } catch (cause) {
@@ -202,8 +202,8 @@ async function firstCheckpoint(parts: WorkParts, run: string): Promise<Checkpoin
  * Of a run in mode "strict", before it goes on: what was recorded must come out of the workflow as it is now, agents must get the environment that they had,
  * and the files must be those of the newest checkpoint. REPLAY_DIVERGED names the first thing that is not so. Changes nothing.
  */
-export async function refuseChanged(
-  parts: WorkParts,
+export async function rejectChangedRecording(
+  parts: Adapters,
   params: {
     readonly run: string;
     readonly workflow: Workflow<JsonObject> | undefined;
@@ -234,7 +234,7 @@ function diverged(run: string, divergence: Divergence): HoldfastError {
   });
 }
 
-async function changedEnvironment(parts: WorkParts, run: string): Promise<Divergence | null> {
+async function changedEnvironment(parts: Adapters, run: string): Promise<Divergence | null> {
   const known = new Map<string, Readonly<Record<string, string>>>();
   let last:
     | { readonly hash: string; readonly entry: number; readonly step: string | null; readonly visit: number }
@@ -262,14 +262,14 @@ async function changedEnvironment(parts: WorkParts, run: string): Promise<Diverg
 }
 
 /** Half of a step that died is no difference: it is put back before anything else is done. */
-async function changedFiles(parts: WorkParts, run: Parameters<typeof findRunWorkspace>[1]): Promise<Divergence | null> {
+async function changedFiles(parts: Adapters, run: Parameters<typeof findRunWorkspace>[1]): Promise<Divergence | null> {
   const latest = await parts.store.latest(run.id);
   const workspace = await findRunWorkspace(parts, run);
   const files = latest?.planes.files ?? null;
   if (latest === undefined || files === null || workspace === undefined || parts.workspaces === null) return null;
   const underWay = await isUnderWay(parts, run.id, latest.entry);
   if (underWay || latest.planes.position.visit.running !== undefined) return null;
-  const look = await workspace.look(lookParams(parts));
+  const look = await workspace.look(snapshotParams(parts));
   if (look.tree === files.tree) return null;
   const { files: changed } = await parts.workspaces.diff({ from: files.tree, to: look.tree, format: "names" });
   const { stage, iteration, visit } = latest.planes.position;
@@ -282,7 +282,7 @@ async function changedFiles(parts: WorkParts, run: Parameters<typeof findRunWork
   };
 }
 
-async function isUnderWay(parts: WorkParts, run: string, after: number): Promise<boolean> {
+async function isUnderWay(parts: Adapters, run: string, after: number): Promise<boolean> {
   for await (const { kind, body } of parts.store.readJournal({ run, after }))
     if (kind === "step.started" && body["files"] === true) return true;
   return false;

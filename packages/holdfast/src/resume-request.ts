@@ -1,4 +1,4 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
 import type { Checkpoint, ExecutionConfig } from "@holdfast/core/checkpoint";
 import { changeOptions } from "@holdfast/core/control-run";
@@ -6,28 +6,28 @@ import { defaultFindingPolicy } from "@holdfast/core/findings";
 import { type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
-import { type TakeUpPlan, planTakeUp } from "@holdfast/core/resume";
+import { type ResumeCheck, checkResume } from "@holdfast/core/resume";
 import type { Answers } from "@holdfast/core/resume-plan";
 import type { RunSummary } from "@holdfast/core/run";
-import { newestWhole, notBegun, runNotFound } from "@holdfast/core/store";
+import { newestUsable, runNotFound, runNotStarted } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { crunchOptionsJson, isCrunchStage, parseCrunchOptions, stageAfter } from "@holdfast/workflows/crunch/options";
-import { stoppedAt } from "@holdfast/workflows/crunch/phase-steps";
+import { lastCompletedPhase } from "@holdfast/workflows/crunch/phase-steps";
 import { isAtOrPast } from "@holdfast/workflows/crunch/phases";
 import { loopOptionsJson, parseLoopOptions } from "@holdfast/workflows/ralph/options";
 import { checkAgents } from "./adapters.ts";
 import {
   type AdoptParams,
   type Adoption,
-  awaitsAdoption,
   checkStage,
-  newPlaceNote,
+  needsAdoption,
+  newWorktreeNote,
   planAdoption,
-  planNewPlace,
+  planNewWorktree,
 } from "./interop/adopt-import.ts";
-import { type PlaceParams, anyWorkflow, configOf, isOwnWorkflow, ownWorkflow } from "./plan-start.ts";
-import { refuseChanged } from "./replay.ts";
+import { type SlotOptions, anyWorkflow, configOf, isOwnWorkflow, ownWorkflow } from "./plan-start.ts";
+import { rejectChangedRecording } from "./replay.ts";
 import type { ResumeRequest } from "./start-run.ts";
 
 /** A run that is to be taken up, as whoever wants it says it. */
@@ -52,24 +52,24 @@ export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly listen?: ProgressListener;
   /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
   readonly sessionMs?: number;
-  readonly place?: PlaceParams;
+  readonly place?: SlotOptions;
   readonly priority?: number;
 }
 
-export interface Preflight extends TakeUpPlan {
+export interface ResumePreview extends ResumeCheck {
   /** What else whoever resumes must know: it hinders nothing. */
   readonly notes: readonly string[];
 }
 
 /** What a run is carried on with: what it keeps, and what is said now. */
 export async function resumeRequest<S extends JsonObject>(
-  parts: WorkParts,
+  parts: Adapters,
   params: ResumeParams<S>,
 ): Promise<ResumeRequest<JsonObject>> {
   const run = await parts.store.getRun(params.run);
-  const saved = (await newestWhole(parts.store, params.run)).checkpoint?.planes.config;
+  const saved = (await newestUsable(parts.store, params.run)).checkpoint?.planes.config;
   // Of its own options nothing is known yet: the workflow would blame what nobody left out.
-  if (run !== undefined && run.latest === null && params.workflow === undefined) throw notBegun(run.id);
+  if (run !== undefined && run.latest === null && params.workflow === undefined) throw runNotStarted(run.id);
   const ours = run !== undefined && isOwnWorkflow(run.workflow) && params.workflow === undefined;
   const config = withAgent(saved, params.agent, ours);
   const { answers = {}, from, force = false, limit = {}, workflow, wakes } = params;
@@ -107,12 +107,12 @@ function replaceAgents(inputs: JsonObject, named: string): JsonObject {
 }
 
 /** A run that was imported and not yet carried on, with all that it needs for that; null: it is none. */
-export async function pendingImport<S extends JsonObject>(
-  parts: WorkParts,
+export async function findPendingImport<S extends JsonObject>(
+  parts: Adapters,
   params: ResumeParams<S>,
 ): Promise<PendingImport | null> {
   const run = await parts.store.getRun(params.run);
-  const checkpoint = run === undefined || params.from !== undefined ? null : await awaitsAdoption(parts, run);
+  const checkpoint = run === undefined || params.from !== undefined ? null : await needsAdoption(parts, run);
   if (run === undefined || checkpoint === null) return null;
   const { adopt, workflow, agent } = params;
   const adoption = planAdoption(parts, run, checkpoint, {
@@ -133,14 +133,14 @@ interface PendingImport {
 
 /** As it is now, before it is taken over: what carries it on is chosen then, so nothing about that can have changed. */
 export async function planImported<S extends JsonObject>(
-  parts: WorkParts,
+  parts: Adapters,
   { run, checkpoint, adoption }: PendingImport,
   params: ResumeParams<S>,
-): Promise<Preflight> {
+): Promise<ResumePreview> {
   const { position, config } = checkpoint.planes;
-  const place = await planNewPlace(parts, run, adoption.base);
-  const notes = place === undefined || place === null ? [] : [newPlaceNote(checkpoint, place)];
-  const planned = await planTakeUp({
+  const place = await planNewWorktree(parts, run, adoption.base);
+  const notes = place === undefined || place === null ? [] : [newWorktreeNote(checkpoint, place)];
+  const planned = await checkResume({
     parts,
     run: run.id,
     current: { definition: position.definition, config },
@@ -154,14 +154,14 @@ export async function planImported<S extends JsonObject>(
 
 /** A loop may go round so often in all; one that has stopped at its limit goes on. Nothing is changed when that is the limit already. */
 export async function raiseIterations(
-  parts: WorkParts,
+  parts: Adapters,
   params: { readonly run: string; readonly max: number },
 ): Promise<void> {
   const { max } = params;
   const run = await parts.store.getRun(params.run);
   const latest = await parts.store.latest(params.run);
   if (run === undefined) throw runNotFound(params.run);
-  if (latest === undefined) throw notBegun(params.run);
+  if (latest === undefined) throw runNotStarted(params.run);
   if (run.workflow !== "ralph")
     throw new HoldfastError({
       code: "USAGE",
@@ -180,7 +180,7 @@ export async function raiseIterations(
   if (max === options.maxIterations && !atLimit) return;
   // One that refuses to go on keeps its limit too.
   if (config.mode === "strict")
-    await refuseChanged(parts, { run: run.id, workflow: undefined, signal: new AbortController().signal });
+    await rejectChangedRecording(parts, { run: run.id, workflow: undefined, signal: new AbortController().signal });
   await changeOptions({
     parts,
     run: run.id,
@@ -192,7 +192,7 @@ export async function raiseIterations(
 
 /** Nothing is changed when it is the target already. USAGE for a run of another workflow and for a phase that lies behind. */
 export async function raiseTarget(
-  parts: WorkParts,
+  parts: Adapters,
   params: { readonly run: string; readonly target: string },
 ): Promise<void> {
   const run = await parts.store.getRun(params.run);
@@ -208,7 +208,7 @@ export async function raiseTarget(
   const options = parseCrunchOptions(config.inputs);
   const { target } = parseCrunchOptions({ ...config.inputs, target: params.target });
   if (target === options.target) return;
-  const stopped = position.stage === "stopped" ? stoppedAt(context.values) : null;
+  const stopped = position.stage === "stopped" ? lastCompletedPhase(context.values) : null;
   const at = stopped ?? (isCrunchStage(position.stage) ? position.stage : null);
   if (at !== null && at !== target && isAtOrPast(at, target))
     throw new HoldfastError({

@@ -1,26 +1,33 @@
-import { type Parts, type WorkParts, runMark } from "@holdfast/core/adapters";
+import { type Adapters, type CoreAdapters, runMark } from "@holdfast/core/adapters";
 import {
   type FoundRun,
-  type OrderParams,
-  type Ordered,
+  type SignalParams,
+  type SignalResult,
   answerDecision,
   findRunFor,
-  giveOrder,
+  sendSignal,
 } from "@holdfast/core/control-run";
 import type { JsonObject } from "@holdfast/core/json";
 import { priorityKey } from "@holdfast/core/lease";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import type { ProgressListener } from "@holdfast/core/progress";
 import type { ReplayReport } from "@holdfast/core/replay";
-import type { TakeUpPlan } from "@holdfast/core/resume";
+import type { ResumeCheck } from "@holdfast/core/resume";
 import type { Work } from "@holdfast/core/run";
 import { knownRun } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import type { LoopLayoutSettings, LoopSettings } from "@holdfast/workflows/ralph/options";
-import { type PartsOptions, buildParts, checkAgents, checkVersions, partsOfRun, recordedParts } from "./adapters.ts";
-import { type Announcement, type Starting, announceStart, readStarting } from "./announce-start.ts";
+import type { LoopLayoutSettings, SlotSettings } from "@holdfast/workflows/ralph/options";
+import {
+  type AdapterOptions,
+  adaptersOfRun,
+  buildAdapters,
+  checkAgents,
+  checkVersions,
+  recordAdapters,
+} from "./adapters.ts";
+import { type Announcement, type StartingProcess, announceStart, listStartingProcesses } from "./announce-start.ts";
 import { type ForgeChoice, findForge } from "./find-forge.ts";
 import { adoptImport } from "./interop/adopt-import.ts";
 import {
@@ -30,50 +37,57 @@ import {
   chooseWorkflow,
   chosenSeed,
   fileTask,
-  placeRequest,
   planStart,
   seedNotice,
+  slotRequest,
 } from "./plan-start.ts";
-import { type ReplayRequest, type RerunReport, compareRerun, planRerun, refuseChanged, replay } from "./replay.ts";
 import {
-  type Preflight,
+  type ReplayRequest,
+  type RerunReport,
+  compareRerun,
+  planRerun,
+  rejectChangedRecording,
+  replay,
+} from "./replay.ts";
+import {
   type ResumeParams,
-  pendingImport,
+  type ResumePreview,
+  findPendingImport,
   planImported,
   raiseIterations,
   raiseTarget,
   resumeRequest,
 } from "./resume-request.ts";
 import {
-  type Watching,
-  type WorkReport,
+  type ExecuteOptions,
+  type RunReport,
+  blockedReport,
   earlierReport,
   planResumeRun,
   resumeRun,
   startRun,
-  stopOf,
 } from "./start-run.ts";
 
 /** Where runs are begun and taken up. The parts that work needs are built when it is first asked for. */
-export class WorkDesk {
-  readonly #parts: Parts;
-  readonly #options: DeskOptions;
-  #built: Promise<WorkParts> | undefined;
+export class RunService {
+  readonly #parts: CoreAdapters;
+  readonly #options: RunServiceOptions;
+  #built: Promise<Adapters> | undefined;
   /** A plan's workflow was made with these parts: whoever starts it works with the same. */
-  readonly #planned = new WeakMap<StartPlan, { readonly parts: WorkParts; readonly warnings: readonly string[] }>();
+  readonly #planned = new WeakMap<StartPlan, { readonly parts: Adapters; readonly warnings: readonly string[] }>();
 
-  constructor(parts: Parts, options: DeskOptions) {
+  constructor(parts: CoreAdapters, options: RunServiceOptions) {
     this.#parts = parts;
     this.#options = options;
   }
 
-  async parts(): Promise<WorkParts> {
+  async parts(): Promise<Adapters> {
     return await (this.#built ??= this.#build());
   }
 
   async plan<S extends JsonObject>(params: StartParams<S>): Promise<StartPlan> {
     const { mode = "default", seed } = chosenSeed(params);
-    const parts = recordedParts(await this.parts(), mode);
+    const parts = recordAdapters(await this.parts(), mode);
     const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
     const chosen = chooseWorkflow(parts, params);
     const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
@@ -90,7 +104,7 @@ export class WorkDesk {
    * in a directory.
    */
   announce(
-    params: Pick<Starting, "workflow" | "work"> & { readonly run?: string; readonly pid?: number },
+    params: Pick<StartingProcess, "workflow" | "work"> & { readonly run?: string; readonly pid?: number },
   ): Announcement | null {
     if (this.#parts.requests === null) return null;
     const { run = null, work, ...about } = params;
@@ -100,15 +114,15 @@ export class WorkDesk {
   }
 
   /** Processes on this host that prepare a run and do not hold its lease yet. Changes nothing. */
-  async starting(): Promise<readonly Starting[]> {
+  async starting(): Promise<readonly StartingProcess[]> {
     const { store, requests } = this.#parts;
-    return requests === null ? [] : readStarting(store.location, await store.listLeases());
+    return requests === null ? [] : listStartingProcesses(store.location, await store.listLeases());
   }
 
   async start(
     plan: StartPlan,
     watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority"> & Announced,
-  ): Promise<WorkReport> {
+  ): Promise<RunReport> {
     const { parts, warnings } = this.#planned.get(plan) ?? { parts: await this.parts(), warnings: [] };
     const { workflow, id: run } = plan;
     if (plan.earlier !== null) return await earlierReport(parts, plan.earlier);
@@ -124,19 +138,19 @@ export class WorkDesk {
   }
 
   /** What changed while nobody worked, and what a resume would do about it. */
-  async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<Preflight> {
-    const parts = await partsOfRun(await this.parts(), params.run);
-    const pending = await pendingImport(parts, params);
+  async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<ResumePreview> {
+    const parts = await adaptersOfRun(await this.parts(), params.run);
+    const pending = await findPendingImport(parts, params);
     if (pending !== null) return await planImported(parts, pending, params);
     return { ...(await planResumeRun(parts, await resumeRequest(parts, params))), notes: [] };
   }
 
-  async resume<S extends JsonObject>(params: ResumeParams<S> & Announced, planned?: TakeUpPlan): Promise<WorkReport> {
-    const parts = await partsOfRun(await this.parts(), params.run);
-    const pending = await pendingImport(parts, params);
+  async resume<S extends JsonObject>(params: ResumeParams<S> & Announced, planned?: ResumeCheck): Promise<RunReport> {
+    const parts = await adaptersOfRun(await this.parts(), params.run);
+    const pending = await findPendingImport(parts, params);
     if (pending !== null) {
       // Looked at before anything is taken over: whoever is asked may still say no.
-      const held = stopOf(await planImported(parts, pending, params));
+      const held = blockedReport(await planImported(parts, pending, params));
       if (held !== null) return held;
       await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
     }
@@ -144,9 +158,9 @@ export class WorkDesk {
     const { run, priority, signal = new AbortController().signal } = params;
     const workflow = params.workflow && anyWorkflow(params.workflow);
     const refuse = async (): Promise<void> => {
-      if (request.config.mode === "strict") await refuseChanged(parts, { run, workflow, signal });
+      if (request.config.mode === "strict") await rejectChangedRecording(parts, { run, workflow, signal });
     };
-    const again = async (): Promise<TakeUpPlan> => {
+    const again = async (): Promise<ResumeCheck> => {
       await refuse();
       return await planResumeRun(parts, request);
     };
@@ -166,8 +180,8 @@ export class WorkDesk {
   }
 
   /** Ordered of whoever carries it; done by us where nobody does. Killed at any point, it is done once or stands. */
-  async order(params: Omit<OrderParams, "parts">): Promise<Ordered> {
-    return await giveOrder({ parts: await this.parts(), ...params });
+  async order(params: Omit<SignalParams, "parts">): Promise<SignalResult> {
+    return await sendSignal({ parts: await this.parts(), ...params });
   }
 
   /** What was ordered and not done: "any", or a pause alone. Was there one? */
@@ -184,7 +198,7 @@ export class WorkDesk {
     await this.#parts.store.setMeta(priorityKey(run), String(priority));
   }
 
-  get loops(): LoopSettings {
+  get loops(): SlotSettings {
     return this.#options.loops;
   }
 
@@ -256,16 +270,16 @@ export class WorkDesk {
     return await findRunFor({ parts: this.#parts, issue });
   }
 
-  async #build(): Promise<WorkParts> {
+  async #build(): Promise<Adapters> {
     const { forge: choice, decorate, ...options } = this.#options;
     const { workspaces, clock } = this.#parts;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildParts({ ...options, parts: this.#parts, forge });
+    const parts = buildAdapters({ ...options, parts: this.#parts, forge });
     return decorate === undefined ? parts : decorate(parts);
   }
 
   /** With a place among the loops at work, and with those told who read its directories. */
-  async #carry(params: Carried, work: (watching: Watching) => Promise<WorkReport>): Promise<WorkReport> {
+  async #carry(params: Carried, work: (watching: ExecuteOptions) => Promise<RunReport>): Promise<RunReport> {
     const { workflow, run, place, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
     const mirrored = {
@@ -280,7 +294,7 @@ export class WorkDesk {
     try {
       return await mirroredWork(mirrored, async (listen) => {
         const tell = (text: string): void => tellNote({ clock: this.#parts.clock, run, listen }, text);
-        const slot = placeRequest({ workflow, loops, place, signal, tell });
+        const slot = slotRequest({ workflow, loops, place, signal, tell });
         return await work({ signal, listen, sessionMs, slot });
       });
     } finally {
@@ -289,11 +303,11 @@ export class WorkDesk {
   }
 }
 
-interface DeskOptions extends PartsOptions {
+interface RunServiceOptions extends AdapterOptions {
   readonly forge: ForgeChoice;
   readonly loopLayout: LoopLayoutSettings;
-  readonly loops: LoopSettings;
-  readonly decorate: ((parts: WorkParts) => WorkParts) | undefined;
+  readonly loops: SlotSettings;
+  readonly decorate: ((parts: Adapters) => Adapters) | undefined;
 }
 
 interface Announced {
@@ -325,7 +339,7 @@ function tellNote(
 /** Crunch runs and loops keep the directories up to date that other readers of theirs look into, unasked. */
 async function mirroredWork(
   params: {
-    readonly parts: Parts;
+    readonly parts: CoreAdapters;
     readonly workflow: string;
     readonly run: string;
     readonly cwd: string;
@@ -333,8 +347,8 @@ async function mirroredWork(
     readonly loopLayout: LoopLayoutSettings;
     readonly maxLoops: number | null;
   },
-  work: (listen: ProgressListener | undefined) => Promise<WorkReport>,
-): Promise<WorkReport> {
+  work: (listen: ProgressListener | undefined) => Promise<RunReport>,
+): Promise<RunReport> {
   const { workflow, loopLayout: settings, maxLoops: limit, ...followed } = params;
   if (workflow === "crunch") {
     const { followCrunch } = await import("./interop/mirror.ts");
@@ -342,8 +356,8 @@ async function mirroredWork(
     return await work(mirror.listen);
   }
   if (workflow === "ralph" && settings.mirror) {
-    const { followLoop } = await import("@holdfast/workflows/ralph/layout-upkeep");
-    await using mirror = await followLoop({ ...followed, settings, limit });
+    const { mirrorLoopLayout } = await import("@holdfast/workflows/ralph/layout-upkeep");
+    await using mirror = await mirrorLoopLayout({ ...followed, settings, limit });
     return await work(mirror.listen);
   }
   return await work(params.listen);

@@ -5,7 +5,7 @@ import type { Lease, OwnerLiveness } from "@holdfast/core/lease";
 import type { RunState } from "@holdfast/core/run";
 import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
 import { openHoldfast } from "./open.ts";
-import { NO_PICTURE, conditionOf, foldEntry, graphNow, isSignOfLife, momentOf } from "./run-status.ts";
+import { EMPTY_SUMMARY, conditionOf, graphNow, graphTimes, isWrittenByHolder, reduceSummary } from "./run-status.ts";
 
 describe("run status", () => {
   const AT = "2026-11-15T12:00:00.000Z";
@@ -69,7 +69,7 @@ describe("run status", () => {
         },
       },
     ] as const;
-    const picture = entries.reduce((folded, entry) => foldEntry(folded, { ...entry, at: AT }), NO_PICTURE);
+    const picture = entries.reduce((folded, entry) => reduceSummary(folded, { ...entry, at: AT }), EMPTY_SUMMARY);
     expect(picture).toEqual({
       stage: "impl",
       denied: [],
@@ -94,7 +94,7 @@ describe("run status", () => {
       "effect.settled",
       "note",
     ] as const)
-      expect(() => foldEntry(NO_PICTURE, { kind, at: AT, body: {} })).not.toThrow();
+      expect(() => reduceSummary(EMPTY_SUMMARY, { kind, at: AT, body: {} })).not.toThrow();
   });
 });
 
@@ -110,8 +110,8 @@ describe("run graph", () => {
   };
 
   test("nobody runs the nodes of a run that nobody carries", () => {
-    const live = (condition: Parameters<typeof momentOf>[0]["condition"]) =>
-      momentOf({ condition, now: 1, lastEntryAt: AT }).live;
+    const live = (condition: Parameters<typeof graphTimes>[0]["condition"]) =>
+      graphTimes({ condition, now: 1, lastEntryAt: AT }).live;
     expect(live({ kind: "running", lease })).toBe(true);
     expect(live({ kind: "held", lease })).toBe(true);
     expect(live({ kind: "crashed", lease })).toBe(false);
@@ -122,11 +122,11 @@ describe("run graph", () => {
 
   test("a run that died was alive at its last entry, or at a later heartbeat", () => {
     const seen = (heartbeatAt: string, lastEntryAt: string | null) =>
-      momentOf({ condition: { kind: "crashed", lease: { ...lease, heartbeatAt } }, now: 1, lastEntryAt }).seenAt;
+      graphTimes({ condition: { kind: "crashed", lease: { ...lease, heartbeatAt } }, now: 1, lastEntryAt }).seenAt;
     expect(seen(LATER, AT)).toBe(LATER);
     expect(seen(AT, LATER)).toBe(LATER);
     expect(seen(AT, null)).toBe(AT);
-    expect([isSignOfLife({ epoch: 0 }), isSignOfLife({ epoch: 1 })]).toEqual([false, true]);
+    expect([isWrittenByHolder({ epoch: 0 }), isWrittenByHolder({ epoch: 1 })]).toEqual([false, true]);
   });
 
   test("the journal since the checkpoint is counted; where it cannot be read, the checkpoint is shown", async () => {

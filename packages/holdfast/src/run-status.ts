@@ -1,4 +1,4 @@
-import type { Parts } from "@holdfast/core/adapters";
+import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
 import { graphMoveText } from "@holdfast/core/graph-state";
@@ -6,36 +6,36 @@ import type { JournalEntry } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { type Lease, type OwnerLiveness, PRIORITIES, inTurn, priorityKey, readPriority } from "@holdfast/core/lease";
 import type { Budget, Position } from "@holdfast/core/position";
-import type { ParkedOn, RunSummary } from "@holdfast/core/run";
+import type { RunSummary, WaitingFor } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
-import type { Order } from "@holdfast/core/signal-files";
+import type { Signal } from "@holdfast/core/signal-files";
 import { type StateEntry, loadState } from "@holdfast/core/state";
-import { type RunStanding, type StandingFacts, isAtWork, isResumable, standingOf } from "@holdfast/core/status";
+import { type RunStatus, type StatusFacts, isResumable, isRunning, statusOf } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import { CRUNCH_SHAPE } from "@holdfast/workflows/crunch/options";
-import { type LoopPicture, loopPicture } from "@holdfast/workflows/ralph/loop-summary";
+import { type LoopSummary, summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
 import { type GraphPicture, type Moment, pictureGraph } from "./graph-view.ts";
 
 /** Where a run stands, told from its journal and its lease: never from what somebody last wrote into a field. */
-export interface RunStatus {
+export interface RunDetails {
   readonly run: RunSummary;
   readonly condition: Condition;
   /** The same for people, with what is known besides: who is silent, what was ordered, whose turn it is. */
-  readonly standing: RunStanding;
+  readonly standing: RunStatus;
   readonly stage: string | null;
   readonly iteration: number;
   /** When the stage was entered. */
   readonly since: string | null;
-  readonly scores: JournalPicture["scores"];
+  readonly scores: JournalSummary["scores"];
   readonly best: Position["best"];
   readonly budget: Budget | null;
   /** The task graph of the stage, as the journal has it now; null when there is none. */
   readonly graph: GraphPicture | null;
   /** How a loop (ralph) goes, as far as its newest checkpoint knows; null for any other run. */
-  readonly loop: LoopPicture | null;
+  readonly loop: LoopSummary | null;
   /** A step that has begun and not ended. */
   readonly step: string | null;
-  readonly last: JournalPicture["last"];
+  readonly last: JournalSummary["last"];
   readonly worktree: string | null;
   readonly branch: string | null;
   readonly issue: { readonly number: number; readonly title: string } | null;
@@ -50,17 +50,17 @@ export interface RunStatus {
 /** `now`: milliseconds since the epoch. */
 export async function readStatus(
   handle: RunHandle,
-  params: { readonly now: number; readonly standing: RunStanding },
-): Promise<RunStatus> {
+  params: { readonly now: number; readonly standing: RunStatus },
+): Promise<RunDetails> {
   const { now, standing } = params;
   const [run, holder, workspace] = await Promise.all([handle.summary(), handle.holder(), handle.workspace()]);
   const { checkpoint: latest, damaged } = await handle.newestWhole();
-  let picture = NO_PICTURE;
+  let picture = EMPTY_SUMMARY;
   let lastEntryAt: string | null = null;
   const since: JournalEntry[] = [];
   for await (const entry of handle.log()) {
-    picture = foldEntry(picture, entry);
-    if (isSignOfLife(entry)) lastEntryAt = entry.at;
+    picture = reduceSummary(picture, entry);
+    if (isWrittenByHolder(entry)) lastEntryAt = entry.at;
     if (latest !== undefined && entry.entry > latest.entry) since.push(entry);
   }
   const planes = latest?.planes;
@@ -77,8 +77,8 @@ export async function readStatus(
     scores: picture.scores,
     best: planes?.position.best ?? null,
     budget: planes?.position.budget ?? null,
-    graph: graph === null ? null : pictureGraph(graph, momentOf({ condition, now, lastEntryAt })),
-    loop: planes === undefined ? null : loopPicture(planes),
+    graph: graph === null ? null : pictureGraph(graph, graphTimes({ condition, now, lastEntryAt })),
+    loop: planes === undefined ? null : summarizeLoop(planes),
     step: picture.step,
     denied: picture.denied,
     last: picture.last,
@@ -91,7 +91,7 @@ export async function readStatus(
 }
 
 /** Workflows keep what they like in their values; one that has a pull request there has it in this shape. */
-export function pullRequestOf(value: Json | undefined): RunStatus["pullRequest"] {
+export function pullRequestOf(value: Json | undefined): RunDetails["pullRequest"] {
   if (!isJsonObject(value)) return null;
   const { number, url } = value;
   return typeof number === "number" && typeof url === "string" ? { number, url } : null;
@@ -130,7 +130,7 @@ export type Condition =
   | { readonly kind: "held"; readonly lease: Lease }
   | {
       readonly kind: "parked";
-      readonly on: ParkedOn;
+      readonly on: WaitingFor;
       readonly reason: string;
       readonly until: string | null;
       readonly question: Question | null;
@@ -145,9 +145,9 @@ export type Condition =
   | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
 
 /** A run as a person sees it, told from its journal and its lease at this moment. */
-export interface Stood {
+export interface RunWithStatus {
   readonly run: RunSummary;
-  readonly standing: RunStanding;
+  readonly standing: RunStatus;
   /** Would `resume` take it up now? */
   readonly resumable: boolean;
   readonly priority: number;
@@ -155,35 +155,38 @@ export interface Stood {
   readonly holder: (Pick<Lease["owner"], "label" | "pid" | "host"> & Pick<Lease, "takenAt" | "heartbeatAt">) | null;
   /** Its turn among those who wait for a place, from 1; null: it does not. */
   readonly turn: number | null;
-  readonly order: Order | null;
+  readonly order: Signal | null;
 }
 
-export interface Loops {
+export interface LoopOverview {
   /** When the look began. */
   readonly at: string;
   /** How many may be at work at once; null: as many as want to. */
   readonly limit: number | null;
   readonly atWork: number;
   /** At work first, then in the order of the queue, then the others; each the newest first. */
-  readonly loops: readonly Stood[];
+  readonly loops: readonly RunWithStatus[];
 }
 
 export async function readLoops(
-  parts: Parts,
+  parts: CoreAdapters,
   params: { readonly runs: () => Promise<readonly RunSummary[]>; readonly limit: number | null },
-): Promise<Loops> {
+): Promise<LoopOverview> {
   const at = new Date(parts.clock.now()).toISOString();
-  const loops = await standAll(parts, params.runs);
+  const loops = await readStatuses(parts, params.runs);
   return {
     at,
     limit: params.limit,
-    atWork: loops.filter(({ standing }) => isAtWork(standing)).length,
+    atWork: loops.filter(({ standing }) => isRunning(standing)).length,
     loops: loops.toSorted((a, b) => rank(a) - rank(b) || (a.turn ?? 0) - (b.turn ?? 0)),
   };
 }
 
 /** In the order given. The runs are read after who holds them: one that came to its end in between has ended, and does not look crashed. */
-export async function standAll(parts: Parts, read: () => Promise<readonly RunSummary[]>): Promise<readonly Stood[]> {
+export async function readStatuses(
+  parts: CoreAdapters,
+  read: () => Promise<readonly RunSummary[]>,
+): Promise<readonly RunWithStatus[]> {
   const holders = await readHolders(parts);
   const runs = await read();
   const now = parts.clock.now();
@@ -198,10 +201,10 @@ export async function standAll(parts: Parts, read: () => Promise<readonly RunSum
   return stood.map((one) => ({ ...one, turn: one.standing.kind === "queued" ? queue.indexOf(one.run.id) + 1 : null }));
 }
 
-type Holder = NonNullable<StandingFacts["holder"]>;
+type Holder = NonNullable<StatusFacts["holder"]>;
 
 /** Whoever let go and ended between the two looks is no holder that died: the leases must be the same before and after. */
-async function readHolders(parts: Parts): Promise<ReadonlyMap<string, Holder>> {
+async function readHolders(parts: CoreAdapters): Promise<ReadonlyMap<string, Holder>> {
   let leases = await parts.store.listLeases();
   for (;;) {
     const holders = new Map(leases.map((lease) => [lease.run, holderOf(parts, lease)]));
@@ -215,10 +218,15 @@ function signatureOf(leases: readonly Lease[]): string {
   return leases.map(({ run, epoch }) => `${run} ${epoch}`).join("\n");
 }
 
-async function standOne(parts: Parts, run: RunSummary, holder: Holder | null, now: number): Promise<Stood> {
+async function standOne(
+  parts: CoreAdapters,
+  run: RunSummary,
+  holder: Holder | null,
+  now: number,
+): Promise<RunWithStatus> {
   const ended = run.state.kind === "done" || run.state.kind === "fatal";
   const order = ended ? null : ((await parts.requests?.orderFor(run.id)) ?? null);
-  const standing = standingOf({
+  const standing = statusOf({
     state: run.state,
     manual: isManual(run),
     stage: run.latest?.stage ?? null,
@@ -239,7 +247,7 @@ async function standOne(parts: Parts, run: RunSummary, holder: Holder | null, no
   };
 }
 
-function holderOf(parts: Parts, lease: Lease): Holder {
+function holderOf(parts: CoreAdapters, lease: Lease): Holder {
   const liveness = parts.liveness(lease.owner);
   return { lease, liveness, suspended: liveness === "alive" && parts.suspended?.(lease.owner) === true };
 }
@@ -248,18 +256,18 @@ function isManual({ workflow, latest }: RunSummary): boolean {
   return workflow === "manual" || latest?.stage === "none";
 }
 
-function briefOf({ owner, takenAt, heartbeatAt }: Lease): NonNullable<Stood["holder"]> {
+function briefOf({ owner, takenAt, heartbeatAt }: Lease): NonNullable<RunWithStatus["holder"]> {
   const { label, pid, host } = owner;
   return { label, pid, host, takenAt, heartbeatAt };
 }
 
-function rank({ standing }: Stood): number {
-  if (isAtWork(standing) || standing.kind === "elsewhere") return 0;
+function rank({ standing }: RunWithStatus): number {
+  if (isRunning(standing) || standing.kind === "elsewhere") return 0;
   if (standing.kind === "queued") return 1;
   return ENDED.has(standing.kind) ? 3 : 2;
 }
 
-const ENDED: ReadonlySet<RunStanding["kind"]> = new Set(["completed", "failed", "aborted", "limit_reached"]);
+const ENDED: ReadonlySet<RunStatus["kind"]> = new Set(["completed", "failed", "aborted", "limit_reached"]);
 
 /** Stages in which the work itself is done and only its end is left; of a workflow of somebody's own nobody knows. */
 function completingStages(workflow: string): ReadonlySet<string> {
@@ -274,7 +282,7 @@ const STAGES: Readonly<Record<string, ReadonlySet<string>>> = {
 };
 
 /** What a journal says about where a run stands, for people who look while it works, after it died, or next year. */
-interface JournalPicture {
+interface JournalSummary {
   readonly stage: string | null;
   readonly iteration: number;
   readonly since: string | null;
@@ -295,7 +303,7 @@ export interface Question {
   readonly options: readonly string[];
 }
 
-export const NO_PICTURE: JournalPicture = {
+export const EMPTY_SUMMARY: JournalSummary = {
   stage: null,
   iteration: 0,
   since: null,
@@ -308,7 +316,10 @@ export const NO_PICTURE: JournalPicture = {
 };
 
 /** Bodies are read with care: an entry of an older or newer Holdfast may lack a field, and looking must not fail. */
-export function foldEntry(picture: JournalPicture, entry: Pick<JournalEntry, "kind" | "at" | "body">): JournalPicture {
+export function reduceSummary(
+  picture: JournalSummary,
+  entry: Pick<JournalEntry, "kind" | "at" | "body">,
+): JournalSummary {
   const { kind, at, body } = entry;
   const last = (text: string) => ({ at, text });
   switch (kind) {
@@ -402,7 +413,7 @@ function numberOf(value: Json | undefined): number | null {
   return typeof value === "number" ? value : null;
 }
 
-function withDenial(denied: JournalPicture["denied"], result: Json): JournalPicture["denied"] {
+function withDenial(denied: JournalSummary["denied"], result: Json): JournalSummary["denied"] {
   if (!isJsonObject(result) || result["cause"] !== "permission_denied") return denied;
   const message = textOf(result["message"]);
   return message === null || denied.includes(message) ? denied : [...denied, message];
@@ -421,13 +432,13 @@ export async function readGraph(
   const since = await Array.fromAsync(handle.log({ after: checkpoint.entry }));
   const graph = graphNow(checkpoint, since);
   if (graph === null) return null;
-  const lastEntryAt = since.findLast(isSignOfLife)?.at ?? checkpoint.createdAt;
+  const lastEntryAt = since.findLast(isWrittenByHolder)?.at ?? checkpoint.createdAt;
   const condition = conditionOf({ run, holder, question: null, worked: true });
-  return { graph, picture: pictureGraph(graph, momentOf({ condition, now, lastEntryAt })) };
+  return { graph, picture: pictureGraph(graph, graphTimes({ condition, now, lastEntryAt })) };
 }
 
 /** Tags and drops need no lease: anybody may have written them. */
-export function isSignOfLife({ epoch }: Pick<JournalEntry, "epoch">): boolean {
+export function isWrittenByHolder({ epoch }: Pick<JournalEntry, "epoch">): boolean {
   return epoch > 0;
 }
 
@@ -452,7 +463,7 @@ export function graphNow(
 const GRAPH_KINDS: ReadonlySet<string> = new Set(["graph.set", "graph.moved", "checkpoint"]);
 
 /** Nobody runs the nodes of a run that nobody carries, whatever their states say. */
-export function momentOf(params: {
+export function graphTimes(params: {
   readonly condition: Condition;
   readonly now: number;
   readonly lastEntryAt: string | null;

@@ -1,14 +1,14 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
 import { beginRun, raiseLimits } from "@holdfast/core/control-run";
-import { checkAsleep, conduct, outcomeOfEnded } from "@holdfast/core/execute";
+import { executeRun, outcomeOfEnded, rejectWaitingRun } from "@holdfast/core/execute";
 import { type Finding, defaultFindingPolicy } from "@holdfast/core/findings";
-import { type SlotRequest, holdLease, holdSlot } from "@holdfast/core/hold-lease";
+import { type SlotRequest, acquireLease, holdSlot } from "@holdfast/core/hold-lease";
 import { type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import { type ProgressListener, type RunOutcome, Stopped } from "@holdfast/core/progress";
 import type { RestoreStep } from "@holdfast/core/restore";
-import { type TakeUpPlan, applyTakeUp, planTakeUp } from "@holdfast/core/resume";
+import { type ResumeCheck, applyResumeCheck, checkResume } from "@holdfast/core/resume";
 import type { Answers, ResumePlan } from "@holdfast/core/resume-plan";
 import type { RunSummary } from "@holdfast/core/run";
 import type { Workflow } from "@holdfast/core/workflow";
@@ -16,7 +16,7 @@ import type { Workspace } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { StartPlan } from "./plan-start.ts";
 
-export interface Watching {
+export interface ExecuteOptions {
   /** Aborted: work stops in order, everything is saved, and the outcome is "interrupted". */
   readonly signal: AbortSignal;
   readonly listen: ProgressListener | undefined;
@@ -26,7 +26,7 @@ export interface Watching {
   readonly slot: SlotRequest | null;
 }
 
-export interface WorkReport {
+export interface RunReport {
   readonly run: string;
   readonly outcome: RunOutcome;
   /** The work had ended before: this is the outcome of that run, and nothing was done. */
@@ -34,7 +34,7 @@ export interface WorkReport {
 }
 
 /** The outcome of a run that has ended. */
-export async function earlierReport(parts: WorkParts, run: RunSummary): Promise<WorkReport> {
+export async function earlierReport(parts: Adapters, run: RunSummary): Promise<RunReport> {
   const outcome = await outcomeOfEnded(parts, run);
   if (outcome === null) throw new TypeError(`run ${run.id} has not ended`);
   return { run: run.id, outcome, earlier: true };
@@ -42,10 +42,10 @@ export async function earlierReport(parts: WorkParts, run: RunSummary): Promise<
 
 /** Killed anywhere and called again with the same plan, it is the same run. */
 export async function startRun<S extends JsonObject>(
-  parts: WorkParts,
+  parts: Adapters,
   plan: StartPlan<S>,
-  watching: Watching,
-): Promise<WorkReport> {
+  watching: ExecuteOptions,
+): Promise<RunReport> {
   const { id, work, workflow, config, inputs, limit, labels } = plan;
   const { slot } = watching;
   const birth = { workflow: workflow.shape.name, work, labels };
@@ -57,19 +57,19 @@ export async function startRun<S extends JsonObject>(
   }
   if (slot !== null) return await withSlot(parts, id, { ...slot, birth }, carry);
   // Held from the first act to the last: at no moment is it a run that was begun and left, for somebody else to find.
-  await using _lease = await holdLease(parts, id, undefined, birth);
+  await using _lease = await acquireLease(parts, id, undefined, birth);
   return await carry({ waited: false });
 
-  async function carry({ waited }: { readonly waited: boolean }): Promise<WorkReport> {
+  async function carry({ waited }: { readonly waited: boolean }): Promise<RunReport> {
     if (!waits) await begin();
     // Another process may have finished the work since it was planned.
     const found = await parts.store.getRun(id);
     if (found?.state.kind === "done" || found?.state.kind === "fatal") return await earlierReport(parts, found);
     if (waited) {
       const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
-      return await carryOn(parts, request, await planResumeRun(parts, request), watching, []);
+      return await continueRun(parts, request, await planResumeRun(parts, request), watching, []);
     }
-    const outcome = await conduct({
+    const outcome = await executeRun({
       parts,
       run: id,
       workflow,
@@ -82,7 +82,7 @@ export async function startRun<S extends JsonObject>(
 
   /** The lease comes before the worktree: of two who start at once, one makes it and the other is told who that is. */
   async function begin(): Promise<void> {
-    await using _lease = await holdLease(parts, id);
+    await using _lease = await acquireLease(parts, id);
     const workspace = await makePlace(parts, plan);
     await beginRun({ parts, workflow, id, work, inputs, config, labels, limit, workspace });
   }
@@ -95,7 +95,7 @@ const AS_IT_IS_NOW: Answers = {
   issue_labels_changed: "accept",
 };
 
-async function makePlace<S extends JsonObject>(parts: WorkParts, plan: StartPlan<S>): Promise<Workspace | undefined> {
+async function makePlace<S extends JsonObject>(parts: Adapters, plan: StartPlan<S>): Promise<Workspace | undefined> {
   const { place, id } = plan;
   if (place === null || parts.workspaces === null) return undefined;
   return await parts.workspaces.create({
@@ -116,17 +116,17 @@ export interface ResumeRequest<S extends JsonObject> {
   readonly from: number | undefined;
   readonly force: boolean;
   readonly limit: Partial<Budget["limit"]>;
-  /** See ConductParams. */
+  /** See ExecuteParams. */
   readonly wakes?: string;
 }
 
 /** The pre-flight. Changes nothing (a fetch apart). */
 export async function planResumeRun<S extends JsonObject>(
-  parts: WorkParts,
+  parts: Adapters,
   request: ResumeRequest<S>,
-): Promise<TakeUpPlan> {
+): Promise<ResumeCheck> {
   const { run, workflow, config, answers, force, from } = request;
-  return await planTakeUp({
+  return await checkResume({
     parts,
     run,
     current: { definition: workflow.definition, config },
@@ -143,30 +143,30 @@ export async function planResumeRun<S extends JsonObject>(
  * then the issue, the branch and the files may be others than those that were planned for.
  */
 export async function resumeRun<S extends JsonObject>(
-  parts: WorkParts,
+  parts: Adapters,
   request: ResumeRequest<S>,
-  { planned, again }: { readonly planned: TakeUpPlan; readonly again: () => Promise<TakeUpPlan> },
-  watching: Watching,
-): Promise<WorkReport> {
+  { planned, again }: { readonly planned: ResumeCheck; readonly again: () => Promise<ResumeCheck> },
+  watching: ExecuteOptions,
+): Promise<RunReport> {
   const { run, wakes } = request;
-  checkAsleep(planned.run, wakes);
+  rejectWaitingRun(planned.run, wakes);
   refuseStanding(run, planned);
   // One that has come to its end, or needs a decision first, takes nobody's place.
   return await withSlot(parts, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
-    if (!waited) return await carryOn(parts, request, planned, watching);
+    if (!waited) return await continueRun(parts, request, planned, watching);
     const now = await again();
-    return await carryOn(parts, request, now, watching, planned.findings);
+    return await continueRun(parts, request, now, watching, planned.findings);
   });
 }
 
 /** With a place, where it needs one. */
-async function carryOn<S extends JsonObject>(
-  parts: WorkParts,
+async function continueRun<S extends JsonObject>(
+  parts: Adapters,
   request: ResumeRequest<S>,
-  planned: TakeUpPlan,
-  watching: Omit<Watching, "slot">,
+  planned: ResumeCheck,
+  watching: Omit<ExecuteOptions, "slot">,
   told: readonly Finding[] = planned.findings,
-): Promise<WorkReport> {
+): Promise<RunReport> {
   const { run, workflow, limit, wakes } = request;
   const known = new Set(told.map(({ summary }) => summary));
   for (const { summary } of planned.findings) if (!known.has(summary)) tell(parts, run, watching, summary);
@@ -178,7 +178,7 @@ async function carryOn<S extends JsonObject>(
   const ended = outcomeOf(planned);
   if (ended !== null) return { run, outcome: ended };
   if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
-  const outcome = await conduct({
+  const outcome = await executeRun({
     parts,
     run,
     workflow,
@@ -194,7 +194,7 @@ async function carryOn<S extends JsonObject>(
  * A resume that is kept only by a forge that does not answer for now waits for it, on record, so that `--wait` and supervisors try again. null: it is not
  * that, or a question to the user is open, which a new wait would replace.
  */
-async function parkOnForge(parts: WorkParts, { run, plan }: TakeUpPlan): Promise<RunOutcome | null> {
+async function parkOnForge(parts: Adapters, { run, plan }: ResumeCheck): Promise<RunOutcome | null> {
   const { state } = run;
   if (plan.kind !== "ask" || (state.kind === "parked" && state.decision !== undefined)) return null;
   const asked = plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding);
@@ -213,7 +213,7 @@ async function parkOnForge(parts: WorkParts, { run, plan }: TakeUpPlan): Promise
     reason: typeof first["reason"] === "string" ? first["reason"] : plan.why,
     until,
   } as const;
-  await using lease = await holdLease(parts, run.id);
+  await using lease = await acquireLease(parts, run.id);
   await parts.store.commit({ lease: lease.lease, entries: [{ kind: "run.parked", body }] });
   return { kind: "parked", ...body };
 }
@@ -221,28 +221,28 @@ async function parkOnForge(parts: WorkParts, { run, plan }: TakeUpPlan): Promise
 /** When a forge that names no time is asked again. */
 const ASK_AGAIN_MS = 15_000;
 
-function tell(parts: WorkParts, run: string, { listen }: Pick<Watching, "listen">, text: string): void {
+function tell(parts: Adapters, run: string, { listen }: Pick<ExecuteOptions, "listen">, text: string): void {
   listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text });
 }
 
 /** What keeps a run from going on before anything is done about it: an error, or a question as its outcome. null: nothing. */
-export function stopOf(planned: TakeUpPlan): WorkReport | null {
+export function blockedReport(planned: ResumeCheck): RunReport | null {
   const run = planned.run.id;
   refuseStanding(run, planned);
   const outcome = planned.plan.kind === "ask" ? outcomeOf(planned) : null;
   return outcome === null ? null : { run, outcome };
 }
 
-async function apply(parts: WorkParts, planned: TakeUpPlan): Promise<readonly RestoreStep[]> {
+async function apply(parts: Adapters, planned: ResumeCheck): Promise<readonly RestoreStep[]> {
   const { plan } = planned;
   if (plan.kind === "nothing" || plan.kind === "refuse") return [];
   if (plan.actions.length === 0 && plan.judgements.length === 0) return [];
-  await using lease = await holdLease(parts, planned.run.id);
-  return (await applyTakeUp({ parts, lease: lease.lease, planned })).steps ?? [];
+  await using lease = await acquireLease(parts, planned.run.id);
+  return (await applyResumeCheck({ parts, lease: lease.lease, planned })).steps ?? [];
 }
 
 /** null: it goes on. */
-function outcomeOf({ plan, findings }: TakeUpPlan): RunOutcome | null {
+function outcomeOf({ plan, findings }: ResumeCheck): RunOutcome | null {
   switch (plan.kind) {
     case "ask":
       return {
@@ -260,14 +260,14 @@ function outcomeOf({ plan, findings }: TakeUpPlan): RunOutcome | null {
   }
 }
 
-function refuseStanding(run: string, planned: TakeUpPlan): void {
+function refuseStanding(run: string, planned: ResumeCheck): void {
   const { plan } = planned;
   if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
 }
 
 function refusal(
   run: string,
-  planned: TakeUpPlan,
+  planned: ResumeCheck,
   plan: Extract<ResumePlan, { readonly kind: "nothing" | "refuse" }>,
 ): HoldfastError {
   const { why: message } = plan;
@@ -287,7 +287,7 @@ function refusal(
 }
 
 /** A loop that went round as often as it was to is resumed with more of the same, one that gave up by letting it go on. null: no such loop. */
-function endedLoopHint({ run }: TakeUpPlan): string | null {
+function endedLoopHint({ run }: ResumeCheck): string | null {
   if (run.workflow !== "ralph" || run.state.kind !== "fatal") return null;
   if (run.latest?.stage === "limit") return `Allow more: \`holdfast resume ${run.id} --max N\`.`;
   if (run.latest?.stage !== "fatal") return null;
@@ -299,11 +299,11 @@ function endedLoopHint({ run }: TakeUpPlan): string | null {
  * so what was seen before may not be so any more.
  */
 async function withSlot(
-  parts: WorkParts,
+  parts: Adapters,
   run: string,
   slot: SlotRequest | null,
-  work: (how: { readonly waited: boolean }) => Promise<WorkReport>,
-): Promise<WorkReport> {
+  work: (how: { readonly waited: boolean }) => Promise<RunReport>,
+): Promise<RunReport> {
   if (slot === null) return await work({ waited: false });
   let waited = false;
   const onWaiting: SlotRequest["onWaiting"] = (atWork) => {

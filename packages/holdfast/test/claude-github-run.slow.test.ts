@@ -5,13 +5,13 @@ import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-co
 import { readProcessTable } from "@holdfast/platform/process-tree";
 import { MODEL, REAL_CLAUDE, openClaudeScene } from "@holdfast/test-support/agents/real-agents";
 import type { Fault } from "@holdfast/test-support/forges/forge-server";
-import { type GithubScene, createGithubScene, waysToForge } from "@holdfast/test-support/forges/forge-scenes";
+import { type GithubScene, createGithubScene, forgeTransports } from "@holdfast/test-support/forges/forge-scenes";
 import type { ModelScript } from "@holdfast/test-support/agents/model-script";
 import type { ModelServer } from "@holdfast/test-support/agents/model-server";
 import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { testRepositoryAt } from "@holdfast/test-support/git/repository";
 
-const [, gh] = waysToForge("gh");
+const [, gh] = forgeTransports("gh");
 const TITLE = "[feat][#1] Say hello";
 const SCORES = { faithful: 95, style: 95, docs: 95, corner_cases: 95 };
 const RUN = "issue-1";

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { carryKillRun, createOutside } from "@holdfast/test-support/core/kill-run";
+import { createExternalSystem, executeUntilKilled } from "@holdfast/test-support/core/kill-run";
 import { ID } from "@holdfast/test-support/core/work-bench";
 import { createTestRepository, readWorktree } from "@holdfast/test-support/git/repository";
 import { openSqliteStore } from "../src/stores/sqlite/open.ts";
@@ -24,9 +24,9 @@ function createPlace() {
   const place = { directory, repository: repository.root };
   return {
     ...place,
-    outside: createOutside(join(directory, "outside.log")),
+    outside: createExternalSystem(join(directory, "outside.log")),
     /** In this process, to the end. */
-    carry: () => carryKillRun({ ...place, at: 0, moment: "before", die: () => undefined }),
+    carry: () => executeUntilKilled({ ...place, at: 0, moment: "before", die: () => undefined }),
     /** In a process that does not survive it; tells the signal, or what it complained of. */
     kill: (at: number, moment: string) =>
       new Promise<string>((resolve) => {

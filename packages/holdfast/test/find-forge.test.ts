@@ -6,7 +6,7 @@ import {
   TOKEN,
   createGithubScene,
   createGitlabScene,
-  waysToForge,
+  forgeTransports,
 } from "@holdfast/test-support/forges/forge-scenes";
 import { type TestRepository, createTestRepository } from "@holdfast/test-support/git/repository";
 import { createGitBranches } from "@holdfast/git/branches";
@@ -41,7 +41,7 @@ async function find(root: string, env: NodeJS.ProcessEnv, choice: ForgeChoice = 
   });
 }
 
-for (const way of waysToForge("gh")) {
+for (const way of forgeTransports("gh")) {
   test.skipIf(way.skip)(`a clone of GitHub works with GitHub, through ${way.name}`, async () => {
     scene = await createGithubScene(way.program);
     repository = withRemotes({ origin: "https://github.com/octo/app.git" });

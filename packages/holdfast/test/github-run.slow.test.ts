@@ -5,7 +5,12 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
 import { GOOD } from "@holdfast/test-support/cli-repositories";
 import type { Fault } from "@holdfast/test-support/forges/forge-server";
-import { type GithubScene, TOKEN, createGithubScene, waysToForge } from "@holdfast/test-support/forges/forge-scenes";
+import {
+  type GithubScene,
+  TOKEN,
+  createGithubScene,
+  forgeTransports,
+} from "@holdfast/test-support/forges/forge-scenes";
 import { testRepositoryAt } from "@holdfast/test-support/git/repository";
 
 let holdfast: BuiltCommand;
@@ -29,7 +34,7 @@ const DEATHS: readonly Pick<Fault, "match" | "when">[] = [
   { match: /^POST .*\/pulls$/, when: "after" },
 ];
 
-const [, gh] = waysToForge("gh");
+const [, gh] = forgeTransports("gh");
 
 test.skipIf(gh.skip)(
   `an issue at GitHub becomes one pull request, though the command is killed five times, through ${gh.name}`,

@@ -3,7 +3,7 @@ import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test, vi } from "vitest";
-import { startGraftScene } from "@holdfast/test-support/core/cherry-pick-scene";
+import { createCherryPickRuns } from "@holdfast/test-support/core/cherry-pick-scene";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 
 const CHILDREN = join(import.meta.dirname, "../../test-support/src/store-processes");
@@ -11,7 +11,7 @@ const LAST_FEW = 10;
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
 test("killed anywhere, what was there is there or in a checkpoint, and the same graft again completes it", async () => {
-  const scene = await startGraftScene({
+  const scene = await createCherryPickRuns({
     "src/a.txt": "one\n",
     "src/b.txt": "two\n",
     "src/c.txt": "three\n",

@@ -4,10 +4,10 @@ import { describe, expect, test } from "vitest";
 import { openHoldfast } from "../src/open.ts";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import type { Position } from "@holdfast/core/position";
-import { type GraftScene, startGraftScene } from "@holdfast/test-support/core/cherry-pick-scene";
+import { type GraftScene, createCherryPickRuns } from "@holdfast/test-support/core/cherry-pick-scene";
 
 const start = (): Promise<GraftScene> =>
-  startGraftScene({ "src/a.txt": "one\n", "src/b.txt": "two\n", "keep.txt": "kept\n", ".gitignore": "*.log\n" });
+  createCherryPickRuns({ "src/a.txt": "one\n", "src/b.txt": "two\n", "keep.txt": "kept\n", ".gitignore": "*.log\n" });
 
 const refusal = (code: string, ...words: readonly string[]) =>
   expect.objectContaining({ code, message: expect.stringMatching(new RegExp(words.join(".*"))) });

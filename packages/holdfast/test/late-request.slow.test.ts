@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { readProcess } from "@holdfast/platform/process-tree";
-import { type GithubScene, createGithubScene, waysToForge } from "@holdfast/test-support/forges/forge-scenes";
+import { type GithubScene, createGithubScene, forgeTransports } from "@holdfast/test-support/forges/forge-scenes";
 
 const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/forge-run.ts");
-const [, gh] = waysToForge("gh");
+const [, gh] = forgeTransports("gh");
 
 /** How the request looks on the command line of the program, and at the server. */
 const REQUESTS: readonly { readonly typed: string; readonly sent: RegExp }[] = [

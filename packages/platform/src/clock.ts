@@ -9,4 +9,4 @@ export interface Clock {
 export const systemClock: Clock = { now: () => Date.now(), elapsed: () => performance.now() };
 
 /** A timer set for longer than this fires at once. Whoever waits in one go waits at most so long: 24 days. */
-export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+export const MAX_TIMER_MS = 2 ** 31 - 1;

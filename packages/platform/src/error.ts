@@ -83,18 +83,18 @@ export class HoldfastError extends Error {
 }
 
 /** The same object, each of whose methods rejects with HoldfastError only. All of them must be async. */
-export function guardMethods<T extends object>(inner: T, place: string): T {
+export function wrapMethodErrors<T extends object>(inner: T, place: string): T {
   return new Proxy(inner, {
     get(target, name): unknown {
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== "function") return value;
-      return (...args: readonly unknown[]) => tellFailures(place, async () => Reflect.apply(value, target, args));
+      return (...args: readonly unknown[]) => wrapSystemErrors(place, async () => Reflect.apply(value, target, args));
     },
   });
 }
 
 /** Here what the system or Node itself throws becomes an error that says what to do; what is one already passes. */
-export async function tellFailures<T>(place: string, work: () => Promise<T>): Promise<T> {
+export async function wrapSystemErrors<T>(place: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -107,7 +107,7 @@ function describeFailure(error: unknown, place: string): HoldfastError {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   const path = error instanceof Error && "path" in error && typeof error.path === "string" ? error.path : place;
   const facts = { data: { path, system: code }, cause: error };
-  if (isSystemError(error) && !existsSync(place)) return placeGone(place, error);
+  if (isSystemError(error) && !existsSync(place)) return workspaceMissing(place, error);
   switch (code) {
     case "ENOSPC":
     case "EDQUOT":
@@ -148,7 +148,7 @@ function describeFailure(error: unknown, place: string): HoldfastError {
   }
 }
 
-export function placeGone(place: string, cause: unknown): HoldfastError {
+export function workspaceMissing(place: string, cause: unknown): HoldfastError {
   return new HoldfastError({
     code: "WORKSPACE_MISSING",
     message: `${place} is gone`,

@@ -62,7 +62,10 @@ export function writeDurable(file: DurableFile): void {
 export const TEMPORARY_PREFIX = ".tmp-";
 
 /** Removes what crashes left; what is younger may be somebody's who is writing at this moment. Returns the names. */
-export function sweepTemporary(directory: string, params: { readonly olderThanMs: number }): readonly string[] {
+export function removeStaleTemporaryFiles(
+  directory: string,
+  params: { readonly olderThanMs: number },
+): readonly string[] {
   const until = Date.now() - params.olderThanMs;
   const left = readdirSync(directory).filter((name) => {
     if (!name.startsWith(TEMPORARY_PREFIX)) return false;
@@ -135,7 +138,10 @@ function removeQuietly(path: string): void {
  * A symbolic link in place of whatever is there, whole at every moment; "unsupported" where this system or file system has none (or lets
  * only administrators make them), and then nothing was changed.
  */
-export function writeDurableLink(params: { readonly path: string; readonly target: string }): "made" | "unsupported" {
+export function writeDurableSymlink(params: {
+  readonly path: string;
+  readonly target: string;
+}): "made" | "unsupported" {
   const directory = dirname(params.path);
   const temporary = join(directory, `${TEMPORARY_PREFIX}${randomId()}-link`);
   try {

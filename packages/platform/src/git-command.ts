@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { devNull } from "node:os";
-import { HoldfastError, placeGone } from "./error.ts";
+import { HoldfastError, workspaceMissing } from "./error.ts";
 import { type ProcessExit, type ProcessResult, type RunningProcess, runProcess, startProcess } from "./subprocess.ts";
 
 /**
@@ -8,12 +8,12 @@ import { type ProcessExit, type ProcessResult, type RunningProcess, runProcess, 
  * monitors and transports. Each is defused here, for every call, whether or not that call could reach it.
  */
 export function createGit(place: GitPlace): Git {
-  const env = { ...scrubbedEnvironment(process.env), ...placeEnvironment(place) };
+  const env = { ...safeGitEnvironment(process.env), ...placeEnvironment(place) };
   const spawnParams = (call: GitCall) => {
     refuseNul(call.args);
     return {
       command: "git",
-      args: [...DEFUSED, ...call.args],
+      args: [...SAFE_GIT_ARGS, ...call.args],
       cwd: place.cwd,
       env: call.env === undefined ? env : { ...env, ...call.env },
       timeoutMs: TIMEOUT_MS,
@@ -26,8 +26,8 @@ export function createGit(place: GitPlace): Git {
     async output(call) {
       const done = await result(call);
       if (done.kind === "not_started" && place.cwd !== undefined && !existsSync(place.cwd))
-        throw placeGone(place.cwd, done.cause);
-      if (done.kind !== "exited" || done.code !== 0) throw gitFailure(call.args, done);
+        throw workspaceMissing(place.cwd, done.cause);
+      if (done.kind !== "exited" || done.code !== 0) throw gitError(call.args, done);
       return done.stdout;
     },
     async line(call) {
@@ -73,7 +73,7 @@ function refuseNul(args: readonly string[]): void {
   });
 }
 
-export function gitFailure(args: readonly string[], exit: ProcessExit): HoldfastError {
+export function gitError(args: readonly string[], exit: ProcessExit): HoldfastError {
   const name = `git ${args.find((arg) => /^[a-z][a-z-]*$/.test(arg)) ?? ""}`.trim();
   const reason = exit.stderr.trim().split("\n").slice(-3).join("; ");
   if (exit.kind === "not_started") {
@@ -90,7 +90,7 @@ export function gitFailure(args: readonly string[], exit: ProcessExit): Holdfast
     return new HoldfastError({
       code: "GIT_MISSING",
       message: `git could not be started: ${exit.stderr}`,
-      hint: `Install git ${GIT_FLOOR} or newer and make sure that it is on PATH.`,
+      hint: `Install git ${MIN_GIT_VERSION} or newer and make sure that it is on PATH.`,
       cause: exit.cause,
     });
   }
@@ -139,28 +139,28 @@ export async function checkGitVersion(): Promise<void> {
   const path = process.env["PATH"] ?? "";
   const version = known.get(path) ?? (await askVersion());
   known.set(path, version);
-  if (!isOldGit(version)) return;
+  if (!isGitTooOld(version)) return;
   throw new HoldfastError({
     code: "GIT_MISSING",
     message: `${version} is too old`,
-    hint: `Install git ${GIT_FLOOR} or newer and make sure that it comes first on PATH.`,
+    hint: `Install git ${MIN_GIT_VERSION} or newer and make sure that it comes first on PATH.`,
   });
 }
 
 async function askVersion(): Promise<string> {
   const args = ["--version"];
   const asked = await runProcess({ command: "git", args });
-  if (asked.kind !== "exited" || asked.code !== 0) throw gitFailure(args, asked);
+  if (asked.kind !== "exited" || asked.code !== 0) throw gitError(args, asked);
   return asked.stdout.toString("utf8").trim();
 }
 
 /** The oldest git that serves: the first whose `merge-tree` works in objects alone. Those before 2.36 also sync nothing. */
-export const GIT_FLOOR = "2.38";
+export const MIN_GIT_VERSION = "2.38";
 
 /** Of what `git --version` prints; unknown words are not held against it. */
-export function isOldGit(version: string): boolean {
+export function isGitTooOld(version: string): boolean {
   const [major, minor] = numbersOf(version);
-  const [floorMajor, floorMinor] = numbersOf(GIT_FLOOR);
+  const [floorMajor, floorMinor] = numbersOf(MIN_GIT_VERSION);
   return major < floorMajor || (major === floorMajor && minor < floorMinor);
 }
 
@@ -173,7 +173,7 @@ function numbersOf(version: string): readonly [number, number] {
  * A repository is untrusted text: its config may name programs for hooks, filters, diffs, pagers, monitors and transports. Every git
  * that works on our own account is started with these, whether or not that call could reach any of them.
  */
-export const DEFUSED: readonly string[] = [
+export const SAFE_GIT_ARGS: readonly string[] = [
   "--no-pager",
   ...[
     `core.hooksPath=${devNull}`,
@@ -206,7 +206,7 @@ export const DEFUSED: readonly string[] = [
 ];
 
 /** Ours without what would lead git elsewhere, make it ask a person, or speak another language. */
-export function scrubbedEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+export function safeGitEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(([name]) => !/^(GIT_|SSH_ASKPASS|PAGER$|LESS|EDITOR$|VISUAL$)/i.test(name));
   return {
     ...Object.fromEntries(kept),

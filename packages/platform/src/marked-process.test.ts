@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createLines, createTail } from "./marked-process.ts";
+import { createLineSplitter, createOutputTail } from "./marked-process.ts";
 
 function linesOf(pieces: readonly string[], maxCharacters?: number): readonly string[] {
   const found: string[] = [];
-  const lines = createLines({
+  const lines = createLineSplitter({
     onLine: (line) => found.push(line),
     ...(maxCharacters === undefined ? {} : { maxCharacters }),
   });
@@ -34,7 +34,7 @@ test("a line without an end comes in pieces; Windows line ends are taken off", (
 test("the tail is the end of the whole", () => {
   fc.assert(
     fc.property(pieces, fc.integer({ min: 1, max: 20 }), (parts, size) => {
-      const tail = createTail(size);
+      const tail = createOutputTail(size);
       for (const part of parts) tail.add(part);
       expect(tail.text()).toBe(parts.join("").slice(-size));
     }),

@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { constants } from "node:os";
 import type { Writable } from "node:stream";
-import { LONGEST_TIMER_MS } from "./clock.ts";
-import { MARK_VARIABLE, endTree } from "./process-tree.ts";
-import { supervisedVariables, watchChild } from "./watchdog.ts";
+import { MAX_TIMER_MS } from "./clock.ts";
+import { MARK_VARIABLE, terminateTree } from "./process-tree.ts";
+import { registerChild, watchdogEnvironment } from "./watchdog.ts";
 
 /**
  * Runs a program whose whole tree must be gone when this returns, whatever it started: the mark in `env` (see childEnvironment)
@@ -16,7 +16,7 @@ export async function runMarked(params: MarkedParams): Promise<MarkedExit> {
   const began = performance.now();
   const started = start(params);
   if (typeof started === "string") return { ...nothing, kind: "not_started", reason: started };
-  const unwatch = watchChild(started);
+  const unwatch = registerChild(started);
   const leaveExit = endAtExit(started);
   const leave = (): void => {
     unwatch();
@@ -82,7 +82,7 @@ function start(params: MarkedParams): ChildProcess | string {
   try {
     return spawn(params.command, params.args, {
       cwd: params.cwd,
-      env: { ...params.env, ...supervisedVariables() },
+      env: { ...params.env, ...watchdogEnvironment() },
       stdio: ["pipe", "pipe", "pipe"],
       // Its own session: Ctrl+C in our terminal is ours to handle.
       detached: process.platform !== "win32",
@@ -110,8 +110,8 @@ async function supervise(
   };
   const interrupt = (): void => stop("interrupted");
   const timer =
-    params.timeoutMs === null ? null : setTimeout(stop, Math.min(params.timeoutMs, LONGEST_TIMER_MS), "timed_out");
-  const idle = params.idleMs === null ? null : setTimeout(stop, Math.min(params.idleMs, LONGEST_TIMER_MS), "idle");
+    params.timeoutMs === null ? null : setTimeout(stop, Math.min(params.timeoutMs, MAX_TIMER_MS), "timed_out");
+  const idle = params.idleMs === null ? null : setTimeout(stop, Math.min(params.idleMs, MAX_TIMER_MS), "idle");
   params.signal.addEventListener("abort", interrupt, { once: true });
   for (const source of ["stdout", "stderr"] as const) {
     child[source]?.setEncoding("utf8").on("data", (text: string) => {
@@ -135,7 +135,7 @@ const NO_EXIT: RawExit = { kind: "exited", code: null, signal: null };
 
 async function endAll(child: ChildProcess, mark: string): Promise<string | null> {
   try {
-    const { supported } = await endTree({ mark });
+    const { supported } = await terminateTree({ mark });
     if (!supported) await endGroup(child);
     return null;
   } catch (error) {
@@ -201,7 +201,10 @@ export function childEnvironment(params: {
 }
 
 /** Cuts a stream into lines. A line without an end is handed on in pieces of `maxCharacters`, so that it cannot fill the memory. */
-export function createLines(params: { readonly onLine: (line: string) => void; readonly maxCharacters?: number }): {
+export function createLineSplitter(params: {
+  readonly onLine: (line: string) => void;
+  readonly maxCharacters?: number;
+}): {
   add(text: string): void;
   /** Hands on the last line, when no newline ended it. */
   end(): void;
@@ -226,7 +229,7 @@ export function createLines(params: { readonly onLine: (line: string) => void; r
 }
 
 /** The last part of a stream of text, without keeping the rest: an agent may print for hours. */
-export function createTail(maxCharacters: number): { add(text: string): void; text(): string } {
+export function createOutputTail(maxCharacters: number): { add(text: string): void; text(): string } {
   let pieces: string[] = [];
   let length = 0;
   return {

@@ -1,7 +1,7 @@
 import { lstatSync, realpathSync, unlinkSync } from "node:fs";
 import { isAbsolute, join, sep } from "node:path";
 import { HoldfastError } from "./error.ts";
-import { makeDurableDirectory, readRegularFile, sweepTemporary, writeDurable } from "./files.ts";
+import { makeDurableDirectory, readRegularFile, removeStaleTemporaryFiles, writeDurable } from "./files.ts";
 
 /** Files of a run in its worktree. Agents work there too: anything may be a link, a directory or a pipe by now. */
 export function createOutputs(root: string): Outputs {
@@ -45,7 +45,7 @@ export function createOutputs(root: string): Outputs {
       told(directory, () => clearPlace(root, parts));
       const place = ensureDirectory(root, parts);
       if ((await this.read(`${directory}/.gitignore`)) !== "*\n") await this.write(`${directory}/.gitignore`, "*\n");
-      told(directory, () => sweepTemporary(place, { olderThanMs: 0 }));
+      told(directory, () => removeStaleTemporaryFiles(place, { olderThanMs: 0 }));
     },
   };
 }

@@ -5,7 +5,14 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { randomId } from "./identity.ts";
-import { type ProcessEntry, type Target, endTree, findTargets, readProcess, strangersOf } from "./process-tree.ts";
+import {
+  type ProcessEntry,
+  type ProcessTarget,
+  findTargets,
+  readProcess,
+  terminateTree,
+  unrelatedProcesses,
+} from "./process-tree.ts";
 
 describe("process tree", () => {
   describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc shows", () => {
@@ -21,9 +28,9 @@ describe("process tree", () => {
         echo $$; wait`,
         count: 4,
       });
-      expect(await endTree({ mark, graceMs: 100 })).toMatchObject({ supported: true });
+      expect(await terminateTree({ mark, graceMs: 100 })).toMatchObject({ supported: true });
       expect(pids.filter(isAlive)).toEqual([]);
-      expect(await endTree({ mark })).toEqual({ ended: 0, supported: true });
+      expect(await terminateTree({ mark })).toEqual({ ended: 0, supported: true });
     });
 
     test("asking comes first: what wants to tidy up can", async () => {
@@ -34,7 +41,7 @@ describe("process tree", () => {
         script: `trap 'echo yes > ${file}; exit 0' TERM; echo $$; while :; do sleep 0.05; done`,
         count: 1,
       });
-      await endTree({ mark, graceMs: 20_000 });
+      await terminateTree({ mark, graceMs: 20_000 });
       expect(readFileSync(file, "utf8")).toBe("yes\n");
     });
 
@@ -45,7 +52,7 @@ describe("process tree", () => {
         const file = join(scratchDirectory(onTestFinished), "went on");
         const one = `sh -c 'sleep 600 & echo $!; wait; echo on >> "${file}"; sleep 600' &`;
         await startTree({ mark, script: `${one.repeat(30)} echo $$; wait`, count: 31 });
-        await endTree({ mark, graceMs });
+        await terminateTree({ mark, graceMs });
         expect(existsSync(file)).toBe(false);
       },
     );
@@ -61,7 +68,7 @@ describe("process tree", () => {
         script: `trap 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ >> ${note}; sleep 600"& exit 0' TERM; echo $$; while :; do sleep 0.02; done`,
         count: 1,
       });
-      const { ended } = await endTree({ mark, graceMs: 500 });
+      const { ended } = await terminateTree({ mark, graceMs: 500 });
       const late = readFileSync(note, "utf8").trim().split("\n").map(Number);
       expect(late).toHaveLength(1);
       expect(ended).toBeGreaterThanOrEqual(2);
@@ -77,7 +84,7 @@ describe("process tree", () => {
       const hop = `use POSIX; $SIG{TERM} = "IGNORE"; my $end = time + 30; while (time < $end) { fork and POSIX::_exit(0); setsid; open F, ">>", $ARGV[0]; print F "x"; close F; select undef, undef, undef, 0.001 }`;
       await startTree({ mark, script: `echo $$; perl -e '${hop}' ${beat} & wait`, count: 1 });
       await until(() => existsSync(beat));
-      await endTree({ mark, graceMs: 50 });
+      await terminateTree({ mark, graceMs: 50 });
       const before = statSync(beat).size;
       await pause(100);
       expect(statSync(beat).size).toBe(before);
@@ -91,7 +98,7 @@ describe("process tree", () => {
         count: 2,
       });
       expect(pids.map((pid) => readProcess(pid)?.mark)).toContain(null);
-      await endTree({ mark, graceMs: 100 });
+      await terminateTree({ mark, graceMs: 100 });
       expect(pids.filter(isAlive)).toEqual([]);
     });
 
@@ -101,17 +108,17 @@ describe("process tree", () => {
       const [other] = await startTree({ mark: `${mark}2/1/a`, script, count: 1 });
       const [neighbour] = await startTree({ mark: `${mark}/1/ab`, script, count: 1 });
       const [wanted] = await startTree({ mark: `${mark}/1/a`, script, count: 1 });
-      expect((await endTree({ mark: `${mark}/1/a` })).ended).toBe(1);
+      expect((await terminateTree({ mark: `${mark}/1/a` })).ended).toBe(1);
       expect([other, neighbour, wanted].map((pid) => isAlive(pid ?? 0))).toEqual([true, true, false]);
-      await endTree({ mark });
-      await endTree({ mark: `${mark}2` });
+      await terminateTree({ mark });
+      await terminateTree({ mark: `${mark}2` });
     });
 
     test("what cannot be ended is said, with its pid", async () => {
       const mark = `run-${randomId()}`;
       const [pid] = await startTree({ mark, script: "echo $$; exec sleep 600", count: 1 });
       // No time at all to die in stands for a process that cannot be killed.
-      await expect(endTree({ mark, graceMs: 0, forceMs: 0 })).rejects.toMatchObject({
+      await expect(terminateTree({ mark, graceMs: 0, forceMs: 0 })).rejects.toMatchObject({
         code: "WORKSPACE_BUSY",
         message: expect.stringContaining(`Process ${pid} of ${mark}`),
         data: { pids: [pid] },
@@ -122,7 +129,7 @@ describe("process tree", () => {
       const mark = `run-${randomId()}`;
       const module = JSON.stringify(new URL("process-tree.ts", import.meta.url).href);
       // A marked shell starts a marked Node that ends the mark: a marked bystander goes, the two stay to tell.
-      const program = `const { endTree } = await import(${module}); console.log(JSON.stringify(await endTree({ mark: ${JSON.stringify(mark)}, graceMs: 100 })));`;
+      const program = `const { terminateTree } = await import(${module}); console.log(JSON.stringify(await terminateTree({ mark: ${JSON.stringify(mark)}, graceMs: 100 })));`;
       const output = await collect({
         mark,
         script: `setsid sleep 600 & sleep 0.1; "$NODE" --input-type=module -e "$PROGRAM"; echo still here`,
@@ -133,7 +140,7 @@ describe("process tree", () => {
   });
 
   test("without a process there is nothing to do", async () => {
-    expect((await endTree({ mark: `run-${randomId()}` })).ended).toBe(0);
+    expect((await terminateTree({ mark: `run-${randomId()}` })).ended).toBe(0);
   });
 
   function isAlive(pid: number): boolean {
@@ -155,7 +162,7 @@ describe("process tree", () => {
       stdio: ["ignore", "pipe", "ignore"],
       detached: true,
     });
-    onTestFinished(() => endTree({ mark: params.mark, graceMs: 20 }).then(() => undefined));
+    onTestFinished(() => terminateTree({ mark: params.mark, graceMs: 20 }).then(() => undefined));
     const pids: number[] = [];
     let text = "";
     for await (const chunk of child.stdout.setEncoding("utf8")) {
@@ -189,7 +196,11 @@ describe("process targets", () => {
     started,
   });
 
-  function pidsOf(processes: readonly ProcessEntry[], seen: readonly Target[] = [], spared: readonly number[] = [1]) {
+  function pidsOf(
+    processes: readonly ProcessEntry[],
+    seen: readonly ProcessTarget[] = [],
+    spared: readonly number[] = [1],
+  ) {
     const targets = findTargets({
       processes,
       mark: "run",
@@ -219,14 +230,14 @@ describe("process targets", () => {
   });
 
   test("once seen, a process stays a target without parent or mark; a later one with its pid is none", () => {
-    const seen: Target[] = [{ entry: process(10, 9, null, "5"), foundBy: "parent" }];
+    const seen: ProcessTarget[] = [{ entry: process(10, 9, null, "5"), foundBy: "parent" }];
     expect(pidsOf([process(10, 1, null, "5")], seen)).toEqual([10]);
     expect(pidsOf([process(10, 1, null, "6")], seen)).toEqual([]);
   });
 
   test("only strangers need not be read again", () => {
     const live = [process(5, 1), process(6, 1, "run"), process(7, 6), process(8, 1, "other/1/a"), process(9, 1)];
-    const targets: Target[] = [
+    const targets: ProcessTarget[] = [
       { entry: process(6, 1, "run"), foundBy: "mark" },
       { entry: process(7, 6), foundBy: "parent" },
     ];
@@ -234,6 +245,6 @@ describe("process targets", () => {
       { pid: 9, why: "blank 1" },
       { pid: 10, why: "vanished" },
     ];
-    expect([...strangersOf({ live, doubts }, targets).keys()]).toEqual([5, 8]);
+    expect([...unrelatedProcesses({ live, doubts }, targets).keys()]).toEqual([5, 8]);
   });
 });

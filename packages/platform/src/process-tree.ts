@@ -8,10 +8,10 @@ import { HoldfastError } from "./error.ts";
  * outlive their parents, so neither a process group nor the tree of parents finds them all; their environment does.
  * Our own process and its ancestors are never touched. Throws WORKSPACE_BUSY when something cannot be ended.
  */
-export async function endTree(params: EndParams): Promise<EndedTree> {
+export async function terminateTree(params: EndParams): Promise<EndedTree> {
   const { mark, variable = MARK_VARIABLE, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
   const spared = ancestors();
-  const seen = new Map<number, Target>();
+  const seen = new Map<number, ProcessTarget>();
   const told = new Set<string>();
   let known: ReadonlyMap<number, ProcessEntry> = new Map();
   // In the middle of a look, so that what forks and exits over and over is held before it has hopped on.
@@ -25,7 +25,7 @@ export async function endTree(params: EndParams): Promise<EndedTree> {
     const table = readProcessTable({ known, onSight: isForced ? hold : undefined, variable });
     if (table === null) return { ended: 0, supported: false };
     const targets = findTargets({ processes: table.live, mark, seen, spared });
-    known = strangersOf(table, targets);
+    known = unrelatedProcesses(table, targets);
     // A zombie, or a process without any environment, raises a doubt only when it is first seen so.
     const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !told.has(doubt));
     for (const doubt of doubts) told.add(doubt);
@@ -77,12 +77,12 @@ interface Sought {
   readonly variable: MarkVariable;
 }
 
-function signal(target: Target, sought: Sought, name: NodeJS.Signals): void {
+function signal(target: ProcessTarget, sought: Sought, name: NodeJS.Signals): void {
   if (isStill(target, sought)) send(target.entry.pid, name);
 }
 
 /** Looked at right before each signal: between a scan and a kill the pid may have been given to somebody else. */
-function isStill({ entry, foundBy }: Target, { mark, variable }: Sought): boolean {
+function isStill({ entry, foundBy }: ProcessTarget, { mark, variable }: Sought): boolean {
   const now = readProcess(entry.pid, variable);
   if (now?.started !== entry.started) return false;
   // The same process without a mark has put another program in its place; one with a foreign mark is not the one we found.
@@ -97,7 +97,7 @@ function send(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-function stuck(mark: string, targets: readonly Target[]): HoldfastError {
+function stuck(mark: string, targets: readonly ProcessTarget[]): HoldfastError {
   const pids = targets.map((target) => target.entry.pid);
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
@@ -108,7 +108,7 @@ function stuck(mark: string, targets: readonly Target[]): HoldfastError {
   });
 }
 
-export interface Target {
+export interface ProcessTarget {
   readonly entry: ProcessEntry;
   /** A process below a marked one may have dropped the mark (`env -i`) or carry another (a Holdfast inside an agent). */
   readonly foundBy: "mark" | "parent";
@@ -118,11 +118,11 @@ export interface Target {
 export function findTargets(params: {
   readonly processes: readonly ProcessEntry[];
   readonly mark: string;
-  readonly seen: ReadonlyMap<number, Target>;
+  readonly seen: ReadonlyMap<number, ProcessTarget>;
   readonly spared: ReadonlySet<number>;
-}): readonly Target[] {
+}): readonly ProcessTarget[] {
   const { processes, mark, seen, spared } = params;
-  const targets = new Map<number, Target>();
+  const targets = new Map<number, ProcessTarget>();
   for (const entry of processes) {
     if (spared.has(entry.pid)) continue;
     const known = seen.get(entry.pid);
@@ -148,7 +148,10 @@ function carries(found: string | null, mark: string): boolean {
  * Who need not be read again: a process that is none of ours starts none of ours, and cannot become ours. One without any environment
  * may be about to show it.
  */
-export function strangersOf(table: ProcessTable, targets: readonly Target[]): ReadonlyMap<number, ProcessEntry> {
+export function unrelatedProcesses(
+  table: ProcessTable,
+  targets: readonly ProcessTarget[],
+): ReadonlyMap<number, ProcessEntry> {
   const others = new Set([...targets.map((target) => target.entry.pid), ...table.doubts.map((doubt) => doubt.pid)]);
   return new Map(table.live.flatMap((entry) => (others.has(entry.pid) ? [] : [[entry.pid, entry] as const])));
 }

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { SUPERVISOR_VARIABLE, endTree } from "./process-tree.ts";
+import { SUPERVISOR_VARIABLE, terminateTree } from "./process-tree.ts";
 
 /*
  * The program of the watchdog (see watchdog.ts). Its argument is the supervisor's id, its input names process groups: `+PID` began, `-PID` ended.
@@ -35,7 +35,9 @@ process.stdin.on("error", () => undefined);
 async function endAll(): Promise<void> {
   if (supervisor === "") return;
   for (let sweep = 0; sweep < MAX_SWEEPS; sweep += 1) {
-    const { ended, supported } = await endTree({ mark: supervisor, variable: SUPERVISOR_VARIABLE }).catch(() => STUCK);
+    const { ended, supported } = await terminateTree({ mark: supervisor, variable: SUPERVISOR_VARIABLE }).catch(
+      () => STUCK,
+    );
     if (!supported) return await endGroups();
     if (ended === 0) return;
     await pause(SWEEP_MS);

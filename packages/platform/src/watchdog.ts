@@ -13,13 +13,13 @@ import { SUPERVISOR_VARIABLE } from "./process-tree.ts";
  * The variable that puts a child under the watchdog, which is started with the first one. Without a watchdog (no memory, no process left) the
  * child runs all the same: the next resume ends what a dead process left, by its mark.
  */
-export function supervisedVariables(): Readonly<Record<string, string>> {
+export function watchdogEnvironment(): Readonly<Record<string, string>> {
   running ??= start();
   return { [SUPERVISOR_VARIABLE]: SUPERVISOR };
 }
 
 /** For systems without /proc, where a process group is all that can be found. Returns what to call when the child has ended. */
-export function watchChild({ pid }: ChildProcess): () => void {
+export function registerChild({ pid }: ChildProcess): () => void {
   if (pid === undefined) return () => undefined;
   groups.add(pid);
   running?.stdin?.write(`+${pid}\n`);

@@ -6,17 +6,17 @@ export interface YamlText {
   readonly lines: LineCounter;
 }
 
-export interface YamlFault {
+export interface YamlProblem {
   /** Offsets of its beginning and its end. */
   readonly range: readonly number[];
   readonly message: string;
 }
 
 /** The plain value of a text, or all that is wrong with it as YAML. */
-export function readYaml(
+export function parseYaml(
   text: string,
 ): YamlText &
-  ({ readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly faults: readonly YamlFault[] }) {
+  ({ readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly faults: readonly YamlProblem[] }) {
   const lines = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: lines,

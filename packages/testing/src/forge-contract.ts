@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout } from "node:timers/promises";
 import type { CheckRun, Forge, NewPullRequest, PullRequest } from "@holdfast/core/forge";
-import { refuses } from "./refuses.ts";
+import { rejectsWith } from "./refuses.ts";
 
 const checkCases: readonly ForgeCase[] = [
   {
@@ -99,7 +99,7 @@ const issueCases: readonly ForgeCase[] = [
       assert.deepEqual((await forge.getIssue(number))?.labels, ["in progress"]);
       await forge.setLabels(number, []);
       assert.deepEqual((await forge.getIssue(number))?.labels, []);
-      await refuses("FORGE_REFUSED", () => forge.setLabels(number + 1000, ["x"]));
+      await rejectsWith("FORGE_REFUSED", () => forge.setLabels(number + 1000, ["x"]));
     },
   },
   {
@@ -123,8 +123,8 @@ const issueCases: readonly ForgeCase[] = [
       assert.deepEqual(await other.findComment(on, "run-1/done/note"), made);
       assert.equal(await forge.findComment(number, "run-1/done/note"), null);
       const gone = { pullRequest: pull.number + 1000 };
-      await refuses("FORGE_REFUSED", () => forge.setLabels(gone, ["x"]));
-      await refuses("FORGE_REFUSED", () => forge.comment(gone, { body: "x", key: "run-1/done/note" }));
+      await rejectsWith("FORGE_REFUSED", () => forge.setLabels(gone, ["x"]));
+      await rejectsWith("FORGE_REFUSED", () => forge.comment(gone, { body: "x", key: "run-1/done/note" }));
     },
   },
   {
@@ -139,7 +139,7 @@ const issueCases: readonly ForgeCase[] = [
       assert.deepEqual(await other.findComment(number, "run-1/done/note"), made);
       const second = await other.comment(number, { body: "Done again.", key: "run-1/done/note.2" });
       assert.notEqual(second.url, made.url);
-      await refuses("FORGE_REFUSED", () => forge.comment(number + 1000, { body: "x", key: "run-1/done/note" }));
+      await rejectsWith("FORGE_REFUSED", () => forge.comment(number + 1000, { body: "x", key: "run-1/done/note" }));
     },
   },
 ];
@@ -189,10 +189,10 @@ const mergeCases: readonly ForgeCase[] = [
       const { number } = await forge.createPullRequest(pullRequest());
       const next = await push({ branch: "topic", files: { "b.txt": "b\n" } });
       const before = await tip("main");
-      await refuses("FORGE_REFUSED", () => forge.mergePullRequest(number, { head }));
+      await rejectsWith("FORGE_REFUSED", () => forge.mergePullRequest(number, { head }));
       assert.equal(await tip("main"), before);
       const main = await push({ branch: "main", files: { "a.txt": "main\n" } });
-      await refuses("FORGE_REFUSED", () => forge.mergePullRequest(number, { head: next }));
+      await rejectsWith("FORGE_REFUSED", () => forge.mergePullRequest(number, { head: next }));
       assert.equal(await tip("main"), main);
       assert.equal((await forge.getPullRequest(number))?.state, "open");
     },
@@ -274,7 +274,7 @@ const pullCases: readonly ForgeCase[] = [
       const forge = await open();
       await push({ branch: "topic", from: "main", files: FILES });
       const { number } = await forge.createPullRequest(pullRequest());
-      const { data } = await refuses("FORGE_REFUSED", () =>
+      const { data } = await rejectsWith("FORGE_REFUSED", () =>
         forge.createPullRequest(pullRequest({ key: "run-2/pr/x" })),
       );
       assert.deepEqual([data["why"], data["number"]], ["exists", number]);
@@ -285,7 +285,7 @@ const pullCases: readonly ForgeCase[] = [
     async run({ open, push }) {
       const forge = await open();
       const why = async (change: Parameters<typeof pullRequest>[0]): Promise<unknown> =>
-        (await refuses("FORGE_REFUSED", () => forge.createPullRequest(pullRequest(change)))).data["why"];
+        (await rejectsWith("FORGE_REFUSED", () => forge.createPullRequest(pullRequest(change)))).data["why"];
       assert.equal(await why({ head: "never" }), "head_missing");
       await push({ branch: "topic", from: "main", files: FILES });
       assert.equal(await why({ base: "never" }), "base_missing");
@@ -306,7 +306,7 @@ const pullCases: readonly ForgeCase[] = [
       assert.equal(changed.title, "Other title");
       assert.ok(changed.body.includes("Other body") && !changed.body.includes("Adds it."));
       assert.equal((await forge.createPullRequest(pullRequest())).number, number);
-      await refuses("FORGE_REFUSED", () => forge.updatePullRequest(number + 1000, { title: "x" }));
+      await rejectsWith("FORGE_REFUSED", () => forge.updatePullRequest(number + 1000, { title: "x" }));
     },
   },
 ];
@@ -341,7 +341,7 @@ const reviewCases: readonly ForgeCase[] = [
   {
     name: "a pull request that is not there has no reviews to tell, and that is said",
     async run({ open }) {
-      await refuses("FORGE_REFUSED", async () => (await open()).reviews(1000));
+      await rejectsWith("FORGE_REFUSED", async () => (await open()).reviews(1000));
     },
   },
 ];

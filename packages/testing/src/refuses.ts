@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 
 /** The rejection must be ours, with this code, a message and a hint. */
-export async function refuses(code: ErrorCode, work: () => Promise<unknown>): Promise<HoldfastError> {
+export async function rejectsWith(code: ErrorCode, work: () => Promise<unknown>): Promise<HoldfastError> {
   try {
     await work();
   } catch (error) {

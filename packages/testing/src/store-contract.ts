@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Store, VerifyEvent } from "@holdfast/core/store";
-import { refuses } from "./refuses.ts";
+import { rejectsWith } from "./refuses.ts";
 import { checkpointCases, effectCases, tagAndDropCases } from "./store-contract/checkpoints.ts";
 import { commitCases, journalCases, watchCases } from "./store-contract/commits.ts";
 import { type StoreCase, assertFrozen, collect, leasedRun, save } from "./store-contract/harness.ts";
@@ -61,10 +61,10 @@ const upkeepCases: readonly StoreCase[] = [
       const kinds = async (run: string) =>
         (await collect(store.readJournal({ run }))).map(({ kind }) => kind).filter((kind) => kind.startsWith("tag."));
       assert.deepEqual([await kinds("a"), await kinds("b")], [["tag.added", "tag.removed"], ["tag.added"]]);
-      await refuses("CHECKPOINT_NOT_FOUND", () =>
+      await rejectsWith("CHECKPOINT_NOT_FOUND", () =>
         store.tag({ run: "a", sequence: 9, name: "best", move: true, from: ["b"] }),
       );
-      await refuses("RUN_NOT_FOUND", () => store.tag({ run: "a", sequence: 1, name: "best", from: ["b", "gone"] }));
+      await rejectsWith("RUN_NOT_FOUND", () => store.tag({ run: "a", sequence: 1, name: "best", from: ["b", "gone"] }));
       assert.deepEqual([await tagsOf("a"), await tagsOf("b")], [[[]], [["best"]]]);
     },
   },
@@ -83,8 +83,8 @@ const upkeepCases: readonly StoreCase[] = [
       const journal = (await collect(store.verify({ run: "sample", scope: "journal" }))).at(-1);
       assert.ok(journal?.kind === "summary" && journal.ok);
       assert.deepEqual([journal.runs, journal.entries], [1, 14]);
-      await refuses("RUN_NOT_FOUND", () => collect(store.verify({ run: "gone" })));
-      await refuses("INTERRUPTED", () => collect(store.verify({ signal: AbortSignal.abort() })));
+      await rejectsWith("RUN_NOT_FOUND", () => collect(store.verify({ run: "gone" })));
+      await rejectsWith("INTERRUPTED", () => collect(store.verify({ signal: AbortSignal.abort() })));
     },
   },
   {
@@ -106,7 +106,7 @@ const upkeepCases: readonly StoreCase[] = [
       }
       const again = await other.sweep();
       assert.deepEqual([again.packs, again.chunks], [0, 0]);
-      await refuses("USAGE", () => store.sweep({ compressBefore: "yesterday" }));
+      await rejectsWith("USAGE", () => store.sweep({ compressBefore: "yesterday" }));
     },
   },
   {
@@ -160,7 +160,7 @@ const upkeepCases: readonly StoreCase[] = [
       const { checkpoint } = await save(store, lease, { values: { n: 4 } });
       assert.equal(checkpoint?.parent?.id, "sample@3");
       assert.equal((await store.latest("sample"))?.sequence, 4);
-      await refuses("CHECKPOINT_NOT_FOUND", () => store.quarantine({ run: "sample", sequences: [9], reason: "x" }));
+      await rejectsWith("CHECKPOINT_NOT_FOUND", () => store.quarantine({ run: "sample", sequences: [9], reason: "x" }));
       await store.quarantine({ run: "sample", sequences: [1, 4], reason: "all" });
       assert.equal(await store.latest("sample"), undefined);
       await assertHealthy(store);
@@ -222,7 +222,7 @@ const upkeepCases: readonly StoreCase[] = [
         () => store.setMeta("k", "v"),
         async () => collect(store.watch({ run: "sample", signal: AbortSignal.abort() })),
       ];
-      for (const call of calls) await refuses("USAGE", call);
+      for (const call of calls) await rejectsWith("USAGE", call);
       const other = await open();
       assert.equal((await other.getRun("sample"))?.checkpoints, 10);
     },

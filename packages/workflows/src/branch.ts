@@ -2,14 +2,14 @@ import { isAcceptedTip } from "@holdfast/core/findings";
 import type { Forge } from "@holdfast/core/forge";
 import { object, oneOf, parseShape, pureSha256, text } from "@holdfast/core/json";
 import type { EffectOutcome } from "@holdfast/core/workflow";
-import type { Branch, RebaseResult, Refusal } from "@holdfast/core/workspace";
+import type { Branch, PushRefusal, RebaseResult } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { askForge, parkOnce, publishable } from "./forge.ts";
-import { type AnyContext, OUTPUT_DIRECTORY, type Worktree } from "./worktree.ts";
+import { callForge, sanitizeText, waitOnce } from "./forge.ts";
+import { type AnyStageContext, OUTPUT_DIRECTORY, type Worktree } from "./worktree.ts";
 
-export type Pushed =
+export type PushOutcome =
   | { readonly kind: "pushed"; readonly commit: string; readonly remote: string }
-  | { readonly kind: "refused"; readonly refusal: Refusal; readonly remote: string };
+  | { readonly kind: "refused"; readonly refusal: PushRefusal; readonly remote: string };
 
 type Receipt = { readonly commit: string };
 
@@ -18,10 +18,10 @@ type Receipt = { readonly commit: string };
  * (access, a secret) waits for the user and is tried again under a purpose of its own afterwards.
  */
 export async function pushBranch(
-  context: AnyContext,
+  context: AnyStageContext,
   worktree: Worktree,
   params: { readonly head: string; readonly expected: string | null },
-): Promise<Pushed> {
+): Promise<PushOutcome> {
   const { branch } = worktree;
   const remote = await branch.pushRemote();
   if (remote === null)
@@ -53,10 +53,10 @@ export async function pushBranch(
       await context.sleep(`push-again-${attempt}`, wait);
       continue;
     }
-    if (ANSWER_TO[refusal.cause] !== "park") return { kind: "refused", refusal, remote: remote.name };
+    if (REFUSAL_RESPONSE[refusal.cause] !== "park") return { kind: "refused", refusal, remote: remote.name };
     const hint = REFUSAL_HINT[refusal.cause] ?? "";
     const reason = `The push to ${remote.name} was refused (${refusal.cause}): ${refusal.message.trim()}. ${hint}${hint === "" ? "" : " "}Fix this, then run \`holdfast resume ${context.run.id}\`.`;
-    await parkOnce(context, { name: `push-parked-${attempt}`, on: "person", reason });
+    await waitOnce(context, { name: `push-parked-${attempt}`, on: "person", reason });
   }
 }
 
@@ -83,8 +83,8 @@ async function push(
   });
 }
 
-const REFUSAL = object<{ cause: Refusal["cause"]; message: string }>({
-  cause: oneOf<Refusal["cause"]>({
+const REFUSAL = object<{ cause: PushRefusal["cause"]; message: string }>({
+  cause: oneOf<PushRefusal["cause"]>({
     non_fast_forward: true,
     stale_lease: true,
     hook: true,
@@ -103,7 +103,7 @@ const REFUSAL = object<{ cause: Refusal["cause"]; message: string }>({
 type RefusalAnswer = "rebase" | "fixable" | "fatal" | "park";
 
 /** What a refused push calls for, by its real cause. Total: a new cause cannot be forgotten. */
-export const ANSWER_TO: Readonly<Record<Refusal["cause"], RefusalAnswer>> = {
+export const REFUSAL_RESPONSE: Readonly<Record<PushRefusal["cause"], RefusalAnswer>> = {
   non_fast_forward: "rebase",
   stale_lease: "rebase",
   // A hook judges the commits, and its message says what to change in them.
@@ -121,18 +121,18 @@ export const ANSWER_TO: Readonly<Record<Refusal["cause"], RefusalAnswer>> = {
 };
 
 /** The remote side failed, and may not the next time: nothing was judged. */
-function isTemporary(cause: Refusal["cause"]): boolean {
+function isTemporary(cause: PushRefusal["cause"]): boolean {
   return cause === "network" || cause === "remote";
 }
 
 /** Waits before a push is tried again that the remote refused for a reason that may be gone by then. */
-const REFUSED_WAITS_MS: Readonly<Partial<Record<Refusal["cause"], readonly number[]>>> = {
+const REFUSED_WAITS_MS: Readonly<Partial<Record<PushRefusal["cause"], readonly number[]>>> = {
   hook: [2_000],
   other: [2_000, 10_000],
 };
 
 /** What the user can do, where the remote's own message does not say it. */
-const REFUSAL_HINT: Readonly<Partial<Record<Refusal["cause"], string>>> = {
+const REFUSAL_HINT: Readonly<Partial<Record<PushRefusal["cause"], string>>> = {
   secret:
     "Remove the secret from every commit of the branch and revoke it, or allow it at the forge (its message has the link).",
 };
@@ -142,7 +142,7 @@ const REFUSAL_HINT: Readonly<Partial<Record<Refusal["cause"], string>>> = {
  * Commits are never rewritten: the user may have made them. They are read again each time, since the user may have changed them; an answer holds for what was
  * found, and not for anything else.
  */
-async function settleCommits(context: AnyContext, { branch }: Worktree): Promise<void> {
+async function settleCommits(context: AnyStageContext, { branch }: Worktree): Promise<void> {
   const { secrets, unsearched, references } = await branch.inspectPush({ issue: context.inputs.issue?.number ?? null });
   const places = [...secrets, ...unsearched].map(
     ({ path, line, kind, commit }) => `${path}:${line} (${kind}, commit ${commit.slice(0, 10)})`,
@@ -171,7 +171,7 @@ async function settleCommits(context: AnyContext, { branch }: Worktree): Promise
 }
 
 async function ask(
-  context: AnyContext,
+  context: AnyStageContext,
   params: {
     readonly name: string;
     readonly found: readonly string[];
@@ -202,12 +202,12 @@ type RemoteAnswer =
   { readonly kind: "go"; readonly expected: string | null } | { readonly kind: "stop"; readonly reason: string };
 
 /** Commits of others on the run's branch are never pushed over unless a person says so. */
-export async function settleRemote(
-  context: AnyContext,
+export async function checkRemoteBranch(
+  context: AnyStageContext,
   { branch }: Worktree,
   { head }: { readonly head: string },
 ): Promise<RemoteAnswer> {
-  const found = await askForge(context, () =>
+  const found = await callForge(context, () =>
     context.step("remote-tip", async () => {
       const fetched = await branch.fetch();
       if (fetched.kind === "failed")
@@ -226,7 +226,7 @@ export async function settleRemote(
   return { kind: "stop", reason: `Stopped by a person: ${branch.name} on the remote has commits of others` };
 }
 
-type Synced =
+type SyncOutcome =
   /** `pushed`: what the remote has of this branch, which we now build on. */
   | { readonly kind: "synced"; readonly pushed: string | null }
   | { readonly kind: "conflict"; readonly reason: string }
@@ -238,10 +238,10 @@ type Synced =
  * the branch here are built upon only if the user says so. A conflict is reported and changes nothing.
  */
 export async function syncBranch(
-  context: AnyContext,
+  context: AnyStageContext,
   worktree: Worktree,
   params: { readonly base: Base; readonly at: string },
-): Promise<Synced> {
+): Promise<SyncOutcome> {
   const { base, at } = params;
   const { branch } = worktree;
   const pushed = await context.step("pushed", () => branch.remoteBranch(branch.name));
@@ -273,7 +273,7 @@ async function isNew({ branch }: Worktree, tip: string, base: Base): Promise<boo
   return !(await branch.isAncestor({ ancestor: tip, of: base.commit }));
 }
 
-async function askForeign(context: AnyContext, { branch }: Worktree, tip: string): Promise<string> {
+async function askForeign(context: AnyStageContext, { branch }: Worktree, tip: string): Promise<string> {
   return await context.decide({
     name: "foreign-branch",
     question: `The remote already has a branch ${branch.name} with commits that are not part of this run (${tip}). Build on theirs, replace them with ours, or stop?`,
@@ -283,7 +283,7 @@ async function askForeign(context: AnyContext, { branch }: Worktree, tip: string
 
 /** A step of its own, so that it is done once; up to date already, no step that changes files is begun. */
 export async function rebaseOnto(
-  context: AnyContext,
+  context: AnyStageContext,
   { branch }: Worktree,
   params: { readonly step: string; readonly onto: string; readonly at: string },
 ): Promise<RebaseResult> {
@@ -329,7 +329,7 @@ export async function findBase(params: {
   return { kind: "found", base: { branch: name, commit } };
 }
 
-export function unreachable(remote: string, { cause, message }: Refusal): HoldfastError {
+export function unreachable(remote: string, { cause, message }: PushRefusal): HoldfastError {
   return new HoldfastError({
     code: cause === "auth" ? "FORGE_DENIED" : "FORGE_FAILED",
     message: `The remote ${remote} cannot be reached (${cause}): ${message.trim()}`,
@@ -342,11 +342,11 @@ export function unreachable(remote: string, { cause, message }: Refusal): Holdfa
  * and before it was recorded, the second try finds nothing to commit and must still say that there was something.
  */
 export async function commitWork(
-  context: AnyContext,
+  context: AnyStageContext,
   { branch }: Worktree,
   params: { readonly step: string; readonly message: string; readonly before: string; readonly at: string },
 ): Promise<{ readonly head: string; readonly moved: boolean }> {
-  const message = await publishable(context, { what: "The commit message", text: params.message, kind: "plain" });
+  const message = await sanitizeText(context, { what: "The commit message", text: params.message, kind: "plain" });
   return await context.step(
     params.step,
     async () => {

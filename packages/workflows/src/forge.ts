@@ -1,10 +1,10 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
-import { defuse } from "@holdfast/core/mask";
-import type { ParkedOn } from "@holdfast/core/run";
+import { removeMentions } from "@holdfast/core/mask";
+import type { WaitingFor } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { AnyContext } from "./worktree.ts";
+import type { AnyStageContext } from "./worktree.ts";
 
 /** When a forge or a remote that does not answer, and names no time, is asked again. */
 const ASK_AGAIN_MS = 60_000;
@@ -14,7 +14,7 @@ const ASK_AGAIN_MS = 60_000;
  * where it names one. Where only the user can help (a login, a missing remote) the run waits for the user. No iteration is spent on either. Call it
  * outside the step, so that the step counts as not done and is tried again.
  */
-export async function askForge<T>(context: AnyContext, ask: () => Promise<T>): Promise<T> {
+export async function callForge<T>(context: AnyStageContext, ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
@@ -35,9 +35,9 @@ export async function askForge<T>(context: AnyContext, ask: () => Promise<T>): P
  * Parks the first time it is reached; run again after the run was taken up, it goes on. Written down before parking: killed in
  * between, the run only goes on without having waited.
  */
-export async function parkOnce(
-  context: AnyContext,
-  params: { readonly name: string; readonly on: ParkedOn; readonly reason: string },
+export async function waitOnce(
+  context: AnyStageContext,
+  params: { readonly name: string; readonly on: WaitingFor; readonly reason: string },
 ): Promise<void> {
   let first = false;
   await context.step(params.name, () => {
@@ -48,8 +48,8 @@ export async function parkOnce(
 }
 
 /** The issue that an imported run is about, as it is now, and the forge it is at. */
-export async function importedIssue(
-  { forge }: Pick<WorkParts, "forge">,
+export async function fetchImportedIssue(
+  { forge }: Pick<Adapters, "forge">,
   number: number,
 ): Promise<{ readonly forge: Forge; readonly issue: IssueSnapshot }> {
   if (forge === null)
@@ -72,28 +72,28 @@ export async function importedIssue(
  * have no effect, and only the run's own issue is closed: most of the text is an agent's, and what an agent writes may come from a public
  * issue.
  */
-export async function publishable(
-  context: AnyContext,
+export async function sanitizeText(
+  context: AnyStageContext,
   params: { readonly what: string; readonly text: string; readonly kind: "markdown" | "plain" },
 ): Promise<string> {
   const masked = await context.mask(params.what, params.text);
-  return defuse(masked, { own: context.inputs.issue?.number ?? null, kind: params.kind });
+  return removeMentions(masked, { own: context.inputs.issue?.number ?? null, kind: params.kind });
 }
 
 /** A pull request's body that closes this issue. */
 export function closingBody(text: string, issue: number): string {
-  const body = withoutKeys(text);
-  if (closes(body, issue)) return body;
+  const body = stripMarkers(text);
+  if (closesIssue(body, issue)) return body;
   return `${body}${body === "" ? "" : "\n\n"}Closes #${issue}`;
 }
 
 /** Without comments in the form of our own keys: a key in the text of an agent would make its pull request be found as another run's. */
-export function withoutKeys(text: string): string {
+export function stripMarkers(text: string): string {
   return text.replaceAll(/<!--\s*holdfast:[^]*?-->/g, "").trim();
 }
 
 /** "closes #420" does not close 42, and neither does "discloses #42". */
-export function closes(body: string, issue: number): boolean {
+export function closesIssue(body: string, issue: number): boolean {
   return new RegExp(`(?<![\\w-])closes\\s+#\\s*${issue}(?!\\d)`, "i").test(body);
 }
 

@@ -14,21 +14,21 @@ import type { ProgressEvent, ProgressListener } from "@holdfast/core/progress";
 import { compressFor } from "@holdfast/formats/compression";
 import { type CrunchConfig, crunchLocation } from "@holdfast/formats/crunch-config";
 import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
-import { type CrunchAction, type CrunchLimits, planCrunchWrite } from "@holdfast/formats/crunch-directory-write";
+import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "@holdfast/formats/crunch-directory-write";
 import type { cachedDecoder } from "@holdfast/formats/crunch-yaml";
-import type { Encoded, ForeignCheckpoint, FormatName, Loss } from "@holdfast/formats/format";
-import { formatNamed } from "@holdfast/formats/registry";
-import { readSource } from "@holdfast/formats/source-files";
+import type { Encoded, ExternalCheckpoint, FormatName, Loss } from "@holdfast/formats/format";
+import { findFormat } from "@holdfast/formats/registry";
+import { readSourceFiles } from "@holdfast/formats/source-files";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   TEMPORARY_PREFIX,
   makeDurableDirectory,
   readRegularFile,
   removeDurable,
-  sweepTemporary,
+  removeStaleTemporaryFiles,
   syncDirectory,
   writeDurable,
-  writeDurableLink,
+  writeDurableSymlink,
 } from "@holdfast/platform/files";
 
 /** Longer than anybody takes from writing a file to giving it its name. */
@@ -62,7 +62,7 @@ export class LayoutFiles {
       if (found?.isFile() === true && depth < parts.length - own) throw inTheWay(next, "is a file and no directory");
       makeDurableDirectory(place, 0o755);
     }
-    sweepTemporary(place, LEFT_BEHIND);
+    removeStaleTemporaryFiles(place, LEFT_BEHIND);
   }
 
   /** One that is begun now is in nobody's commits, with all that it will hold. */
@@ -169,7 +169,7 @@ function isCode(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
 }
 
-export interface Written {
+export interface WriteResult {
   /** Absolute, in the order of writing; empty: everything was there already. */
   readonly paths: readonly string[];
   /** Gone by the other tool's own rules. */
@@ -178,12 +178,12 @@ export interface Written {
 }
 
 /** One document to one place, whole or not at all, packed when its name says so. The same bytes again are not written again. */
-export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: string): Written {
+export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: string): WriteResult {
   const { losses } = encoded;
   const data = compressFor(path, encoded.bytes);
   if (sameBytes(path, data)) return { paths: [], removed: [], losses };
   makeDurableDirectory(dirname(path), 0o755);
-  sweepTemporary(dirname(path), LEFT_BEHIND);
+  removeStaleTemporaryFiles(dirname(path), LEFT_BEHIND);
   writeDurable({ path, data, mode: "replace" });
   return { paths: [path], removed: [], losses };
 }
@@ -191,14 +191,14 @@ export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: 
 /** Longer than anybody takes from writing a file to giving it its name. */
 
 /** Below `root`, where the tool that reads it looks for it. */
-export function placeUnder(root: string, relative: string): string {
+export function resolveInside(root: string, relative: string): string {
   const place = resolve(root, relative);
   if (place.startsWith(root.endsWith(sep) ? root : root + sep)) return place;
   throw new HoldfastError({ code: "INTERNAL", message: `${relative} leads out of ${root}` });
 }
 
 /** What comes with a clone may hold links: nothing that is written unasked leaves the repository through one. */
-export function refuseOutside(root: string, place: string): void {
+export function assertInside(root: string, place: string): void {
   // One that is yet to be made holds no links.
   if (statSync(root, { throwIfNoEntry: false }) === undefined) return;
   const home = realpathSync(root);
@@ -215,19 +215,19 @@ export function refuseOutside(root: string, place: string): void {
 }
 
 /** Where crunch keeps the checkpoints of this piece of work, below the root. */
-export function crunchPlace(
+export function checkpointDirectoryFor(
   root: string,
   config: CrunchConfig | null,
-  checkpoint: Pick<ForeignCheckpoint, "work">,
+  checkpoint: Pick<ExternalCheckpoint, "work">,
 ): string {
   const issue = checkpoint.work.kind === "issue" ? checkpoint.work.number : null;
-  return placeUnder(root, crunchLocation(config?.location ?? ".claude/crunch/{issue}/checkpoints", issue));
+  return resolveInside(root, crunchLocation(config?.location ?? ".claude/crunch/{issue}/checkpoints", issue));
 }
 
 /** Files, index and `latest` of a crunch directory, in an order that leaves it whole wherever this is cut. */
 export function writeCrunchDirectory(params: {
   readonly directory: string;
-  readonly add: readonly ForeignCheckpoint[];
+  readonly add: readonly ExternalCheckpoint[];
   /** Crunch's own, where this is the directory that it speaks of. */
   readonly config: CrunchConfig | null;
   /** Ids of all that the run has: nothing else is removed by the config's rules. */
@@ -236,14 +236,14 @@ export function writeCrunchDirectory(params: {
   readonly hide?: boolean;
   /** Of one who writes here again and again. */
   readonly reader?: ReturnType<typeof cachedDecoder>;
-}): Written {
+}): WriteResult {
   const { directory, add, config, ours, reader } = params;
   makeDurableDirectory(directory, 0o755);
   // A kill may have left something although nothing is to be written now.
-  sweepTemporary(directory, LEFT_BEHIND);
+  removeStaleTemporaryFiles(directory, LEFT_BEHIND);
   if (params.hide === true && readdirSync(directory).length === 0)
     writeDocument({ bytes: new TextEncoder().encode("*\n"), losses: [] }, join(directory, ".gitignore"));
-  const source = readSource(directory, directory);
+  const source = readSourceFiles(directory, directory);
   if (source.kind !== "directory")
     throw new HoldfastError({ code: "USAGE", message: `${directory} is not a directory`, hint: "Name a directory." });
   reader?.keepOnly(source.files);
@@ -277,10 +277,13 @@ function remove(directory: string, name: string): string {
   return path;
 }
 
-function applyWrite(directory: string, action: Exclude<CrunchAction, { readonly kind: "remove" }>): readonly string[] {
+function applyWrite(
+  directory: string,
+  action: Exclude<DirectoryAction, { readonly kind: "remove" }>,
+): readonly string[] {
   const path = join(directory, basename(action.name));
   if (action.kind === "write") return writeDocument({ bytes: action.bytes, losses: [] }, path).paths;
-  if (writeDurableLink({ path, target: action.target }) === "made") return [path];
+  if (writeDurableSymlink({ path, target: action.target }) === "made") return [path];
   // A system without links gets a file that holds the name.
   return writeDocument({ bytes: new TextEncoder().encode(`${action.target}\n`), losses: [] }, path).paths;
 }
@@ -294,18 +297,18 @@ function sameBytes(path: string, bytes: Uint8Array): boolean {
  * Where a layout names two checkpoints alike, the one that has the place is put beside it before another takes it. A file there that
  * cannot be read may be the only copy of something, and is not overwritten.
  */
-export function setAside(params: {
+export function preserveExisting(params: {
   readonly to: FormatName;
   readonly root: string;
   readonly path: string;
   readonly encoded: Encoded;
-}): readonly Written[] {
+}): readonly WriteResult[] {
   const { path, encoded } = params;
   if (encoded.elsewhere === undefined || !existsSync(path)) return [];
-  const codec = formatNamed(params.to);
-  const source = readSource(path, params.root);
+  const codec = findFormat(params.to);
+  const source = readSourceFiles(path, params.root);
   if (source.kind !== "file") throw taken(path, undefined);
-  let there: ForeignCheckpoint | undefined;
+  let there: ExternalCheckpoint | undefined;
   try {
     [there] = codec.decode(source.file).checkpoints;
   } catch (error) {
@@ -315,8 +318,8 @@ export function setAside(params: {
   if (there === undefined || (there.id === next?.id && there.createdAt === next.createdAt)) return [];
   const { elsewhere } = codec.encode(there);
   if (elsewhere === undefined) return [];
-  const place = placeUnder(params.root, elsewhere);
-  refuseOutside(params.root, dirname(place));
+  const place = resolveInside(params.root, elsewhere);
+  assertInside(params.root, dirname(place));
   return [writeDocument({ bytes: source.file.bytes, losses: [] }, place)];
 }
 
@@ -329,7 +332,7 @@ function taken(path: string, cause: unknown): HoldfastError {
   });
 }
 
-export interface FollowedRun extends AsyncDisposable {
+export interface CheckpointMirror extends AsyncDisposable {
   /** Hears what the run tells, and passes it on. */
   readonly listen: ProgressListener;
 }
@@ -338,7 +341,7 @@ export interface FollowedRun extends AsyncDisposable {
  * Brings each checkpoint of a run to where others read it, as it is saved, never twice at once. It serves others: when it fails that is told
  * once, the run goes on, and the next checkpoint tries again. Disposed when all that was saved is there.
  */
-export function followRun(params: {
+export function mirrorCheckpoints(params: {
   readonly run: string;
   readonly listen: ProgressListener | undefined;
   /** What is behind when it fails: "Crunch's directory". */
@@ -349,7 +352,7 @@ export function followRun(params: {
   readonly pulse?: { readonly everyMs: number; readonly beat: () => Promise<void> };
   /** Once more at the end: what it tells of the run itself is other then. */
   readonly last?: boolean;
-}): FollowedRun {
+}): CheckpointMirror {
   const { run, listen, pulse } = params;
   let told: string | null = null;
   let waiting = false;

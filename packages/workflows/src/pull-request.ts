@@ -2,12 +2,12 @@ import type { Forge, NewPullRequest, PullRequest } from "@holdfast/core/forge";
 import { type Json, count, isJsonObject, object, parseShape, text } from "@holdfast/core/json";
 import type { EffectOutcome } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
-import { parkOnce, publishable } from "./forge.ts";
-import type { AnyContext } from "./worktree.ts";
+import { sanitizeText, waitOnce } from "./forge.ts";
+import type { AnyStageContext } from "./worktree.ts";
 
 export type OpenedRequest = { readonly number: number; readonly url: string };
 
-export type Opened =
+export type OpenOutcome =
   | { readonly kind: "open"; readonly request: OpenedRequest }
   /** The base already contains every commit of the head. */
   | { readonly kind: "nothing_new"; readonly reason: string };
@@ -20,10 +20,10 @@ const HEAD_WAITS_MS = [2_000, 10_000, 30_000];
  * forge does not know yet) is fixed and tried again. Everything else that the forge refuses waits for the user: no agent can change it.
  */
 export async function openPullRequest(
-  context: AnyContext,
+  context: AnyStageContext,
   forge: Forge,
   params: Omit<NewPullRequest, "key"> & { readonly purpose: string },
-): Promise<Opened> {
+): Promise<OpenOutcome> {
   const { purpose } = params;
   const words = await publishableWords(context, params);
   let { draft } = params;
@@ -45,13 +45,13 @@ export async function openPullRequest(
       await context.sleep(`${purpose}-wait${nth}`, wait);
     } else {
       const reason = `No pull request could be opened: ${outcome.reason}.${hint} Fix this, then run \`holdfast resume ${context.run.id}\`.`;
-      await parkOnce(context, { name: `${purpose}-parked${nth}`, on: "person", reason });
+      await waitOnce(context, { name: `${purpose}-parked${nth}`, on: "person", reason });
     }
   }
 }
 
 async function tryToOpen(
-  context: AnyContext,
+  context: AnyStageContext,
   forge: Forge,
   params: Omit<NewPullRequest, "key"> & { readonly purpose: string },
 ): Promise<EffectOutcome<OpenedRequest>> {
@@ -73,8 +73,8 @@ async function tryToOpen(
 /**
  * New words for a pull request that is there. The work is published either way, so words that the forge refuses are reported and cost nothing else.
  */
-export async function rewordPullRequest(
-  context: AnyContext,
+export async function updatePullRequestText(
+  context: AnyStageContext,
   forge: Forge,
   params: { readonly number: number; readonly title: string; readonly body: string },
 ): Promise<void> {
@@ -104,13 +104,13 @@ export async function rewordPullRequest(
 }
 
 async function publishableWords(
-  context: AnyContext,
+  context: AnyStageContext,
   words: { readonly title: string; readonly body: string },
 ): Promise<{ readonly title: string; readonly body: string }> {
   const what = "The text of the pull request";
   return {
-    title: await publishable(context, { what, text: words.title, kind: "plain" }),
-    body: await publishable(context, { what, text: words.body, kind: "markdown" }),
+    title: await sanitizeText(context, { what, text: words.title, kind: "plain" }),
+    body: await sanitizeText(context, { what, text: words.body, kind: "markdown" }),
   };
 }
 

@@ -1,4 +1,4 @@
-import { type WorkParts, runMark } from "@holdfast/core/adapters";
+import { type Adapters, runMark } from "@holdfast/core/adapters";
 import type { CommandResult } from "@holdfast/core/commands";
 import type { Forge } from "@holdfast/core/forge";
 import type { JsonObject } from "@holdfast/core/json";
@@ -17,7 +17,7 @@ export interface Worktree {
   readonly outputs: Outputs;
 }
 
-export async function openWorktree({ parts }: HasParts, context: AnyContext): Promise<Worktree> {
+export async function openWorktree({ parts }: HasParts, context: AnyStageContext): Promise<Worktree> {
   const root = context.workspace?.root;
   if (root !== undefined) {
     return { root, branch: await parts.branches.of(root), outputs: hiddenOutputs(parts.outputs(root)) };
@@ -44,7 +44,7 @@ function hiddenOutputs(outputs: Outputs): Outputs {
 }
 
 /** Parks where there is none: a person has to configure one, and nothing done so far is lost. */
-export async function requireForge({ parts }: HasParts, context: AnyContext): Promise<Forge> {
+export async function requireForge({ parts }: HasParts, context: AnyStageContext): Promise<Forge> {
   if (parts.forge !== null) return parts.forge.marked(`${runMark(parts, context.run.id)}/forge`);
   return await context.park({
     on: "person",
@@ -54,7 +54,7 @@ export async function requireForge({ parts }: HasParts, context: AnyContext): Pr
 }
 
 /** The run's clock, memoised: whoever runs the stage again works with the same time, so commits get the same ids. */
-export async function stageTime(context: AnyContext): Promise<string> {
+export async function stageTime(context: AnyStageContext): Promise<string> {
   return await context.step("time", () => new Date(context.now()).toISOString());
 }
 
@@ -63,11 +63,11 @@ export function prettyJson(value: unknown): string {
 }
 
 interface HasParts {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
 }
 
 /** Of a stage of whichever workflow: what is the same in all of them needs nothing of the state. */
-export type AnyContext = StageContext<JsonObject>;
+export type AnyStageContext = StageContext<JsonObject>;
 
 export interface GateCommand {
   readonly command: string;
@@ -82,8 +82,8 @@ const OUTPUT_CHARACTERS = 12_000;
 
 /** The user's own command on the files as they are, once a visit. null: there is none, which is no failure. */
 export async function runGateCommand(
-  { parts }: { readonly parts: WorkParts },
-  context: AnyContext,
+  { parts }: { readonly parts: Adapters },
+  context: AnyStageContext,
   { root, branch }: Worktree,
   params: {
     readonly gate: GateCommand | null;
@@ -107,7 +107,7 @@ export async function runGateCommand(
       signal.throwIfAborted();
       if (commitAt !== null && done.kind === "exited" && done.code === 0)
         await branch.commit({ message: `Changes made by ${gate.command}`, at: commitAt, exclude: [OUTPUT_DIRECTORY] });
-      return { kind: done.kind, code: done.code, output: keepEnd(done.output, OUTPUT_CHARACTERS) };
+      return { kind: done.kind, code: done.code, output: truncateStart(done.output, OUTPUT_CHARACTERS) };
     },
     { changesFiles: true },
   );
@@ -130,7 +130,7 @@ function howItEnded(result: Pick<CommandResult, "kind" | "code">): string {
 }
 
 /** The last part of a long text, saying that something is missing. */
-export function keepEnd(text: string, characters: number): string {
+export function truncateStart(text: string, characters: number): string {
   if (text.length <= characters) return text;
   return `… (${text.length - characters} characters left out)\n${text.slice(-characters).toWellFormed()}`;
 }

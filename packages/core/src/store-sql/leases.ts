@@ -11,7 +11,7 @@ import {
 } from "../lease.ts";
 import type { Run } from "../run.ts";
 import { chooseSlot, claimOf } from "../store-commit.ts";
-import { type SlotWish, leaseHeld, runNotFound } from "../store.ts";
+import { type SlotClaim, leaseHeld, runNotFound } from "../store.ts";
 import { createRun } from "./changes.ts";
 import { ownerRecord, readLeases } from "./records.ts";
 import { FACT, getMeta } from "./schema.ts";
@@ -59,7 +59,7 @@ export function takeLease(
     readonly run: string;
     readonly label: string;
     readonly staleAfterMs: number;
-    readonly slot: SlotWish | undefined;
+    readonly slot: SlotClaim | undefined;
     /** Makes the run unless it is there; absent: it must be. */
     readonly born: Omit<Run, "createdAt"> | undefined;
   },
@@ -117,7 +117,7 @@ async function slotFor(
   plan: Exclude<LeasePlan, { readonly kind: "refuse" }>,
   params: {
     readonly run: string;
-    readonly slot: SlotWish | undefined;
+    readonly slot: SlotClaim | undefined;
     readonly staleAfterMs: number;
     readonly now: number;
   },

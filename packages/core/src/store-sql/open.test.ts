@@ -19,7 +19,7 @@ import { crc32 } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import type { Store } from "../store.ts";
 import { slotOffset } from "./high-water.ts";
@@ -77,7 +77,7 @@ test("a store opened for writing keeps a reserve, which can be released once and
 
 test("a store that is not there is made, or missing when that is not wished", async () => {
   const directory = scratch();
-  const error = await refuses("STORE_ABSENT", () => openSqlStore({ directory, create: false }));
+  const error = await rejectsWith("STORE_ABSENT", () => openSqlStore({ directory, create: false }));
   expect(error.message).toContain(directory);
   expect(existsSync(directory)).toBe(false);
   const made = await open(directory);
@@ -179,7 +179,7 @@ test("a database older or shorter than the high-water mark is STORE_CUT until th
   await store.close();
   const newer = readFileSync(layout.database);
   copyFileSync(old, layout.database);
-  const error = await refuses("STORE_CUT", () => openSqlStore({ directory }));
+  const error = await rejectsWith("STORE_CUT", () => openSqlStore({ directory }));
   expect(error.message).toContain("sample");
   rmSync(layout.highWater);
   const accepted = await openSqlStore({ directory });
@@ -198,7 +198,7 @@ test("a run that the high-water mark knows and the database does not is STORE_CU
   await leasedRun(store, "lost");
   await store.close();
   copyFileSync(old, layoutOf(directory).database);
-  await refuses("STORE_CUT", () => openSqlStore({ directory }));
+  await rejectsWith("STORE_CUT", () => openSqlStore({ directory }));
 });
 
 test("a history that was rewritten is not the one in the high-water mark", async () => {
@@ -207,7 +207,7 @@ test("a history that was rewritten is not the one in the high-water mark", async
   const db = new DatabaseSync(layoutOf(directory).database);
   db.exec("UPDATE entries SET hash = zeroblob(32) WHERE place = (SELECT max(place) FROM entries)");
   db.close();
-  await refuses("STORE_CUT", () => openSqlStore({ directory }));
+  await rejectsWith("STORE_CUT", () => openSqlStore({ directory }));
 });
 
 test("a log that was cut off after a hard end is noticed by the high-water mark", async () => {
@@ -225,7 +225,7 @@ test("a log that was cut off after a hard end is noticed by the high-water mark"
   cpSync(directory, cut, { recursive: true });
   rmSync(layoutOf(cut).sharedMemory);
   truncateSync(layoutOf(cut).wal, Math.floor(statSync(layoutOf(cut).wal).size / 2));
-  await refuses("STORE_CUT", () => openSqlStore({ directory: cut }));
+  await rejectsWith("STORE_CUT", () => openSqlStore({ directory: cut }));
 });
 
 test("a marker or high-water mark that is gone or damaged blocks no reader, and verify reports it", async () => {
@@ -256,9 +256,9 @@ test("a store from a newer Holdfast is refused", async () => {
   const db = new DatabaseSync(layoutOf(directory).database);
   db.prepare("UPDATE meta SET value = '99', checksum = ? WHERE key = 'store/schema'").run(crc32("store/schema\n99"));
   db.close();
-  const error = await refuses("STORE_TOO_NEW", () => openSqlStore({ directory }));
+  const error = await rejectsWith("STORE_TOO_NEW", () => openSqlStore({ directory }));
   expect(error.data["schema"]).toBe(99);
-  await refuses("STORE_TOO_NEW", () => openSqlStore({ directory, readOnly: true }));
+  await rejectsWith("STORE_TOO_NEW", () => openSqlStore({ directory, readOnly: true }));
 });
 
 test("a store opened for reading reads and refuses to write", async () => {
@@ -267,8 +267,8 @@ test("a store opened for reading reads and refuses to write", async () => {
   const store = await openSqlStore({ directory, readOnly: true });
   expect((await store.latest("sample"))?.planes.context.values).toEqual({ n: 5 });
   expect(await problemsOf(store)).toEqual([]);
-  await refuses("STORE_READ_ONLY", () => store.setMeta("k", "v"));
-  await refuses("STORE_READ_ONLY", () => store.takeLease({ run: "sample", label: "x" }));
+  await rejectsWith("STORE_READ_ONLY", () => store.setMeta("k", "v"));
+  await rejectsWith("STORE_READ_ONLY", () => store.takeLease({ run: "sample", label: "x" }));
   await store.close();
   chmodSync(directory, 0o700);
 });

@@ -6,7 +6,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { makeDurableDirectory } from "@holdfast/platform/files";
 import { processIdentity } from "@holdfast/platform/identity";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { leasedRun } from "@holdfast/testing/store-contract/harness";
 import type { Driver } from "./driver.ts";
 import { openToken } from "./leases.ts";
@@ -88,14 +88,14 @@ test("a handle that cannot trust the disk any more writes nothing, and its lease
   });
   await leasedRun(store);
   failure = sqliteFailure(13);
-  await refuses("DISK_FULL", () => store.setMeta("k", "v"));
+  await rejectsWith("DISK_FULL", () => store.setMeta("k", "v"));
   failure = undefined;
   await store.setMeta("k", "v");
-  await refuses("LEASE_HELD", () => other.takeLease({ run: "sample", label: "x" }));
+  await rejectsWith("LEASE_HELD", () => other.takeLease({ run: "sample", label: "x" }));
   failure = sqliteFailure(1034);
-  await refuses("IO_FAILED", () => store.setMeta("k", "v"));
+  await rejectsWith("IO_FAILED", () => store.setMeta("k", "v"));
   failure = undefined;
-  await refuses("IO_FAILED", () => store.setMeta("k", "v"));
+  await rejectsWith("IO_FAILED", () => store.setMeta("k", "v"));
   expect((await other.takeLease({ run: "sample", label: "x" })).epoch).toBe(2);
 });
 

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { openSqlStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
 import type { Store } from "../store.ts";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
@@ -82,7 +82,7 @@ test("where a root or a chunk is damaged nothing is freed: what it needed is not
     edit(store, sql);
     const count = (): unknown => rows(store, "SELECT count(*) AS n FROM chunks");
     const before = count();
-    await refuses("STORE_CORRUPT", () => store.sweep());
+    await rejectsWith("STORE_CORRUPT", () => store.sweep());
     expect(count()).toEqual(before);
   }
 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import type { Store } from "../store.ts";
 import { type OpenSqlParams, openSqlStore } from "./open.ts";
@@ -78,7 +78,7 @@ test("a database locked for too long is STORE_BUSY, and nothing was written", as
   const { store, db } = await fresh({ busyMs: 300 });
   const lease = await leasedRun(store);
   db.exec("BEGIN IMMEDIATE");
-  const error = await refuses("STORE_BUSY", () => save(store, lease, { values: { n: 1 } }));
+  const error = await rejectsWith("STORE_BUSY", () => save(store, lease, { values: { n: 1 } }));
   expect(error.retry).toBe("later");
   db.exec("COMMIT");
   expect((await save(store, lease, { values: { n: 2 } })).checkpoint?.sequence).toBe(1);

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import type { RunStatus } from "../run-status.ts";
+import type { RunDetails } from "../run-status.ts";
 import { outcomeText } from "./execute-run.ts";
 
 const PAGE = { width: 80, color: false, terminal: true, now: 0, offset: () => 0, program: "holdfast" };
-const STATUS: RunStatus = {
+const STATUS: RunDetails = {
   run: {
     id: "issue-42",
     createdAt: "2026-11-15T11:40:00.000Z",

@@ -7,24 +7,24 @@ import type { Lease } from "@holdfast/core/lease";
 import type { ProgressEvent, RunOutcome } from "@holdfast/core/progress";
 import type { RunSummary, Work } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
-import { loopPicture } from "@holdfast/workflows/ralph/loop-summary";
+import { summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
 import type { Holdfast } from "../holdfast.ts";
 import type { Mirror } from "../interop/mirror.ts";
-import type { RunStatus } from "../run-status.ts";
-import type { WorkReport } from "../start-run.ts";
+import type { RunDetails } from "../run-status.ts";
+import type { RunReport } from "../start-run.ts";
 import type { Shell } from "./command.ts";
 import { EXITS, type Exit } from "./exit.ts";
 import { canRedraw, createReporter, followGraph } from "./live-view.ts";
 import { type Page, type Style, paint } from "./output/page.ts";
 import { spentText } from "./output/quantities.ts";
-import { answerCommands, giveMoreFlags, isAtLimit, statusJson } from "./output/status-text.ts";
+import { answerCommands, isAtLimit, raiseBudgetFlags, statusJson } from "./output/status-text.ts";
 import { escapeText, escapeWords, momentText, wrap } from "./output/text.ts";
 
 /** Shows a run as it is carried on, and then how that ended. */
-export async function carryRun(
+export async function executeRun(
   shell: Shell,
   holdfast: Holdfast,
-  work: (listen: (event: ProgressEvent) => void) => Promise<WorkReport>,
+  work: (listen: (event: ProgressEvent) => void) => Promise<RunReport>,
   flags = NO_FLAGS,
 ): Promise<Exit> {
   const reporter = createReporter(shell);
@@ -42,11 +42,11 @@ export async function carryRun(
         .then((latest) => {
           if (latest === undefined) return;
           reporter.spent(latest.planes.position.budget.spent);
-          reporter.loop(loopPicture(latest.planes));
+          reporter.loop(summarizeLoop(latest.planes));
         })
         .catch(() => undefined);
   };
-  let report: WorkReport;
+  let report: RunReport;
   try {
     report = await work(listen);
   } catch (error) {
@@ -71,7 +71,7 @@ async function namingHolder(holdfast: Holdfast, error: unknown): Promise<unknown
   const run = error instanceof HoldfastError && error.code === "LEASE_HELD" ? error.data["run"] : undefined;
   if (typeof run !== "string") return error;
   const holder = await (await holdfast.run(run)).holder();
-  return holder?.alive === "alive" ? heldError(run, holder.lease) : error;
+  return holder?.alive === "alive" ? runHeldError(run, holder.lease) : error;
 }
 
 /** What has to be typed again with `resume RUN`, each with a blank before it. */
@@ -85,7 +85,7 @@ export interface ResumeFlags {
 const NO_FLAGS: ResumeFlags = { always: "", untouched: "" };
 
 /** How a stretch of work ended, what it took, and what to type next. */
-export function outcomeText(outcome: RunOutcome, status: RunStatus, page: Page, flags = NO_FLAGS): string {
+export function outcomeText(outcome: RunOutcome, status: RunDetails, page: Page, flags = NO_FLAGS): string {
   const spent = status.budget === null ? null : spentText(status.budget.spent, status.budget.limit);
   const lines = [
     ...headLines(outcome, status, page),
@@ -124,7 +124,7 @@ const WAITING: Readonly<Record<Extract<RunOutcome, { kind: "parked" }>["on"], st
   pause: "Paused",
 };
 
-function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly string[] {
+function headLines(outcome: RunOutcome, status: RunDetails, page: Page): readonly string[] {
   const { id } = status.run;
   switch (outcome.kind) {
     case "done":
@@ -143,7 +143,7 @@ function headLines(outcome: RunOutcome, status: RunStatus, page: Page): readonly
   }
 }
 
-function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: ResumeFlags): readonly string[] {
+function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: ResumeFlags): readonly string[] {
   const { id } = status.run;
   const { program } = page;
   switch (outcome.kind) {
@@ -162,7 +162,7 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
       ];
     case "parked": {
       if (outcome.on === "budget")
-        return [`Give it more: ${program} resume ${id}${flags.always} ${giveMoreFlags(status.budget)}`];
+        return [`Give it more: ${program} resume ${id}${flags.always} ${raiseBudgetFlags(status.budget)}`];
       const { condition } = status;
       return condition.kind === "parked" && condition.question !== null
         ? [answerCommands(`${program} approve ${id}`, condition.question.options)]
@@ -182,7 +182,7 @@ function nextLines(outcome: RunOutcome, status: RunStatus, page: Page, flags: Re
 }
 
 /** A loop without a pull request leaves its work on a branch of this repository. */
-function takeLines({ loop, branch, pullRequest }: RunStatus): readonly string[] {
+function takeLines({ loop, branch, pullRequest }: RunDetails): readonly string[] {
   const worked = loop !== null && loop.totals.iterations > 0;
   return worked && branch !== null && pullRequest === null ? [`Take its commits: git merge ${branch}`] : [];
 }
@@ -191,7 +191,7 @@ function kinds(outcome: Extract<RunOutcome, { readonly kind: "ask" }>): readonly
   return [...new Set(outcome.findings.map(({ kind }) => kind))];
 }
 
-function at(status: RunStatus): string {
+function at(status: RunDetails): string {
   return status.run.latest === null ? "" : ` as ${status.run.id}@${status.run.latest.sequence}`;
 }
 
@@ -207,7 +207,7 @@ function sentence(text: string): string {
 }
 
 /** Never a silent fresh start, never a second run beside one that is under way. */
-export function openError(run: RunSummary): HoldfastError {
+export function runUnfinishedError(run: RunSummary): HoldfastError {
   const state = run.state.kind === "parked" ? `is parked on ${run.state.on}: ${run.state.reason}` : "is not finished";
   return new HoldfastError({
     code: "NEEDS_DECISION",
@@ -218,7 +218,7 @@ export function openError(run: RunSummary): HoldfastError {
   });
 }
 
-export function heldError(run: string, lease: Lease): HoldfastError {
+export function runHeldError(run: string, lease: Lease): HoldfastError {
   const { owner } = lease;
   return new HoldfastError({
     code: "LEASE_HELD",
@@ -230,7 +230,7 @@ export function heldError(run: string, lease: Lease): HoldfastError {
 }
 
 /** A crunch run stopped at its target, and a new one was asked for with another target. */
-export function stoppedError(
+export function otherTargetError(
   run: RunSummary,
   params: { readonly issue: number | null; readonly request: string | null },
 ): HoldfastError {
@@ -289,7 +289,7 @@ export const RUN_ID_VARIABLE = "HOLDFAST_RUN_ID";
  * The same command without --detach, in a session of its own: no terminal that closes ends it. What it prints goes to a file beside the agents' logs.
  * Returns when it holds the run; a process that ends before is told here, with what it said.
  */
-export async function carryDetached(
+export async function executeDetached(
   shell: Shell,
   holdfast: Holdfast,
   params: { readonly run: string; readonly workflow: string; readonly work: Work },

@@ -1,6 +1,6 @@
 import { EventEmitter } from "node:events";
 import { describe, expect, test } from "vitest";
-import { createInterrupts, createUnfinished } from "./interrupts.ts";
+import { createInterrupts, createPendingWork } from "./interrupts.ts";
 
 describe("interrupts", () => {
   test("the first signal stops the waiting, the second leaves at once", async () => {
@@ -41,7 +41,7 @@ describe("interrupts", () => {
 
 describe("unfinished work", () => {
   test("what was done and what failed, in the order of the work", async () => {
-    const work = createUnfinished();
+    const work = createPendingWork();
     const first = work.add(Promise.resolve(3), { done: (value) => `r@${value} was saved` });
     work.add(Promise.reject(new Error("no")), { done: () => "never" }).catch(() => {});
     work

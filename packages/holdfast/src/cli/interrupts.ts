@@ -72,16 +72,16 @@ export function interruptedError(exit: Exit, done: readonly string[]): HoldfastE
   return new HoldfastError({ code: "INTERRUPTED", message, data: { done } });
 }
 
-export interface Ended {
+export interface PendingResult {
   /** Clauses, in the order in which the work was begun: "run fix-login was started", "fix-login@1 was saved". */
   readonly done: readonly string[];
   readonly failures: readonly unknown[];
 }
 
 /** Work that goes on after Ctrl+C, because half of it would be worse than none. */
-export function createUnfinished(): {
+export function createPendingWork(): {
   add<T>(work: Promise<T>, outcome: Outcome<T>): Promise<T>;
-  settle(): Promise<Ended>;
+  settle(): Promise<PendingResult>;
 } {
   const under: Promise<{ readonly done: string | null; readonly failures: readonly unknown[] }>[] = [];
   return {

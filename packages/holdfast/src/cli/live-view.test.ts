@@ -9,9 +9,9 @@ import {
   createLiveRegion,
   emptyPicture,
   eventLine,
-  foldEvent,
   followGraph,
   pictureLines,
+  reduceEvent,
 } from "./live-view.ts";
 import { clockText } from "./output/quantities.ts";
 import { displayWidth } from "./output/text.ts";
@@ -62,7 +62,7 @@ describe("live", () => {
   ];
 
   describe("the picture", () => {
-    const picture = STORY.reduce(foldEvent, emptyPicture(""));
+    const picture = STORY.reduce(reduceEvent, emptyPicture(""));
 
     test("is the fold of the events", () => {
       expect(picture).toMatchObject({

@@ -2,7 +2,7 @@ import type { AgentEvent } from "@holdfast/core/agent";
 import { belongsToGraph, graphMoveText } from "@holdfast/core/graph-state";
 import { type Amounts, verdictText } from "@holdfast/core/position";
 import type { ProgressEvent } from "@holdfast/core/progress";
-import type { LoopPicture } from "@holdfast/workflows/ralph/loop-summary";
+import type { LoopSummary } from "@holdfast/workflows/ralph/loop-summary";
 import type { GraphPicture } from "../graph-view.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
@@ -19,7 +19,7 @@ interface Reporter {
   /** The task graph as it stands now. */
   graph(graph: GraphPicture | null): void;
   /** How a loop goes, as its newest checkpoint has it. */
-  loop(loop: LoopPicture | null): void;
+  loop(loop: LoopSummary | null): void;
   /** Takes the live view away; what follows is the outcome. */
   close(): void;
 }
@@ -70,7 +70,7 @@ function liveReporter(shell: Shell): Reporter {
   process.on("exit", close);
   return {
     tell(event) {
-      picture = foldEvent(picture, event);
+      picture = reduceEvent(picture, event);
       const line = event.kind === "agent" ? null : eventLine(event, shell.page);
       if (line !== null && open)
         region.log(`${wrapStyled(line.trimEnd(), { width: shell.columns() - 1, indent: 12 })}\n`);
@@ -91,7 +91,7 @@ function liveReporter(shell: Shell): Reporter {
 const REDRAW_MS = 100;
 
 /** What the live view shows of a run, folded from what the runner tells. */
-interface Picture {
+interface LiveState {
   readonly run: string;
   readonly stage: string;
   readonly iteration: number;
@@ -105,10 +105,10 @@ interface Picture {
   readonly last: string;
   readonly checkpoint: number | null;
   readonly graph: GraphPicture | null;
-  readonly loop: LoopPicture | null;
+  readonly loop: LoopSummary | null;
 }
 
-export function emptyPicture(run: string): Picture {
+export function emptyPicture(run: string): LiveState {
   return {
     run,
     stage: "",
@@ -124,7 +124,7 @@ export function emptyPicture(run: string): Picture {
   };
 }
 
-export function foldEvent(picture: Picture, event: ProgressEvent): Picture {
+export function reduceEvent(picture: LiveState, event: ProgressEvent): LiveState {
   const now = { ...picture, run: event.run };
   switch (event.kind) {
     case "started":
@@ -173,7 +173,7 @@ export function foldEvent(picture: Picture, event: ProgressEvent): Picture {
 
 /** The picture as a few lines, none wider than the page: position, numbers, a line for each batch of the graph, last action. */
 export function pictureLines(
-  picture: Picture,
+  picture: LiveState,
   page: Pick<Page, "width" | "color" | "ascii"> & { readonly now: number },
 ): readonly string[] {
   // The last column stays free: writing into it makes some terminals wrap.
@@ -202,7 +202,7 @@ export function pictureLines(
   ];
 }
 
-function loopPart(loop: Picture["loop"], page: Pick<Page, "ascii">): readonly string[] {
+function loopPart(loop: LiveState["loop"], page: Pick<Page, "ascii">): readonly string[] {
   if (loop === null || loop.iterations.length === 0) return [];
   const best = bestText(loop);
   const facts = [trailText(loop, page, 30), metricsText(loop), best === null ? null : `best ${best}`];
@@ -214,7 +214,7 @@ function loopPart(loop: Picture["loop"], page: Pick<Page, "ascii">): readonly st
   ];
 }
 
-function graphPart(graph: Picture["graph"], page: Pick<Page, "width" | "color" | "ascii">): readonly string[] {
+function graphPart(graph: LiveState["graph"], page: Pick<Page, "width" | "color" | "ascii">): readonly string[] {
   return graph === null ? [] : compactGraphLines(graph, page);
 }
 

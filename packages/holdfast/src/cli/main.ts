@@ -8,7 +8,7 @@ import { commandText, helpDocument, helpWidth, overviewText } from "./commands/h
 import { type Interrupts, createInterrupts, interruptedError } from "./interrupts.ts";
 import { type Sink, type Streams, createSink, errorDocument, errorText, toHoldfastError } from "./output/terminal.ts";
 import { createMasking } from "@holdfast/core/mask";
-import { SEAL, pageOf } from "./output/page.ts";
+import { STYLE_MARK, pageOf } from "./output/page.ts";
 import { parseArguments, splitCommand } from "./parse-arguments.ts";
 import { PROGRAM, openShell, repeatFlags } from "./shell.ts";
 
@@ -16,8 +16,8 @@ import { PROGRAM, openShell, repeatFlags } from "./shell.ts";
 export async function main(params: { readonly argv: readonly string[]; readonly version: string }): Promise<number> {
   const { mask } = createMasking();
   const streams = {
-    out: createSink({ stream: process.stdout, mask, seal: SEAL }),
-    err: createSink({ stream: process.stderr, mask, seal: SEAL }),
+    out: createSink({ stream: process.stdout, mask, seal: STYLE_MARK }),
+    err: createSink({ stream: process.stderr, mask, seal: STYLE_MARK }),
   };
   const interrupts = createInterrupts(process, leaveAtOnce);
   process.once("beforeExit", leftUndone);

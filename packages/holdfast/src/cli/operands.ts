@@ -68,7 +68,7 @@ export async function resolveAddress(
 }
 
 /** For commands about a whole run: RUN@7 would be answered as if @7 had not been typed. */
-export function refuseSequence(
+export function rejectCheckpointAddress(
   address: string | undefined,
   command: "list" | "log" | "gc" | "verify" | "replay" | "rerun" | "trust",
 ): void {

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { parsePriority } from "@holdfast/core/lease";
 import { nearest } from "@holdfast/core/options";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { PlaceParams } from "../plan-start.ts";
+import type { SlotOptions } from "../plan-start.ts";
 import { type CommandSpec, type Flag, type Flags, GLOBAL_FLAGS, type Input } from "./command.ts";
 
 /** Splits the command's name from its arguments; flags may stand on either side of it, whosever they are. */
@@ -215,7 +215,7 @@ interface PlaceFlags {
 }
 
 /** What was said about a loop's place among those at work. */
-export function readPlace(input: PlaceFlags): { readonly place: PlaceParams; readonly priority?: number } {
+export function readPlace(input: PlaceFlags): { readonly place: SlotOptions; readonly priority?: number } {
   const [wait, force] = [input.on("wait"), input.on("force")];
   const limit = input.text("max-loops");
   const priority = readPriority(input.text("priority"));

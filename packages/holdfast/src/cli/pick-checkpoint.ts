@@ -7,7 +7,7 @@ import { type Page, paint } from "./output/page.ts";
 import { rangesText, relativeTime, scoreText } from "./output/quantities.ts";
 import { stageText } from "./output/run-text.ts";
 import { type Cell, renderTable } from "./output/table.ts";
-import { hanging } from "./output/text.ts";
+import { hangingIndent } from "./output/text.ts";
 
 /** As many as fit on a screen with the question. */
 const SHOWN = 18;
@@ -124,7 +124,7 @@ function verdict(run: string, choice: RollbackChoice): string {
 const LABELS = 8;
 
 function line(label: string, text: string, page: Page): string {
-  return hanging({ label, labelWidth: LABELS, text }, page).replace(label, paint(page, "bold", label));
+  return hangingIndent({ label, labelWidth: LABELS, text }, page).replace(label, paint(page, "bold", label));
 }
 
 /** Newest first; those that stand side by side and have the same reason are one line. */
@@ -140,13 +140,16 @@ function rejectedText(rejected: readonly Rejected[], page: Page): string {
   const labelWidth = Math.max(LABELS, ...rows.map(({ label }) => label.length));
   const shown = rows.length > REJECTED_SHOWN + 1 ? rows.slice(0, REJECTED_SHOWN) : rows;
   const more = rows.length === shown.length ? "" : `  … and ${rows.length - shown.length} more (all with --json)\n`;
-  return `Why not the others:\n${shown.map(({ label, why }) => hanging({ label, labelWidth, text: why }, page)).join("")}${more}`;
+  return `Why not the others:\n${shown.map(({ label, why }) => hangingIndent({ label, labelWidth, text: why }, page)).join("")}${more}`;
 }
 
 const REJECTED_SHOWN = 20;
 
 /** No checkpoint is safe: what stands in the way, and what a person can do about it. */
-export function noRollback(run: string, choice: Extract<RollbackChoice, { readonly kind: "none" }>): HoldfastError {
+export function noRollbackError(
+  run: string,
+  choice: Extract<RollbackChoice, { readonly kind: "none" }>,
+): HoldfastError {
   const [effect] = choice.effects;
   const hint =
     effect === undefined

@@ -193,7 +193,7 @@ interface Typed {
   on(flag: string): boolean;
 }
 
-export function refuseOtherFlags(input: Typed, workflow: string): void {
+export function rejectOtherWorkflowFlags(input: Typed, workflow: string): void {
   for (const [flag, owners] of Object.entries(ONLY)) {
     if (owners.includes(workflow) || !input.on(flag)) continue;
     throw new HoldfastError({

@@ -4,7 +4,7 @@ import type { Lease } from "@holdfast/core/lease";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import { leaseHeld } from "@holdfast/core/store";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { Starting } from "../announce-start.ts";
+import type { StartingProcess } from "../announce-start.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
 import { issueNumber } from "./operands.ts";
@@ -53,7 +53,7 @@ export function runHeld(error: unknown): unknown {
 }
 
 /** Processes that prepare the run that is meant, by its id or the number of its issue; without either all of them. */
-export async function findStarting(holdfast: Holdfast, typed: string | undefined): Promise<readonly Starting[]> {
+export async function findStarting(holdfast: Holdfast, typed: string | undefined): Promise<readonly StartingProcess[]> {
   const all = await holdfast.work.starting();
   if (typed === undefined) return all;
   const issue = issueNumber(typed);
@@ -67,13 +67,13 @@ export async function findStarting(holdfast: Holdfast, typed: string | undefined
 }
 
 /** Before the record exists there is no id to show. */
-export function startingName({ run, work, workflow }: Starting): string {
+export function startingName({ run, work, workflow }: StartingProcess): string {
   if (run !== null) return run;
   return work.kind === "issue" ? `issue ${work.number}` : `a run of ${workflow}`;
 }
 
 /** For a command that needs a run's record. */
-export function stillStarting(starting: Starting, why: string): HoldfastError {
+export function stillStarting(starting: StartingProcess, why: string): HoldfastError {
   const name = startingName(starting);
   const { work, run } = starting;
   const typed = run ?? (work.kind === "issue" ? String(work.number) : "");
@@ -92,7 +92,7 @@ export function stillStarting(starting: Starting, why: string): HoldfastError {
 export async function stopStarting(
   shell: Shell,
   holdfast: Holdfast,
-  found: readonly Starting[],
+  found: readonly StartingProcess[],
 ): Promise<string | null> {
   const pids = new Set(found.map(({ pid }) => pid));
   let run = found.find((starting) => starting.run !== null)?.run ?? null;

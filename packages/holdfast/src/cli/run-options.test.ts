@@ -3,7 +3,7 @@ import { parseLoopOptions } from "@holdfast/workflows/ralph/options";
 import { DEFAULT_WORK, mergeWork } from "../config/work-settings.ts";
 import { parseArguments } from "./parse-arguments.ts";
 import { runSpec } from "./run-flags.ts";
-import { oldSpellings, readRalphFiles, readRequest } from "./run-options.ts";
+import { deprecatedFlags, readRalphFiles, readRequest } from "./run-options.ts";
 
 describe("read request", () => {
   const input = (...words: readonly string[]) => parseArguments(runSpec, words).input;
@@ -88,7 +88,7 @@ describe("read request", () => {
       expect(readRequest(old, DEFAULT_WORK)).toEqual(
         request("7", "--impl-model", "command:a", "--max-iterations", "2", "--review", "--simplify"),
       );
-      expect(oldSpellings(old)).toEqual([
+      expect(deprecatedFlags(old)).toEqual([
         "--backend is an old spelling: write --impl-model",
         "--max-iter is an old spelling: write --max-iterations",
         "--enable-review is an old spelling: write --review",
@@ -145,7 +145,7 @@ describe("read crunch options", () => {
         work: { kind: "issue", number: 5 },
         options: { target: "validation" },
       });
-      expect(oldSpellings(old)).toEqual([
+      expect(deprecatedFlags(old)).toEqual([
         "--issue is an old spelling: write the number alone",
         "-t validation is an old spelling: write --target validation",
       ]);

@@ -13,7 +13,7 @@ import { type ImplSettings, PROMPT_ROLES, type WorkSettings } from "../config/wo
 import type { Input } from "./command.ts";
 import { issueNumber } from "./operands.ts";
 import { parseCount } from "./parse-arguments.ts";
-import { readYolo, refuseOtherFlags, runSpec } from "./run-flags.ts";
+import { readYolo, rejectOtherWorkflowFlags, runSpec } from "./run-flags.ts";
 
 type RunInput = Input<(typeof runSpec)["flags"]>;
 
@@ -37,7 +37,7 @@ export interface RunRequest {
 
 export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
   const workflow = input.text("workflow") ?? "impl";
-  refuseOtherFlags(input, workflow);
+  rejectOtherWorkflowFlags(input, workflow);
   const work = readWork(input, workflow);
   return {
     work,
@@ -100,12 +100,12 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
 type OptionsInput = Pick<RunInput, "on" | "text">;
 
 /** The options of an imported run: from the config, with the agent that was typed for the resume. */
-export function readAdoptedOptions(agent: string | undefined, settings: WorkSettings): JsonObject {
+export function readImportedRunOptions(agent: string | undefined, settings: WorkSettings): JsonObject {
   return readOptions({ on: () => false, text: (name) => (name === "agent" ? agent : undefined) }, settings);
 }
 
 /** Old spellings that were used, each with what to write today. */
-export function oldSpellings(input: RunInput): readonly string[] {
+export function deprecatedFlags(input: RunInput): readonly string[] {
   const used = {
     backend: input.text("backend") !== undefined,
     "max-iter": input.text("max-iter") !== undefined,
@@ -305,8 +305,8 @@ export async function readRalphFiles(
   const text = await read(flow);
   if (!/\.(?:ya?ml|json)$/i.test(flow))
     return { steps: [{ name: nameOf(flow), prompt: text.replaceAll("$ARGUMENTS", given) }] };
-  const { readYaml } = await import("@holdfast/platform/yaml");
-  const parsed = readYaml(text);
+  const { parseYaml } = await import("@holdfast/platform/yaml");
+  const parsed = parseYaml(text);
   const [fault] = parsed.ok ? [] : parsed.faults;
   if (!parsed.ok) throw usage(`${flow} cannot be read: ${fault?.message ?? "it is no YAML"}`, STEPS);
   // What YAML.parse gives is JSON but for what the options' own parser refuses by name.

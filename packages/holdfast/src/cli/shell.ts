@@ -1,14 +1,14 @@
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type EffectiveConfig, type Origin, openParamsOf } from "../config/effective-config.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { Command, GLOBAL_FLAGS, Input, Shell } from "./command.ts";
 import { type Consent, type ConsentScope, type ReadSettings, USES_OF, createConsent } from "./consent.ts";
-import { type Ended, createUnfinished } from "./interrupts.ts";
-import { SEAL, pageOf, pageWidth } from "./output/page.ts";
+import { type PendingResult, createPendingWork } from "./interrupts.ts";
+import { STYLE_MARK, pageOf, pageWidth } from "./output/page.ts";
 import { NO_PROGRESS, type Streams, createProgress } from "./output/terminal.ts";
 import { WAIT_MS } from "./run-holder.ts";
 
@@ -26,7 +26,7 @@ interface ShellParams {
 
 interface OpenShell extends Shell {
   /** Waits for what must not be cut in half, then closes the store. */
-  close(): Promise<Ended>;
+  close(): Promise<PendingResult>;
   /** An error about runs that were left out of what was printed because the store was cut; null: there are none. */
   withheld(): Promise<HoldfastError | null>;
 }
@@ -41,7 +41,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const talk = pageOf({ stream: process.stderr, ...look });
   const page = pageOf({ stream: process.stdout, ...look });
   const canAsk = !json && process.stdin.isTTY === true && talk.terminal;
-  const work = createUnfinished();
+  const work = createPendingWork();
   let holdfast: Promise<Holdfast> | undefined;
 
   const hushed = (): boolean => signal.aborted && !params.windsDown;
@@ -126,7 +126,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
             write: (text) => void streams.err.write(text),
             terminal: talk.terminal,
             width: talk.width,
-            seal: SEAL,
+            seal: STYLE_MARK,
             now: Date.now,
           }),
     canAsk,
@@ -188,7 +188,7 @@ async function openStore(params: {
   const { config, broken } = params.settings;
   const { openHoldfast } = await import("../open.ts");
   const { refuseCall } = params;
-  const decorate = (parts: WorkParts): WorkParts => ({ ...parts, refuseCall });
+  const decorate = (parts: Adapters): Adapters => ({ ...parts, refuseCall });
   const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config), parts: decorate };
   // Where there is no store: the file that does not parse may well be the one that says where it is.
   try {

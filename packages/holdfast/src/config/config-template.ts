@@ -23,7 +23,7 @@ ${keeps.map((key) => `    ${key.slice("retention.keep.".length)}: ${value(key)}`
   maxPerRun: ${value("retention.maxPerRun")}
   # A duration (90d, 12h, 2w) or never: ${AGE_RULE}.
   maxAge: ${value("retention.maxAge")}
-  # ${capital(YOUNG_RULE)}. A duration or none.
+  # ${capital(MINIMUM_AGE_RULE)}. A duration or none.
   minRunAge: ${value("retention.minRunAge")}
   # keep_latest, latest_only or by_rules (the counts above): ${DONE_RULE}.
   onSuccess: ${value("retention.onSuccess")}
@@ -228,7 +228,7 @@ function capital(text: string): string {
  * What no rule drops, in the words that `gc --help`, docs/config.md and the config template share. A test holds all of
  * them to this list; the rules themselves are in packages/core/src/retention.ts and gc.ts.
  */
-export const NEVER_DROPPED = [
+export const RETENTION_EXCEPTIONS = [
   "the newest checkpoint of a run",
   "the newest it can resume from",
   "the best scored one",
@@ -242,10 +242,10 @@ export const NEVER_DROPPED = [
 export const AGE_RULE = 'what a number keeps goes when it is older than maxAge; what "all" keeps stays';
 export const DONE_RULE = "with keep_latest a run that is done keeps its latest checkpoint and the manual ones";
 
-export const YOUNG_RULE =
+export const MINIMUM_AGE_RULE =
   "nothing of a run is dropped by these rules before its newest checkpoint is older than minRunAge; rules of your own without minRunAge apply at once";
 
 export function neverDroppedText(): string {
-  const [last = "", ...others] = NEVER_DROPPED.toReversed();
+  const [last = "", ...others] = RETENTION_EXCEPTIONS.toReversed();
   return `${others.toReversed().join(", ")} and ${last}`;
 }

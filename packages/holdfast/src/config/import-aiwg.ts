@@ -10,9 +10,16 @@ import {
   type RetryPlan,
   delaysOf,
 } from "@holdfast/core/error-policy";
-import { type ConfigProblem, choice, explainIssue, leaf, problemAt, yesOrNo } from "@holdfast/formats/settings-file";
+import {
+  type ConfigProblem,
+  choice,
+  explainIssue,
+  problemAt,
+  settingValue,
+  yesOrNo,
+} from "@holdfast/formats/settings-file";
 import { nonEmpty, whole } from "@holdfast/formats/setting-values";
-import { readYaml } from "@holdfast/platform/yaml";
+import { parseYaml } from "@holdfast/platform/yaml";
 import { pattern, ruleId } from "./schema.ts";
 
 export type ImportedErrors =
@@ -21,7 +28,7 @@ export type ImportedErrors =
 
 /** Pure: the text of an AIWG error-handling document in, a policy or all that is wrong with it out. Nothing is ever written there. */
 export function importAiwg(text: string): ImportedErrors {
-  const read = readYaml(text);
+  const read = parseYaml(text);
   const source = { text, document: read.document, lines: read.lines };
   if (!read.ok) return { ok: false, problems: read.faults.map((fault) => problemAt({ source, ...fault })) };
   const result = aiwgSchema.safeParse(read.value ?? {});
@@ -117,13 +124,13 @@ const BACKOFFS = ["none", "linear", "exponential", "fibonacci"] as const;
 const MAX_DELAY_MS = 24 * 3_600_000;
 
 const category = z.looseObject({
-  id: leaf("a short name: letters, digits, - and _", ruleId),
+  id: settingValue("a short name: letters, digits, - and _", ruleId),
   pattern: pattern(),
   type: choice(ERROR_TYPES),
   action: z.optional(choice(ERROR_ACTIONS)),
 });
 
-const agentPair = z.looseObject({ fallback: leaf("the name of an agent", nonEmpty) });
+const agentPair = z.looseObject({ fallback: settingValue("the name of an agent", nonEmpty) });
 
 /** `error_handling` of a flow, as AIWG publishes its schema (error-handling/v1). What Holdfast has no use for is passed over. */
 const aiwgSchema = z.looseObject({
@@ -134,10 +141,10 @@ const aiwgSchema = z.looseObject({
   retry: z.optional(
     z.looseObject({
       enabled: z.optional(yesOrNo()),
-      max_attempts: z.optional(leaf("a whole number from 1 to 10", (value) => within(value, 1, 10))),
-      initial_delay_ms: z.optional(leaf("milliseconds up to a day", (value) => within(value, 0, MAX_DELAY_MS))),
+      max_attempts: z.optional(settingValue("a whole number from 1 to 10", (value) => within(value, 1, 10))),
+      initial_delay_ms: z.optional(settingValue("milliseconds up to a day", (value) => within(value, 0, MAX_DELAY_MS))),
       backoff_strategy: z.optional(choice(BACKOFFS)),
-      max_delay_ms: z.optional(leaf("milliseconds up to a day", (value) => within(value, 0, MAX_DELAY_MS))),
+      max_delay_ms: z.optional(settingValue("milliseconds up to a day", (value) => within(value, 0, MAX_DELAY_MS))),
       jitter: z.optional(yesOrNo()),
       retry_on: z.optional(z.array(choice(ERROR_TYPES), "expected a list of types")),
     }),

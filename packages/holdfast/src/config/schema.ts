@@ -15,9 +15,9 @@ import {
   choice,
   count,
   explainIssue,
-  leaf,
   model,
   problemAt,
+  settingValue,
   yesOrNo,
 } from "@holdfast/formats/settings-file";
 import {
@@ -29,22 +29,24 @@ import {
   parseSize,
   whole,
 } from "@holdfast/formats/setting-values";
-import { type YamlText, readYaml } from "@holdfast/platform/yaml";
+import { type YamlText, parseYaml } from "@holdfast/platform/yaml";
 
 /** A run that tries a thousand times is no run that heeds its provider. */
 const MAX_RETRIES = 50;
 const MAX_DELAY_MS = 24 * 3_600_000;
 
 const retry = z.strictObject({
-  max: z.optional(leaf(`a whole number from 0 to ${MAX_RETRIES}`, (value) => upTo(whole(value, 0), MAX_RETRIES))),
-  delay: z.optional(leaf("a duration up to 24h, such as 2s", delay)),
-  multiplier: z.optional(leaf("a number from 1 to 100", multiplier)),
-  maxDelay: z.optional(leaf("a duration up to 24h, such as 5m", delay)),
-  jitter: z.optional(leaf("a number from 0 to 1", fraction)),
+  max: z.optional(
+    settingValue(`a whole number from 0 to ${MAX_RETRIES}`, (value) => upTo(whole(value, 0), MAX_RETRIES)),
+  ),
+  delay: z.optional(settingValue("a duration up to 24h, such as 2s", delay)),
+  multiplier: z.optional(settingValue("a number from 1 to 100", multiplier)),
+  maxDelay: z.optional(settingValue("a duration up to 24h, such as 5m", delay)),
+  jitter: z.optional(settingValue("a number from 0 to 1", fraction)),
 });
 
 const rule = z.strictObject({
-  id: leaf("a short name: letters, digits, - and _", ruleId),
+  id: settingValue("a short name: letters, digits, - and _", ruleId),
   causes: z.optional(oneOrMore(choice(FAILURE_CAUSES))),
   types: z.optional(oneOrMore(choice(ERROR_TYPES))),
   pattern: z.optional(pattern()),
@@ -55,13 +57,13 @@ const rule = z.strictObject({
 
 /** `errors` in holdfast.config.yaml. */
 const errorSchema = z.strictObject({
-  import: z.optional(leaf("a file", nonEmpty)),
+  import: z.optional(settingValue("a file", nonEmpty)),
   retry: z.optional(retry),
   exhausted: z.optional(choice(LAST_ACTIONS)),
   fallback: z.optional(
     z.strictObject({
       agents: z.optional(z.array(model(), "expected a list of agents, such as [codex, claude:haiku]")),
-      tries: z.optional(leaf("a whole number from 1 to 50", (value) => upTo(whole(value, 1), MAX_RETRIES))),
+      tries: z.optional(settingValue("a whole number from 1 to 50", (value) => upTo(whole(value, 1), MAX_RETRIES))),
     }),
   ),
   rules: z.optional(z.array(rule, "expected a list of rules").check(z.maxLength(100, "expected at most 100 rules"))),
@@ -118,33 +120,35 @@ const ARGS =
 
 /** What may stand in holdfast.config.yaml. Everything is optional: an absent key has its default. */
 const configSchema = z.strictObject({
-  store: z.optional(leaf("a directory", nonEmpty)),
+  store: z.optional(settingValue("a directory", nonEmpty)),
   retention: z.optional(
     z.strictObject({
       preset: z.optional(choice(["standard", "loops"])),
       keep: z.optional(z.strictObject(keepShape())),
       maxPerRun: z.optional(atLeastOrNone(0)),
       maxAge: z.optional(
-        leaf('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
+        settingValue('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
       ),
       minRunAge: z.optional(
-        leaf('a duration such as 30d, or "none"', (value) => (value === "none" ? null : days(value))),
+        settingValue('a duration such as 30d, or "none"', (value) => (value === "none" ? null : days(value))),
       ),
       onSuccess: z.optional(choice(["keep_latest", "latest_only", "by_rules"])),
       onFailure: z.optional(choice(["keep_recent", "by_rules"])),
-      recent: z.optional(leaf("a duration such as 7d", days)),
-      maxBytes: z.optional(leaf('a size such as 5GB, or "none"', (value) => (value === "none" ? null : size(value)))),
+      recent: z.optional(settingValue("a duration such as 7d", days)),
+      maxBytes: z.optional(
+        settingValue('a size such as 5GB, or "none"', (value) => (value === "none" ? null : size(value))),
+      ),
       compressAfter: z.optional(
-        leaf('a duration such as 7d, or "never"', (value) => (value === "never" ? null : days(value))),
+        settingValue('a duration such as 7d, or "never"', (value) => (value === "never" ? null : days(value))),
       ),
     }),
   ),
   workspace: z.optional(
     z.strictObject({
-      maxUntrackedBytes: z.optional(leaf("a size such as 20MB", size)),
+      maxUntrackedBytes: z.optional(settingValue("a size such as 20MB", size)),
       includeIgnored: z.optional(yesOrNo()),
       mainCheckout: z.optional(choice(["ask", "report"])),
-      worktrees: z.optional(leaf("a directory", nonEmpty)),
+      worktrees: z.optional(settingValue("a directory", nonEmpty)),
     }),
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
@@ -154,20 +158,20 @@ const configSchema = z.strictObject({
   agents: z.optional(
     z.strictObject({
       maxIdle: z.optional(
-        leaf('a duration such as 30m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+        settingValue('a duration such as 30m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
       ),
       checkpointEvery: z.optional(
-        leaf('a duration such as 10m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+        settingValue('a duration such as 10m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
       ),
-      args: z.optional(leaf(ARGS, parseAgentArgs)),
-      env: z.optional(leaf(ENV_NAMES, parseEnvironmentNames)),
+      args: z.optional(settingValue(ARGS, parseAgentArgs)),
+      env: z.optional(settingValue(ENV_NAMES, parseEnvironmentNames)),
     }),
   ),
   forge: z.optional(
     z.strictObject({
       kind: z.optional(choice(["auto", "local", "github", "gitlab", "none"])),
-      path: z.optional(leaf("a directory", nonEmpty)),
-      host: z.optional(leaf("a host such as ghe.example.com", hostName)),
+      path: z.optional(settingValue("a directory", nonEmpty)),
+      host: z.optional(settingValue("a host such as ghe.example.com", hostName)),
     }),
   ),
   impl: z.optional(
@@ -182,21 +186,21 @@ const configSchema = z.strictObject({
       heedReviews: z.optional(yesOrNo()),
       draft: z.optional(yesOrNo()),
       afterRebase: z.optional(choice(["review", "impl"])),
-      gate: z.optional(leaf("a shell command", nonEmpty)),
-      base: z.optional(leaf("a branch name", nonEmpty)),
+      gate: z.optional(settingValue("a shell command", nonEmpty)),
+      base: z.optional(settingValue("a branch name", nonEmpty)),
       prompts: z.optional(z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file() })),
-      tags: z.optional(leaf("a list of words such as [feat, bugfix]", words)),
+      tags: z.optional(settingValue("a list of words such as [feat, bugfix]", words)),
       thresholds: z.optional(z.strictObject(thresholdShape())),
     }),
   ),
   ralph: z.optional(
     z.strictObject({
-      until: z.optional(leaf("a shell command, or a list of them", commands)),
-      untilTimeout: z.optional(leaf("a duration such as 10m", milliseconds)),
+      until: z.optional(settingValue("a shell command, or a list of them", commands)),
+      untilTimeout: z.optional(settingValue("a duration such as 10m", milliseconds)),
       firstCheck: z.optional(yesOrNo()),
       maxIterations: z.optional(count(1)),
       memory: z.optional(
-        leaf("a whole number from 1 to 10", (value) => (Number(value) > 10 ? undefined : whole(value, 1))),
+        settingValue("a whole number from 1 to 10", (value) => (Number(value) > 10 ? undefined : whole(value, 1))),
       ),
       memoryPolicy: z.optional(choice(["fifo", "recency", "relevance_weighted"])),
       onStuck: z.optional(choice(["stop", "ask", "rollback"])),
@@ -231,42 +235,47 @@ const configSchema = z.strictObject({
   loops: z.optional(
     z.strictObject({
       max: z.optional(atLeastOrNone(1)),
-      workflows: z.optional(leaf("a list of workflows such as [ralph, impl]", words)),
+      workflows: z.optional(settingValue("a list of workflows such as [ralph, impl]", words)),
     }),
   ),
   mirror: z.optional(
     z.strictObject({
       format: z.optional(
-        leaf(`one of ${FORMAT_NAMES.join(", ")}, or "none"`, (value) =>
+        settingValue(`one of ${FORMAT_NAMES.join(", ")}, or "none"`, (value) =>
           value === "none" ? null : FORMAT_NAMES.find((name) => name === value),
         ),
       ),
-      directory: z.optional(leaf("a directory", nonEmpty)),
+      directory: z.optional(settingValue("a directory", nonEmpty)),
     }),
   ),
   aiwg: z.optional(
     z.strictObject({
       mirror: z.optional(yesOrNo()),
-      directory: z.optional(leaf("a directory", nonEmpty)),
+      directory: z.optional(settingValue("a directory", nonEmpty)),
       keep: z.optional(count(0)),
       maxAge: z.optional(
-        leaf('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
+        settingValue('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
       ),
       onSuccess: z.optional(choice(["keep_latest", "by_rules"])),
       onFailure: z.optional(choice(["keep_all_recent", "by_rules"])),
     }),
   ),
   prices: z.optional(
-    leaf('prices by provider:model, such as { "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 } }', prices),
+    settingValue(
+      'prices by provider:model, such as { "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 } }',
+      prices,
+    ),
   ),
   budget: z.optional(
     z.strictObject({
-      maxTokens: z.optional(leaf('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1)))),
+      maxTokens: z.optional(
+        settingValue('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1))),
+      ),
       maxCost: z.optional(
-        leaf('US dollars such as 2.50, or "none"', (value) => (value === "none" ? null : money(value))),
+        settingValue('US dollars such as 2.50, or "none"', (value) => (value === "none" ? null : money(value))),
       ),
       maxTime: z.optional(
-        leaf('a duration such as 2h, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+        settingValue('a duration such as 2h, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
       ),
     }),
   ),
@@ -287,7 +296,7 @@ function keepShape() {
 }
 
 function keepRule() {
-  return leaf('how many to keep: a number, "all", or { keep: 5, per: stage }', (value) => {
+  return settingValue('how many to keep: a number, "all", or { keep: 5, per: stage }', (value) => {
     if (typeof value !== "object" || value === null) return ruleOf(value, "run");
     const extra = Object.keys(value).find((key) => key !== "keep" && key !== "per");
     if (extra !== undefined || !("keep" in value)) return undefined;
@@ -306,12 +315,12 @@ function thresholdShape(): Record<"faithful" | "style" | "docs" | "cornerCases",
 }
 
 function file() {
-  return z.optional(leaf("a file", nonEmpty));
+  return z.optional(settingValue("a file", nonEmpty));
 }
 
 function percent() {
   return z.optional(
-    leaf("a score from 0 to 100", (value) => {
+    settingValue("a score from 0 to 100", (value) => {
       const score = whole(value, 0);
       return score !== undefined && score <= 100 ? score : undefined;
     }),
@@ -359,7 +368,7 @@ function days(value: unknown): number | undefined {
 const DAY = 86_400_000;
 
 function atLeastOrNone(least: number) {
-  return leaf(`a number from ${least}, or "none"`, (value) => (value === "none" ? null : whole(value, least)));
+  return settingValue(`a number from ${least}, or "none"`, (value) => (value === "none" ? null : whole(value, least)));
 }
 
 export type ParsedConfig =
@@ -377,7 +386,7 @@ export type ParsedConfig =
 
 /** Pure: the text of a holdfast.config.yaml in, settings or all that is wrong with it out. */
 export function parseConfig(text: string): ParsedConfig {
-  const read = readYaml(text);
+  const read = parseYaml(text);
   const source = { text, document: read.document, lines: read.lines };
   if (!read.ok)
     return failed(

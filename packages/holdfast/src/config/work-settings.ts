@@ -12,11 +12,11 @@ import {
 import type { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import { formatDuration } from "@holdfast/formats/setting-values";
 import {
-  DEFAULT_LOOPS,
   DEFAULT_LOOP_LAYOUT,
+  DEFAULT_SLOTS,
   type LoopLayoutSettings,
-  type LoopSettings,
   type RalphOptions,
+  type SlotSettings,
   defaultRalphOptions,
 } from "@holdfast/workflows/ralph/options";
 import type { FileConfig, FileErrors, FileRetry } from "./schema.ts";
@@ -56,7 +56,7 @@ export interface WorkSettings {
     readonly milliseconds: number | null;
   };
   /** Runs whose number at work at once is limited; null: as many as want to. */
-  readonly loops: LoopSettings;
+  readonly loops: SlotSettings;
   /** The user's own, before those that are built in. */
   readonly prices: PriceTable;
   /** Another tool's layout that runs keep up to date as they go. */
@@ -148,7 +148,7 @@ export const DEFAULT_WORK: WorkSettings = {
   errors: defaultErrorPolicy,
   checkpoints: ALL_CHECKPOINTS,
   budget: { tokens: null, microUsd: null, milliseconds: null },
-  loops: DEFAULT_LOOPS,
+  loops: DEFAULT_SLOTS,
   prices: {},
   mirror: { format: null, directory: null },
   aiwg: DEFAULT_LOOP_LAYOUT,

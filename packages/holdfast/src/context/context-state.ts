@@ -31,10 +31,10 @@ import {
  * ```
  */
 export class ContextState implements Iterable<readonly [string, Json]> {
-  readonly #place: Place;
+  readonly #place: ContextCursor;
 
   /** @internal */
-  constructor(place: Place) {
+  constructor(place: ContextCursor) {
     this.#place = place;
   }
 
@@ -124,7 +124,7 @@ export class ContextState implements Iterable<readonly [string, Json]> {
  * merged or discarded keeps the tree that says so for itself, and the others forget it: its name is free again, and a program
  * that forks ten thousand times does not grow.
  */
-export class Place {
+export class ContextCursor {
   readonly id: string;
   #trunk: { tree: ContextTree };
 
@@ -133,8 +133,8 @@ export class Place {
     this.#trunk = trunk;
   }
 
-  static root(id: string, stored: StoredContext): Place {
-    return new Place(id, { tree: restoreContext(stored, id) });
+  static root(id: string, stored: StoredContext): ContextCursor {
+    return new ContextCursor(id, { tree: restoreContext(stored, id) });
   }
 
   get tree(): ContextTree {
@@ -145,13 +145,13 @@ export class Place {
     this.#trunk.tree = next(this.tree, this.id);
   }
 
-  fork(id: string): Place {
+  fork(id: string): ContextCursor {
     this.#trunk.tree = forkContext(this.tree, { from: this.id, id });
-    return new Place(id, this.#trunk);
+    return new ContextCursor(id, this.#trunk);
   }
 
   /** What was decided where both had changed a value. CONFLICT, and nothing is merged, when nobody may decide. */
-  merge(child: Place, onConflict: "refuse" | "child_wins" | "parent_wins"): readonly ContextConflict[] {
+  merge(child: ContextCursor, onConflict: "refuse" | "child_wins" | "parent_wins"): readonly ContextConflict[] {
     openNode(child.tree, child.id);
     const merged = mergeContext(this.tree, { child: child.id, onConflict });
     if (merged.kind === "conflict") throw conflict(this.id, child.id, merged.conflicts);
@@ -160,12 +160,12 @@ export class Place {
   }
 
   /** `below`: all places that hang on the child. */
-  discard(child: Place, below: readonly Place[]): void {
+  discard(child: ContextCursor, below: readonly ContextCursor[]): void {
     openNode(child.tree, child.id);
     this.#part(discardContext(this.tree, child.id), [child, ...below]);
   }
 
-  #part(tree: ContextTree, closed: readonly Place[]): void {
+  #part(tree: ContextTree, closed: readonly ContextCursor[]): void {
     const trunk = { tree };
     for (const place of closed) place.#trunk = trunk;
     this.#trunk.tree = { ...tree, nodes: new Map([...tree.nodes].filter(([, node]) => node.kind === "open")) };

@@ -6,7 +6,7 @@ import { emptyPlanes } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { Store } from "@holdfast/core/store";
 import { openMemoryStore } from "@holdfast/core/store-memory";
-import { createMemoryWorld } from "@holdfast/core/store-memory-write";
+import { createMemoryState } from "@holdfast/core/store-memory-write";
 import { createTestRepository, userState } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { openHoldfast } from "../open.ts";
@@ -325,7 +325,7 @@ describe("checkpoint store", () => {
     {
       kind: "memory",
       handles: () => {
-        const world = createMemoryWorld();
+        const world = createMemoryState();
         return () => Promise.resolve(openMemoryStore({ world }));
       },
     },
@@ -629,7 +629,7 @@ describe("checkpoint store", () => {
   });
 
   test("a writer that was taken over is told, writes nothing, and can only open again", async () => {
-    const world = createMemoryWorld();
+    const world = createMemoryState();
     const dead = { host: "here", pid: 1, started: "1", boot: "other" };
     const stolen = openMemoryStore({ world, identity: { ...dead } });
     const first = await CheckpointStore.open("task-1", { store: stolen });

@@ -2,7 +2,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import { checkOneOf, checkOptions } from "@holdfast/core/options";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
-import { ContextState, Place } from "./context-state.ts";
+import { ContextCursor, ContextState } from "./context-state.ts";
 import { type ContextConflict, addTokens, rewindContext, snapshotContext, tokensOf } from "./context-tree.ts";
 import {
   type OpenOptions,
@@ -38,7 +38,7 @@ export class Context {
   readonly taskId: string;
   /** Where snapshots go; `null` when it has none, and then `snapshot` is refused. */
   readonly store: CheckpointStore | null;
-  #place: Place;
+  #place: ContextCursor;
   #state: ContextState;
   #parent: Context | null = null;
   readonly #children = new Set<Context>();
@@ -56,7 +56,7 @@ export class Context {
     if (store !== null && store.taskId !== taskId) throw wrongStore(taskId, store.taskId);
     this.taskId = taskId;
     this.store = store;
-    this.#place = Place.root(taskId, { values: {}, tokens: {} });
+    this.#place = ContextCursor.root(taskId, { values: {}, tokens: {} });
     this.#state = new ContextState(this.#place);
   }
 
@@ -73,7 +73,7 @@ export class Context {
     const { taskId, values, tokenUsage } = checkpoint;
     const store = options.store ?? originOf(checkpoint);
     const context = new Context(taskId, store === null ? {} : { store });
-    context.#stand(Place.root(taskId, { values, tokens: tokenUsage }));
+    context.#stand(ContextCursor.root(taskId, { values, tokens: tokenUsage }));
     context.#after = checkpoint.version;
     return context;
   }
@@ -184,7 +184,7 @@ export class Context {
     return this;
   }
 
-  #stand(place: Place): void {
+  #stand(place: ContextCursor): void {
     this.#place = place;
     this.#state = new ContextState(place);
   }
@@ -193,7 +193,7 @@ export class Context {
     if (!(child instanceof Context) || child.#parent !== this) throw notForked(child, this.taskId);
   }
 
-  #below(): readonly Place[] {
+  #below(): readonly ContextCursor[] {
     return [...this.#children].flatMap((child) => [child.#place, ...child.#below()]);
   }
 }

@@ -1,4 +1,4 @@
-import type { Parts } from "@holdfast/core/adapters";
+import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint as StoredCheckpoint } from "@holdfast/core/checkpoint";
 import { type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import { checkOptions } from "@holdfast/core/options";
@@ -28,7 +28,7 @@ export interface OpenOptions {
 
 /** The tasks of one open store. One run a task, whoever asks for it, so that a process never competes with itself. */
 export class Tasks {
-  readonly #parts: Parts;
+  readonly #parts: CoreAdapters;
   readonly #closeStore: () => Promise<void>;
   readonly #runs = new Map<string, TaskRun>();
 
@@ -67,12 +67,12 @@ export async function openTasks(options: OpenOptions, taskId: string): Promise<T
     const opened = await openSqliteStore({ directory: await findStoreDirectory(place) });
     return new Tasks(opened, { ...rest, closeStore: () => opened.close() });
   } catch (error) {
-    throw inWordsOfTasks(error, taskId);
+    throw toTaskError(error, taskId);
   }
 }
 
 /** Values only: there is no worktree to capture, so no git is asked when a context is saved. */
-function partsOver(store: Store, leaseWaitMs: number): Parts {
+function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
   return {
     store,
     workspaces: null,
@@ -108,13 +108,13 @@ export class TaskRun {
   readonly taskId: string;
   /** How many checkpoints there were when we last looked; for display only. */
   counted = 0;
-  readonly #parts: Parts;
+  readonly #parts: CoreAdapters;
   readonly #id: string;
   #before: number | undefined;
   /** One promise for all writers: what waits on it goes on in the order of the calls. */
   #writing: Promise<RunHandle> | undefined;
 
-  constructor(parts: Parts, taskId: string) {
+  constructor(parts: CoreAdapters, taskId: string) {
     this.taskId = taskId;
     this.#parts = parts;
     this.#id = runIdOf(taskId);
@@ -136,7 +136,7 @@ export class TaskRun {
       const version = (this.#before ?? 0) + saved.sequence;
       return new Checkpoint({ taskId: this.taskId, version, ...state, createdAt: saved.createdAt });
     } catch (error) {
-      throw inWordsOfTasks(error, this.taskId);
+      throw toTaskError(error, this.taskId);
     }
   }
 
@@ -148,7 +148,7 @@ export class TaskRun {
       return this.#checkpointOf(await this.#parts.store.getCheckpoint({ run: this.#id, sequence }));
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "CHECKPOINT_NOT_FOUND") throw await this.#noVersion(version);
-      throw inWordsOfTasks(error, this.taskId);
+      throw toTaskError(error, this.taskId);
     }
   }
 
@@ -204,7 +204,7 @@ export class TaskRun {
   #write(after: number): Promise<RunHandle> {
     this.#writing ??= this.#openForWriting(after).catch((error: unknown) => {
       this.#writing = undefined;
-      throw inWordsOfTasks(error, this.taskId);
+      throw toTaskError(error, this.taskId);
     });
     return this.#writing;
   }
@@ -356,7 +356,7 @@ export function notACheckpoint(value: unknown): HoldfastError {
 }
 
 /** The store speaks of runs and leases; those who use this library opened a task. Every other error is passed on as it is. */
-function inWordsOfTasks(error: unknown, taskId: string): unknown {
+function toTaskError(error: unknown, taskId: string): unknown {
   if (!(error instanceof HoldfastError)) return error;
   const told = wordsFor(error, JSON.stringify(taskId));
   if (told === undefined) return error;

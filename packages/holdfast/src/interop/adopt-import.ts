@@ -1,12 +1,12 @@
-import { type WorkParts, findRunWorkspace, lookParams } from "@holdfast/core/adapters";
+import { type Adapters, findRunWorkspace, snapshotParams } from "@holdfast/core/adapters";
 import type { Checkpoint, ExecutionConfig, InputsPlane } from "@holdfast/core/checkpoint";
-import { holdLease } from "@holdfast/core/hold-lease";
+import { acquireLease } from "@holdfast/core/hold-lease";
 import type { StageEntered } from "@holdfast/core/journal";
 import type { JsonObject } from "@holdfast/core/json";
 import type { RunSummary } from "@holdfast/core/run";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
-import { IMPORT_LABEL, importedOf, isWhole, namedWorktrees } from "@holdfast/formats/format";
+import { IMPORT_LABEL, isWhole, sourceDocumentOf, worktreesNamedIn } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
 import { crunchOptionsJson, parseCrunchOptions } from "@holdfast/workflows/crunch/options";
 import { adoptCrunchState, crunchWorkflow } from "@holdfast/workflows/crunch/workflow";
@@ -16,7 +16,7 @@ import { implWorkflow } from "@holdfast/workflows/impl/workflow";
 import { loopOptionsJson, parseLoopOptions } from "@holdfast/workflows/ralph/options";
 import { ralphWorkflow } from "@holdfast/workflows/ralph/workflow";
 import { OUTPUT_DIRECTORY } from "@holdfast/workflows/worktree";
-import { type StartPlan, configOf, planPlace } from "../plan-start.ts";
+import { type StartPlan, configOf, planWorktree } from "../plan-start.ts";
 
 /** What an imported run is carried on with: its document says nothing of either. */
 export interface AdoptParams {
@@ -28,7 +28,7 @@ export interface AdoptParams {
 
 /** How an imported run goes on. Without a workflow of its name, an error that says what can be done with it. */
 export function planAdoption(
-  parts: WorkParts,
+  parts: Adapters,
   run: RunSummary,
   checkpoint: Checkpoint,
   params: AdoptParams & { readonly workflow: Workflow<JsonObject> | undefined },
@@ -48,7 +48,7 @@ export function planAdoption(
   return implAdoption(parts, run, checkpoint, params);
 }
 
-function implAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
+function implAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
   const { work } = run;
   const { stage } = checkpoint.planes.position;
   if (work.kind !== "issue")
@@ -88,7 +88,7 @@ function implAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint,
 }
 
 /** With the options that crunch has by default: those of the config are impl's. The rules of the team are the ones that it began with. */
-function crunchAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
+function crunchAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
   const { work } = run;
   if (work.kind !== "issue")
     throw new HoldfastError({
@@ -119,7 +119,7 @@ function crunchAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoin
 }
 
 /** With the options and the state that it had: Holdfast wrote both. What was never committed where it ran is not in a new worktree. */
-function loopAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
+function loopAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
   const { config } = checkpoint.planes;
   const kept = config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":");
   const options = parseLoopOptions(config.inputs);
@@ -145,7 +145,7 @@ function loopAdoption(parts: WorkParts, run: RunSummary, checkpoint: Checkpoint,
 
 function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
   const { stage } = checkpoint.planes.position;
-  const format = importedOf(checkpoint.planes)?.format ?? "its format";
+  const format = sourceDocumentOf(checkpoint.planes)?.format ?? "its format";
   return new HoldfastError({
     code: "USAGE",
     message:
@@ -182,7 +182,7 @@ export interface Adoption {
 }
 
 /** The checkpoint of a run that was imported and that nobody has carried on yet; null for every other run. */
-export async function awaitsAdoption(parts: WorkParts, run: RunSummary): Promise<Checkpoint | null> {
+export async function needsAdoption(parts: Adapters, run: RunSummary): Promise<Checkpoint | null> {
   if (run.state.kind !== "open") return null;
   // Not read unless it is an import's: a damaged one must not keep a run from going on with the one before it.
   const [last] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
@@ -190,7 +190,7 @@ export async function awaitsAdoption(parts: WorkParts, run: RunSummary): Promise
   if (last === undefined && run.labels[IMPORT_LABEL] !== undefined) throw unfinished(run);
   if (last?.trigger !== "import") return null;
   const newest = await parts.store.getCheckpoint(last);
-  if (importedOf(newest.planes) === null) return null;
+  if (sourceDocumentOf(newest.planes) === null) return null;
   if (await isWhole(parts, run.id)) return newest;
   throw unfinished(run);
 }
@@ -223,15 +223,15 @@ export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Wo
  * first stay in its stage. One transaction, after which it is a run like any other; killed before, it is still an import.
  */
 export async function adoptImport(
-  parts: WorkParts,
+  parts: Adapters,
   run: RunSummary,
   checkpoint: Checkpoint,
   adoption: Adoption,
 ): Promise<void> {
   const { workflow, config } = adoption;
   checkStage(run, checkpoint, workflow);
-  await using held = await holdLease(parts, run.id);
-  const place = await planNewPlace(parts, run, adoption.base);
+  await using held = await acquireLease(parts, run.id);
+  const place = await planNewWorktree(parts, run, adoption.base);
   const workspace = await placeOf(parts, run, place);
   const { values, inputs } = await adoption.prepare(checkpoint, workspace);
   const { planes } = checkpoint;
@@ -239,7 +239,12 @@ export async function adoptImport(
   const files =
     workspace === undefined
       ? null
-      : await workspace.snapshot({ run: run.id, sequence, message: "taken up from an import", ...lookParams(parts) });
+      : await workspace.snapshot({
+          run: run.id,
+          sequence,
+          message: "taken up from an import",
+          ...snapshotParams(parts),
+        });
   const { stage, iteration } = planes.position;
   const entered: StageEntered = { visit: 1, stage, iteration };
   await parts.store.commit({
@@ -247,7 +252,7 @@ export async function adoptImport(
     entries: [
       ...(place === undefined || place === null
         ? []
-        : [{ kind: "note", body: { text: newPlaceNote(checkpoint, place) } } as const]),
+        : [{ kind: "note", body: { text: newWorktreeNote(checkpoint, place) } } as const]),
       { kind: "stage.entered", body: entered },
     ],
     checkpoint: {
@@ -273,7 +278,7 @@ export async function adoptImport(
 
 /** The one that the document named, as far as the import found it here; else a new one on top of the base. */
 async function placeOf(
-  parts: WorkParts,
+  parts: Adapters,
   run: RunSummary,
   place: StartPlan["place"] | undefined,
 ): Promise<Workspace | undefined> {
@@ -289,18 +294,18 @@ async function placeOf(
 }
 
 /** Where a run that was imported will go on, when that is not where its files are; undefined when it is, or when there are no files. */
-export async function planNewPlace(
-  parts: WorkParts,
+export async function planNewWorktree(
+  parts: Adapters,
   run: RunSummary,
   base: string | null,
 ): Promise<StartPlan["place"] | undefined> {
   if (parts.workspaces === null || (await findRunWorkspace(parts, run)) !== undefined) return undefined;
-  return await planPlace(parts, run.id, base);
+  return await planWorktree(parts, run.id, base);
 }
 
 /** What is in nobody's push is not in a new worktree, and whoever resumes must not find that out from the result. */
-export function newPlaceNote(checkpoint: Checkpoint, place: NonNullable<StartPlan["place"]>): string {
-  const named = namedWorktrees(checkpoint.planes.extensions)[0];
+export function newWorktreeNote(checkpoint: Checkpoint, place: NonNullable<StartPlan["place"]>): string {
+  const named = worktreesNamedIn(checkpoint.planes.extensions)[0];
   const where =
     named === undefined
       ? "The imported document names no worktree"

@@ -1,20 +1,26 @@
 import { readFileSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import type { Parts } from "@holdfast/core/adapters";
+import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint, InputsPlane } from "@holdfast/core/checkpoint";
 import type { Run, RunSummary } from "@holdfast/core/run";
 import { allCheckpoints } from "@holdfast/core/store";
 import { exportAtif } from "@holdfast/formats/atif";
 import { compressFor } from "@holdfast/formats/compression";
 import type { CrunchConfig } from "@holdfast/formats/crunch-config";
-import { idOfPath } from "@holdfast/formats/crunch-document";
-import { type Encoded, type ForeignCheckpoint, type FormatName, type Loss, asForeign } from "@holdfast/formats/format";
+import { idFromPath } from "@holdfast/formats/crunch-document";
+import {
+  type Encoded,
+  type ExternalCheckpoint,
+  type FormatName,
+  type Loss,
+  toExternalCheckpoint,
+} from "@holdfast/formats/format";
 import type { ExportName } from "@holdfast/formats/format-names";
-import { formatNamed } from "@holdfast/formats/registry";
+import { findFormat } from "@holdfast/formats/registry";
 import { HoldfastError } from "@holdfast/platform/error";
 import { crunchSettingsFor } from "@holdfast/workflows/crunch/layout";
-import { type Written, writeCrunchDirectory, writeDocument } from "@holdfast/workflows/layout-files";
-import { encodeLive, liveLoop } from "@holdfast/workflows/ralph/loop-checkpoint";
+import { type WriteResult, writeCrunchDirectory, writeDocument } from "@holdfast/workflows/layout-files";
+import { encodeLoopCheckpoint, readLoopRun } from "@holdfast/workflows/ralph/loop-checkpoint";
 import { listAgentLogs, readLogLines } from "../agent-output.ts";
 
 /** One checkpoint as one document, and all that the document cannot carry. */
@@ -22,34 +28,34 @@ export function encodeCheckpoint(
   run: Pick<Run, "id" | "workflow" | "work" | "forkedFrom">,
   checkpoint: Checkpoint,
   to: FormatName,
-): { readonly foreign: ForeignCheckpoint; readonly encoded: Encoded } {
-  const { foreign, losses } = asForeign(run, checkpoint, to);
+): { readonly foreign: ExternalCheckpoint; readonly encoded: Encoded } {
+  const { foreign, losses } = toExternalCheckpoint(run, checkpoint, to);
   // Of a loop that we carry the format has words for more than the planes alone would tell.
-  const live = to === "loop-json" ? liveLoop(run, checkpoint.planes) : null;
+  const live = to === "loop-json" ? readLoopRun(run, checkpoint.planes) : null;
   const encoded =
     live === null
-      ? formatNamed(to).encode(foreign)
-      : encodeLive({ foreign, live, summary: checkpoint, store: null, retentionDays: null });
-  return { foreign, encoded: { ...encoded, losses: eachOnce([...losses, ...encoded.losses]) } };
+      ? findFormat(to).encode(foreign)
+      : encodeLoopCheckpoint({ foreign, live, summary: checkpoint, store: null, retentionDays: null });
+  return { foreign, encoded: { ...encoded, losses: uniqueLosses([...losses, ...encoded.losses]) } };
 }
 
 /** To a file, or into a directory: there under the name that the format gives it, with index and `latest` where it has them. */
 export function writeExport(params: {
   readonly to: ExportName;
-  readonly foreign: readonly ForeignCheckpoint[];
+  readonly foreign: readonly ExternalCheckpoint[];
   readonly encoded: readonly Encoded[];
   /** Absolute. */
   readonly output: string;
   /** The user wrote it with a slash at its end. */
   readonly directory: boolean;
-}): Written {
+}): WriteResult {
   const { to, encoded, output } = params;
   const [only] = encoded;
   const directory = params.directory || encoded.length > 1 || isDirectory(output);
-  const losses = eachOnce(encoded.flatMap((one) => one.losses));
+  const losses = uniqueLosses(encoded.flatMap((one) => one.losses));
   if (directory && to === "crunch-yaml") {
     const written = writeCrunch(output, params);
-    return { ...written, losses: eachOnce([...losses, ...written.losses]) };
+    return { ...written, losses: uniqueLosses([...losses, ...written.losses]) };
   }
   if (!directory && only !== undefined) return writeDocument(only, output);
   const names = distinctNames(encoded.map(({ path }) => basename(path)));
@@ -60,8 +66,8 @@ export function writeExport(params: {
 /** A directory that crunch's own configuration speaks of is written by it; what cannot be kept there is refused, not dropped. */
 function writeCrunch(
   directory: string,
-  { foreign, encoded }: { readonly foreign: readonly ForeignCheckpoint[]; readonly encoded: readonly Encoded[] },
-): Written {
+  { foreign, encoded }: { readonly foreign: readonly ExternalCheckpoint[]; readonly encoded: readonly Encoded[] },
+): WriteResult {
   const config = crunchSettingsFor(directory, foreign[0]?.work ?? { kind: "none" });
   if (config?.enabled === false)
     throw new HoldfastError({
@@ -74,11 +80,11 @@ function writeCrunch(
   if (large !== undefined)
     throw new HoldfastError({
       code: "USAGE",
-      message: `${idOfPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
+      message: `${idFromPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
       hint: "Raise it there, or export into another directory. Nothing was written.",
     });
   // What is exported was asked for: the rules make room for it among what the same export wrote, and touch nothing else.
-  const ours = new Set(encoded.map(({ path }) => idOfPath(path)));
+  const ours = new Set(encoded.map(({ path }) => idFromPath(path)));
   return writeCrunchDirectory({ directory, add: foreign, config, ours });
 }
 
@@ -97,7 +103,7 @@ function distinctNames(names: readonly string[]): readonly string[] {
 }
 
 /** The same loss of many checkpoints is told once. */
-export function eachOnce(losses: readonly Loss[]): readonly Loss[] {
+export function uniqueLosses(losses: readonly Loss[]): readonly Loss[] {
   return [...new Map(losses.map((loss) => [`${loss.path}\n${loss.why}`, loss])).values()];
 }
 
@@ -106,7 +112,7 @@ function isDirectory(path: string): boolean {
 }
 
 /** A whole run as an ATIF trajectory: its journal, and what its agents said as far as that is kept. */
-export async function exportTranscript(parts: Parts, run: RunSummary): Promise<Encoded> {
+export async function exportTranscript(parts: CoreAdapters, run: RunSummary): Promise<Encoded> {
   const { store } = parts;
   const entries = await Array.fromAsync(store.readJournal({ run: run.id }));
   const logs = [];
@@ -128,7 +134,7 @@ export async function exportTranscript(parts: Parts, run: RunSummary): Promise<E
 
 /** Of the oldest checkpoint that knows the work: a run may find it out in its first stage, and people edit issues later. */
 async function firstInputs(
-  parts: Parts,
+  parts: CoreAdapters,
   run: string,
 ): Promise<{ readonly sequence: number; readonly inputs: InputsPlane } | null> {
   for (const { sequence, quarantined } of (await Array.fromAsync(allCheckpoints(parts.store, run))).toReversed()) {

@@ -1,27 +1,27 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { type Parts, findRunWorkspace } from "@holdfast/core/adapters";
+import { type CoreAdapters, findRunWorkspace } from "@holdfast/core/adapters";
 import type { RunSummary } from "@holdfast/core/run";
 import type { CheckpointRef } from "@holdfast/core/store";
-import type { Encoded, ForeignCheckpoint, FormatName } from "@holdfast/formats/format";
+import type { Encoded, ExternalCheckpoint, FormatName } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
-import type { LoopPlace } from "@holdfast/workflows/ralph/layout";
+import type { LayoutLocation } from "@holdfast/workflows/ralph/layout";
 import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
 import type { LoopLayoutSettings } from "@holdfast/workflows/ralph/options";
 import type { ImportParams, ImportPlan, ImportReport } from "./import.ts";
 import type { Mirror } from "./mirror.ts";
 
 /** Checkpoints of other tools, in and out. Loaded part by part when asked for: a parser for YAML would cost every start of a program. */
-export class ForeignDesk {
-  readonly #parts: Parts;
+export class ImportExport {
+  readonly #parts: CoreAdapters;
   readonly #cwd: string;
   readonly #loopLayout: LoopLayoutSettings;
   readonly #maxLoops: number | null;
-  #place: Promise<LoopPlace> | undefined;
+  #place: Promise<LayoutLocation> | undefined;
 
   constructor(
-    parts: Parts,
+    parts: CoreAdapters,
     options: { readonly cwd: string; readonly loopLayout: LoopLayoutSettings; readonly maxLoops: number | null },
   ) {
     this.#parts = parts;
@@ -45,7 +45,7 @@ export class ForeignDesk {
   async encode(
     ref: CheckpointRef,
     to: FormatName,
-  ): Promise<{ readonly foreign: ForeignCheckpoint; readonly encoded: Encoded }> {
+  ): Promise<{ readonly foreign: ExternalCheckpoint; readonly encoded: Encoded }> {
     const checkpoint = await this.#parts.store.getCheckpoint(ref);
     const { encodeCheckpoint } = await import("./export.ts");
     return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
@@ -89,17 +89,17 @@ export class ForeignDesk {
   }
 
   /** For whoever looked at loops, or at the one that is named: what the files below `.aiwg` say of those whose process is gone is put right. Never fails. */
-  async tellGone(run: string | null): Promise<void> {
+  async markCrashedLoops(run: string | null): Promise<void> {
     if (!this.#loopLayout.mirror) return;
     // Asked for by every look at loops: where there are no files there is nothing to be loaded for them.
     this.#place ??= this.#loopPlace();
     const place = await this.#place.catch(() => null);
     if (place === null || !existsSync(join(place.root, ".aiwg/ralph"))) return;
-    const { tellGone } = await import("@holdfast/workflows/ralph/layout-upkeep");
-    await tellGone(place, run);
+    const { markCrashedLoops } = await import("@holdfast/workflows/ralph/layout-upkeep");
+    await markCrashedLoops(place, run);
   }
 
-  async #loopPlace(): Promise<LoopPlace> {
+  async #loopPlace(): Promise<LayoutLocation> {
     const settings = this.#loopLayout;
     const root = settings.directory ?? (await mainWorktreeRoot(this.#parts.workspaces, this.#cwd));
     return { parts: this.#parts, root, settings, limit: this.#maxLoops };

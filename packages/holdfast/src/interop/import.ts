@@ -1,23 +1,23 @@
 import { realpathSync } from "node:fs";
-import { type Parts, WORKTREE, labelOf } from "@holdfast/core/adapters";
+import { type CoreAdapters, WORKTREE, worktreeLabel } from "@holdfast/core/adapters";
 import type { Planes } from "@holdfast/core/checkpoint";
-import { holdLease } from "@holdfast/core/hold-lease";
+import { acquireLease } from "@holdfast/core/hold-lease";
 import type { NewEntry } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import { type Work, makeRunId } from "@holdfast/core/run";
 import { canonicalJson } from "@holdfast/core/values/canonical-json";
 import { capture } from "@holdfast/core/values/capture";
 import {
-  type ForeignCheckpoint,
+  type ExternalCheckpoint,
   type FormatName,
   IMPORT_ENTRY,
   IMPORT_LABEL,
   type Remark,
+  attachSourceDocument,
   isWhole,
-  namedWorktrees,
-  withImported,
+  worktreesNamedIn,
 } from "@holdfast/formats/format";
-import { readSource } from "@holdfast/formats/source-files";
+import { readSourceFiles } from "@holdfast/formats/source-files";
 import { HoldfastError } from "@holdfast/platform/error";
 import { WRITTEN_BY } from "@holdfast/workflows/ralph/loop-checkpoint";
 import { WORKFLOW_TYPES, parseLoopOptions } from "@holdfast/workflows/ralph/options";
@@ -64,9 +64,9 @@ export interface ImportedCheckpoint {
  * Everything is read, decoded and checked here, so that nothing can go wrong with a document once writing has begun. One plan a run: a
  * place where several loops lie makes as many.
  */
-export async function planImport(parts: Parts, params: ImportParams): Promise<readonly ImportPlan[]> {
+export async function planImport(parts: CoreAdapters, params: ImportParams): Promise<readonly ImportPlan[]> {
   const histories = decodeHistories(
-    params.paths.map((path) => readSource(path, params.cwd)),
+    params.paths.map((path) => readSourceFiles(path, params.cwd)),
     params.format,
   );
   if (histories.length > 1 && params.run !== undefined)
@@ -80,19 +80,19 @@ export async function planImport(parts: Parts, params: ImportParams): Promise<re
   return plans;
 }
 
-async function planHistory(parts: Parts, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
+async function planHistory(parts: CoreAdapters, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
   const { format } = decoded;
   const checkpoints = decoded.checkpoints.map((foreign) => {
-    const planes: unknown = capture(withImported(foreign, format));
+    const planes: unknown = capture(attachSourceDocument(foreign, format));
     // A capture has the shape of what it was taken from: it refuses all that it could not copy as it is.
     return { id: foreign.id, createdAt: foreign.createdAt, planes: planes as Planes };
   });
   const last = decoded.checkpoints.at(-1);
-  const loop = last === undefined ? null : ownLoop(last);
+  const loop = last === undefined ? null : parseOwnLoop(last);
   const { workflow, work } = loop ?? last ?? { workflow: "none", work: { kind: "none" } as const };
   const digest = digestOf(decoded.checkpoints, format);
   const found = await findImport(parts, digest, params.run);
-  const own = found === undefined && params.run === undefined ? await ownWriter(parts, decoded.checkpoints) : null;
+  const own = found === undefined && params.run === undefined ? await findWriterRun(parts, decoded.checkpoints) : null;
   const worktree = await worktreeOf(parts, checkpoints.at(-1)?.planes.extensions);
   const made = (): string => makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
   const run = own ?? found?.id ?? params.run ?? made();
@@ -120,14 +120,14 @@ function nameable({ checkpoints }: DecodedSources, work: Work): Work {
 }
 
 /** By the documents alone: how they were packed, named and indexed makes no other run of them. */
-function digestOf(checkpoints: readonly ForeignCheckpoint[], format: FormatName): string {
+function digestOf(checkpoints: readonly ExternalCheckpoint[], format: FormatName): string {
   const documents = checkpoints.map(({ id, original }): Json => [id, original?.document ?? null]);
   return sha256(canonicalJson([format, ...documents]));
 }
 
 /** The same documents again are the same run, under whatever id it was given. */
 async function findImport(
-  parts: Parts,
+  parts: CoreAdapters,
   digest: string,
   named: string | undefined,
 ): Promise<{ readonly id: string; readonly labels: JsonObject; readonly whole: boolean } | undefined> {
@@ -143,16 +143,16 @@ async function findImport(
 
 /** Only a worktree of this very repository counts. */
 async function worktreeOf(
-  parts: Parts,
+  parts: CoreAdapters,
   extensions: JsonObject | undefined,
 ): Promise<{ readonly path: string; readonly label: string } | null> {
   if (parts.workspaces === null || extensions === undefined) return null;
-  const named = namedWorktrees(extensions);
+  const named = worktreesNamedIn(extensions);
   const trees = await parts.workspaces.list();
   for (const path of named) {
     const tree = trees.find((one) => one.exists && one.path === realPath(path));
     // One that was made for a run of ours belongs to that run.
-    if (tree !== undefined && tree.run === null) return { path: tree.path, label: labelOf(tree.path, trees) };
+    if (tree !== undefined && tree.run === null) return { path: tree.path, label: worktreeLabel(tree.path, trees) };
   }
   return null;
 }
@@ -182,13 +182,13 @@ export interface ImportReport {
 }
 
 /** Killed anywhere and called again with the same documents, it goes on where it stood; done twice it changes nothing. */
-export async function applyImport(parts: Parts, plan: ImportPlan): Promise<ImportReport> {
+export async function applyImport(parts: CoreAdapters, plan: ImportPlan): Promise<ImportReport> {
   const { run, workflow, work, labels, checkpoints } = plan;
   const unchanged = { run, checkpoints: checkpoints.length, changed: false };
   if (plan.before === "whole" || plan.before === "own") return unchanged;
   const { store } = parts;
   await store.createRun({ id: run, workflow, work, labels });
-  await using held = await holdLease(parts, run);
+  await using held = await acquireLease(parts, run);
   const written = (await store.getRun(run))?.latest?.sequence ?? 0;
   // Somebody else finished it while we waited for the lease.
   if (written >= checkpoints.length) return unchanged;
@@ -225,10 +225,10 @@ function nameOf(id: string | null): { readonly name?: string } {
  * What a loop's document becomes that the ralph workflow itself wrote: it stands at a stage of it, with all of its state and its options, and so
  * can go on in it. null for every other document.
  */
-function ownLoop({
+function parseOwnLoop({
   workflow,
   planes,
-}: Pick<ForeignCheckpoint, "workflow" | "planes">): { readonly workflow: "ralph"; readonly work: Work } | null {
+}: Pick<ExternalCheckpoint, "workflow" | "planes">): { readonly workflow: "ralph"; readonly work: Work } | null {
   const { position, context, config } = planes;
   if (!WORKFLOW_TYPES.some((type) => type === workflow) || !RALPH_SHAPE.stages.includes(position.stage)) return null;
   try {
@@ -244,14 +244,14 @@ function ownLoop({
  * The run of this very store whose mirror wrote the documents, all of them: that of the newest. null: others had a hand in them, or the store
  * does not know the run, and there is something to import.
  */
-async function ownWriter(parts: Parts, checkpoints: readonly ForeignCheckpoint[]): Promise<string | null> {
+async function findWriterRun(parts: CoreAdapters, checkpoints: readonly ExternalCheckpoint[]): Promise<string | null> {
   const runs = checkpoints.map((checkpoint) => runIn(parts.store.id, checkpoint));
   const newest = runs.at(-1) ?? null;
   if (newest === null || runs.includes(null)) return null;
   return (await parts.store.getRun(newest)) === undefined ? null : newest;
 }
 
-function runIn(store: string, { original }: ForeignCheckpoint): string | null {
+function runIn(store: string, { original }: ExternalCheckpoint): string | null {
   const document = original?.document;
   const metadata = isJsonObject(document) ? document["metadata"] : undefined;
   const mark = isJsonObject(metadata) ? metadata[WRITTEN_BY] : undefined;

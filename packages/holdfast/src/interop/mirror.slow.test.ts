@@ -19,7 +19,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { type Trigger, emptyPlanes } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
 import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
-import { readSource } from "@holdfast/formats/source-files";
+import { readSourceFiles } from "@holdfast/formats/source-files";
 import { readYaml } from "@holdfast/formats/strict-yaml";
 import { initialCrunchState } from "@holdfast/workflows/crunch/state";
 import { openHoldfast } from "../open.ts";
@@ -225,7 +225,7 @@ test("read while it is written, it is whole at every moment", async () => {
   let looks = 0;
   const reading = (async () => {
     while (!over.signal.aborted) {
-      const source = readSource(directory, directory);
+      const source = readSourceFiles(directory, directory);
       if (source.kind !== "directory") throw new Error("no directory");
       const read = readCrunchDirectory({ files: source.files, link: source.link });
       expect(read.broken).toEqual([]);

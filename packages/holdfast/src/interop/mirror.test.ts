@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import type { Encoded } from "@holdfast/formats/format";
 import { loopJson } from "@holdfast/formats/loop-json";
-import { setAside } from "@holdfast/workflows/layout-files";
+import { preserveExisting } from "@holdfast/workflows/layout-files";
 import { openHoldfast } from "../open.ts";
 
 test("a mirror of documents writes nothing out of the repository through a link", async () => {
@@ -40,7 +40,7 @@ test("nor does the copy of a file that is in the place of another loop's", () =>
   const second = join(root, evil.elsewhere ?? "");
   mkdirSync(dirname(dirname(second)), { recursive: true });
   symlinkSync(outside, dirname(second));
-  const copy = () => setAside({ to: "loop-json", root, path, encoded: mine });
+  const copy = () => preserveExisting({ to: "loop-json", root, path, encoded: mine });
   expect(copy).toThrow(expect.objectContaining({ code: "IO_FAILED", message: expect.stringContaining("link") }));
   expect(readdirSync(outside)).toEqual([]);
   expect(gunzipSync(readFileSync(path)).equals(evil.bytes)).toBe(true);

@@ -1,26 +1,26 @@
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { dirname, join } from "node:path";
-import type { Parts } from "@holdfast/core/adapters";
+import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { ProgressListener } from "@holdfast/core/progress";
 import type { RunSummary } from "@holdfast/core/run";
 import { type CrunchConfig, defaultCrunchConfig } from "@holdfast/formats/crunch-config";
-import { idOfPath } from "@holdfast/formats/crunch-document";
+import { idFromPath } from "@holdfast/formats/crunch-document";
 import { cachedDecoder } from "@holdfast/formats/crunch-yaml";
 import type { Encoded, FormatName, Loss } from "@holdfast/formats/format";
 import { readCrunchSettings } from "@holdfast/workflows/crunch/layout";
 import {
-  type FollowedRun,
-  crunchPlace,
-  followRun,
-  placeUnder,
-  refuseOutside,
-  setAside,
+  type CheckpointMirror,
+  assertInside,
+  checkpointDirectoryFor,
+  mirrorCheckpoints,
+  preserveExisting,
+  resolveInside,
   writeCrunchDirectory,
   writeDocument,
 } from "@holdfast/workflows/layout-files";
-import { LoopLayout, type LoopPlace } from "@holdfast/workflows/ralph/layout";
-import { eachOnce, encodeCheckpoint } from "./export.ts";
+import { type LayoutLocation, LoopLayout } from "@holdfast/workflows/ralph/layout";
+import { encodeCheckpoint, uniqueLosses } from "./export.ts";
 
 export interface MirrorReport {
   /** Newest checkpoint that the mirror has; 0: none yet. */
@@ -39,14 +39,19 @@ export interface MirrorReport {
 export class Mirror {
   readonly to: FormatName;
   readonly root: string;
-  readonly #parts: Parts;
+  readonly #parts: CoreAdapters;
   readonly #run: string;
   #done = 0;
   /** Crunch ids of the run's checkpoints: what the mirror itself may remove. */
   readonly #ours = new Set<string>();
   readonly #reader = cachedDecoder();
 
-  constructor(params: { readonly parts: Parts; readonly run: string; readonly to: FormatName; readonly root: string }) {
+  constructor(params: {
+    readonly parts: CoreAdapters;
+    readonly run: string;
+    readonly to: FormatName;
+    readonly root: string;
+  }) {
     this.#parts = params.parts;
     this.#run = params.run;
     this.to = params.to;
@@ -92,15 +97,15 @@ export class Mirror {
       places.set(encoded.path, encoded);
     }
     const written = [...places].flatMap(([place, one]) => {
-      const path = placeUnder(this.root, place);
-      refuseOutside(this.root, dirname(path));
-      const aside = place === one.path ? setAside({ to: this.to, root: this.root, path, encoded: one }) : [];
+      const path = resolveInside(this.root, place);
+      assertInside(this.root, dirname(path));
+      const aside = place === one.path ? preserveExisting({ to: this.to, root: this.root, path, encoded: one }) : [];
       return [...aside, writeDocument(one, path)];
     });
     return {
       paths: written.flatMap(({ paths }) => paths),
       removed: [],
-      losses: eachOnce(written.flatMap(({ losses }) => losses)),
+      losses: uniqueLosses(written.flatMap(({ losses }) => losses)),
     };
   }
 
@@ -109,12 +114,12 @@ export class Mirror {
     const own = run.workflow === "crunch";
     const config = readCrunchSettings(this.root) ?? (own ? defaultCrunchConfig() : null);
     const all = fresh.map((checkpoint) => encodeCheckpoint(run, checkpoint, "crunch-yaml"));
-    for (const { encoded } of all) this.#ours.add(idOfPath(encoded.path));
+    for (const { encoded } of all) this.#ours.add(idFromPath(encoded.path));
     const { wanted, losses } = wantedBy(config, all);
     const [first] = wanted;
     if (first === undefined) return { paths: [], removed: [], losses };
-    const directory = crunchPlace(this.root, config, first.foreign);
-    refuseOutside(this.root, directory);
+    const directory = checkpointDirectoryFor(this.root, config, first.foreign);
+    assertInside(this.root, directory);
     const written = writeCrunchDirectory({
       directory,
       add: wanted.map(({ foreign }) => foreign),
@@ -124,7 +129,7 @@ export class Mirror {
       reader: this.#reader,
     });
     const encoded = wanted.flatMap((one) => one.encoded.losses);
-    return { ...written, losses: eachOnce([...losses, ...encoded, ...written.losses]) };
+    return { ...written, losses: uniqueLosses([...losses, ...encoded, ...written.losses]) };
   }
 }
 
@@ -151,7 +156,7 @@ function wantedBy(
 }
 
 /** A run of the ralph workflow has a layout of its own, with more than its checkpoints in it. */
-export function mirrorLoop(params: LoopPlace & { readonly run: string }): Pick<Mirror, "to" | "root" | "catchUp"> {
+export function mirrorLoop(params: LayoutLocation & { readonly run: string }): Pick<Mirror, "to" | "root" | "catchUp"> {
   const { parts, run, root } = params;
   const layout = new LoopLayout(params);
   return {
@@ -168,11 +173,11 @@ export function mirrorLoop(params: LoopPlace & { readonly run: string }): Pick<M
 
 /** Keeps crunch's directory in the main worktree up to date with a crunch run. */
 export async function followCrunch(params: {
-  readonly parts: Parts;
+  readonly parts: CoreAdapters;
   readonly run: string;
   readonly cwd: string;
   readonly listen: ProgressListener | undefined;
-}): Promise<FollowedRun> {
+}): Promise<CheckpointMirror> {
   const { parts, run, listen } = params;
   const root = await mainWorktreeRoot(parts.workspaces, params.cwd);
   const fresh = (): Mirror => new Mirror({ parts, run, to: "crunch-yaml", root });
@@ -186,5 +191,5 @@ export async function followCrunch(params: {
       throw error;
     }
   };
-  return followRun({ run, listen, what: "Crunch's directory", catchUp });
+  return mirrorCheckpoints({ run, listen, what: "Crunch's directory", catchUp });
 }

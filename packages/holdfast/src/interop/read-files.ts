@@ -1,23 +1,23 @@
 import { isJsonObject } from "@holdfast/core/json";
 import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
 import { sameJson } from "@holdfast/formats/document";
-import type { Encoded, ForeignCheckpoint, ForeignFile, FormatName, Remark } from "@holdfast/formats/format";
+import type { Encoded, ExternalCheckpoint, ExternalFile, FormatName, Remark } from "@holdfast/formats/format";
 import { LOOP_EXTENSION } from "@holdfast/formats/loop-json";
-import { chooseFormat, detectFormat, formatNamed } from "@holdfast/formats/registry";
-import { type ForeignSource, readSource } from "@holdfast/formats/source-files";
+import { chooseFormat, detectFormat, findFormat } from "@holdfast/formats/registry";
+import { type SourceFiles, readSourceFiles } from "@holdfast/formats/source-files";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 
 export interface DecodedSources {
   readonly format: FormatName;
   /** Oldest first. */
-  readonly checkpoints: readonly ForeignCheckpoint[];
+  readonly checkpoints: readonly ExternalCheckpoint[];
   readonly remarks: readonly Remark[];
   /** Files of a directory that could not be read: told, never passed over in silence. */
   readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
 }
 
 /** All that was pointed at, as one history. USAGE when it is not one. */
-function decodeSources(sources: readonly ForeignSource[], named: FormatName | undefined): DecodedSources {
+function decodeSources(sources: readonly SourceFiles[], named: FormatName | undefined): DecodedSources {
   const histories = decodeHistories(sources, named);
   const [only] = histories;
   if (only !== undefined && histories.length === 1) return only;
@@ -29,7 +29,7 @@ function decodeSources(sources: readonly ForeignSource[], named: FormatName | un
  * Files of anything but loops must be of one piece of work.
  */
 export function decodeHistories(
-  sources: readonly ForeignSource[],
+  sources: readonly SourceFiles[],
   named: FormatName | undefined,
 ): readonly DecodedSources[] {
   const parts = sources.map((source) => decodeSource(source, named));
@@ -39,7 +39,7 @@ export function decodeHistories(
     if (part.format !== first.format) throw notOneHistory(`${first.format} and ${part.format}`);
   }
   const { format } = first;
-  const works = new Map<string, ForeignCheckpoint[]>();
+  const works = new Map<string, ExternalCheckpoint[]>();
   for (const checkpoint of parts.flatMap((part) => part.checkpoints)) {
     const key = historyOf(checkpoint);
     const known = works.get(key);
@@ -61,13 +61,13 @@ export function decodeHistories(
 }
 
 /** Loops have no issue and no task: their own ids tell them apart. */
-function historyOf(checkpoint: ForeignCheckpoint): string {
+function historyOf(checkpoint: ExternalCheckpoint): string {
   const { workflow, work } = checkpoint;
   return JSON.stringify([workflow, work, loopOf(checkpoint) ?? null]);
 }
 
 export function loopOf(
-  checkpoint: ForeignCheckpoint | undefined,
+  checkpoint: ExternalCheckpoint | undefined,
 ): { readonly workflow: string; readonly loop: string | null } | undefined {
   const extension = checkpoint?.planes.extensions[LOOP_EXTENSION];
   if (!isJsonObject(extension)) return undefined;
@@ -75,12 +75,12 @@ export function loopOf(
   return { workflow: String(workflow), loop: typeof loop === "string" ? loop : null };
 }
 
-function isSame(one: ForeignCheckpoint, other: ForeignCheckpoint): boolean {
+function isSame(one: ExternalCheckpoint, other: ExternalCheckpoint): boolean {
   return one.id === other.id && one.id !== null && sameJson(one.original?.document, other.original?.document);
 }
 
 /** Where every one has a time, by time; equal times and all others stay as they were given. */
-function inOrder(checkpoints: readonly ForeignCheckpoint[]): readonly ForeignCheckpoint[] {
+function inOrder(checkpoints: readonly ExternalCheckpoint[]): readonly ExternalCheckpoint[] {
   if (checkpoints.some(({ createdAt }) => createdAt === null)) return checkpoints;
   return checkpoints.toSorted((a, b) => Date.parse(a.createdAt ?? "") - Date.parse(b.createdAt ?? ""));
 }
@@ -90,16 +90,16 @@ interface DecodedSource extends DecodedSources {
   readonly remarks: readonly (Remark & { readonly of?: string | undefined })[];
 }
 
-function decodeSource(source: ForeignSource, named: FormatName | undefined): DecodedSource {
+function decodeSource(source: SourceFiles, named: FormatName | undefined): DecodedSource {
   if (source.kind === "file") {
     const format = chooseFormat(source.file, named);
     return { format: format.name, ...format.decode(source.file), broken: [] };
   }
   const format = formatOfDirectory(source, named);
   if (format === "crunch-yaml") return decodeCrunch(source);
-  const codec = formatNamed(format);
+  const codec = findFormat(format);
   const read = {
-    checkpoints: [] as ForeignCheckpoint[],
+    checkpoints: [] as ExternalCheckpoint[],
     remarks: [] as DecodedSource["remarks"][number][],
     broken: [...source.broken],
   };
@@ -121,7 +121,7 @@ function decodeSource(source: ForeignSource, named: FormatName | undefined): Dec
   return { format, ...checked(source, read) };
 }
 
-function decodeCrunch(source: Extract<ForeignSource, { readonly kind: "directory" }>): DecodedSources {
+function decodeCrunch(source: Extract<SourceFiles, { readonly kind: "directory" }>): DecodedSources {
   const { checkpoints, broken, index, remarks } = readCrunchDirectory({ files: source.files, link: source.link });
   const read = {
     checkpoints: checkpoints.map(({ checkpoint }) => checkpoint),
@@ -133,7 +133,7 @@ function decodeCrunch(source: Extract<ForeignSource, { readonly kind: "directory
 
 /** The one that all files agree on that any format is sure of. */
 function formatOfDirectory(
-  source: Extract<ForeignSource, { readonly kind: "directory" }>,
+  source: Extract<SourceFiles, { readonly kind: "directory" }>,
   named: FormatName | undefined,
 ): FormatName {
   if (named !== undefined) return named;
@@ -156,7 +156,7 @@ function formatOfDirectory(
   });
 }
 
-function checked<T extends Pick<DecodedSources, "checkpoints" | "broken">>(source: ForeignSource, read: T): T {
+function checked<T extends Pick<DecodedSources, "checkpoints" | "broken">>(source: SourceFiles, read: T): T {
   const [first] = read.broken;
   if (read.checkpoints.length > 0) return read;
   if (first !== undefined) throw first.error;
@@ -168,7 +168,7 @@ function checked<T extends Pick<DecodedSources, "checkpoints" | "broken">>(sourc
   });
 }
 
-function nameOf(file: ForeignFile): string {
+function nameOf(file: ExternalFile): string {
   return file.path.split(/[/\\]/).at(-1) ?? file.path;
 }
 
@@ -201,7 +201,7 @@ export function validateFiles(params: {
   return params.paths.flatMap((path) => {
     let source;
     try {
-      source = readSource(path, params.cwd);
+      source = readSourceFiles(path, params.cwd);
     } catch (error) {
       return [refused(path, null, error)];
     }
@@ -236,7 +236,7 @@ export interface Converted {
   readonly from: FormatName;
   readonly to: FormatName;
   /** Oldest first; one document each. */
-  readonly foreign: readonly ForeignCheckpoint[];
+  readonly foreign: readonly ExternalCheckpoint[];
   readonly encoded: readonly Encoded[];
   readonly remarks: readonly Remark[];
 }
@@ -248,11 +248,11 @@ export function convertFile(params: {
   readonly to: FormatName;
   readonly format?: FormatName;
 }): Converted {
-  const decoded = decodeSources([readSource(params.path, params.cwd)], params.format);
+  const decoded = decodeSources([readSourceFiles(params.path, params.cwd)], params.format);
   const [broken] = decoded.broken;
   // A conversion of a part would look like a conversion of all.
   if (broken !== undefined) throw broken.error;
-  const codec = formatNamed(params.to);
+  const codec = findFormat(params.to);
   return {
     from: decoded.format,
     to: params.to,

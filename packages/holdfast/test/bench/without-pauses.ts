@@ -1,7 +1,7 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 
 /** Pauses are passed over, not waited for. */
-export function withoutPauses(parts: WorkParts): WorkParts {
+export function withoutPauses(parts: Adapters): Adapters {
   return {
     ...parts,
     wait: (_, signal) => {

@@ -2,11 +2,11 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import type { JsonObject } from "@holdfast/core/json";
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Branch } from "@holdfast/core/workspace";
 
 /** A workflow of somebody's own that does to the world what `impl` leaves to people: it comments, labels and merges. */
-export function deedsWorkflow(parts: WorkParts): Workflow<JsonObject> {
+export function deedsWorkflow(parts: Adapters): Workflow<JsonObject> {
   const { forge } = parts;
   if (forge === null) throw new TypeError("there is no forge");
   const branchOf = async (root: string | undefined): Promise<Branch> => {

@@ -1,4 +1,4 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 
 /** Where a process can die: `store.commit#12 before` is right before the 12th commit to the store in its life. */
 export type Point = string;
@@ -7,7 +7,7 @@ export type Point = string;
  * The parts as they are, telling each point before and after everything that writes: the journal, the files, the branch, the remote
  * and the forge. An agent's edits are points as well: what it started lives on when we die. "during" is a push under way.
  */
-export function mortalParts(parts: WorkParts, reach: (point: Point) => void): WorkParts {
+export function mortalParts(parts: Adapters, reach: (point: Point) => void): Adapters {
   const counts = new Map<string, number>();
   const count = (name: string): string => {
     const nth = (counts.get(name) ?? 0) + 1;

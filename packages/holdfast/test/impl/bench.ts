@@ -5,21 +5,21 @@ import { implDocument } from "@holdfast/workflows/impl/layout";
 import { createAgentRegistry } from "@holdfast/agents/registry";
 import type { JsonObject } from "@holdfast/core/json";
 import { answerDecision, beginRun } from "@holdfast/core/control-run";
-import { conduct } from "@holdfast/core/execute";
+import { executeRun } from "@holdfast/core/execute";
 import type { ProgressListener, RunOutcome } from "@holdfast/core/progress";
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import { openLocalForge } from "@holdfast/forges/local";
 import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import type { Forge } from "@holdfast/core/forge";
 import type { Store } from "@holdfast/core/store";
 import { openMemoryStore } from "@holdfast/core/store-memory";
-import { createMemoryWorld } from "@holdfast/core/store-memory-write";
-import { openAgentLog, openAnswerFile } from "@holdfast/core/agent-log";
+import { createMemoryState } from "@holdfast/core/store-memory-write";
+import { openAgentLog, openResultFile } from "@holdfast/core/agent-log";
 import { systemCommands } from "@holdfast/core/commands";
 import { createOutputs } from "@holdfast/platform/outputs";
 import { livenessOf, processIdentity } from "@holdfast/platform/identity";
-import { createWorkBench } from "@holdfast/test-support/core/work-bench";
+import { createTestAdapters } from "@holdfast/test-support/core/work-bench";
 import { createGitBranches } from "@holdfast/git/branches";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { implWorkflow } from "@holdfast/workflows/impl/workflow";
@@ -40,7 +40,7 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly forge: ReturnType<typeof openLocalForge>;
   readonly store: Store;
   /** Of a process that lives on and works with this store. */
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   /** Git in the user's clone, in the remote, or in the run's worktree. */
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
   /** Takes the run up (begins it, the first time) and carries it as far as it goes: the life of one process. */
@@ -83,10 +83,10 @@ export async function makeBench(params: {
   await putFiles(root, { "script.yaml": JSON.stringify({ answers: params.answers }) });
 
   const workspaces = await openGitWorkspaces(at.clone);
-  const world = createMemoryWorld();
+  const world = createMemoryState();
   const store = openMemoryStore({ world });
-  const partsOf = (own: Store, clock: Clock = systemClock): WorkParts => ({
-    ...createWorkBench({ store: own, clock, workspaces }).parts,
+  const partsOf = (own: Store, clock: Clock = systemClock): Adapters => ({
+    ...createTestAdapters({ store: own, clock, workspaces }).parts,
     liveness: (owner) => livenessOf(owner, processIdentity()),
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
@@ -98,7 +98,7 @@ export async function makeBench(params: {
     outputs: createOutputs,
     implDocument,
     agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
-    agentAnswer: (call) => openAnswerFile({ directory: join(root, "logs"), ...call }),
+    agentAnswer: (call) => openResultFile({ directory: join(root, "logs"), ...call }),
   });
   const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
 
@@ -132,7 +132,7 @@ export async function makeBench(params: {
           config: { ...config, inputs: implOptionsJson(options) },
           workspace,
         });
-        return await conduct({ parts, run: RUN, workflow, signal, listen });
+        return await executeRun({ parts, run: RUN, workflow, signal, listen });
       } catch (error) {
         if (mortal.isDead()) return { kind: "killed" };
         throw error;

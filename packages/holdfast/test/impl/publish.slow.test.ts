@@ -1,7 +1,7 @@
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createTokenTransport, openGithubForge } from "@holdfast/forges/github";
+import { createGithubTokenTransport, openGithubForge } from "@holdfast/forges/github";
 import type { Fault } from "@holdfast/test-support/forges/forge-server";
 import { type GithubServer, startGithubServer } from "@holdfast/test-support/forges/github-server";
 import type { Repository } from "@holdfast/test-support/forges/github-state";
@@ -29,7 +29,12 @@ async function makeGithubBench(options: Record<string, boolean> = {}): Promise<G
     options,
     openForge(bare) {
       repository = server.world.add({ owner: "octo", name: "app", bare });
-      const transport = createTokenTransport({ host: "github.com", token: TOKEN, timeoutMs: 30_000, root: server.url });
+      const transport = createGithubTokenTransport({
+        host: "github.com",
+        token: TOKEN,
+        timeoutMs: 30_000,
+        root: server.url,
+      });
       return openGithubForge({ transport, host: "github.com", owner: "octo", name: "app", pauseMs: 1 });
     },
   });

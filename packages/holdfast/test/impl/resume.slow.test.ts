@@ -5,9 +5,9 @@ import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { defaultFindingPolicy } from "@holdfast/core/findings";
 import type { Answers, ResumePlan } from "@holdfast/core/resume-plan";
-import { holdLease } from "@holdfast/core/hold-lease";
+import { acquireLease } from "@holdfast/core/hold-lease";
 import type { ProgressEvent } from "@holdfast/core/progress";
-import { applyTakeUp, planTakeUp } from "@holdfast/core/resume";
+import { applyResumeCheck, checkResume } from "@holdfast/core/resume";
 import { finish, pass, score } from "./answers.ts";
 import { type Bench, makeBench } from "./bench.ts";
 
@@ -27,9 +27,9 @@ async function preflight(bench: Bench, answers: Answers = {}): Promise<ResumePla
   const { parts } = bench;
   const { position, config } = await bench.planes();
   const current = { definition: position.definition, config };
-  const planned = await planTakeUp({ parts, run: RUN, current, policy: defaultFindingPolicy, answers, force: false });
-  await using lease = await holdLease(parts, RUN);
-  await applyTakeUp({ parts, lease: lease.lease, planned });
+  const planned = await checkResume({ parts, run: RUN, current, policy: defaultFindingPolicy, answers, force: false });
+  await using lease = await acquireLease(parts, RUN);
+  await applyResumeCheck({ parts, lease: lease.lease, planned });
   return planned.plan;
 }
 

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { cleanUpDaily } from "@holdfast/workflows/ralph/layout-upkeep";
-import { LoopLayout, type LoopPlace } from "@holdfast/workflows/ralph/layout";
+import { type LayoutLocation, LoopLayout } from "@holdfast/workflows/ralph/layout";
 import { DEFAULT_LOOP_LAYOUT } from "@holdfast/workflows/ralph/options";
 import { openMemoryStore } from "@holdfast/core/store-memory";
-import { createWorkBench } from "@holdfast/test-support/core/work-bench";
+import { createTestAdapters } from "@holdfast/test-support/core/work-bench";
 import { LOOP, beginLoop, names, save } from "./loop-run.ts";
 
 const HOUR = 3_600_000;
@@ -14,13 +14,13 @@ const DAY = 24 * HOUR;
 
 let root: string;
 let now: number;
-let place: LoopPlace;
+let place: LayoutLocation;
 
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), "holdfast-daily-"));
   now = Date.parse("2026-03-01T12:00:00Z");
   const clock = { now: () => now };
-  const { parts } = createWorkBench({ store: openMemoryStore({ clock }), clock });
+  const { parts } = createTestAdapters({ store: openMemoryStore({ clock }), clock });
   place = { parts, root, settings: DEFAULT_LOOP_LAYOUT, limit: 4 };
   await beginLoop(parts);
 });

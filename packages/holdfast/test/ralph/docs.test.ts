@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parseRalphOptions } from "@holdfast/workflows/ralph/options";
 import { buildCommand } from "@holdfast/test-support/built-command";
-import { readYaml } from "@holdfast/platform/yaml";
+import { parseYaml } from "@holdfast/platform/yaml";
 import type { JsonObject } from "@holdfast/core/json";
 import { RALPH_SHAPE } from "@holdfast/workflows/ralph/workflow";
 
@@ -46,7 +46,7 @@ test("the first run does what the page says", async () => {
 test("every stage is explained with its events, and the flow is one", () => {
   for (const stage of RALPH_SHAPE.stages) expect(page, stage).toContain(`| \`${stage}\` |`);
   for (const event of RALPH_SHAPE.events) expect(page, event).toContain(`\`${event}\``);
-  const flow = readYaml(blockOf("yaml"));
+  const flow = parseYaml(blockOf("yaml"));
   // The page's own, a mapping with steps in it.
   const { steps } = (flow.ok ? flow.value : {}) as JsonObject;
   expect(parseRalphOptions({ workflowType: "flow_command", steps: steps ?? null }).steps).toHaveLength(2);

@@ -1,4 +1,4 @@
-import type { Loops } from "../../src/run-status.ts";
+import type { LoopOverview } from "../../src/run-status.ts";
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import type { LoopGround } from "./loop-ground.ts";
 
@@ -6,7 +6,7 @@ import type { LoopGround } from "./loop-ground.ts";
 export interface Look {
   readonly from: number;
   readonly to: number;
-  readonly loops: Loops;
+  readonly loops: LoopOverview;
 }
 
 /** `holdfast loops --all --json --watch` in a process of its own, and once more from the start whenever asked. */
@@ -24,7 +24,7 @@ export function watchLoops(
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      const loops = JSON.parse(line) as Loops;
+      const loops = JSON.parse(line) as LoopOverview;
       looks.push({ from: Date.parse(loops.at), to, loops });
     }
   });

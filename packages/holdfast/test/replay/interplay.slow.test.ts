@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Holdfast } from "../../src/holdfast.ts";
-import type { WorkReport } from "../../src/start-run.ts";
+import type { RunReport } from "../../src/start-run.ts";
 import { ALL_CHECKPOINTS } from "@holdfast/core/checkpoint";
 import { type ErrorPolicy, type ErrorRule, defaultErrorPolicy } from "@holdfast/core/error-policy";
 import type { JsonObject } from "@holdfast/core/json";
@@ -40,7 +40,7 @@ function count(task: AgentTask): BenchOutcome {
 
 const half = (task: AgentTask): void => writeFileSync(join(task.cwd, "half.txt"), "half");
 
-async function loop(ground: Ground, holdfast: Holdfast): Promise<WorkReport> {
+async function loop(ground: Ground, holdfast: Holdfast): Promise<RunReport> {
   return await runLoop({ ...ground, agent: "a" }, holdfast, { iterations: 2, mode: "logged" });
 }
 
@@ -113,7 +113,7 @@ test("a session that was lost, and the fresh one that took over, replay whole", 
   await holdfast.close();
 });
 
-async function ralph(holdfast: Holdfast, options: JsonObject = {}): Promise<WorkReport> {
+async function ralph(holdfast: Holdfast, options: JsonObject = {}): Promise<RunReport> {
   return await holdfast.start({
     workflow: "ralph",
     id: RUN,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type OpenParams, openHoldfast } from "../../src/open.ts";
 import type { Holdfast } from "../../src/holdfast.ts";
-import type { WorkReport } from "../../src/start-run.ts";
+import type { RunReport } from "../../src/start-run.ts";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
 import { type Workflow, defineWorkflow } from "@holdfast/core/workflow";
@@ -107,7 +107,7 @@ export async function runLoop(
     readonly workflow?: Workflow<LoopState>;
     readonly labels?: JsonObject;
   },
-): Promise<WorkReport> {
+): Promise<RunReport> {
   const { iterations, workflow, ...rest } = params;
   return await holdfast.start({
     workflow: workflow ?? loopWorkflow(iterations),

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createCopilotAgent, transcriptPlace } from "@holdfast/agents/copilot";
+import { createCopilotAgent, transcriptPath } from "@holdfast/agents/copilot";
 import { createOpencodeAgent } from "@holdfast/agents/opencode";
 import { createPiAgent } from "@holdfast/agents/pi";
-import { createQwenAgent, readRecord } from "@holdfast/agents/qwen";
+import { createQwenAgent, readSessionText } from "@holdfast/agents/qwen";
 import { systemClock } from "@holdfast/platform/clock";
 import type { RealAgent } from "./real-agent-suite.ts";
 import { openAgentScene } from "./real-agents.ts";
@@ -23,7 +23,7 @@ export const REAL_COPILOT: RealAgent = {
     "a prompt of five megabytes that nobody reads harms nobody": "Copilot CLI refuses it before it asks",
   },
   isRecorded({ env }, session, answers) {
-    const place = transcriptPlace({ session, env });
+    const place = transcriptPath({ session, env });
     return existsSync(place) && readFileSync(place, "utf8").split('"session.usage_record"').length > answers;
   },
   slowness: 8,
@@ -129,7 +129,7 @@ export const REAL_QWEN: RealAgent = {
     "a prompt of five megabytes that nobody reads harms nobody": "Qwen Code refuses it before it asks",
   },
   isRecorded: ({ env, cwd }, session, answers) =>
-    (readRecord({ session, cwd, env }) ?? "").split(".api_response").length > answers,
+    (readSessionText({ session, cwd, env }) ?? "").split(".api_response").length > answers,
   slowness: 8,
   samples: { contract: 2, kills: 1, faults: 1 },
 };

@@ -207,7 +207,7 @@ async function harnessOf(real: RealAgent, later: Later): Promise<AgentHarness> {
   const fault = { kind: "status", status: 404, message: "there is no such model" } as const;
   const script = { rules: [{ match: /(?:)/, steps: [{ fault }] }] };
   const { write, shell, isSilent = false, model, missingModel, slowness, priceOf } = real;
-  return modelHarness(await real.open({ script, later }), {
+  return modelServerHarness(await real.open({ script, later }), {
     write,
     shell,
     isSilent,
@@ -236,7 +236,7 @@ function because(gone: string | null): string {
 }
 
 /** The contract with a real program; what cannot be asked of it is skipped aloud. */
-export function keepContract(params: {
+export function runAgentContract(params: {
   readonly title: string;
   readonly agent: Agent;
   /** Why the program is not there; null: it is. */
@@ -268,7 +268,7 @@ export const READS_OUR_ENVIRONMENT: RegExp = /^(?:the child has the allowed part
 type Tools = Pick<Parameters<typeof modelScriptOf>[0], "write" | "shell" | "isSilent">;
 
 /** A real agent whose model says what a case wants of it. */
-export function modelHarness(
+export function modelServerHarness(
   scene: {
     readonly server: Pick<ModelServer, "play">;
     readonly agent: Agent;

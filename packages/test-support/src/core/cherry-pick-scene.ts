@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { GraftPlan, GraftReport } from "@holdfast/core/cherry-pick";
+import type { CherryPickPlan, CherryPickReport } from "@holdfast/core/cherry-pick";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { Holdfast } from "../../../holdfast/src/holdfast.ts";
 import { openHoldfast } from "../../../holdfast/src/open.ts";
@@ -13,8 +13,8 @@ export interface GraftScene {
   readonly holdfast: Holdfast;
   readonly ours: Side;
   readonly theirs: Side;
-  plan(...paths: readonly string[]): Promise<GraftPlan>;
-  graft(paths: readonly string[], options?: { readonly force?: boolean }): Promise<GraftReport>;
+  plan(...paths: readonly string[]): Promise<CherryPickPlan>;
+  graft(paths: readonly string[], options?: { readonly force?: boolean }): Promise<CherryPickReport>;
 }
 
 interface Side {
@@ -25,7 +25,7 @@ interface Side {
   files(): Readonly<Record<string, string>>;
 }
 
-export async function startGraftScene(files: Readonly<Record<string, string>>): Promise<GraftScene> {
+export async function createCherryPickRuns(files: Readonly<Record<string, string>>): Promise<GraftScene> {
   const repo = startCommitted(files);
   const holdfast = await openHoldfast({ cwd: repo.root, worktrees: join(repo.root, "../trees") });
   onTestFinished(() => holdfast.close());
@@ -45,7 +45,7 @@ export async function startGraftScene(files: Readonly<Record<string, string>>): 
     };
   };
   const [ours, theirs] = [await begin("ours"), await begin("theirs")];
-  const plan = async (...paths: readonly string[]): Promise<GraftPlan> => {
+  const plan = async (...paths: readonly string[]): Promise<CherryPickPlan> => {
     const source = await theirs.handle.latest();
     if (source === undefined) throw new Error("nothing was saved");
     return await ours.handle.planGraft({ source, paths });

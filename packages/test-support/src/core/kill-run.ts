@@ -1,16 +1,24 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { WorkParts } from "@holdfast/core/adapters";
-import { conduct } from "@holdfast/core/execute";
+import type { Adapters } from "@holdfast/core/adapters";
+import { executeRun } from "@holdfast/core/execute";
 import type { RunOutcome } from "@holdfast/core/progress";
 import type { Workflow } from "@holdfast/core/workflow";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
 import { openSqliteStore } from "../../../holdfast/src/stores/sqlite/open.ts";
-import { ID, type State, begin, createBenchAgent, createCrashingStore, createWorkBench, define } from "./work-bench.ts";
+import {
+  ID,
+  type State,
+  begin,
+  createBenchAgent,
+  createCrashingStore,
+  createTestAdapters,
+  define,
+} from "./work-bench.ts";
 
 /** Carries the run of killWorkflow to its end, or to its death at a commit; begins it when it is not there. */
-export async function carryKillRun(params: {
+export async function executeUntilKilled(params: {
   readonly directory: string;
   readonly repository: string;
   readonly at: number;
@@ -22,16 +30,16 @@ export async function carryKillRun(params: {
   const workspaces = await openGitWorkspaces(params.repository);
   try {
     const store = createCrashingStore(real, params);
-    const outside = createOutside(join(directory, "outside.log"));
+    const outside = createExternalSystem(join(directory, "outside.log"));
     const agent = createBenchAgent("toy", ({ cwd }) => {
       outside.tell("agent");
       appendFileSync(join(cwd, "agent.txt"), "by the agent\n");
       return { text: "done" };
     });
-    const { parts } = createWorkBench({ store, clock: systemClock, workspaces, agents: [agent] });
+    const { parts } = createTestAdapters({ store, clock: systemClock, workspaces, agents: [agent] });
     const workflow = killWorkflow(outside);
     await begin(parts, workflow, await workspaces.create({ run: ID }));
-    const outcome = await conduct({ parts, run: ID, workflow, signal: new AbortController().signal });
+    const outcome = await executeRun({ parts, run: ID, workflow, signal: new AbortController().signal });
     return { outcome, commits: store.commits };
   } finally {
     await real.close();
@@ -45,7 +53,7 @@ interface Outside {
   lines(): readonly string[];
 }
 
-export function createOutside(path: string): Outside {
+export function createExternalSystem(path: string): Outside {
   return {
     tell: (line) => appendFileSync(path, `${line}\n`),
     lines: () => (existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : []),
@@ -91,16 +99,13 @@ function killWorkflow(outside: Outside): Workflow<State> {
 }
 
 /** Thrown where a process would have been killed. */
-export class Killed extends Error {}
+export class ProcessKilled extends Error {}
 
 /**
  * The same parts, dead at the n-th call that changes something, before it acts: what was done up to there is done, and nothing after.
  * Everything behind the calls is real and stays as the dead process left it.
  */
-export function dyingParts(
-  parts: WorkParts,
-  call: number,
-): { readonly parts: WorkParts; readonly died: () => boolean } {
+export function dyingParts(parts: Adapters, call: number): { readonly parts: Adapters; readonly died: () => boolean } {
   let calls = 0;
   let dead = false;
   const mortal = <T extends object>(inner: T): T =>
@@ -112,7 +117,7 @@ export function dyingParts(
         return async (...args: readonly unknown[]) => {
           if (CHANGES.has(name)) calls += 1;
           if (calls >= call) dead = true;
-          if (dead) throw new Killed();
+          if (dead) throw new ProcessKilled();
           const answer: unknown = await Reflect.apply(value, target, args);
           return OPENS.has(name) && isWorkspace(answer) ? mortal(answer) : answer;
         };

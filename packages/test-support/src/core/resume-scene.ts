@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import { type Checkpoint, type IssueSnapshot, type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
 import { systemCommands } from "@holdfast/core/commands";
 import {
@@ -13,7 +13,7 @@ import {
 import type { Forge, PullRequest } from "@holdfast/core/forge";
 import type { NewEntry } from "@holdfast/core/journal";
 import type { JsonObject } from "@holdfast/core/json";
-import { type TakeUpPlan, applyTakeUp, planTakeUp } from "@holdfast/core/resume";
+import { type ResumeCheck, applyResumeCheck, checkResume } from "@holdfast/core/resume";
 import type { Answers } from "@holdfast/core/resume-plan";
 import { Saver } from "@holdfast/core/save";
 import type { Store } from "@holdfast/core/store";
@@ -24,7 +24,7 @@ import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type TestRepository, startCommitted, testRepositoryAt } from "../git/repository.ts";
-import { createWorkBench } from "./work-bench.ts";
+import { createTestAdapters } from "./work-bench.ts";
 
 export const RUN = "issue-42-abcd";
 export const BRANCH = `holdfast/${RUN}`;
@@ -37,13 +37,13 @@ export interface TestForge {
 }
 
 /** A run at work on issue 42 in a worktree of its own, with a remote, left alone after its first checkpoints. */
-export interface ResumeScene {
+export interface StoppedRun {
   readonly repo: TestRepository;
   readonly remote: TestRepository;
   readonly forge: TestForge;
   readonly store: Store;
   readonly workspaces: Workspaces;
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly current: Setting;
   /** As a user sees it. */
   worktree(): TestRepository;
@@ -52,9 +52,9 @@ export interface ResumeScene {
   /** A checkpoint of the files as they are, with these values laid over the run's. */
   save(values?: JsonObject, change?: (planes: Planes) => Planes): Promise<Checkpoint>;
   append(...entries: readonly NewEntry[]): Promise<void>;
-  plan(params?: SceneResume): Promise<TakeUpPlan>;
-  resume(params?: SceneResume): Promise<TakeUpPlan>;
-  perform(planned: TakeUpPlan, parts?: WorkParts): Promise<void>;
+  plan(params?: SceneResume): Promise<ResumeCheck>;
+  resume(params?: SceneResume): Promise<ResumeCheck>;
+  perform(planned: ResumeCheck, parts?: Adapters): Promise<void>;
   found(): Promise<readonly FindingKind[]>;
 }
 
@@ -66,7 +66,7 @@ export interface SceneResume {
   readonly chosen?: number;
   readonly force?: boolean;
   /** Stands in for the scene's own parts: a store or workspaces that die. */
-  readonly parts?: WorkParts;
+  readonly parts?: Adapters;
 }
 
 export const ISSUE: IssueSnapshot = {
@@ -78,12 +78,12 @@ export const ISSUE: IssueSnapshot = {
   updatedAt: "2026-01-01T00:00:00Z",
 };
 
-export function headOf(scene: ResumeScene): string {
+export function headOf(scene: StoppedRun): string {
   return scene.repo.git("rev-parse", BRANCH).trim();
 }
 
 /** Somebody else's history in the place of the run's; returns its tip. */
-export function forcePush(scene: ResumeScene): string {
+export function forcePush(scene: StoppedRun): string {
   scene.repo.git("checkout", "-q", "--orphan", "theirs");
   scene.repo.git("commit", "-q", "--allow-empty", "-m", "theirs");
   scene.repo.git("push", "-q", "--force", "origin", `theirs:${BRANCH}`);
@@ -106,7 +106,7 @@ export function mergedRequest(headCommit: string): PullRequest {
   };
 }
 
-export async function startResumeScene(): Promise<ResumeScene> {
+export async function createStoppedRun(): Promise<StoppedRun> {
   const repo = startCommitted();
   const remotePath = join(dirname(repo.root), "remote.git");
   repo.git("init", "-q", "--bare", "-b", "main", remotePath);
@@ -132,7 +132,7 @@ export async function startResumeScene(): Promise<ResumeScene> {
     if (found === undefined) throw new Error("the scene has no checkpoint");
     return found;
   };
-  const scene: ResumeScene = {
+  const scene: StoppedRun = {
     repo,
     remote: testRepositoryAt(remotePath),
     forge,
@@ -156,7 +156,7 @@ export async function startResumeScene(): Promise<ResumeScene> {
       await store.commit({ lease, entries });
     },
     async plan(params = {}) {
-      return await planTakeUp({
+      return await checkResume({
         parts: params.parts ?? parts,
         run: RUN,
         current: params.current ?? current,
@@ -173,7 +173,7 @@ export async function startResumeScene(): Promise<ResumeScene> {
       return planned;
     },
     async perform(planned, through = parts) {
-      await applyTakeUp({ parts: through, lease, planned });
+      await applyResumeCheck({ parts: through, lease, planned });
     },
     async found() {
       return (await scene.plan()).findings.map((finding) => finding.kind);
@@ -197,13 +197,13 @@ function firstPlanes(base: string, current: Setting): Planes {
   };
 }
 
-function partsOf(has: Pick<WorkParts, "store" | "workspaces" | "forge">): WorkParts {
+function partsOf(has: Pick<Adapters, "store" | "workspaces" | "forge">): Adapters {
   const unused = (): never => {
     throw new Error("a resume's pre-flight needs none of this");
   };
   const { store, workspaces, forge } = has;
   return {
-    ...createWorkBench({ store, workspaces, clock: systemClock }).parts,
+    ...createTestAdapters({ store, workspaces, clock: systemClock }).parts,
     forge,
     branches: createGitBranches(),
     commands: { run: unused, endMarked: systemCommands.endMarked },

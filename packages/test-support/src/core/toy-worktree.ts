@@ -14,14 +14,14 @@ import {
   ID,
   SQLITE,
   type State,
-  type ToyRun,
+  type TestRun,
   begin,
   createBenchAgent,
   define,
-  startToy,
+  startTestRun,
 } from "./work-bench.ts";
 
-export interface ToyWorktree extends ToyRun {
+export interface TestWorktree extends TestRun {
   readonly workspace: Workspace;
   readonly workspaces: Workspaces;
   /** The user's own checkout. */
@@ -33,11 +33,11 @@ export interface ToyWorktree extends ToyRun {
 }
 
 /** A run in a worktree of its own, with an agent that does what the test says. */
-export async function startInWorktree(
+export async function startTestRunInWorktree(
   run: (task: AgentTask, root: string) => BenchOutcome | Promise<BenchOutcome> = () => ({ text: "done" }),
   capabilities: Partial<Agent["capabilities"]> = {},
   sessions: Agent["sessions"] = null,
-): Promise<ToyWorktree> {
+): Promise<TestWorktree> {
   const repository = startCommitted({ "a.txt": "one\n", ".gitignore": ".tmp/\n" });
   const workspaces = await openGitWorkspaces(repository.root);
   onTestFinished(() => workspaces.close());
@@ -45,7 +45,7 @@ export async function startInWorktree(
   const { root } = workspace;
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const agent = createBenchAgent("toy", (task) => run(task, root), capabilities, sessions);
-  const toy = await startToy(SQLITE, onTestFinished, { workspaces, agents: [agent] });
+  const toy = await startTestRun(SQLITE, onTestFinished, { workspaces, agents: [agent] });
   return {
     ...toy,
     workspace,
@@ -70,15 +70,15 @@ export function sessionsIn(record: ReadonlyMap<string, string>): NonNullable<Age
 }
 
 /** One turn of work and test. */
-export interface Round {
+export interface RollbackRound {
   /** What is done to the files. */
-  readonly edit?: (toy: ToyWorktree) => void;
+  readonly edit?: (toy: TestWorktree) => void;
   /** What is done to the world, after the edit. */
   readonly effect?: Pick<EffectSpec<string>, "kind" | "target" | "rollback"> & {
     readonly outcome?: "done" | "unclear";
   };
   /** Somebody else, between work and test. */
-  readonly meddle?: (toy: ToyWorktree) => void;
+  readonly meddle?: (toy: TestWorktree) => void;
   /** What the test says whatever the files are; absent: it fails when app.txt says "broken". */
   readonly test?: "pass" | "fail";
   readonly score?: number;
@@ -86,7 +86,7 @@ export interface Round {
   readonly overloaded?: boolean;
 }
 
-export interface Story extends ToyWorktree {
+export interface RollbackCase extends TestWorktree {
   /** The newest checkpoint of a round that came to its test, 1-based: taken when the test had spoken. */
   after(round: number): number;
   choose(options?: { readonly pastEffects?: boolean }): Promise<RollbackChoice>;
@@ -99,8 +99,12 @@ export interface Story extends ToyWorktree {
  * A run of the real engine on a real store and worktree: work → test, once a round, then given up (or parked, where the last test passed).
  * Three checkpoints a round: after the edit, before the test, after it.
  */
-export async function tellStory(rounds: readonly Round[]): Promise<Story> {
-  const toy = await startInWorktree(() => ({ kind: "failed", cause: "overload", message: "Overloaded, try later" }));
+export async function runRollbackCase(rounds: readonly RollbackRound[]): Promise<RollbackCase> {
+  const toy = await startTestRunInWorktree(() => ({
+    kind: "failed",
+    cause: "overload",
+    message: "Overloaded, try later",
+  }));
   const workflow = define(
     { work: workOf(rounds, toy), check: checkOf(rounds, toy) },
     {
@@ -124,7 +128,7 @@ export async function tellStory(rounds: readonly Round[]): Promise<Story> {
   };
 }
 
-function workOf(rounds: readonly Round[], toy: ToyWorktree): StageFunction<State> {
+function workOf(rounds: readonly RollbackRound[], toy: TestWorktree): StageFunction<State> {
   return async ({ state, step, effect, park, agent }) => {
     const round = rounds[state.seen.length];
     if (round === undefined) return await park({ on: "person", reason: "Look at it" });
@@ -144,7 +148,7 @@ function workOf(rounds: readonly Round[], toy: ToyWorktree): StageFunction<State
   };
 }
 
-function effectOf({ outcome = "done", ...spec }: NonNullable<Round["effect"]>): EffectSpec<string> {
+function effectOf({ outcome = "done", ...spec }: NonNullable<RollbackRound["effect"]>): EffectSpec<string> {
   return {
     ...spec,
     purpose: spec.kind.replaceAll("_", "-"),
@@ -155,7 +159,7 @@ function effectOf({ outcome = "done", ...spec }: NonNullable<Round["effect"]>): 
   };
 }
 
-function checkOf(rounds: readonly Round[], toy: ToyWorktree): StageFunction<State> {
+function checkOf(rounds: readonly RollbackRound[], toy: TestWorktree): StageFunction<State> {
   return async ({ state, step }) => {
     const round = rounds[state.seen.length] ?? {};
     const { code } = await step("test", () => {

@@ -1,11 +1,11 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Agent, AgentOutcome, AgentTask } from "@holdfast/core/agent";
 import { ALL_CHECKPOINTS } from "@holdfast/core/checkpoint";
 import { beginRun } from "@holdfast/core/control-run";
 import { defaultErrorPolicy } from "@holdfast/core/error-policy";
-import { type ConductParams, conduct } from "@holdfast/core/execute";
+import { type ExecuteParams, executeRun } from "@holdfast/core/execute";
 import type { EntryKind } from "@holdfast/core/journal";
 import type { RunOutcome } from "@holdfast/core/progress";
 import { defaultRetention } from "@holdfast/core/retention";
@@ -53,32 +53,32 @@ export function define(
   });
 }
 
-export function begin(parts: WorkParts, workflow: Workflow<State>, workspace?: Workspace): Promise<Run> {
+export function begin(parts: Adapters, workflow: Workflow<State>, workspace?: Workspace): Promise<Run> {
   const work = { kind: "none" } as const;
   return beginRun({ parts, workflow, id: ID, work, inputs: TOY_INPUTS, config: TOY_CONFIG, workspace });
 }
 
-export interface ToyRun extends WorkBench {
+export interface TestRun extends WorkBench {
   readonly store: Store;
-  go(workflow: Workflow<State>, more?: Partial<ConductParams<State>>): Promise<RunOutcome>;
+  go(workflow: Workflow<State>, more?: Partial<ExecuteParams<State>>): Promise<RunOutcome>;
   /** Plays the death of the process at a commit; "ended" when it ended before. */
   crash(workflow: Workflow<State>, at: number, moment: "before" | "after"): Promise<"died" | "ended">;
   kinds(): Promise<readonly EntryKind[]>;
   pass(milliseconds: number): void;
 }
 
-export async function startToy(
+export async function startTestRun(
   kind: WorkStore,
   later: (dispose: () => void | Promise<void>) => void,
   more: { readonly workspaces?: Workspaces; readonly agents?: readonly Agent[] } = {},
-): Promise<ToyRun> {
+): Promise<TestRun> {
   const clock = createSetClock();
   const store = await kind.open(clock, later);
   const pass = (milliseconds: number): void => clock.set(new Date(clock.now() + milliseconds).toISOString());
-  const bench = createWorkBench({ ...more, store, clock, onWait: pass });
+  const bench = createTestAdapters({ ...more, store, clock, onWait: pass });
   const { parts } = bench;
-  const go: ToyRun["go"] = (workflow, given = {}) =>
-    conduct({ parts, run: ID, workflow, signal: new AbortController().signal, ...given });
+  const go: TestRun["go"] = (workflow, given = {}) =>
+    executeRun({ parts, run: ID, workflow, signal: new AbortController().signal, ...given });
   return {
     ...bench,
     store,
@@ -98,7 +98,7 @@ export async function startToy(
 
 /** What an engine works with, over a real store and real worktrees, with an agent of a few lines. Nothing waits. */
 interface WorkBench {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   /** Milliseconds of every wait that was asked for, in order. */
   readonly waits: readonly number[];
   /** Marks that were ended, in order. */
@@ -107,7 +107,7 @@ interface WorkBench {
   readonly logs: ReadonlyMap<string, readonly string[]>;
 }
 
-export function createWorkBench(params: {
+export function createTestAdapters(params: {
   readonly store: Store;
   readonly clock: Clock;
   readonly workspaces?: Workspaces | null;
@@ -122,7 +122,7 @@ export function createWorkBench(params: {
   const unused = (): never => {
     throw new Error("no part of this bench");
   };
-  const parts: WorkParts = {
+  const parts: Adapters = {
     store: params.store,
     workspaces: params.workspaces ?? null,
     clock: params.clock,
@@ -174,7 +174,7 @@ export function createWorkBench(params: {
 }
 
 /** Results of calls as files would keep them over the death of a process. */
-export function memoryAnswers(): WorkParts["agentAnswer"] {
+export function memoryAnswers(): Adapters["agentAnswer"] {
   const answers = new Map<string, string>();
   return ({ run, visit, step }) => {
     const key = `${run}/${visit}/${step}`;

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Forge } from "@holdfast/core/forge";
-import { createGhTransport, createTokenTransport, openGithubForge } from "@holdfast/forges/github";
+import { createGhTransport, createGithubTokenTransport, openGithubForge } from "@holdfast/forges/github";
 import { createGitlabTokenTransport, createGlabTransport, openGitlabForge } from "@holdfast/forges/gitlab";
 import { type LocalForgeOptions, openLocalForge } from "@holdfast/forges/local";
 import type { ServerForgeOptions, Transport } from "@holdfast/forges/transport";
@@ -37,7 +37,12 @@ export async function createGithubScene(gh: string | null): Promise<GithubScene>
   const env = { PATH: process.env["PATH"], HOME: remote.folder, GH_CONFIG_DIR: config, GH_TOKEN: TOKEN };
   const transport: GithubScene["transport"] = ({ token = TOKEN, timeoutMs = 30_000, host = "github.com" } = {}) =>
     gh === null
-      ? createTokenTransport({ host, token, timeoutMs, root: `${server.url}${host === "github.com" ? "" : "/api/v3"}` })
+      ? createGithubTokenTransport({
+          host,
+          token,
+          timeoutMs,
+          root: `${server.url}${host === "github.com" ? "" : "/api/v3"}`,
+        })
       : createGhTransport({
           program: gh,
           host,
@@ -260,7 +265,7 @@ function createBareRemote(): BareRemote {
 }
 
 /** The two ways to a forge, for suites that hold for both. Where its program cannot be had, that half is skipped and says why. */
-export function waysToForge(name: "gh" | "glab"): readonly [WayToForge, WayToForge] {
+export function forgeTransports(name: "gh" | "glab"): readonly [WayToForge, WayToForge] {
   const program = findForgeProgram(name);
   const skip = program === null;
   return [

@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { GraphQLError, type GraphQLSchema, buildSchema, execute, parse, specifiedRules, validate } from "graphql";
 import { type Handler, type Incoming, type Reply, fieldsOf, textOf, textsOf } from "./forge-server.ts";
-import { type Issue, type Pull, type Repository, type World, followHead, mergeState } from "./github-state.ts";
+import { type GithubState, type Issue, type Pull, type Repository, followHead, mergeState } from "./github-state.ts";
 
 /** GitHub's GraphQL, on its own schema, for what the commands of `gh` ask. Writes go through the REST routes. */
 export async function answerGraph(params: {
-  readonly world: World;
+  readonly world: GithubState;
   readonly login: string;
   readonly incoming: Incoming;
   readonly rest: Handler;
@@ -50,7 +50,7 @@ type Args = Readonly<Record<string, unknown>>;
 
 /** What can be asked and done from the top, as `gh` does it. */
 function graphRoot(params: {
-  readonly world: World;
+  readonly world: GithubState;
   readonly login: string;
   readonly incoming: Incoming;
   readonly rest: Handler;
@@ -114,7 +114,7 @@ function graphRoot(params: {
   };
 }
 
-function byId(world: World, id: number): Repository {
+function byId(world: GithubState, id: number): Repository {
   const found = [...world.repositories.values()].find((one) => one.id === id);
   if (found === undefined) throw absent("repository");
   return found;

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { runProcess } from "@holdfast/platform/subprocess";
 import { testRepositoryAt } from "../git/repository.ts";
-import { type GithubScene, createGithubScene, waysToForge } from "./forge-scenes.ts";
+import { type GithubScene, createGithubScene, forgeTransports } from "./forge-scenes.ts";
 
 let scene: GithubScene | undefined;
 
@@ -11,7 +11,7 @@ afterEach(async () => {
   scene = undefined;
 });
 
-const [, gh] = waysToForge("gh");
+const [, gh] = forgeTransports("gh");
 
 test.skipIf(gh.skip)(`the usual commands of ${gh.name} work on the loopback GitHub`, async () => {
   scene = await createGithubScene(gh.program);

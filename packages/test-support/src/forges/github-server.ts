@@ -15,11 +15,11 @@ import {
 } from "./forge-server.ts";
 import { answerGraph } from "./github-graphql.ts";
 import {
+  GithubState,
   type Issue,
   type Pull,
   type Repository,
   type ReviewRecord,
-  World,
   bringIn,
   checkRunBody,
   commentBody,
@@ -327,7 +327,7 @@ function notAllowed(message: string): Refused {
 }
 
 export interface GithubServer extends ForgeServer {
-  readonly world: World;
+  readonly world: GithubState;
 }
 
 /**
@@ -336,7 +336,7 @@ export interface GithubServer extends ForgeServer {
  * api.github.com has it, and under `/api/v3/`, as an Enterprise server has it.
  */
 export async function startGithubServer(): Promise<GithubServer> {
-  const world = new World();
+  const world = new GithubState();
   const server = await startForgeServer({
     handle: (incoming) => handle(world, incoming),
     bareOf: (name) => world.repositories.get(name.toLowerCase())?.bare.path ?? null,
@@ -346,7 +346,7 @@ export async function startGithubServer(): Promise<GithubServer> {
 
 const ROUTES: readonly Route[] = [...issueRoutes, ...pullRoutes, ...checkRoutes];
 
-async function handle(world: World, incoming: Incoming): Promise<Reply> {
+async function handle(world: GithubState, incoming: Incoming): Promise<Reply> {
   const login = world.requireLogin(incoming, "Bad credentials");
   const path = incoming.path.replace(/^\/(?:api\/v3\/)?/, "");
   if (/^(?:api\/)?graphql$/.test(path))
@@ -362,7 +362,7 @@ async function handle(world: World, incoming: Incoming): Promise<Reply> {
 }
 
 interface RepositoryContext {
-  readonly world: World;
+  readonly world: GithubState;
   readonly repository: Repository;
   readonly login: string;
 }

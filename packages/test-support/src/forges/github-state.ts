@@ -1,7 +1,7 @@
 import { Accounts, BareRepository, Refused } from "./forge-server.ts";
 
 /** Everything that a loopback GitHub knows, open to the tests that set it up and look into it. */
-export class World extends Accounts {
+export class GithubState extends Accounts {
   readonly repositories = new Map<string, Repository>();
 
   add(params: {

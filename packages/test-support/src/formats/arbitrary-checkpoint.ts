@@ -11,10 +11,10 @@ import {
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
 import type { Work } from "@holdfast/core/run";
-import type { ForeignCheckpoint } from "@holdfast/formats/format";
+import type { ExternalCheckpoint } from "@holdfast/formats/format";
 
 /** Any checkpoint of ours, with all that a foreign format may have no place for. */
-export function arbitraryCheckpoint(): fc.Arbitrary<ForeignCheckpoint> {
+export function arbitraryCheckpoint(): fc.Arbitrary<ExternalCheckpoint> {
   return fc
     .record({
       id: fc.option(word),

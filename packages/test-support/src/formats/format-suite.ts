@@ -6,7 +6,7 @@ import { parsePlanes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values/canonical-json";
 import { pointer } from "@holdfast/core/values/refusal";
-import type { Decoded, ForeignCheckpoint, ForeignFile, Format } from "@holdfast/formats/format";
+import type { Decoded, ExternalCheckpoint, ExternalFile, Format } from "@holdfast/formats/format";
 import { MAX_DOCUMENT_BYTES } from "@holdfast/formats/strict-json";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 import { arbitraryCheckpoint } from "./arbitrary-checkpoint.ts";
@@ -102,7 +102,7 @@ export function formatSuite(harness: FormatHarness): void {
 }
 
 /** Nothing lost, keys where they were, and from the first writing on the same bytes for ever. */
-function expectRoundTrip(harness: FormatHarness, file: ForeignFile): void {
+function expectRoundTrip(harness: FormatHarness, file: ExternalFile): void {
   const { format } = harness;
   for (const checkpoint of format.decode(file).checkpoints) {
     parsePlanes(checkpoint.planes);
@@ -125,7 +125,7 @@ function expectRoundTrip(harness: FormatHarness, file: ForeignFile): void {
 }
 
 /** Whatever is different after a way through the foreign format is named in the losses. */
-function expectHonest(harness: FormatHarness, checkpoint: ForeignCheckpoint): void {
+function expectHonest(harness: FormatHarness, checkpoint: ExternalCheckpoint): void {
   const { format } = harness;
   let encoded;
   try {
@@ -134,7 +134,7 @@ function expectHonest(harness: FormatHarness, checkpoint: ForeignCheckpoint): vo
     expectCoded(error);
     return;
   }
-  const file: ForeignFile = { path: encoded.path, bytes: encoded.bytes, compression: "none" };
+  const file: ExternalFile = { path: encoded.path, bytes: encoded.bytes, compression: "none" };
   const [back] = format.decode(file).checkpoints;
   if (back === undefined) throw new Error("It wrote a document without a checkpoint");
   const named = encoded.losses.map((loss) => `/${loss.path.replaceAll(".", "/")}`);
@@ -143,11 +143,11 @@ function expectHonest(harness: FormatHarness, checkpoint: ForeignCheckpoint): vo
 }
 
 /** The planes' fields at the top, as losses name them. */
-function comparable({ planes, id, createdAt, trigger, workflow, work }: ForeignCheckpoint): Json {
+function comparable({ planes, id, createdAt, trigger, workflow, work }: ExternalCheckpoint): Json {
   return JSON.parse(JSON.stringify({ ...planes, id, createdAt, trigger, workflow, work }));
 }
 
-function refusalOf(harness: FormatHarness, file: ForeignFile): HoldfastError | null {
+function refusalOf(harness: FormatHarness, file: ExternalFile): HoldfastError | null {
   try {
     harness.format.decode(file);
     return null;
@@ -171,7 +171,7 @@ function shown(decoded: Decoded): string {
   return `${JSON.stringify({ checkpoints, remarks: decoded.remarks }, null, 2)}\n`;
 }
 
-function isWhole(whole: ForeignFile, cut: ForeignFile): boolean {
+function isWhole(whole: ExternalFile, cut: ExternalFile): boolean {
   return text(whole.bytes).trimEnd() === text(cut.bytes).trimEnd();
 }
 
@@ -180,7 +180,7 @@ function text(bytes: Uint8Array): string {
 }
 
 const compression = "none";
-const junk: fc.Arbitrary<ForeignFile> = fc
+const junk: fc.Arbitrary<ExternalFile> = fc
   .oneof(
     fc.uint8Array({ maxLength: 60 }),
     fc.json({ maxDepth: 3 }).map((json) => new TextEncoder().encode(json)),
@@ -268,20 +268,20 @@ export function jsonCorruptions(golden: Golden): readonly Corruption[] {
 }
 
 /** Every k-th prefix; every one in a full run. */
-function prefixes(golden: Golden): readonly ForeignFile[] {
+function prefixes(golden: Golden): readonly ExternalFile[] {
   const { bytes } = golden.file;
   const step = FULL ? 1 : Math.max(1, Math.floor(bytes.length / 97));
-  const found: ForeignFile[] = [];
+  const found: ExternalFile[] = [];
   for (let length = 0; length < bytes.length; length += step)
     found.push({ ...golden.file, bytes: bytes.slice(0, length) });
   return found;
 }
 
 /** One bit of every k-th byte turned. */
-function bitFlips(golden: Golden): readonly ForeignFile[] {
+function bitFlips(golden: Golden): readonly ExternalFile[] {
   const { bytes } = golden.file;
   const step = FULL ? 1 : Math.max(1, Math.floor(bytes.length / 97));
-  const found: ForeignFile[] = [];
+  const found: ExternalFile[] = [];
   for (let at = 0; at < bytes.length; at += step) {
     const broken = Uint8Array.from(bytes);
     broken[at] = (bytes[at] ?? 0) ^ (1 << (at % 8));
@@ -302,7 +302,7 @@ function utf16(bytes: Uint8Array): Uint8Array {
 interface FormatHarness {
   readonly format: Format;
   /** Files as the foreign tool may write them, all valid, with fields nobody knows here and there. */
-  readonly files: fc.Arbitrary<ForeignFile>;
+  readonly files: fc.Arbitrary<ExternalFile>;
   /** The document of a valid file as plain values, by other means than the codec's, and back. */
   readonly parse: (bytes: Uint8Array) => Json;
   readonly write: (document: Json) => Uint8Array;
@@ -326,7 +326,7 @@ export interface Misfitting {
 
 export interface Corruption {
   readonly name: string;
-  readonly file: ForeignFile;
+  readonly file: ExternalFile;
   readonly code: ErrorCode;
 }
 
@@ -348,7 +348,7 @@ interface Golden {
   readonly format: string;
   /** Its path below that folder, which is also the path that the codec is told. */
   readonly name: string;
-  readonly file: ForeignFile;
+  readonly file: ExternalFile;
 }
 
 /** Where the decoded form of a golden is kept. */

@@ -15,7 +15,7 @@ export const HOSTILE_ATTRIBUTES = [
  * Arms a repository: every place where git lets config names a program names one that leaves a marker file. The
  * returned function lists the markers. To be called when the repository's content is in place, since plain git sets them off.
  */
-export function armRepository(repository: TestRepository): () => readonly string[] {
+export function addHostileConfig(repository: TestRepository): () => readonly string[] {
   const folder = join(repository.root, "..", "markers");
   mkdirSync(folder, { recursive: true });
   const trap = (name: string): string => {
@@ -73,7 +73,7 @@ export function armRepository(repository: TestRepository): () => readonly string
 }
 
 /** Proof that the traps work: plain git, run as a user would, sets some of them off. */
-export function springTraps(repository: TestRepository): void {
+export function listTriggeredHooks(repository: TestRepository): void {
   try {
     repository.git("status");
   } catch {

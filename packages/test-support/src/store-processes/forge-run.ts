@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { systemCommands } from "@holdfast/core/commands";
 import type { Lookup } from "@holdfast/core/effects";
-import { conduct } from "@holdfast/core/execute";
+import { executeRun } from "@holdfast/core/execute";
 import type { Forge } from "@holdfast/core/forge";
 import type { Json } from "@holdfast/core/json";
 import type { EffectSpec } from "@holdfast/core/workflow";
@@ -11,7 +11,7 @@ import { createGhTransport, openGithubForge } from "@holdfast/forges/github";
 import { systemClock } from "@holdfast/platform/clock";
 import { livenessOf, processIdentity } from "@holdfast/platform/identity";
 import { openSqliteStore } from "../../../holdfast/src/stores/sqlite/open.ts";
-import { ID, begin, createWorkBench, define } from "../core/work-bench.ts";
+import { ID, begin, createTestAdapters, define } from "../core/work-bench.ts";
 
 /**
  * A process of its own that files an issue, comments on it, labels it and opens a pull request, through a real program of the forge. What it waits for
@@ -21,7 +21,7 @@ const [folder = "", program = ""] = process.argv.slice(2);
 const store = await openSqliteStore({ directory: join(folder, "store") });
 const transport = createGhTransport({ program, host: "github.com", env: process.env });
 const forge = openGithubForge({ transport, host: "github.com", owner: "octo", name: "app", pauseMs: 1 });
-const { parts: bench } = createWorkBench({ store, clock: systemClock });
+const { parts: bench } = createTestAdapters({ store, clock: systemClock });
 const parts = {
   ...bench,
   commands: systemCommands,
@@ -38,7 +38,7 @@ const workflow = define({
   },
 });
 await begin(parts, workflow);
-const outcome = await conduct({ parts, run: ID, workflow, signal: new AbortController().signal });
+const outcome = await executeRun({ parts, run: ID, workflow, signal: new AbortController().signal });
 await store.close();
 process.exitCode = outcome.kind === "done" ? 0 : 1;
 

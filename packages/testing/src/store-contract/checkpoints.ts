@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { NewEntry } from "@holdfast/core/journal";
 import type { Lease } from "@holdfast/core/lease";
 import type { Store } from "@holdfast/core/store";
-import { refuses } from "../refuses.ts";
+import { rejectsWith } from "../refuses.ts";
 import { type StoreCase, assertFrozen, collect, leasedRun, save } from "./harness.ts";
 
 export const checkpointCases: readonly StoreCase[] = [
@@ -81,10 +81,12 @@ export const checkpointCases: readonly StoreCase[] = [
       const store = await open();
       const lease = await leasedRun(store);
       await save(store, lease);
-      const error = await refuses("CHECKPOINT_NOT_FOUND", () => store.getCheckpoint({ run: "sample", sequence: 2 }));
+      const error = await rejectsWith("CHECKPOINT_NOT_FOUND", () =>
+        store.getCheckpoint({ run: "sample", sequence: 2 }),
+      );
       assert.equal(error.data["checkpoint"], "sample@2");
       for (const sequence of [0, -1, 1.5, Number.NaN]) {
-        await refuses("USAGE", () => store.getCheckpoint({ run: "sample", sequence }));
+        await rejectsWith("USAGE", () => store.getCheckpoint({ run: "sample", sequence }));
       }
     },
   },
@@ -191,7 +193,7 @@ export const effectCases: readonly StoreCase[] = [
         [{ kind: "effect.intended", body: { key: "" } }],
       ];
       for (const entries of bad)
-        await refuses("CONFLICT", () => store.commit({ lease, entries: [{ kind: "note", body: {} }, ...entries] }));
+        await rejectsWith("CONFLICT", () => store.commit({ lease, entries: [{ kind: "note", body: {} }, ...entries] }));
       assert.equal((await store.getRun("sample"))?.entries, 4);
       await store.commit({ lease, entries: [intended("push"), done("push")] });
       assert.deepEqual(await store.listEffects("sample"), before);
@@ -206,12 +208,14 @@ export const effectCases: readonly StoreCase[] = [
       const failed: NewEntry = { kind: "effect.settled", body: { key: "push", outcome: "failed", reason: "refused" } };
       const unknown: NewEntry = { kind: "effect.unknown", body: { key: "push", reason: "cut off" } };
       await store.commit({ lease, entries: [intended("push")] });
-      await refuses("CONFLICT", () => store.commit({ lease, entries: [intended("push", other)] }));
+      await rejectsWith("CONFLICT", () => store.commit({ lease, entries: [intended("push", other)] }));
       await store.commit({ lease, entries: [unknown] });
-      await refuses("CONFLICT", () => store.commit({ lease, entries: [intended("push", other)] }));
+      await rejectsWith("CONFLICT", () => store.commit({ lease, entries: [intended("push", other)] }));
       await store.commit({ lease, entries: [failed] });
       const elsewhere = { ...intended("push", other).body, target: "upstream" };
-      await refuses("CONFLICT", () => store.commit({ lease, entries: [{ kind: "effect.intended", body: elsewhere }] }));
+      await rejectsWith("CONFLICT", () =>
+        store.commit({ lease, entries: [{ kind: "effect.intended", body: elsewhere }] }),
+      );
       await store.commit({ lease, entries: [intended("push", other)] });
       const [effect] = await store.listEffects("sample");
       assert.deepEqual([effect?.payload, effect?.state.kind], [other, "intended"]);
@@ -263,16 +267,16 @@ export const tagAndDropCases: readonly StoreCase[] = [
       const store = await open();
       await withCheckpoints(store, 3);
       await store.tag({ run: "sample", sequence: 1, name: "best" });
-      const error = await refuses("TAG_EXISTS", () => store.tag({ run: "sample", sequence: 2, name: "best" }));
+      const error = await rejectsWith("TAG_EXISTS", () => store.tag({ run: "sample", sequence: 2, name: "best" }));
       assert.equal(error.data["sequence"], 1);
       await store.tag({ run: "sample", sequence: 2, name: "best", move: true });
       assert.deepEqual(
         (await store.listCheckpoints({ run: "sample" })).map(({ tags }) => tags),
         [[], ["best"], []],
       );
-      await refuses("CHECKPOINT_NOT_FOUND", () => store.tag({ run: "sample", sequence: 9, name: "x" }));
+      await rejectsWith("CHECKPOINT_NOT_FOUND", () => store.tag({ run: "sample", sequence: 9, name: "x" }));
       for (const name of ["", "12", "latest", "a b", "a@b", "x".repeat(129)]) {
-        await refuses("USAGE", () => store.tag({ run: "sample", sequence: 1, name }));
+        await rejectsWith("USAGE", () => store.tag({ run: "sample", sequence: 1, name }));
       }
     },
   },
@@ -334,7 +338,9 @@ export const tagAndDropCases: readonly StoreCase[] = [
       assertFrozen(stones);
       for (const handle of [store, other, await open()]) {
         assert.deepEqual(await handle.listTombstones("sample"), stones);
-        const error = await refuses("CHECKPOINT_DROPPED", () => handle.getCheckpoint({ run: "sample", sequence: 2 }));
+        const error = await rejectsWith("CHECKPOINT_DROPPED", () =>
+          handle.getCheckpoint({ run: "sample", sequence: 2 }),
+        );
         assert.equal(error.data["why"], "older");
         assert.deepEqual(
           (await handle.listCheckpoints({ run: "sample" })).map(({ sequence }) => sequence),
@@ -363,7 +369,7 @@ export const tagAndDropCases: readonly StoreCase[] = [
       const first = await store.drop({ run: "sample", drops: [{ sequence: 1, why: "first" }] });
       const entries = (await store.getRun("sample"))?.entries;
       assert.deepEqual(await store.drop({ run: "sample", drops: [{ sequence: 1, why: "again" }] }), first);
-      await refuses("CONFLICT", () =>
+      await rejectsWith("CONFLICT", () =>
         store.drop({
           run: "sample",
           drops: [
@@ -372,7 +378,7 @@ export const tagAndDropCases: readonly StoreCase[] = [
           ],
         }),
       );
-      await refuses("CONFLICT", () =>
+      await rejectsWith("CONFLICT", () =>
         store.drop({
           run: "sample",
           drops: [
@@ -381,7 +387,7 @@ export const tagAndDropCases: readonly StoreCase[] = [
           ],
         }),
       );
-      await refuses("CHECKPOINT_NOT_FOUND", () =>
+      await rejectsWith("CHECKPOINT_NOT_FOUND", () =>
         store.drop({
           run: "sample",
           drops: [
@@ -396,7 +402,7 @@ export const tagAndDropCases: readonly StoreCase[] = [
         (await store.listCheckpoints({ run: "sample" })).map(({ sequence }) => sequence),
         [4, 3, 2],
       );
-      await refuses("CHECKPOINT_DROPPED", () => store.tag({ run: "sample", sequence: 1, name: "late" }));
+      await rejectsWith("CHECKPOINT_DROPPED", () => store.tag({ run: "sample", sequence: 1, name: "late" }));
       await store.untag({ run: "sample", name: "keep" });
       const stones = await store.drop({
         run: "sample",

@@ -3,7 +3,7 @@ import type { Planes } from "@holdfast/core/checkpoint";
 import { type JournalEntry, birthDigest, entryHash } from "@holdfast/core/journal";
 import { sha256 } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values/canonical-json";
-import { refuses } from "../refuses.ts";
+import { rejectsWith } from "../refuses.ts";
 import { type StoreCase, assertFrozen, collect, leasedRun, samplePlanes, save } from "./harness.ts";
 
 export const commitCases: readonly StoreCase[] = [
@@ -132,7 +132,7 @@ export const commitCases: readonly StoreCase[] = [
       cycle["self"] = cycle;
       for (const bad of [undefined, Number.NaN, 1n, new Date(0), new Map(), () => 1, Symbol("s"), cycle]) {
         const planes: unknown = { ...samplePlanes(), extensions: { here: bad } };
-        const error = await refuses("NOT_JSON", () =>
+        const error = await rejectsWith("NOT_JSON", () =>
           store.commit({
             lease,
             entries: [{ kind: "note", body: {} }],
@@ -207,7 +207,7 @@ export const commitCases: readonly StoreCase[] = [
       const lease = await leasedRun(store);
       await save(store, lease, { sequence: 1 });
       const planes = samplePlanes();
-      const error = await refuses("CONFLICT", () =>
+      const error = await rejectsWith("CONFLICT", () =>
         store.commit({
           lease,
           entries: [{ kind: "note", body: {} }],
@@ -231,10 +231,10 @@ export const commitCases: readonly StoreCase[] = [
         "checkpoint.dropped",
         "checkpoint.quarantined",
       ] as const) {
-        await refuses("USAGE", () => store.commit({ lease, entries: [{ kind, body: {} }] }));
+        await rejectsWith("USAGE", () => store.commit({ lease, entries: [{ kind, body: {} }] }));
       }
       const made: unknown = { kind: "made.up", body: {} };
-      await refuses("USAGE", () => store.commit({ lease, entries: [made as { kind: "note"; body: {} }] }));
+      await rejectsWith("USAGE", () => store.commit({ lease, entries: [made as { kind: "note"; body: {} }] }));
     },
   },
   {

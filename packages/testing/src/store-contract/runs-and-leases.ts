@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import type { NewEntry } from "@holdfast/core/journal";
 import type { Store } from "@holdfast/core/store";
 import { processIdentity } from "@holdfast/platform/identity";
-import { refuses } from "../refuses.ts";
+import { rejectsWith } from "../refuses.ts";
 import { type OwnerIdentity, type StoreCase, assertFrozen, collect, leasedRun, save } from "./harness.ts";
 
 async function problemsOf(store: Store): Promise<readonly string[]> {
@@ -49,9 +49,9 @@ export const runCases: readonly StoreCase[] = [
       const again = await (await open()).createRun({ ...wish, labels: { b: 2, a: 1 } });
       assert.deepEqual(again, first);
       assert.equal((await collect(store.readJournal({ run: "r1" }))).length, 1);
-      const error = await refuses("RUN_EXISTS", () => store.createRun({ ...wish, workflow: "crunch" }));
+      const error = await rejectsWith("RUN_EXISTS", () => store.createRun({ ...wish, workflow: "crunch" }));
       assert.equal(error.data["run"], "r1");
-      await refuses("RUN_EXISTS", () => store.createRun({ ...wish, labels: {} }));
+      await rejectsWith("RUN_EXISTS", () => store.createRun({ ...wish, labels: {} }));
     },
   },
   {
@@ -165,7 +165,7 @@ export const runCases: readonly StoreCase[] = [
         { kind: "run.reopened", body: {} },
       ];
       for (const entry of bad)
-        await refuses("USAGE", () => store.commit({ lease, entries: [{ kind: "note", body: {} }, entry] }));
+        await rejectsWith("USAGE", () => store.commit({ lease, entries: [{ kind: "note", body: {} }, entry] }));
       assert.equal((await store.getRun("sample"))?.entries, 2);
     },
   },
@@ -174,16 +174,16 @@ export const runCases: readonly StoreCase[] = [
     async run({ open }) {
       const store = await open();
       for (const id of ["", "UPPER", "../x", "a/b", "-a", "a".repeat(64), "a b"]) {
-        await refuses("USAGE", () => store.createRun({ id, workflow: "w", work: { kind: "none" } }));
-        await refuses("USAGE", () => store.getRun(id));
+        await rejectsWith("USAGE", () => store.createRun({ id, workflow: "w", work: { kind: "none" } }));
+        await rejectsWith("USAGE", () => store.getRun(id));
       }
-      await refuses("RUN_NOT_FOUND", () => store.takeLease({ run: "gone", label: "x" }));
-      await refuses("RUN_NOT_FOUND", () => store.latest("gone"));
-      await refuses("RUN_NOT_FOUND", () => store.listCheckpoints({ run: "gone" }));
-      await refuses("RUN_NOT_FOUND", () => collect(store.readJournal({ run: "gone" })));
-      await refuses("RUN_NOT_FOUND", () => store.getCheckpoint({ run: "gone", sequence: 1 }));
-      await refuses("RUN_NOT_FOUND", () => store.tag({ run: "gone", sequence: 1, name: "t" }));
-      await refuses("RUN_NOT_FOUND", () => store.drop({ run: "gone", drops: [] }));
+      await rejectsWith("RUN_NOT_FOUND", () => store.takeLease({ run: "gone", label: "x" }));
+      await rejectsWith("RUN_NOT_FOUND", () => store.latest("gone"));
+      await rejectsWith("RUN_NOT_FOUND", () => store.listCheckpoints({ run: "gone" }));
+      await rejectsWith("RUN_NOT_FOUND", () => collect(store.readJournal({ run: "gone" })));
+      await rejectsWith("RUN_NOT_FOUND", () => store.getCheckpoint({ run: "gone", sequence: 1 }));
+      await rejectsWith("RUN_NOT_FOUND", () => store.tag({ run: "gone", sequence: 1, name: "t" }));
+      await rejectsWith("RUN_NOT_FOUND", () => store.drop({ run: "gone", drops: [] }));
     },
   },
 ];
@@ -218,7 +218,7 @@ export const leaseCases: readonly StoreCase[] = [
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       const lease = await leasedRun(store);
-      const error = await refuses("LEASE_HELD", () =>
+      const error = await rejectsWith("LEASE_HELD", () =>
         other.takeLease({ run: "sample", label: "thief", staleAfterMs: 0 }),
       );
       assert.deepEqual(error.data["owner"], lease.owner);
@@ -255,10 +255,10 @@ export const leaseCases: readonly StoreCase[] = [
       const store = await open();
       const lease = await store.takeLease({ run: "sample", label: "heir" });
       assert.equal(lease.epoch, 2);
-      const error = await refuses("LEASE_LOST", () => save(dead, stale, { values: { from: "grave" } }));
+      const error = await rejectsWith("LEASE_LOST", () => save(dead, stale, { values: { from: "grave" } }));
       assert.equal(error.data["epoch"], 1);
-      await refuses("LEASE_LOST", () => dead.renewLease(stale));
-      await refuses("LEASE_LOST", () => dead.commit({ lease: stale, entries: [{ kind: "note", body: {} }] }));
+      await rejectsWith("LEASE_LOST", () => dead.renewLease(stale));
+      await rejectsWith("LEASE_LOST", () => dead.commit({ lease: stale, entries: [{ kind: "note", body: {} }] }));
       await dead.releaseLease(stale);
       assert.equal((await store.getLease("sample"))?.epoch, 2);
       const { checkpoint } = await save(store, lease, { values: { from: "heir" } });
@@ -291,13 +291,13 @@ export const leaseCases: readonly StoreCase[] = [
       assert.equal(renewed.epoch, lease.epoch);
       assert.equal((await store.getLease("sample"))?.heartbeatAt, renewed.heartbeatAt);
       clock.set("2026-03-01T10:00:45.000Z");
-      await refuses("LEASE_HELD", () => store.takeLease({ run: "sample", label: "x", staleAfterMs: 30_000 }));
+      await rejectsWith("LEASE_HELD", () => store.takeLease({ run: "sample", label: "x", staleAfterMs: 30_000 }));
       await far.renewLease(renewed);
       clock.set("2026-03-01T10:01:10.000Z");
-      await refuses("LEASE_HELD", () => store.takeLease({ run: "sample", label: "x", staleAfterMs: 30_000 }));
+      await rejectsWith("LEASE_HELD", () => store.takeLease({ run: "sample", label: "x", staleAfterMs: 30_000 }));
       clock.set("2026-03-01T10:01:20.000Z");
       assert.equal((await store.takeLease({ run: "sample", label: "x", staleAfterMs: 30_000 })).epoch, 2);
-      await refuses("LEASE_LOST", () => far.renewLease(renewed));
+      await rejectsWith("LEASE_LOST", () => far.renewLease(renewed));
     },
   },
   {
@@ -309,7 +309,7 @@ export const leaseCases: readonly StoreCase[] = [
       const store = await open();
       const take = () => store.takeLease({ run: "sample", label: "x", staleAfterMs: 1000 });
       clock.set("2026-03-01T09:59:59.000Z");
-      await refuses("LEASE_HELD", take);
+      await rejectsWith("LEASE_HELD", take);
       clock.set("2001-01-01T00:00:00.000Z");
       assert.equal((await take()).epoch, 2);
     },
@@ -319,7 +319,7 @@ export const leaseCases: readonly StoreCase[] = [
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       const lease = await leasedRun(store);
-      await refuses("LEASE_LOST", () => save(other, lease));
+      await rejectsWith("LEASE_LOST", () => save(other, lease));
       await other.releaseLease(lease);
       await save(store, lease);
     },
@@ -344,7 +344,7 @@ export const leaseCases: readonly StoreCase[] = [
       assertFrozen(first);
       assert.equal((await dead.takeLease({ run: "d", label: "x", slot })).slot, "working");
       const second = await other.takeLease({ run: "b", label: "x", slot });
-      const error = await refuses("LOOP_LIMIT", () => third.takeLease({ run: "c", label: "x", slot }));
+      const error = await rejectsWith("LOOP_LIMIT", () => third.takeLease({ run: "c", label: "x", slot }));
       assert.deepEqual(
         [error.data["limit"], error.message.includes("a (pid") && error.message.includes("b (pid")],
         [2, true],
@@ -376,16 +376,16 @@ export const leaseCases: readonly StoreCase[] = [
       const kinds = (await collect(other.readJournal({ run: "a" }))).map(({ kind }) => kind);
       assert.deepEqual(kinds, ["run.created", "lease.taken"]);
       await save(store, lease);
-      await refuses("LOOP_LIMIT", () => take(other, "b"));
+      await rejectsWith("LOOP_LIMIT", () => take(other, "b"));
       assert.deepEqual([await other.getRun("b"), (await store.listRuns()).length], [undefined, 1]);
-      await refuses("RUN_NOT_FOUND", () => other.takeLease({ run: "b", label: "x" }));
+      await rejectsWith("RUN_NOT_FOUND", () => other.takeLease({ run: "b", label: "x" }));
       await store.releaseLease(lease);
       // The same birth again is the same run; another one is none of ours.
       assert.equal((await take(other, "a")).epoch, 2);
-      await refuses("RUN_EXISTS", () =>
+      await rejectsWith("RUN_EXISTS", () =>
         other.takeLease({ run: "a", label: "x", birth: { ...birth, workflow: "other" } }),
       );
-      await refuses("USAGE", () => other.takeLease({ run: "No Id", label: "x", birth }));
+      await rejectsWith("USAGE", () => other.takeLease({ run: "No Id", label: "x", birth }));
     },
   },
   {
@@ -402,7 +402,7 @@ export const leaseCases: readonly StoreCase[] = [
       clock.set("2026-03-01T10:00:01.000Z");
       const waiting = await ask(early, "b");
       assert.equal(waiting.slot, "waiting");
-      await refuses("LEASE_HELD", () => ask(late, "b"));
+      await rejectsWith("LEASE_HELD", () => ask(late, "b"));
       clock.set("2026-03-01T10:00:02.000Z");
       assert.equal((await ask(late, "c")).slot, "waiting");
       clock.set("2026-03-01T10:00:03.000Z");
@@ -412,7 +412,7 @@ export const leaseCases: readonly StoreCase[] = [
       assert.equal((await store.getLease("b"))?.slot, "waiting");
       await store.releaseLease(working);
       // The one that does not wait stands behind them all.
-      await refuses("LOOP_LIMIT", () => store.takeLease({ run: "a", label: "x", slot: { limit: 1, wait: false } }));
+      await rejectsWith("LOOP_LIMIT", () => store.takeLease({ run: "a", label: "x", slot: { limit: 1, wait: false } }));
       assert.deepEqual([(await ask(late, "c")).slot, (await ask(early, "b")).slot], ["waiting", "waiting"]);
       const served = await ask(urgent, "d");
       assert.deepEqual([served.slot, served.epoch], ["working", 1]);

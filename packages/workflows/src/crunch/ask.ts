@@ -1,14 +1,14 @@
 import type { Trigger } from "@holdfast/core/checkpoint";
 import type { AgentReport, Aside, Fence } from "@holdfast/core/workflow";
 import { type EscalatePayload, type Message, type MessagePriority, messageId } from "./messages.ts";
-import { type CrunchContext, type CrunchWork, isoNow, requireSetup, tell } from "./phase-steps.ts";
+import { type CrunchContext, type CrunchDependencies, isoNow, requireSetup, tell } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
 import type { GraphPhase } from "./settings.ts";
 import type { Team } from "./team.ts";
 
-interface Asking {
+interface AgentRequest {
   /** Names of what is written down about it. */
-  readonly naming: Naming;
+  readonly naming: StepNaming;
   readonly agent: string;
   /** As a script tells calls apart: the node's id, or what the call is for. */
   readonly role: string;
@@ -26,7 +26,7 @@ interface Asking {
   readonly aside: Aside | null;
 }
 
-interface Asked {
+interface AgentResponse {
   readonly report: AgentReport;
   /** The request, which the answer must name. */
   readonly request: Message;
@@ -36,7 +36,11 @@ interface Asked {
  * An agent's work as a request that is written down, whole, before anybody is asked. Killed in between, the same request is sent again, word
  * for word. One that fails is withdrawn: the next try is a request of its own.
  */
-export async function callAgent(work: CrunchWork, context: CrunchContext, asking: Asking): Promise<Asked> {
+export async function callAgent(
+  work: CrunchDependencies,
+  context: CrunchContext,
+  asking: AgentRequest,
+): Promise<AgentResponse> {
   const { naming, agent, phase, aside } = asking;
   const fence = context.fence(naming("agent"));
   const asked = fence.prompt(asking.prompt(fence));
@@ -79,16 +83,16 @@ export async function callAgent(work: CrunchWork, context: CrunchContext, asking
 export const COORDINATOR = "orchestrator";
 
 /** For the agent itself, then for its role, then as its file says; null: the run's own. */
-function modelOf({ options }: CrunchWork, context: CrunchContext, agent: string): string | null {
+function modelOf({ options }: CrunchDependencies, context: CrunchContext, agent: string): string | null {
   const profile = requireSetup(context).settings.agents[agent];
   return options.models[agent] ?? options.models[profile?.role ?? ""] ?? profile?.agent ?? null;
 }
 
 /** A question that only a person can answer: written down as a message, asked with `holdfast approve`, and its answer written down too. */
-export async function askPerson(
-  { context, phase }: Pick<PhaseWork, "context" | "phase">,
+export async function askUser(
+  { context, phase }: Pick<PhaseContext, "context" | "phase">,
   params: {
-    readonly naming: Naming;
+    readonly naming: StepNaming;
     readonly from: string;
     readonly type: EscalatePayload["escalationType"];
     readonly question: string;
@@ -169,8 +173,8 @@ export async function sendMessage(context: CrunchContext, envelope: Envelope, bo
 }
 
 /** What everything in a phase's graph works with. */
-export interface PhaseWork {
-  readonly work: CrunchWork;
+export interface PhaseContext {
+  readonly work: CrunchDependencies;
   readonly context: CrunchContext;
   readonly phase: GraphPhase;
   readonly team: Team;
@@ -179,12 +183,12 @@ export interface PhaseWork {
 }
 
 /** Names of what a node's try or a batch writes down. By them the engine knows what belongs to the graph. */
-export type Naming = (part: string) => string;
+export type StepNaming = (part: string) => string;
 
 const NAME_CHARACTERS = 200;
 
 /** On top of the engine's own safety points, where the user has not switched it off. */
-export async function takeCheckpoint({ work, context }: PhaseWork, trigger: Trigger, name: string): Promise<void> {
+export async function takeCheckpoint({ work, context }: PhaseContext, trigger: Trigger, name: string): Promise<void> {
   const triggers = await work.parts.crunchTriggers();
   if (!triggers[trigger].taken) return;
   await context.checkpoint({ trigger, name: name.replaceAll(/\s+/g, " ").slice(0, NAME_CHARACTERS).toWellFormed() });

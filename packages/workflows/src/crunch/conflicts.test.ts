@@ -7,13 +7,13 @@ import {
   sampleRecommendation as recommend,
 } from "@holdfast/test-support/workflows/crunch-sample";
 import {
-  decideByPerson,
+  decideByUser,
+  decisiveVeto,
   detectConflicts,
   isClose,
   judgeVeto,
   nextConflictStep,
   positionsAfter,
-  standingVeto,
   tallyVotes,
   vetoLog,
   vetoStatistics,
@@ -192,13 +192,13 @@ describe("debate", () => {
   describe("what a person decides", () => {
     test("may be what nobody proposed; it says whether the agents wanted otherwise", () => {
       const conflict = debated(STUBBORN);
-      expect(decideByPerson(conflict, { choice: "Redis", by: "user", rules })).toMatchObject({
+      expect(decideByUser(conflict, { choice: "Redis", by: "user", rules })).toMatchObject({
         how: "person",
         userOverride: false,
         winner: "dev-go",
         dissent: [{ agent: "reviewer" }],
       });
-      expect(decideByPerson(conflict, { choice: "neither", by: "user", rules })).toMatchObject({
+      expect(decideByUser(conflict, { choice: "neither", by: "user", rules })).toMatchObject({
         userOverride: true,
         winner: null,
         dissent: [{ agent: "dev-go" }, { agent: "reviewer" }],
@@ -210,8 +210,8 @@ describe("debate", () => {
       const conflict = sampleConflict({ "devops-engineer": "Redis", reviewer: "a cookie" }, [
         [position("devops-engineer", "Redis", { confidence: 1, veto }), position("reviewer", "a cookie")],
       ]);
-      expect(decideByPerson(conflict, { choice: "Redis", by: "user", rules }).userOverride).toBe(false);
-      expect(decideByPerson(conflict, { choice: "a cookie", by: "user", rules }).userOverride).toBe(true);
+      expect(decideByUser(conflict, { choice: "Redis", by: "user", rules }).userOverride).toBe(false);
+      expect(decideByUser(conflict, { choice: "a cookie", by: "user", rules }).userOverride).toBe(true);
     });
   });
 
@@ -295,22 +295,22 @@ describe("veto", () => {
   describe("what stands", () => {
     test("CRITICAL applies, before any HIGH", () => {
       const critical = vetoing("security-analyst", "CRITICAL");
-      expect(standingVeto([vetoing("devops-engineer", "HIGH", "maybe"), critical], rules)).toEqual({
+      expect(decisiveVeto([vetoing("devops-engineer", "HIGH", "maybe"), critical], rules)).toEqual({
         kind: "apply",
         position: critical,
       });
     });
 
     test("HIGH asks", () => {
-      expect(standingVeto([vetoing("devops-engineer", "CRITICAL")], rules)).toMatchObject({ kind: "ask" });
-      expect(standingVeto([vetoing("reviewer", "CRITICAL")], rules)).toEqual({ kind: "none" });
+      expect(decisiveVeto([vetoing("devops-engineer", "CRITICAL")], rules)).toMatchObject({ kind: "ask" });
+      expect(decisiveVeto([vetoing("reviewer", "CRITICAL")], rules)).toEqual({ kind: "none" });
     });
 
     test("CRITICAL ones that want different things are for a person", () => {
       const both = { a: "CRITICAL", b: "CRITICAL" } as const;
       const opposed = [vetoing("a", "CRITICAL", "x", "y"), vetoing("b", "CRITICAL", "y", "x")];
-      expect(standingVeto(opposed, both)).toMatchObject({ kind: "opposed" });
-      expect(standingVeto([vetoing("b", "CRITICAL", "x"), vetoing("a", "CRITICAL", "X ")], both)).toMatchObject({
+      expect(decisiveVeto(opposed, both)).toMatchObject({ kind: "opposed" });
+      expect(decisiveVeto([vetoing("b", "CRITICAL", "x"), vetoing("a", "CRITICAL", "X ")], both)).toMatchObject({
         kind: "apply",
         position: { agent: "a" },
       });
@@ -325,7 +325,7 @@ describe("veto", () => {
       fc.assert(
         fc.property(fc.uniqueArray(claim, { selector: (one) => one.agent }), (claims) => {
           const positions = claims.map((one) => vetoing(one.agent, one.severity, one.choice));
-          expect(standingVeto(positions.toReversed(), rules)).toEqual(standingVeto(positions, rules));
+          expect(decisiveVeto(positions.toReversed(), rules)).toEqual(decisiveVeto(positions, rules));
         }),
       );
     });

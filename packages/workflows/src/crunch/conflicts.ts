@@ -8,19 +8,19 @@ import {
   type Resolution,
   type VetoRecord,
   type VetoSeverity,
-  plainWords,
-  sameWords,
+  equalText,
+  normalizeText,
 } from "./messages.ts";
 import type { Phase } from "./phases.ts";
 import { domainsInText } from "./plan-team.ts";
 import type { VetoRules, Weight, WeightRules } from "./settings.ts";
 
 /** How it ends, but for what only the caller knows: when, and under which entry it is kept. */
-export type Ruling = Omit<Resolution, "at" | "knowledge">;
+export type ConflictOutcome = Omit<Resolution, "at" | "knowledge">;
 
 export type ConflictStep =
   | { readonly kind: "ask_positions"; readonly agents: readonly string[]; readonly round: number }
-  | { readonly kind: "resolve"; readonly ruling: Ruling }
+  | { readonly kind: "resolve"; readonly ruling: ConflictOutcome }
   | {
       readonly kind: "escalate";
       readonly reason: EscalationReason;
@@ -66,13 +66,13 @@ export function nextConflictStep(conflict: Conflict, rules: ConflictRules): Conf
 const MAX_ROUNDS = 3;
 
 /** The answer of a person to an escalated conflict. They may choose what nobody proposed. */
-export function decideByPerson(
+export function decideByUser(
   conflict: Conflict,
   params: { readonly choice: string; readonly by: string; readonly rules: ConflictRules },
-): Ruling {
+): ConflictOutcome {
   const positions = positionsAfter(conflict, conflict.rounds.length);
   const tally = tallyVotes({ positions, domains: conflict.domains, weights: params.rules.weights });
-  const veto = standingVeto(positions, params.rules.veto);
+  const veto = decisiveVeto(positions, params.rules.veto);
   const wanted = veto.kind === "ask" ? veto.position.choice : tally.totals[0]?.choice;
   return ruling({
     how: "person",
@@ -80,7 +80,7 @@ export function decideByPerson(
     positions,
     tally,
     reasoning: `${params.by} decided`,
-    userOverride: wanted !== undefined && !sameWords(wanted, params.choice),
+    userOverride: wanted !== undefined && !equalText(wanted, params.choice),
   });
 }
 
@@ -120,7 +120,7 @@ interface Debated {
 }
 
 function byVeto({ conflict, positions, tally, rules }: Debated): ConflictStep | null {
-  const veto = standingVeto(positions, rules.veto);
+  const veto = decisiveVeto(positions, rules.veto);
   switch (veto.kind) {
     case "none":
       return null;
@@ -140,10 +140,10 @@ function byVeto({ conflict, positions, tally, rules }: Debated): ConflictStep | 
 }
 
 /** A choice that every participant has made or can live with; of several the one with the most weight behind it. */
-function byAgreement(positions: readonly ConflictPosition[], tally: Tally): Ruling | null {
+function byAgreement(positions: readonly ConflictPosition[], tally: Tally): ConflictOutcome | null {
   const [first] = positions;
   if (first === undefined) return null;
-  if (positions.every((position) => sameWords(position.choice, first.choice))) {
+  if (positions.every((position) => equalText(position.choice, first.choice))) {
     return ruling({ how: "agreement", choice: first.choice, positions, tally, reasoning: "all chose the same" });
   }
   const hybrids = positions.flatMap((position) => position.compromise.hybrid ?? []).toSorted();
@@ -155,9 +155,9 @@ function byAgreement(positions: readonly ConflictPosition[], tally: Tally): Ruli
 }
 
 function accepts(position: ConflictPosition, choice: string): boolean {
-  if (sameWords(position.choice, choice)) return true;
+  if (equalText(position.choice, choice)) return true;
   const { acceptable, hybrid } = position.compromise;
-  return acceptable && (hybrid === null || sameWords(hybrid, choice));
+  return acceptable && (hybrid === null || equalText(hybrid, choice));
 }
 
 /** Has nobody changed its mind since the round before? Then another round would bring nothing. */
@@ -166,7 +166,7 @@ function isSettledIn(conflict: Conflict, positions: readonly ConflictPosition[])
   const before = positionsAfter(conflict, conflict.rounds.length - 1);
   return positions.every((position) => {
     const earlier = before.find((one) => one.agent === position.agent);
-    return earlier !== undefined && sameWords(earlier.choice, position.choice);
+    return earlier !== undefined && equalText(earlier.choice, position.choice);
   });
 }
 
@@ -183,7 +183,7 @@ function byVote({ conflict, positions, tally, rules }: Debated): ConflictStep {
 function escalate(conflict: Conflict, reason: EscalationReason, why: string): ConflictStep {
   const question = `The agents disagree about ${conflict.topic}, and ${why}. Which shall it be?`;
   const offered = [...conflict.choices, ...positionsAfter(conflict, conflict.rounds.length).map((one) => one.choice)];
-  const options = offered.filter((choice, index) => offered.findIndex((one) => sameWords(one, choice)) === index);
+  const options = offered.filter((choice, index) => offered.findIndex((one) => equalText(one, choice)) === index);
   return { kind: "escalate", reason, question, options };
 }
 
@@ -195,11 +195,11 @@ function ruling(params: {
   readonly tally: Tally;
   readonly reasoning: string;
   readonly userOverride?: boolean;
-}): Ruling {
+}): ConflictOutcome {
   const { positions, tally, choice } = params;
-  const behind = tally.scores.filter((score) => sameWords(score.choice, choice));
+  const behind = tally.scores.filter((score) => equalText(score.choice, choice));
   const [strongest] = behind.toSorted((a, b) => b.score - a.score || (a.agent < b.agent ? -1 : 1));
-  const against = positions.filter((position) => !sameWords(position.choice, choice));
+  const against = positions.filter((position) => !equalText(position.choice, choice));
   return {
     how: params.how,
     choice,
@@ -228,7 +228,7 @@ export function judgeVeto(position: ConflictPosition, rules: VetoRules): JudgedV
   if (veto === null) return { kind: "none" };
   const most = Object.hasOwn(rules, agent) ? rules[agent] : undefined;
   if (most === undefined) return { kind: "refused", why: `${agent} has no veto` };
-  if (sameWords(veto.target, position.choice)) return { kind: "refused", why: `${agent} vetoed its own choice` };
+  if (equalText(veto.target, position.choice)) return { kind: "refused", why: `${agent} vetoed its own choice` };
   return { kind: "held", severity: most === "HIGH" ? "HIGH" : veto.severity };
 }
 
@@ -242,7 +242,7 @@ type StandingVeto =
   | { readonly kind: "opposed"; readonly positions: readonly ConflictPosition[] };
 
 /** What the vetoes among these positions come to; the order of the positions makes no difference. */
-export function standingVeto(positions: readonly ConflictPosition[], rules: VetoRules): StandingVeto {
+export function decisiveVeto(positions: readonly ConflictPosition[], rules: VetoRules): StandingVeto {
   const held = (severity: VetoSeverity): readonly ConflictPosition[] =>
     positions
       .filter((position) => {
@@ -253,7 +253,7 @@ export function standingVeto(positions: readonly ConflictPosition[], rules: Veto
   const critical = held("CRITICAL");
   const [first] = critical;
   if (first !== undefined) {
-    const agreed = critical.every((position) => sameWords(position.choice, first.choice));
+    const agreed = critical.every((position) => equalText(position.choice, first.choice));
     return agreed ? { kind: "apply", position: first } : { kind: "opposed", positions: critical };
   }
   const [high] = held("HIGH");
@@ -297,7 +297,7 @@ const REFUSED: Outcome = { outcome: "refused", overrideBy: null };
 function outcomeOf(conflict: Conflict, position: ConflictPosition): Outcome {
   const { resolution } = conflict;
   if (resolution === null) return { outcome: "waiting", overrideBy: null };
-  const won = sameWords(resolution.choice, position.choice);
+  const won = equalText(resolution.choice, position.choice);
   if (resolution.how === "veto" && won) return { outcome: "applied", overrideBy: null };
   if (won) return { outcome: "upheld", overrideBy: null };
   return { outcome: "overridden", overrideBy: resolution.how === "person" ? "user" : resolution.winner };
@@ -334,7 +334,7 @@ export function tallyVotes(params: {
     }));
   const totals = new Map<string, { choice: string; total: number }>();
   for (const { choice, score } of scores) {
-    const key = plainWords(choice);
+    const key = normalizeText(choice);
     const known = totals.get(key);
     if (known === undefined) totals.set(key, { choice, total: score });
     else totals.set(key, { choice: known.choice, total: round(known.total + score) });
@@ -397,14 +397,14 @@ export function detectConflicts(params: {
   readonly at: string;
 }): readonly Conflict[] {
   const scopes = new Map<string, Recommendation[]>();
-  for (const one of params.recommendations.filter((each) => each.actionable && plainWords(each.scope) !== "")) {
-    const key = plainWords(one.scope);
+  for (const one of params.recommendations.filter((each) => each.actionable && normalizeText(each.scope) !== "")) {
+    const key = normalizeText(one.scope);
     scopes.set(key, [...(scopes.get(key) ?? []), one]);
   }
   const seen = new Set(params.known.map((conflict) => fingerprint(conflict.recommendations)));
   return [...scopes.values()]
     .map((group) => newestOfEach(group))
-    .filter((group) => group.some((one) => !sameWords(one.choice, group[0]?.choice ?? "")))
+    .filter((group) => group.some((one) => !equalText(one.choice, group[0]?.choice ?? "")))
     .filter((group) => !seen.has(fingerprint(group)))
     .map((group) => conflictOf(group, params));
 }
@@ -429,7 +429,7 @@ function conflictOf(
     detectedAt: params.at,
     domains: named.length > 0 ? named : params.domains,
     participants: group.map((one) => one.agent),
-    choices: choices.filter((choice, index) => choices.findIndex((one) => sameWords(one, choice)) === index),
+    choices: choices.filter((choice, index) => choices.findIndex((one) => equalText(one, choice)) === index),
     recommendations: group,
     rounds: [],
     escalation: null,
@@ -438,6 +438,6 @@ function conflictOf(
 }
 
 function fingerprint(group: readonly Recommendation[]): string {
-  const sides = group.map((one) => [one.agent, plainWords(one.scope), plainWords(one.choice)]);
+  const sides = group.map((one) => [one.agent, normalizeText(one.scope), normalizeText(one.choice)]);
   return pureSha256(JSON.stringify(sides.map((side) => JSON.stringify(side)).toSorted()));
 }

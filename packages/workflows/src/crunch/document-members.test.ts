@@ -4,7 +4,7 @@ import type { Graph } from "@holdfast/core/graph";
 import { type GraphEvent, stepGraph } from "@holdfast/core/graph-state";
 import type { JsonObject } from "@holdfast/core/json";
 import { decodeCrunch, encodeCrunch } from "@holdfast/formats/crunch-yaml";
-import type { ForeignCheckpoint } from "@holdfast/formats/format";
+import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { readYaml } from "@holdfast/formats/strict-yaml";
 import type { Conflict, Message } from "./messages.ts";
 import { type CrunchEvent, type CrunchState, initialCrunchState, parseCrunchState, reduceCrunch } from "./state.ts";
@@ -137,7 +137,7 @@ const graph = moves.reduce<Graph>(stepGraph, {
   meta: {},
 });
 
-function checkpoint(change: Partial<Planes["position"]> = {}, values: CrunchState = state): ForeignCheckpoint {
+function checkpoint(change: Partial<Planes["position"]> = {}, values: CrunchState = state): ExternalCheckpoint {
   const planes = emptyPlanes({ workflow: "crunch", stage: "implementing" });
   const visit = { number: 3, steps: { a: 1 }, failures: {}, graph: true };
   return {
@@ -156,7 +156,7 @@ function checkpoint(change: Partial<Planes["position"]> = {}, values: CrunchStat
   };
 }
 
-function written(one: ForeignCheckpoint): { readonly document: JsonObject; readonly back: ForeignCheckpoint } {
+function written(one: ExternalCheckpoint): { readonly document: JsonObject; readonly back: ExternalCheckpoint } {
   const { bytes, path } = encodeCrunch(one);
   const source = { format: "crunch-yaml", file: path } as const;
   const { value } = readYaml(new TextDecoder().decode(bytes), source);

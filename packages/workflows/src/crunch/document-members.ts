@@ -1,10 +1,10 @@
 import { positionShape } from "@holdfast/core/checkpoint";
 import { isWaiting, stateOf } from "@holdfast/core/graph-state";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
-import { NO_VISIT, type Position } from "@holdfast/core/position";
-import { encodeGraph, usualRecovery } from "@holdfast/formats/crunch-document";
+import { NO_ATTEMPT, type Position } from "@holdfast/core/position";
+import { defaultRecovery, encodeGraph } from "@holdfast/formats/crunch-document";
 import { field } from "@holdfast/formats/document";
-import type { ForeignCheckpoint } from "@holdfast/formats/format";
+import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
 import { capturedEntries } from "./knowledge.ts";
 import { awaitingMessages, pendingMessages } from "./message-log.ts";
@@ -13,7 +13,7 @@ import { type AgentOutput, type CrunchState, parseCrunchEvent, parseCrunchState,
 import { type Team, memberCounts } from "./team.ts";
 
 /** A checkpoint of a crunch run that Holdfast itself carries: its values are crunch's own state. */
-export interface LiveCrunch {
+export interface CrunchRun {
   readonly state: CrunchState;
   /** Where the issue stands. A run that has ended stands where it ended. */
   readonly phase: string;
@@ -22,7 +22,7 @@ export interface LiveCrunch {
 }
 
 /** null: the checkpoint is of another workflow, or came from a document that has no such state. */
-export function liveCrunch({ workflow, planes }: Pick<ForeignCheckpoint, "workflow" | "planes">): LiveCrunch | null {
+export function readCrunchRun({ workflow, planes }: Pick<ExternalCheckpoint, "workflow" | "planes">): CrunchRun | null {
   if (workflow !== "crunch" || !Object.hasOwn(planes.context.values, "messages")) return null;
   const { position } = planes;
   const state = readState(planes.context.values, position.visit.unreduced ?? []);
@@ -49,34 +49,34 @@ function readState(values: JsonObject, unreduced: readonly Json[]): CrunchState 
  * The member that crunch's own readers pass over: all that a run needs to go on, in Holdfast's words. Crunch's members tell the same as far as
  * they go; where somebody changed one of those, theirs counts (see decode).
  */
-function keptMember({ state, position }: LiveCrunch): JsonObject {
+function encodeHoldfastMember({ state, position }: CrunchRun): JsonObject {
   const { visit: _steps, ...rest } = position;
   // Both are JSON: an interface without index signature is not Json to the compiler.
   return { version: 1, position: rest as object as JsonObject, values: state as object as JsonObject };
 }
 
-export interface Kept {
+export interface HoldfastMember {
   readonly position: Position;
   readonly values: JsonObject;
 }
 
 /** "damaged": there is one, and it is not what we write. */
-export function readKept(document: JsonObject): Kept | "damaged" | null {
-  const kept = field(document, KEPT);
+export function readKept(document: JsonObject): HoldfastMember | "damaged" | null {
+  const kept = field(document, HOLDFAST_MEMBER);
   if (kept === undefined || kept === null) return null;
   if (!isJsonObject(kept) || kept["version"] !== 1) return "damaged";
   const { values } = kept;
-  const position = isJsonObject(kept["position"]) ? { ...kept["position"], visit: { ...NO_VISIT } } : null;
+  const position = isJsonObject(kept["position"]) ? { ...kept["position"], visit: { ...NO_ATTEMPT } } : null;
   if (!isJsonObject(values) || position === null || positionShape(position) !== null) return "damaged";
   // It fits the shape.
   return readState(values, []) === null ? "damaged" : { position: position as object as Position, values };
 }
 
-/** Where `keptMember` stands in a document. */
-export const KEPT = "holdfast";
+/** Where `encodeHoldfastMember` stands in a document. */
+export const HOLDFAST_MEMBER = "holdfast";
 
 /** What crunch's own members say of a run that Holdfast carries: all of it derived, so that none can be behind. */
-export function liveMembers(live: LiveCrunch): JsonObject {
+export function documentMembers(live: CrunchRun): JsonObject {
   const { state, position } = live;
   return {
     workflow_state: stateMember(live),
@@ -94,11 +94,11 @@ export function liveMembers(live: LiveCrunch): JsonObject {
       pending_captures: state.knowledge.pending.map(({ name, type, tags }) => ({ name, type, tags })),
     },
     recovery_info: recoveryMember(live),
-    [KEPT]: keptMember(live),
+    [HOLDFAST_MEMBER]: encodeHoldfastMember(live),
   };
 }
 
-function stateMember({ state, phase }: LiveCrunch): JsonObject {
+function stateMember({ state, phase }: CrunchRun): JsonObject {
   const stays = state.phases.filter((stay) => stay.phase === phase);
   const newest = state.phases.at(-1);
   const here = newest?.phase === phase ? newest : null;
@@ -112,7 +112,7 @@ function stateMember({ state, phase }: LiveCrunch): JsonObject {
   };
 }
 
-function teamMember(live: LiveCrunch): JsonObject {
+function teamMember(live: CrunchRun): JsonObject {
   const team = withPlanned(live);
   if (team === null) return {};
   const { score, level } = team.complexity;
@@ -127,7 +127,7 @@ function teamMember(live: LiveCrunch): JsonObject {
 }
 
 /** What waits in the graph is somebody's to do, although nobody has begun it; in a further round of a phase, once more. */
-function withPlanned({ state, position, phase }: LiveCrunch): Team | null {
+function withPlanned({ state, position, phase }: CrunchRun): Team | null {
   const { team } = state;
   const { graph } = position;
   const known = parsePhase(phase);
@@ -157,8 +157,8 @@ function outputsMember(outputs: readonly AgentOutput[]): JsonObject {
   return byAgent;
 }
 
-function recoveryMember({ position, phase }: LiveCrunch): JsonObject {
-  const usual = usualRecovery({ ...position, stage: phase });
+function recoveryMember({ position, phase }: CrunchRun): JsonObject {
+  const usual = defaultRecovery({ ...position, stage: phase });
   if (position.stage === "fatal")
     return { ...usual, can_resume: false, warnings: [position.reason ?? "The run was given up"] };
   return position.stage === "done" ? { ...usual, can_resume: false, warnings: ["The run is done"] } : usual;

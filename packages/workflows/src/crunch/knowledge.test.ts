@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { SAMPLE_AT, sampleCapture } from "@holdfast/test-support/workflows/crunch-sample";
 import {
-  type BookChange,
-  type KnowledgeBook,
+  type KnowledgeChange,
   type KnowledgeEntry,
+  type KnowledgeLog,
   type PendingCapture,
   captureKnowledge,
   capturedEntries,
@@ -21,11 +21,11 @@ import {
 } from "./knowledge.ts";
 
 describe("knowledge book", () => {
-  function after(book: KnowledgeBook, change: BookChange): KnowledgeBook {
+  function after(book: KnowledgeLog, change: KnowledgeChange): KnowledgeLog {
     return change.kind === "changed" ? change.book : book;
   }
 
-  function capture(book: KnowledgeBook, one: PendingCapture, at = SAMPLE_AT): KnowledgeBook {
+  function capture(book: KnowledgeLog, one: PendingCapture, at = SAMPLE_AT): KnowledgeLog {
     const planned = after(book, planCapture(book, one));
     return after(planned, captureKnowledge(planned, { name: one.name, at }));
   }

@@ -13,7 +13,7 @@ import {
   pureSha256,
   text,
 } from "@holdfast/core/json";
-import { within } from "./messages.ts";
+import { numberBetween } from "./messages.ts";
 import { type Phase, parsePhase } from "./phases.ts";
 import { PHASE_SHAPE } from "./team.ts";
 
@@ -67,7 +67,7 @@ export type PendingCapture = {
 type Injection = { readonly phase: Phase; readonly entries: readonly string[]; readonly at: string };
 
 /** What a run knows: what it was told, what it kept, and what it has yet to keep. */
-export type KnowledgeBook = {
+export type KnowledgeLog = {
   /** Every entry that the run has met, told or kept. */
   readonly entries: readonly KnowledgeEntry[];
   readonly injected: readonly Injection[];
@@ -76,19 +76,19 @@ export type KnowledgeBook = {
   readonly pending: readonly PendingCapture[];
 };
 
-export const emptyKnowledge: KnowledgeBook = { entries: [], injected: [], captured: [], pending: [] };
+export const emptyKnowledge: KnowledgeLog = { entries: [], injected: [], captured: [], pending: [] };
 
-export type BookChange =
-  | { readonly kind: "changed"; readonly book: KnowledgeBook }
+export type KnowledgeChange =
+  | { readonly kind: "changed"; readonly book: KnowledgeLog }
   /** It was so already. */
   | { readonly kind: "same" }
   | { readonly kind: "refused"; readonly why: string };
 
 /** Writes down what a phase was told. A phase is told once a stay; the same again changes nothing. */
 export function injectKnowledge(
-  book: KnowledgeBook,
+  book: KnowledgeLog,
   params: { readonly phase: Phase; readonly entries: readonly KnowledgeEntry[]; readonly at: string },
-): BookChange {
+): KnowledgeChange {
   const { phase, at } = params;
   const known = book.injected.some((one) => one.phase === phase && one.at === at);
   if (known) return { kind: "same" };
@@ -99,7 +99,7 @@ export function injectKnowledge(
 }
 
 /** Something is to be kept. A name that was planned or kept before is not planned again. */
-export function planCapture(book: KnowledgeBook, capture: PendingCapture): BookChange {
+export function planCapture(book: KnowledgeLog, capture: PendingCapture): KnowledgeChange {
   const planned = book.pending.find((one) => one.name === capture.name);
   if (planned !== undefined) {
     return planned.content === capture.content && planned.type === capture.type
@@ -113,9 +113,9 @@ export function planCapture(book: KnowledgeBook, capture: PendingCapture): BookC
 
 /** A planned capture becomes an entry, or a link to the one that says the same. Once: afterwards its name is settled. */
 export function captureKnowledge(
-  book: KnowledgeBook,
+  book: KnowledgeLog,
   params: { readonly name: string; readonly at: string },
-): BookChange {
+): KnowledgeChange {
   const capture = book.pending.find((one) => one.name === params.name);
   if (capture === undefined) {
     const done = book.captured.some((one) => one.name === params.name);
@@ -131,11 +131,11 @@ export function captureKnowledge(
 }
 
 /** Ids of what this run itself made, each once. */
-export function capturedEntries(book: KnowledgeBook): readonly string[] {
+export function capturedEntries(book: KnowledgeLog): readonly string[] {
   return [...new Set(book.captured.map((one) => one.entry))];
 }
 
-export function injectedEntries(book: KnowledgeBook): readonly string[] {
+export function injectedEntries(book: KnowledgeLog): readonly string[] {
   return [...new Set(book.injected.flatMap((one) => one.entries))];
 }
 
@@ -170,7 +170,7 @@ function sameContent(one: string, other: string): boolean {
 function entryOf(params: {
   readonly capture: PendingCapture;
   readonly at: string;
-  readonly book: KnowledgeBook;
+  readonly book: KnowledgeLog;
 }): KnowledgeEntry {
   const { capture, at, book } = params;
   const { type, content, tags, source } = capture;
@@ -279,7 +279,7 @@ export const KNOWLEDGE_ENTRY_SHAPE: Shape<KnowledgeEntry> = object<KnowledgeEntr
   type: TYPE_SHAPE,
   createdAt: text,
   updatedAt: text,
-  decay: within(0, 1),
+  decay: numberBetween(0, 1),
   tags: list(text),
   source: SOURCE_SHAPE,
   content: text,
@@ -300,10 +300,10 @@ export const CAPTURE_SHAPE: Shape<PendingCapture> = object<PendingCapture>({
   issue: count,
 });
 
-export const KNOWLEDGE_SHAPE: Shape<KnowledgeBook> = object<KnowledgeBook>({
+export const KNOWLEDGE_SHAPE: Shape<KnowledgeLog> = object<KnowledgeLog>({
   entries: list(KNOWLEDGE_ENTRY_SHAPE),
   injected: list(object<Injection>({ phase: PHASE_SHAPE, entries: list(text), at: text })),
-  captured: list(object<KnowledgeBook["captured"][number]>({ name: text, entry: text, made: flag })),
+  captured: list(object<KnowledgeLog["captured"][number]>({ name: text, entry: text, made: flag })),
   pending: list(CAPTURE_SHAPE),
 });
 

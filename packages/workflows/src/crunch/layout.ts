@@ -9,7 +9,7 @@ import {
 } from "@holdfast/formats/crunch-config";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
-import { crunchPlace } from "../layout-files.ts";
+import { checkpointDirectoryFor } from "../layout-files.ts";
 
 /** `.claude/checkpoint-config.yaml` of the repository, for what is written for crunch; null where there is none. */
 export function readCrunchSettings(root: string): CrunchConfig | null {
@@ -28,7 +28,7 @@ export function readCrunchSettings(root: string): CrunchConfig | null {
 export function crunchSettingsFor(directory: string, work: Work): CrunchConfig | null {
   for (let root = dirname(resolve(directory)); ; root = dirname(root)) {
     const config = readHere(root, directory);
-    if (config !== null && crunchPlace(root, config, { work }) === resolve(directory)) return config;
+    if (config !== null && checkpointDirectoryFor(root, config, { work }) === resolve(directory)) return config;
     if (dirname(root) === root) return null;
   }
 }

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { sampleRequest, sampleResponse } from "@holdfast/test-support/workflows/crunch-sample";
 import {
-  type MessageBook,
+  type MessageLog,
   answerTo,
   awaitingMessages,
   deliverMessage,
@@ -19,7 +19,7 @@ describe("message book", () => {
   const request = sampleRequest("r");
   const response = sampleResponse("a", request.id);
 
-  function fold(...messages: readonly Message[]): MessageBook {
+  function fold(...messages: readonly Message[]): MessageLog {
     return messages.reduce(sendMessage, emptyMessages);
   }
 
@@ -50,7 +50,7 @@ describe("message book", () => {
   });
 
   test("stored whole: what is sent again after a crash says what it said (ids alone would not do)", () => {
-    const stored: MessageBook = JSON.parse(JSON.stringify(deliverMessage(fold(request), request.id)));
+    const stored: MessageLog = JSON.parse(JSON.stringify(deliverMessage(fold(request), request.id)));
     expect(messagesToResend(stored)).toEqual([request]);
   });
 
@@ -118,7 +118,7 @@ describe("message book", () => {
     fc.record({ do: fc.constant("answer" as const), of: fc.nat(3), as: fc.nat(2) }),
   );
 
-  function act(book: MessageBook, one: Act): MessageBook {
+  function act(book: MessageLog, one: Act): MessageLog {
     const { id } = sampleRequest(`r${one.of}`);
     switch (one.do) {
       case "request":

@@ -21,18 +21,18 @@ export type MessageRecord = { readonly message: Message; readonly status: Messag
 export type RefusedMessage = { readonly message: Message; readonly why: string };
 
 /** Every message of a run in the order it was written down, whole, so that those without an answer can be sent again. */
-export type MessageBook = {
+export type MessageLog = {
   readonly records: readonly MessageRecord[];
   readonly refused: readonly RefusedMessage[];
 };
 
-export const emptyMessages: MessageBook = { records: [], refused: [] };
+export const emptyMessages: MessageLog = { records: [], refused: [] };
 
 /**
  * Writes a message down. One that answers another settles that one too, once: a second answer is kept as refused, as is an
  * answer to nothing and another message under an id that is taken. The same message again changes nothing.
  */
-export function sendMessage(book: MessageBook, message: Message): MessageBook {
+export function sendMessage(book: MessageLog, message: Message): MessageLog {
   const taken = find(book, message.id);
   if (taken !== undefined) {
     return same(taken.message, message) ? book : refuse(book, message, `${message.id} is another message already`);
@@ -48,39 +48,39 @@ export function sendMessage(book: MessageBook, message: Message): MessageBook {
 }
 
 /** The message has reached whom it is for. Once more, or after the answer, it changes nothing. */
-export function deliverMessage(book: MessageBook, id: string): MessageBook {
+export function deliverMessage(book: MessageLog, id: string): MessageLog {
   const record = find(book, id);
   if (record?.status.kind !== "pending") return book;
   return withStatus(book, id, { kind: needsAnswer(record.message) ? "awaiting" : "delivered" });
 }
 
 /** Nobody is to answer it any more: its node failed for good, or was handed over. An answered one stays answered. */
-export function withdrawMessage(book: MessageBook, params: { readonly id: string; readonly why: string }): MessageBook {
+export function withdrawMessage(book: MessageLog, params: { readonly id: string; readonly why: string }): MessageLog {
   const kind = find(book, params.id)?.status.kind;
   if (kind !== "pending" && kind !== "awaiting") return book;
   return withStatus(book, params.id, { kind: "withdrawn", why: params.why });
 }
 
 /** What is to be sent again after a crash, oldest first: what may never have arrived, and what nobody has answered. */
-export function messagesToResend(book: MessageBook): readonly Message[] {
+export function messagesToResend(book: MessageLog): readonly Message[] {
   return having(book, ["pending", "awaiting"]);
 }
 
-export function pendingMessages(book: MessageBook): readonly Message[] {
+export function pendingMessages(book: MessageLog): readonly Message[] {
   return having(book, ["pending"]);
 }
 
-export function awaitingMessages(book: MessageBook): readonly Message[] {
+export function awaitingMessages(book: MessageLog): readonly Message[] {
   return having(book, ["awaiting"]);
 }
 
 /** The answer to a message; null while there is none. */
-export function answerTo(book: MessageBook, id: string): Message | null {
+export function answerTo(book: MessageLog, id: string): Message | null {
   const status = find(book, id)?.status;
   return status?.kind === "answered" ? (find(book, status.by)?.message ?? null) : null;
 }
 
-export function findMessage(book: MessageBook, id: string): MessageRecord | undefined {
+export function findMessage(book: MessageLog, id: string): MessageRecord | undefined {
   return find(book, id);
 }
 
@@ -111,24 +111,24 @@ function whyNotAnswered(question: MessageRecord, answer: Message): string | null
   return null;
 }
 
-function having(book: MessageBook, kinds: readonly MessageStatus["kind"][]): readonly Message[] {
+function having(book: MessageLog, kinds: readonly MessageStatus["kind"][]): readonly Message[] {
   return book.records.filter((record) => kinds.includes(record.status.kind)).map((record) => record.message);
 }
 
-function find(book: MessageBook, id: string): MessageRecord | undefined {
+function find(book: MessageLog, id: string): MessageRecord | undefined {
   return book.records.find((record) => record.message.id === id);
 }
 
-function append(book: MessageBook, record: MessageRecord): MessageBook {
+function append(book: MessageLog, record: MessageRecord): MessageLog {
   return { ...book, records: [...book.records, record] };
 }
 
-function withStatus(book: MessageBook, id: string, status: MessageStatus): MessageBook {
+function withStatus(book: MessageLog, id: string, status: MessageStatus): MessageLog {
   const records = book.records.map((record) => (record.message.id === id ? { ...record, status } : record));
   return { ...book, records };
 }
 
-function refuse(book: MessageBook, message: Message, why: string): MessageBook {
+function refuse(book: MessageLog, message: Message, why: string): MessageLog {
   const known = book.refused.some((one) => one.why === why && same(one.message, message));
   return known ? book : { ...book, refused: [...book.refused, { message, why }] };
 }

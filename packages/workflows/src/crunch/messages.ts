@@ -255,16 +255,16 @@ export type VetoRecord = {
 };
 
 /** Choices and scopes are compared as people read them. */
-export function sameWords(one: string, other: string): boolean {
-  return plainWords(one) === plainWords(other);
+export function equalText(one: string, other: string): boolean {
+  return normalizeText(one) === normalizeText(other);
 }
 
-export function plainWords(text: string): string {
+export function normalizeText(text: string): string {
   return text.normalize("NFKC").trim().toLowerCase().replaceAll(/\s+/g, " ");
 }
 
 /** A number that is not below `least` and not above `most`. */
-export function within(least: number, most: number): Shape<number> {
+export function numberBetween(least: number, most: number): Shape<number> {
   return (value) =>
     typeof value === "number" && value >= least && value <= most
       ? null
@@ -295,7 +295,7 @@ const RECOMMENDATION_SHAPE: Shape<Recommendation> = object<Recommendation>({
   scope: text,
   choice: text,
   rationale: text,
-  confidence: within(0, 100),
+  confidence: numberBetween(0, 100),
   actionable: flag,
 });
 
@@ -304,8 +304,8 @@ export const POSITION_SHAPE: Shape<ConflictPosition> = object<ConflictPosition>(
   choice: text,
   rationale: text,
   evidence: TEXTS,
-  confidence: within(0, 100),
-  relevance: within(0, 1),
+  confidence: numberBetween(0, 100),
+  relevance: numberBetween(0, 1),
   compromise: COMPROMISE_SHAPE,
   veto: nullable(VETO_SHAPE),
   escalate: nullable(WISH_SHAPE),
@@ -354,7 +354,7 @@ export const CONFLICT_SHAPE: Shape<Conflict> = object<Conflict>({
   resolution: nullable(RESOLUTION_SHAPE),
 });
 
-const percent = within(0, 100);
+const percent = numberBetween(0, 100);
 
 const BASE = {
   id: text,
@@ -449,7 +449,7 @@ const vote = object<VotePayload>({
   rationale: text,
   evidence: TEXTS,
   confidence: percent,
-  relevance: within(0, 1),
+  relevance: numberBetween(0, 1),
   compromise: COMPROMISE_SHAPE,
   veto: nullable(VETO_SHAPE),
   escalate: nullable(WISH_SHAPE),

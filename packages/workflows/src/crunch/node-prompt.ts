@@ -1,19 +1,19 @@
 import { type Graph, type GraphNode, batchesOf } from "@holdfast/core/graph";
 import type { Fence } from "@holdfast/core/workflow";
 import { issueText } from "../forge.ts";
-import { keepEnd } from "../worktree.ts";
-import type { PhaseWork } from "./ask.ts";
+import { truncateStart } from "../worktree.ts";
+import type { PhaseContext } from "./ask.ts";
 import type { KnowledgeEntry } from "./knowledge.ts";
-import type { MessageBook } from "./message-log.ts";
+import type { MessageLog } from "./message-log.ts";
 import type { Finding } from "./messages.ts";
-import { addedTask, isForAgents, resultsIn, taskOfNode } from "./node-result.ts";
+import { addedTask, completedResults, isForAgents, taskOfNode } from "./node-result.ts";
 import { type CrunchContext, requireSetup } from "./phase-steps.ts";
 import { editsFiles } from "./plan-team.ts";
 import { REPLY_FORM } from "./reply.ts";
-import { type AgentOutput, type CrunchIssue, type CrunchState, inOrder } from "./state.ts";
+import { type AgentOutput, type CrunchIssue, type CrunchState, sortOutputs } from "./state.ts";
 
 /** A node's prompt, of what is written down when it begins. */
-export function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: Graph, fence: Fence): string {
+export function buildNodePrompt({ context, phase }: PhaseContext, node: GraphNode, graph: Graph, fence: Fence): string {
   const { issue, settings } = requireSetup(context);
   const before = nodesBefore(graph, node.id);
   return nodePrompt({
@@ -25,11 +25,11 @@ export function promptOf({ context, phase }: PhaseWork, node: GraphNode, graph: 
     edits: editsFiles(graph, node),
     issue,
     outputs: context.state.outputs.filter((one) => one.phase !== phase || before.has(one.node)),
-    findings: resultsIn(graph)
+    findings: completedResults(graph)
       .filter((one) => before.has(one.node))
       .flatMap(({ node: id, result }) => result.findings.map((finding) => ({ agent: agentOf(graph, id), finding }))),
     said: saidBefore(context, { graph, before }),
-    answers: personAnswers(context.state.messages),
+    answers: answersFromUser(context.state.messages),
     conflicts: context.state.conflicts,
     knowledge: toldKnowledge(context),
     feedback: context.position.feedback,
@@ -55,7 +55,7 @@ function saidBefore(
     const { metadata, payload } = message;
     return metadata.phase === phase && metadata.attempt === attempt ? [] : [payload.message];
   });
-  const here = resultsIn(graph).flatMap(({ node, result }) => (before.has(node) ? (result.said ?? []) : []));
+  const here = completedResults(graph).flatMap(({ node, result }) => (before.has(node) ? (result.said ?? []) : []));
   return [...earlier, ...here];
 }
 
@@ -109,8 +109,8 @@ function nodePrompt(params: {
     ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}. ${WRITTEN_OUT}`]),
     section("The issue", "issue", issueText(issue)),
     section("What the check before said, which must be fixed now", "checks", params.feedback ?? ""),
-    section("What others of the team delivered", "agents", inOrder(params.outputs).map(outputLine).join("\n")),
-    ...inOrder(params.outputs).map(({ phase: when, agent, action, delivered = "" }) =>
+    section("What others of the team delivered", "agents", sortOutputs(params.outputs).map(outputLine).join("\n")),
+    ...sortOutputs(params.outputs).map(({ phase: when, agent, action, delivered = "" }) =>
       section(
         `What was delivered in ${when} by ${agent}`,
         "an agent",
@@ -178,21 +178,23 @@ function decisions(conflicts: CrunchState["conflicts"]): readonly string[] {
 
 function sectionIn(fence: Fence) {
   return (title: string, source: string, content: string): string =>
-    content.trim() === "" ? "" : `---\n${title}\n\n${fence.data(source, keepEnd(content.trim(), SECTION_CHARACTERS))}`;
+    content.trim() === ""
+      ? ""
+      : `---\n${title}\n\n${fence.data(source, truncateStart(content.trim(), SECTION_CHARACTERS))}`;
 }
 
 /** The question is an agent's, the answer is the user's own word. */
 function userAnswers(answers: readonly { readonly question: string; readonly answer: string }[], fence: Fence): string {
   if (answers.length === 0) return "";
   const told = answers.map(({ question, answer }) => `- ${fence.data("agents", question)}\n  Answer: ${answer}`);
-  return `---\nWhat the user answered, and holds\n\n${keepEnd(told.join("\n"), SECTION_CHARACTERS)}`;
+  return `---\nWhat the user answered, and holds\n\n${truncateStart(told.join("\n"), SECTION_CHARACTERS)}`;
 }
 
 /**
  * What a person was asked, and said: all who work afterwards are told, else the answer would help nobody. What was asked about a conflict is told as its
  * resolution.
  */
-function personAnswers({ records }: MessageBook): readonly { readonly question: string; readonly answer: string }[] {
+function answersFromUser({ records }: MessageLog): readonly { readonly question: string; readonly answer: string }[] {
   return records.flatMap(({ message, status }) => {
     if (message.type !== "ESCALATE" || status.kind !== "answered") return [];
     const { escalationType, decisionNeeded } = message.payload;

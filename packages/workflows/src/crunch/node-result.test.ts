@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { sampleNode } from "@holdfast/test-support/core/graph-sample";
-import { planFurther } from "./node-result.ts";
+import { planFollowUps } from "./node-result.ts";
 
 const node = sampleNode("spec", ["brief"]);
 const members = ["dev-go", "reviewer"];
@@ -11,7 +11,7 @@ const findings = (count: number) =>
 
 test("what is handed over and what is found become nodes of team members, after the one who said so, each with its task", () => {
   const followUps = [{ agent: "nobody", action: "implement", task: "That." }, ...findings(1)];
-  const { nodes, left, stranded } = planFurther({ ...given, reply: { handoff, followUps } });
+  const { nodes, left, stranded } = planFollowUps({ ...given, reply: { handoff, followUps } });
   expect(nodes.map((one) => [one.id, one.agent, one.action, one.task])).toEqual([
     ["spec-2-handoff", "dev-go", node.action, `Write it.\n${node.agent} handed this over to you: It is Go.`],
     ["spec-2-follow-up-2", "reviewer", "review_code", "This, 0."],
@@ -22,18 +22,18 @@ test("what is handed over and what is found become nodes of team members, after 
 
 test("work that is handed to nobody of the team is not taken for done", () => {
   for (const to of ["nobody", "__proto__", "../.."]) {
-    const { nodes, stranded } = planFurther({ ...given, reply: { handoff: { ...handoff, to }, followUps: [] } });
+    const { nodes, stranded } = planFollowUps({ ...given, reply: { handoff: { ...handoff, to }, followUps: [] } });
     expect(nodes).toEqual([]);
     expect(stranded).toBe(`it hands its work over to ${to}, who is not of the team: It is Go.`);
   }
 });
 
 test("who hand the same work round, or find ever more, come to an end", () => {
-  const deep = planFurther({ ...given, depth: 3, reply: { handoff, followUps: findings(1) } });
+  const deep = planFollowUps({ ...given, depth: 3, reply: { handoff, followUps: findings(1) } });
   expect(deep.nodes).toEqual([]);
   expect([deep.stranded, ...deep.left]).toEqual(Array(2).fill(expect.stringContaining("3 others already")));
-  const many = planFurther({ ...given, reply: { handoff: null, followUps: findings(500) } });
+  const many = planFollowUps({ ...given, reply: { handoff: null, followUps: findings(500) } });
   expect([many.nodes.length, many.left.length]).toEqual([10, 490]);
-  const full = planFurther({ ...given, size: 98, reply: { handoff: null, followUps: findings(5) } });
+  const full = planFollowUps({ ...given, size: 98, reply: { handoff: null, followUps: findings(5) } });
   expect([full.nodes.length, full.left.length]).toEqual([2, 3]);
 });

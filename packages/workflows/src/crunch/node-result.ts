@@ -3,7 +3,7 @@ import { stateOf } from "@holdfast/core/graph-state";
 import { type Json, isJsonObject } from "@holdfast/core/json";
 import type { NodeScope } from "@holdfast/core/run-graph";
 import type { AgentReport } from "@holdfast/core/workflow";
-import { COORDINATOR, type PhaseWork, sendMessage, takeCheckpoint } from "./ask.ts";
+import { COORDINATOR, type PhaseContext, sendMessage, takeCheckpoint } from "./ask.ts";
 import type { PendingCapture } from "./knowledge.ts";
 import type { BroadcastPayload, Finding, Message, Recommendation, ReplyStatus } from "./messages.ts";
 import { requireSetup, tell } from "./phase-steps.ts";
@@ -38,7 +38,7 @@ export function resultOf(params: {
   readonly reply: AgentReply;
   readonly of: string;
   readonly aside: NodeResult["aside"];
-  readonly further: Further;
+  readonly further: FollowUpPlan;
 }): NodeResult {
   const { node, reply, of, aside, further } = params;
   const said = reply.broadcasts.filter(({ event }) => isForAgents(event)).map(({ message }) => message);
@@ -63,7 +63,7 @@ export function isForAgents(event: BroadcastPayload["event"]): boolean {
 }
 
 /** With what it wanted done and nobody does: those who come after it read it here. */
-export function summaryOf({ summary }: Pick<AgentReply, "summary">, { left }: Pick<Further, "left">): string {
+export function summaryOf({ summary }: Pick<AgentReply, "summary">, { left }: Pick<FollowUpPlan, "left">): string {
   if (left.length === 0) return summary;
   const named = left.slice(0, LEFT_NAMED).join("; ");
   const more = left.length > LEFT_NAMED ? `; and ${left.length - LEFT_NAMED} more` : "";
@@ -73,7 +73,7 @@ export function summaryOf({ summary }: Pick<AgentReply, "summary">, { left }: Pi
 const LEFT_NAMED = 10;
 
 /** Who hands its work to nobody has not done it: a person says what becomes of it. */
-function stranded({ stranded: why }: Further): ReplyEscalation | null {
+function stranded({ stranded: why }: FollowUpPlan): ReplyEscalation | null {
   return why === null ? null : { reason: `${why}. Do it yourself or leave it, then say so`, options: [] };
 }
 
@@ -83,7 +83,7 @@ function blocked({ status, summary, handoff }: AgentReply): ReplyEscalation | nu
 }
 
 /** Of the nodes that are complete, in the order of the definition. */
-export function resultsIn(graph: Graph): readonly { readonly node: string; readonly result: NodeResult }[] {
+export function completedResults(graph: Graph): readonly { readonly node: string; readonly result: NodeResult }[] {
   return graph.nodes.flatMap(({ id }) => {
     const { status, result } = stateOf(graph, id);
     return status === "complete" && isNodeResult(result) ? [{ node: id, result }] : [];
@@ -96,12 +96,12 @@ function isNodeResult(value: Json): value is NodeResult {
 }
 
 /** Why somebody ended the phase for everybody; null: nobody did. */
-export function abortIn(graph: Graph): string | null {
-  const aborting = resultsIn(graph).find(({ result }) => result.abort !== null);
+export function abortReason(graph: Graph): string | null {
+  const aborting = completedResults(graph).find(({ result }) => result.abort !== null);
   return aborting === undefined ? null : `${aborting.node} ended the phase: ${aborting.result.abort ?? ""}`;
 }
 
-interface Heard {
+interface ReplyContext {
   readonly node: GraphNode;
   readonly scope: NodeScope;
   /** The message that was answered. */
@@ -111,14 +111,14 @@ interface Heard {
 }
 
 /** Writes an answer down and does what it asks for: a word to everybody, something to be kept. */
-export async function hearReply(given: PhaseWork, heard: Heard): Promise<void> {
+export async function recordReply(given: PhaseContext, heard: ReplyContext): Promise<void> {
   const { node, scope, request, reply, report } = heard;
   await answerRequest(given, { name: scope.name("answer"), agent: node.agent, request, reply, report });
   await broadcast(given, heard);
   await planCaptures(given, heard);
 }
 
-async function broadcast(given: PhaseWork, { node, scope, reply }: Heard): Promise<void> {
+async function broadcast(given: PhaseContext, { node, scope, reply }: ReplyContext): Promise<void> {
   const { context, phase } = given;
   for (const [index, { event, message }] of reply.broadcasts.entries()) {
     const { id } = await sendMessage(
@@ -132,7 +132,7 @@ async function broadcast(given: PhaseWork, { node, scope, reply }: Heard): Promi
   }
 }
 
-async function planCaptures({ context, phase }: PhaseWork, { scope, reply }: Heard): Promise<void> {
+async function planCaptures({ context, phase }: PhaseContext, { scope, reply }: ReplyContext): Promise<void> {
   const { issue } = requireSetup(context);
   for (const [index, { type, content, tags }] of reply.knowledge.entries()) {
     const capture: PendingCapture = {
@@ -149,7 +149,7 @@ async function planCaptures({ context, phase }: PhaseWork, { scope, reply }: Hea
 
 /** A request has one answer: who hands the work over answers by that. */
 export async function answerRequest(
-  { context, phase }: PhaseWork,
+  { context, phase }: PhaseContext,
   params: {
     /** The step that writes it down. */
     readonly name: string;
@@ -204,9 +204,9 @@ export async function answerRequest(
 
 /** Planned once and kept: others add nodes at the same time, and that must not change what was planned. */
 export async function addNodes(
-  { context, team }: PhaseWork,
-  { node, scope, reply }: Pick<Heard, "node" | "scope" | "reply">,
-): Promise<Further> {
+  { context, team }: PhaseContext,
+  { node, scope, reply }: Pick<ReplyContext, "node" | "scope" | "reply">,
+): Promise<FollowUpPlan> {
   if (reply.handoff === null && reply.followUps.length === 0) return { nodes: [], left: [], stranded: null };
   const further = await context.step(scope.name("further"), () => {
     const graph = context.graph.now();
@@ -214,7 +214,7 @@ export async function addNodes(
     const members = team.members.map(({ agent }) => agent);
     const size = graph.nodes.length;
     const task = taskOfNode(graph, node);
-    return planFurther({ node, attempt: scope.attempt, task, reply, members, size, depth: depthOf(graph, node.id) });
+    return planFollowUps({ node, attempt: scope.attempt, task, reply, members, size, depth: depthOf(graph, node.id) });
   });
   for (const { id, agent, action } of further.nodes) {
     const added: GraphNode = { ...node, id, agent, action, dependencies: [node.id], outputs: [] };
@@ -240,7 +240,7 @@ function depthOf(graph: Graph, id: string): number {
 }
 
 function askerOf(graph: Graph, id: string): { readonly id: string; readonly task: string } | null {
-  for (const { node, result } of resultsIn(graph)) {
+  for (const { node, result } of completedResults(graph)) {
     const task = result.further?.[id];
     if (result.further !== undefined && Object.hasOwn(result.further, id) && task !== undefined)
       return { id: node, task };
@@ -249,7 +249,7 @@ function askerOf(graph: Graph, id: string): { readonly id: string; readonly task
 }
 
 /** A type and no interface: it is a step's result. */
-type Further = {
+type FollowUpPlan = {
   readonly nodes: readonly {
     readonly id: string;
     readonly agent: string;
@@ -273,7 +273,7 @@ interface Wanted {
  * Work that an agent hands over or found becomes nodes after its own. Agents who hand the same thing to each other, or find more with every look,
  * would never come to an end: there are bounds, and what lies beyond them is told and not dropped.
  */
-export function planFurther(params: {
+export function planFollowUps(params: {
   readonly node: GraphNode;
   readonly attempt: number;
   readonly task: string;
@@ -283,12 +283,12 @@ export function planFurther(params: {
   readonly size: number;
   /** From how many others, one after the other, the node's own work came. */
   readonly depth: number;
-}): Further {
+}): FollowUpPlan {
   const { node, reply, task } = params;
   const { handoff } = reply;
   const handed = handoff === null ? null : { ...handoffOf(params, handoff), name: "handoff" };
   const found = reply.followUps.map((one, index) => ({ ...one, name: `follow-up-${index + 1}` }));
-  const nodes: Further["nodes"][number][] = [];
+  const nodes: FollowUpPlan["nodes"][number][] = [];
   const left: string[] = [];
   let stranded: string | null = null;
   for (const [index, one] of [...(handed === null ? [] : [handed]), ...found].entries()) {

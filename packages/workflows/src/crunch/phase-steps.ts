@@ -1,4 +1,4 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Effect, Lookup } from "@holdfast/core/effects";
 import type { Forge } from "@holdfast/core/forge";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
@@ -6,8 +6,8 @@ import type { StageResult } from "@holdfast/core/transitions";
 import type { EffectOutcome, StageContext } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { commitWork } from "../branch.ts";
-import { askForge, parkOnce } from "../forge.ts";
-import { type AnyContext, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
+import { callForge, waitOnce } from "../forge.ts";
+import { type AnyStageContext, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { type CrunchOptions, type CrunchStage, type CrunchStageEvent, isCrunchStage } from "./options.ts";
 import {
   type MovedLabel,
@@ -22,9 +22,9 @@ import type { CrunchSettings } from "./settings.ts";
 import { type CrunchBase, type CrunchEvent, type CrunchIssue, type CrunchState, parseCrunchState } from "./state.ts";
 
 /** What every stage of crunch works with. */
-export interface CrunchWork {
+export interface CrunchDependencies {
   readonly options: CrunchOptions;
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
 }
 
 export type CrunchContext = StageContext<CrunchState>;
@@ -58,19 +58,19 @@ export interface Place {
   readonly at: string;
 }
 
-export async function findPlace(work: CrunchWork, context: CrunchContext): Promise<Place> {
+export async function findPlace(work: CrunchDependencies, context: CrunchContext): Promise<Place> {
   const forge = await requireForge(work, context);
   return { forge, worktree: await openWorktree(work, context), at: await stageTime(context) };
 }
 
 /** What every phase begins with: the label that tells others, and a line in the run's own book. */
 export async function enterPhase(
-  work: CrunchWork,
+  work: CrunchDependencies,
   context: CrunchContext,
   { place, phase }: { readonly place: Place; readonly phase: CrunchStage },
 ): Promise<void> {
   const { issue } = requireSetup(context);
-  await heedLabel(work, context, { forge: place.forge, phase });
+  await applyMovedLabel(work, context, { forge: place.forge, phase });
   await setStateLabel(context, place.forge, { issue: issue.number, phase });
   await tell(context, "phase-entered", { kind: "phase_entered", phase, at: place.at });
 }
@@ -85,7 +85,7 @@ type Receipt = { readonly labels: readonly string[] };
  * is right already is adopted and nothing is written.
  */
 export async function setStateLabel(
-  context: AnyContext,
+  context: AnyStageContext,
   forge: Forge,
   params: { readonly issue: number; readonly phase: Phase },
 ): Promise<void> {
@@ -102,7 +102,7 @@ export async function setStateLabel(
     });
     if (outcome.kind === "done") return;
     const reason = `The label ${stateLabel(phase) ?? "of no phase"} could not be put on issue ${issue}: ${outcome.reason}. Put that right, then resume.`;
-    await parkOnce(context, { name: `state-label-parked-${attempt}`, on: "person", reason });
+    await waitOnce(context, { name: `state-label-parked-${attempt}`, on: "person", reason });
   }
 }
 
@@ -138,13 +138,13 @@ async function replace(
  * Before the label of the next phase replaces the one that is there. One that a person moved meanwhile says where the work is to go on: the run parks, and is
  * taken up as by every resume, which follows the label or asks. Whoever resumes with it as it is has been heard.
  */
-async function heedLabel(
-  work: CrunchWork,
+async function applyMovedLabel(
+  work: CrunchDependencies,
   context: CrunchContext,
   { forge, phase }: { readonly forge: Forge; readonly phase: Phase },
 ): Promise<void> {
   const { issue } = requireSetup(context);
-  const moved = await askForge(context, () =>
+  const moved = await callForge(context, () =>
     context.step("label-moved", async (): Promise<MovedLabel | null> => {
       const found = await forge.getIssue(issue.number);
       if (found === null) return null;
@@ -159,14 +159,17 @@ async function heedLabel(
       ? `Put the right one there, then resume; as it is, the run goes on at ${phase}.`
       : `Resume, and the run goes on at ${moved.follows}; put state:${at} there first, and it goes on at ${phase}.`;
   const reason = `Issue #${issue.number} carries ${moved.says}, set by somebody while the run was at ${at}. ${next}`;
-  await parkOnce(context, { name: "label-moved-parked", on: "person", reason });
+  await waitOnce(context, { name: "label-moved-parked", on: "person", reason });
 }
 
 /**
  * By the ledger, which goes back with no restore. None where the run has set none yet, or one may have come about that nobody knows of. A forge may
  * answer from a copy that is behind: right after a change, what was there before is the run's own too.
  */
-async function ownLabels({ parts }: CrunchWork, context: CrunchContext): Promise<readonly (readonly string[])[]> {
+async function ownLabels(
+  { parts }: CrunchDependencies,
+  context: CrunchContext,
+): Promise<readonly (readonly string[])[]> {
   const [newest, before] = (await parts.store.listEffects(context.run.id))
     .filter(({ kind, state }) => kind === STATE_LABEL && state.kind !== "failed")
     .toSorted((a, b) => visitOf(b) - visitOf(a))
@@ -190,7 +193,10 @@ function visitOf({ key }: Effect): number {
 }
 
 /** What a person was told of, or asked about, when the run was taken up since it set its own label last; null: nothing. */
-async function agreedLabels({ parts }: CrunchWork, { run, inputs }: CrunchContext): Promise<readonly string[] | null> {
+async function agreedLabels(
+  { parts }: CrunchDependencies,
+  { run, inputs }: CrunchContext,
+): Promise<readonly string[] | null> {
   let heard = false;
   for await (const { kind, body } of parts.store.readJournal({ run: run.id })) {
     if (kind === "effect.intended" && body["kind"] === STATE_LABEL) heard = false;
@@ -239,7 +245,7 @@ export function fail(reason: string): StageResult<CrunchState> {
 }
 
 /** The last phase that a run has carried out; null: none yet. */
-export function stoppedAt(values: JsonObject): CrunchStage | null {
+export function lastCompletedPhase(values: JsonObject): CrunchStage | null {
   const phase = parseCrunchState(values).phases.at(-1)?.phase;
   return phase !== undefined && isCrunchStage(phase) ? phase : null;
 }

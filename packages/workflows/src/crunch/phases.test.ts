@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type InputsPlane, type IssueSnapshot, emptyPlanes } from "@holdfast/core/checkpoint";
-import { type Finding, type Standing, compareInputs, defaultFindingPolicy } from "@holdfast/core/findings";
+import { type Finding, type RecordedRun, compareInputs, defaultFindingPolicy } from "@holdfast/core/findings";
 import { type ResumePlan, planResume } from "@holdfast/core/resume-plan";
 import {
   PHASES,
-  PHASE_MOVES,
+  PHASE_TRANSITIONS,
   branchName,
   crunchFreshness,
   domainsOfLabels,
@@ -22,7 +22,7 @@ import {
 
 describe("phase", () => {
   test("the table of moves, row by row", () => {
-    const rows = PHASES.map((phase) => `${phase} → ${PHASE_MOVES[phase].join(", ")}`);
+    const rows = PHASES.map((phase) => `${phase} → ${PHASE_TRANSITIONS[phase].join(", ")}`);
     expect(rows).toEqual([
       "input → backlog",
       "backlog → enrich, ready, done",
@@ -203,7 +203,7 @@ describe("crunch freshness", () => {
     base: null,
     plan: null,
   });
-  const standing = (stage: string, entered: readonly string[] = [stage]): Standing => ({
+  const standing = (stage: string, entered: readonly string[] = [stage]): RecordedRun => ({
     position: emptyPlanes({ workflow: "crunch", stage }).position,
     values: { base: { branch: "main", commit: "c0" }, phases: entered.map((phase) => ({ phase })) },
   });
@@ -211,7 +211,7 @@ describe("crunch freshness", () => {
     compareInputs({ saved: inputs(), current: inputs(change) });
 
   /** As a resume does it. */
-  function judged(findings: readonly Finding[], at: Standing): ResumePlan {
+  function judged(findings: readonly Finding[], at: RecordedRun): ResumePlan {
     return planResume({
       run: "r",
       state: { kind: "open" },
@@ -277,7 +277,7 @@ describe("crunch freshness", () => {
   });
 
   describe("defect 8: the state label moves the run", () => {
-    const move = (labels: readonly string[], at: Standing) => crunchFreshness.relocate(labels, at)?.stage ?? null;
+    const move = (labels: readonly string[], at: RecordedRun) => crunchFreshness.relocate(labels, at)?.stage ?? null;
 
     test("on and back, by the old word for e2e too, and to its end", () => {
       expect(move(["state:docs"], standing("implementing"))).toBe("docs");

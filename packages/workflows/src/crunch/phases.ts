@@ -1,4 +1,4 @@
-import type { Finding, Freshness, Standing, Verdict } from "@holdfast/core/findings";
+import type { Finding, Freshness, RecordedRun, Verdict } from "@holdfast/core/findings";
 import { type Json, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 
@@ -18,7 +18,7 @@ export const PHASES = [
 export type Phase = (typeof PHASES)[number];
 
 /** What may follow what. Absent pairs are refused; `e2e → implementing` is the way back after a failure. */
-export const PHASE_MOVES: Readonly<Record<Phase, readonly Phase[]>> = {
+export const PHASE_TRANSITIONS: Readonly<Record<Phase, readonly Phase[]>> = {
   input: ["backlog"],
   backlog: ["enrich", "ready", "done"],
   enrich: ["ready", "done"],
@@ -38,7 +38,7 @@ export function parsePhase(word: string): Phase | null {
 }
 
 export function mayMove(from: Phase, to: Phase): boolean {
-  return PHASE_MOVES[from].includes(to);
+  return PHASE_TRANSITIONS[from].includes(to);
 }
 
 /** Has a run in `phase` come as far as `target`, so that it stops there? */
@@ -198,7 +198,7 @@ export const crunchFreshness: Freshness = {
 };
 
 /** What a run waits for at its last phase, and what comes with it, is no surprise: the stage sees it and concludes, which ends the run with its label. */
-function awaitsMerge(finding: Finding, { position, values }: Standing): boolean {
+function awaitsMerge(finding: Finding, { position, values }: RecordedRun): boolean {
   const opened = isJsonObject(values["pullRequest"]);
   return AWAITED.has(finding.kind) && position.stage === "ready-to-merge" && opened;
 }
@@ -220,7 +220,7 @@ const CARRIED: ReadonlySet<Phase> = new Set<Phase>([
  * State labels that the run itself may have set last: that of the phase it entered last, and that of the one it stands at, whose label is set
  * before the entering is written down.
  */
-function ownPhases({ position, values }: Standing): readonly Phase[] {
+function ownPhases({ position, values }: RecordedRun): readonly Phase[] {
   const stays = values["phases"];
   const last = isJsonArray(stays) ? stays.at(-1) : undefined;
   const entered = isJsonObject(last) && typeof last["phase"] === "string" ? parsePhase(last["phase"]) : null;

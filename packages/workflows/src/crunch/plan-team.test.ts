@@ -5,7 +5,7 @@ import { addNode } from "@holdfast/core/graph-state";
 import { sampleNode } from "@holdfast/test-support/core/graph-sample";
 import { SAMPLE_AT, sampleTeam } from "@holdfast/test-support/workflows/crunch-sample";
 import { DEFAULT_AGENTS, defaultCrunchSettings } from "./default-settings.ts";
-import { composeTeam, editsFiles, planPhaseGraph, readSigns, taskOf } from "./plan-team.ts";
+import { composeTeam, editsFiles, planPhaseGraph, readComplexitySigns, taskOf } from "./plan-team.ts";
 import { GRAPH_PHASES, type GraphPhase, type GraphTemplate, type TemplateNode } from "./settings.ts";
 import { type TaskStatus, type Team, memberCounts, membersIn, phaseAssignments } from "./team.ts";
 
@@ -57,13 +57,13 @@ describe("compose team", () => {
     const body = Array.from({ length: 10 }, (_, index) => `src/part-${index}/a.py and src/part-${index}/a.py`).join(
       "\n",
     );
-    expect(readSigns({ number: 1, title: "A breaking change", body, labels: ["domain:api"] }, 2)).toEqual({
+    expect(readComplexitySigns({ number: 1, title: "A breaking change", body, labels: ["domain:api"] }, 2)).toEqual({
       domains: ["api", "python"],
       files: 10,
       breaking: true,
       priorFailures: 2,
     });
-    expect(readSigns({ number: 1, title: "", body: "", labels: ["Breaking-Change"] }, 0).breaking).toBe(true);
+    expect(readComplexitySigns({ number: 1, title: "", body: "", labels: ["Breaking-Change"] }, 0).breaking).toBe(true);
   });
 
   test("the same issue has the same team, id and all; every member works in some phase", () => {

@@ -37,7 +37,7 @@ export function composeTeam(params: {
   readonly at: string;
 }): Team {
   const { issue, settings } = params;
-  const signs = readSigns(issue, params.priorFailures);
+  const signs = readComplexitySigns(issue, params.priorFailures);
   const complexity = scoreComplexity(signs);
   const complex = hasLabel(issue.labels, "complex");
   const orchestrated = needsOrchestrator({ ...signs, score: complexity.score, complex });
@@ -61,7 +61,7 @@ export function composeTeam(params: {
 }
 
 /** What an issue says about how hard it is. */
-export function readSigns(issue: TeamIssue, priorFailures: number): ComplexitySigns {
+export function readComplexitySigns(issue: TeamIssue, priorFailures: number): ComplexitySigns {
   const text = `${issue.title}\n${issue.body}`;
   const found = new Set<string>([...domainsOfLabels(issue.labels), ...domainsInText(text)]);
   return {

@@ -2,17 +2,17 @@ import type { Graph, GraphNode } from "@holdfast/core/graph";
 import { pureSha256 } from "@holdfast/core/json";
 import type { EndedBatch, NodeOutcome, NodeScope } from "@holdfast/core/run-graph";
 import type { AgentReport, Aside } from "@holdfast/core/workflow";
-import { type Naming, type PhaseWork, askPerson, callAgent, takeCheckpoint } from "./ask.ts";
+import { type PhaseContext, type StepNaming, askUser, callAgent, takeCheckpoint } from "./ask.ts";
 import type { Conflict, Resolution } from "./messages.ts";
-import { mendPrompt, promptOf } from "./node-prompt.ts";
+import { buildNodePrompt, mendPrompt } from "./node-prompt.ts";
 import {
   type NodeResult,
-  abortIn,
+  abortReason,
   addNodes,
   answerRequest,
-  hearReply,
+  completedResults,
+  recordReply,
   resultOf,
-  resultsIn,
   summaryOf,
   taskOfNode,
 } from "./node-result.ts";
@@ -23,10 +23,10 @@ import { type AgentReply, parseReply, proseOf } from "./reply.ts";
 import type { TaskStatus } from "./team.ts";
 
 /** One try of a node: asked for, worked on, answered and written down. */
-export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeScope): Promise<NodeOutcome> {
+export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope: NodeScope): Promise<NodeOutcome> {
   const { work, context, phase } = given;
   const graph = requireGraph(context);
-  const aborted = abortIn(graph) ?? stoppedOver(context.state.conflicts, phase);
+  const aborted = abortReason(graph) ?? mergeAbortReason(context.state.conflicts, phase);
   if (aborted !== null) return { kind: "failed", error: aborted, retryable: false };
   await moveTask(given, { node, name: scope.name("active"), status: "active" });
   const aside = editsFiles(graph, node) ? await context.aside(scope.name("aside")) : null;
@@ -39,14 +39,14 @@ export async function workNode(given: PhaseWork, node: GraphNode, scope: NodeSco
     node: node.id,
     phase,
     priority: PRIORITY[node.priority],
-    prompt: (fence) => promptOf(given, node, graph, fence),
+    prompt: (fence) => buildNodePrompt(given, node, graph, fence),
     timeoutMs: node.timeoutMs,
     attempt: scope.attempt,
     outputs: node.outputs,
     aside,
   });
   const reply = report.outcome === "completed" ? parseReply(report.text) : null;
-  if (reply !== null) await hearReply(given, { node, scope, request, reply, report });
+  if (reply !== null) await recordReply(given, { node, scope, request, reply, report });
   // One that ends the phase for everybody is not tried again: it is heard.
   const aborts = reply?.broadcasts.some(({ event }) => event === "ABORT") ?? false;
   if (reply === null || (reply.status === "FAILED" && !aborts)) {
@@ -70,7 +70,7 @@ function failure({ cause, message }: AgentReport, reply: AgentReply | null): Nod
 }
 
 async function moveTask(
-  { context, phase }: PhaseWork,
+  { context, phase }: PhaseContext,
   params: { readonly node: GraphNode; readonly name: string; readonly status: TaskStatus },
 ): Promise<void> {
   const { node, name, status } = params;
@@ -78,7 +78,7 @@ async function moveTask(
 }
 
 async function deliver(
-  { context, phase }: PhaseWork,
+  { context, phase }: PhaseContext,
   params: {
     readonly node: GraphNode;
     readonly scope: NodeScope;
@@ -110,18 +110,18 @@ type Held = NonNullable<NodeResult["aside"]>;
  * What the nodes of a batch did to files comes together in the order of the definition, whoever was first. A batch ends again when a node of it
  * is tried again: what came together before stays so.
  */
-export async function mergeBatch(given: PhaseWork, graph: Graph, batch: EndedBatch): Promise<void> {
-  for (const { node: id, result } of resultsIn(graph)) {
+export async function mergeBatch(given: PhaseContext, graph: Graph, batch: EndedBatch): Promise<void> {
+  for (const { node: id, result } of completedResults(graph)) {
     const node = graph.nodes.find((one) => one.id === id);
     if (!batch.nodes.includes(id) || result.aside === null || node === undefined) continue;
-    const naming: Naming = (part) => `${result.of}/${part}`;
+    const naming: StepNaming = (part) => `${result.of}/${part}`;
     if (isSettled(given, naming)) continue;
     await mergeNode(given, { node, task: taskOfNode(graph, node), held: result.aside, naming });
   }
 }
 
 /** Asked of what is written down alone: in this process or before. */
-function isSettled({ context }: PhaseWork, naming: Naming): boolean {
+function isSettled({ context }: PhaseContext, naming: StepNaming): boolean {
   return Object.hasOwn(context.position.visit.steps, naming(SETTLED));
 }
 
@@ -131,21 +131,22 @@ interface Merging {
   readonly node: GraphNode;
   readonly task: string;
   readonly held: Held;
-  readonly naming: Naming;
+  readonly naming: StepNaming;
 }
 
-async function mergeNode(given: PhaseWork, merging: Merging): Promise<void> {
+async function mergeNode(given: PhaseContext, merging: Merging): Promise<void> {
   const { context } = given;
   const { held, naming } = merging;
   const aside = given.asides.get(held.name) ?? (await context.aside(held.name));
   const merged = await context.mergeAside(naming("merge"), { aside, commit: held.commit });
-  if (merged.kind === "conflict") await mend(given, merging, { aside, files: merged.files, detail: merged.detail });
+  if (merged.kind === "conflict")
+    await resolveMergeConflict(given, merging, { aside, files: merged.files, detail: merged.detail });
   await context.step(naming(SETTLED), () => true);
 }
 
 /** A conflict of files is one of the team's: written down, mended once by whose change it is, else a person says what becomes of it. */
-async function mend(
-  given: PhaseWork,
+async function resolveMergeConflict(
+  given: PhaseContext,
   { node, task, naming }: Merging,
   params: { readonly aside: Aside; readonly files: readonly string[]; readonly detail: string },
 ): Promise<void> {
@@ -186,7 +187,7 @@ async function mend(
     return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
   if (again?.kind !== "merged") await context.dropAside(fresh);
   const question = `The change of ${node.agent} (${node.id}) does not go together with the others' in ${files.join(", ")}, and it could not be mended. Leave it out, or stop?`;
-  const answer = await askPerson(given, {
+  const answer = await askUser(given, {
     naming,
     from: node.agent,
     type: "CONFLICT",
@@ -201,7 +202,7 @@ const LEFT_OUT = "leave it out";
 const STOP = "stop";
 
 /** Why a person ended the phase over files that do not go together; null: nobody did. */
-export function stoppedOver(conflicts: readonly Conflict[], phase: Phase): string | null {
+export function mergeAbortReason(conflicts: readonly Conflict[], phase: Phase): string | null {
   const over = conflicts.find(
     (conflict) =>
       conflict.phase === phase && conflict.choices.includes(LEFT_OUT) && conflict.resolution?.choice === STOP,
@@ -210,9 +211,14 @@ export function stoppedOver(conflicts: readonly Conflict[], phase: Phase): strin
 }
 
 async function resolve(
-  given: PhaseWork,
+  given: PhaseContext,
   conflict: Conflict,
-  params: { readonly how: Resolution["how"]; readonly choice: string; readonly by: string; readonly naming: Naming },
+  params: {
+    readonly how: Resolution["how"];
+    readonly choice: string;
+    readonly by: string;
+    readonly naming: StepNaming;
+  },
 ): Promise<void> {
   const { how, choice, by, naming } = params;
   const { context } = given;
@@ -236,7 +242,7 @@ async function resolve(
 function mergeConflict(params: {
   readonly node: GraphNode;
   readonly files: readonly string[];
-  readonly phase: PhaseWork["phase"];
+  readonly phase: PhaseContext["phase"];
   readonly at: string;
 }): Conflict {
   const { node, files, phase, at } = params;

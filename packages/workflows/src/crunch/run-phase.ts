@@ -1,16 +1,16 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Graph } from "@holdfast/core/graph";
 import { stateOf } from "@holdfast/core/graph-state";
 import { type Json, isJsonObject } from "@holdfast/core/json";
 import { type GraphEnd, runGraph } from "@holdfast/core/run-graph";
-import { COORDINATOR, type PhaseWork, askPerson } from "./ask.ts";
+import { COORDINATOR, type PhaseContext, askUser } from "./ask.ts";
 import { type KnowledgeEntry, type PendingCapture, injectedEntries, selectKnowledge } from "./knowledge.ts";
 import type { Finding } from "./messages.ts";
-import { abortIn, resultsIn } from "./node-result.ts";
-import { type CrunchContext, type CrunchWork, type Place, requireSetup, tell } from "./phase-steps.ts";
+import { abortReason, completedResults } from "./node-result.ts";
+import { type CrunchContext, type CrunchDependencies, type Place, requireSetup, tell } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
 import { composeTeam, planPhaseGraph } from "./plan-team.ts";
-import { stoppedOver, workNode } from "./run-node.ts";
+import { mergeAbortReason, runNodeAttempt } from "./run-node.ts";
 import type { GraphPhase } from "./settings.ts";
 import { settleBatch } from "./settle-batch.ts";
 import { parseCrunchState } from "./state.ts";
@@ -30,25 +30,25 @@ type PhaseEnd =
 
 /** A team at work on the graph of a phase: until every node has ended, what they disagree about is settled and what they learnt is kept. */
 export async function runPhase(
-  work: CrunchWork,
+  work: CrunchDependencies,
   context: CrunchContext,
   { phase, place }: { readonly phase: GraphPhase; readonly place: Place },
 ): Promise<PhaseEnd> {
   const team = await haveTeam(work, context, place.at);
   if (phase === "enrich" || phase === "implementing")
     await injectKnowledge(work, context, { phase, tags: team.domains, at: place.at });
-  const given: PhaseWork = { work, context, phase, team, asides: new Map() };
+  const given: PhaseContext = { work, context, phase, team, asides: new Map() };
   const graph = context.graph.now() ?? planGraph(context, { phase, team, at: place.at });
   if (graph.nodes.length === 0)
     return { kind: "ended", summary: "", remark: "; nobody had anything to do", failing: null };
-  const end = await carryGraph(given, graph);
+  const end = await executeGraph(given, graph);
   await planDecisions(context, phase);
   await captureKnowledge(context, place.at);
   return end;
 }
 
 /** Composed when the first phase with a graph is entered, and kept. */
-async function haveTeam({ parts }: CrunchWork, context: CrunchContext, at: string): Promise<Team> {
+async function haveTeam({ parts }: CrunchDependencies, context: CrunchContext, at: string): Promise<Team> {
   const { state, position } = context;
   const composedHere = position.visit.steps["team-composed"] !== undefined;
   if (state.team !== null && !composedHere) return state.team;
@@ -70,7 +70,7 @@ function planGraph(
   return planPhaseGraph({ ...params, template, agents: settings.agents, labels: issue.labels, attempt });
 }
 
-async function carryGraph(given: PhaseWork, graph: Graph): Promise<PhaseEnd> {
+async function executeGraph(given: PhaseContext, graph: Graph): Promise<PhaseEnd> {
   const { work, context, phase } = given;
   for (let replays = 0; ; replays += 1) {
     const end = await runGraph(context, {
@@ -81,12 +81,12 @@ async function carryGraph(given: PhaseWork, graph: Graph): Promise<PhaseEnd> {
       barrier: true,
       replayFailed: replays > 0,
       graceMs: GRACE_MS,
-      work: (node, scope) => workNode(given, node, scope),
+      work: (node, scope) => runNodeAttempt(given, node, scope),
       afterBatch: (batch) => settleBatch(given, batch),
     });
     const now = context.graph.now() ?? graph;
     const limit = work.options.limits.replays;
-    const stopped = stoppedOver(context.state.conflicts, phase);
+    const stopped = mergeAbortReason(context.state.conflicts, phase);
     const plan = planPhaseEnd({ graph: now, end, stopped, checks: phase === "e2e", replays, limit });
     const settled = await settleEnd(given, { plan, graph: now, replays });
     if (settled !== null) return settled;
@@ -95,7 +95,7 @@ async function carryGraph(given: PhaseWork, graph: Graph): Promise<PhaseEnd> {
 
 /** null: once more. */
 async function settleEnd(
-  given: PhaseWork,
+  given: PhaseContext,
   { plan, graph, replays }: { readonly plan: PhaseEndPlan; readonly graph: Graph; readonly replays: number },
 ): Promise<PhaseEnd | null> {
   switch (plan.kind) {
@@ -111,7 +111,7 @@ async function settleEnd(
       const { question } = plan;
       const naming = (part: string): string => `graph:${given.phase}-${replays}/${part}`;
       const options = [...PHASE_ANSWERS];
-      const answer = await askPerson(given, { naming, from: COORDINATOR, type: "BLOCKED", question, options });
+      const answer = await askUser(given, { naming, from: COORDINATOR, type: "BLOCKED", question, options });
       if (answer === "stop") return { kind: "given_up", reason: `Stopped by a person: ${question}` };
       return answer === "again" ? null : ended(graph, plan.failed);
     }
@@ -124,7 +124,7 @@ const GRACE_MS = 60_000;
 type Ended = Extract<PhaseEnd, { readonly kind: "ended" }>;
 
 function ended(graph: Graph, failed: readonly FailedNode[]): Ended {
-  const summary = resultsIn(graph)
+  const summary = completedResults(graph)
     .map(({ node, result }) => `${node}: ${result.summary}`)
     .join("\n");
   const told = failed.map(({ node, why }) => `${node} failed (${why})`).join("; ");
@@ -163,7 +163,7 @@ export function planPhaseEnd(params: {
   readonly limit: number;
 }): PhaseEndPlan {
   const { graph, end, checks } = params;
-  const aborted = abortIn(graph) ?? params.stopped;
+  const aborted = abortReason(graph) ?? params.stopped;
   if (aborted !== null) return { kind: "aborted", reason: aborted };
   const failed = failedNodes(graph);
   const grave = checks ? graveFindings(graph) : [];
@@ -213,7 +213,7 @@ function errorOf(result: Json): string {
 }
 
 function graveFindings(graph: Graph): readonly Finding[] {
-  return resultsIn(graph).flatMap(({ result }) =>
+  return completedResults(graph).flatMap(({ result }) =>
     result.findings.filter(({ severity }) => severity === "CRITICAL" || severity === "HIGH"),
   );
 }
@@ -224,7 +224,7 @@ function priorityOf(graph: Graph, id: string): string {
 
 /** Earlier runs of the issue, of whichever workflow, that came to a bad end by themselves. One that somebody ended proves nothing. */
 async function countFailures(
-  { store }: Pick<WorkParts, "store">,
+  { store }: Pick<Adapters, "store">,
   { run, issue }: { readonly run: string; readonly issue: number },
 ): Promise<number> {
   const runs = await store.listRuns();
@@ -243,7 +243,7 @@ const MAX_CHARACTERS = 12_000;
 
 /** What earlier runs learnt and fits this issue is told to the team of a phase, once. That nothing can be found hinders nobody. */
 async function injectKnowledge(
-  { parts }: CrunchWork,
+  { parts }: CrunchDependencies,
   context: CrunchContext,
   params: { readonly phase: Phase; readonly tags: readonly string[]; readonly at: string },
 ): Promise<void> {
@@ -282,7 +282,7 @@ async function planDecisions(context: CrunchContext, phase: Phase): Promise<void
 }
 
 /** What the whole of it came to. */
-export async function keepResolution(context: CrunchContext, at: string): Promise<void> {
+export async function captureResolution(context: CrunchContext, at: string): Promise<void> {
   const { issue } = requireSetup(context);
   const name = `resolution/${issue.number}`;
   const done = context.state.outputs.map(({ agent, summary }) => `${agent}: ${summary}`);
@@ -312,7 +312,7 @@ function decisionsOf(
 }
 
 /** Of every other crunch run of this repository. One that cannot be read has nothing to say. */
-async function earlierKnowledge({ store }: WorkParts, own: string): Promise<readonly KnowledgeEntry[]> {
+async function earlierKnowledge({ store }: Adapters, own: string): Promise<readonly KnowledgeEntry[]> {
   const entries = new Map<string, KnowledgeEntry>();
   for (const run of await store.listRuns({ workflow: "crunch" })) {
     if (run.id === own) continue;

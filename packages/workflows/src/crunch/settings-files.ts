@@ -9,14 +9,14 @@ import {
   choice,
   count,
   explainIssue,
-  leaf,
   model,
   nodeAt,
   problemAt,
+  settingValue,
   yesOrNo,
 } from "@holdfast/formats/settings-file";
 import { formatDuration, milliseconds, nonEmpty, whole } from "@holdfast/formats/setting-values";
-import { readYaml } from "@holdfast/platform/yaml";
+import { parseYaml } from "@holdfast/platform/yaml";
 import { defaultCrunchSettings } from "./default-settings.ts";
 import { PHASES, parsePhase } from "./phases.ts";
 import {
@@ -70,7 +70,7 @@ class Reading {
 
   read(file: CrunchFile): void {
     const kind = CRUNCH_FILES.get(file.path);
-    const read = readYaml(file.text);
+    const read = parseYaml(file.text);
     const source: ConfigSource = { text: file.text, document: read.document, lines: read.lines };
     const tell = (found: readonly ConfigProblem[]): void => {
       const placed = found.map((problem) => ({ ...problem, path: file.path }));
@@ -399,13 +399,13 @@ const agentsSchema = z.strictObject({
       z.string(),
       z.strictObject({
         role: z.optional(choice(ROLES)),
-        phases: z.optional(leaf(`a list of phases: ${GRAPH_PHASES.join(", ")}`, phases)),
+        phases: z.optional(settingValue(`a list of phases: ${GRAPH_PHASES.join(", ")}`, phases)),
         domains: z.optional(texts("domains")),
         keywords: z.optional(texts("words")),
         always: z.optional(yesOrNo()),
         timeout: z.optional(duration()),
         agent: z.optional(model()),
-        about: z.optional(leaf("a text", nonEmpty)),
+        about: z.optional(settingValue("a text", nonEmpty)),
       }),
     ),
   ),
@@ -415,7 +415,7 @@ const teamSchema = z.strictObject({
   labelPoints: z.optional(count(0)),
   keywordPoints: z.optional(count(0)),
   leastPoints: z.optional(count(1)),
-  fallbackImplementer: z.optional(leaf("an agent's name", nonEmpty)),
+  fallbackImplementer: z.optional(settingValue("an agent's name", nonEmpty)),
 });
 
 const weight = z.strictObject({
@@ -428,7 +428,7 @@ const weightsSchema = z.strictObject({
   agents: z.optional(z.record(z.string(), weight)),
   others: z.optional(weight),
   maxRounds: z.optional(
-    leaf("1, 2 or 3", (value) => ([1, 2, 3].includes(Number(value)) ? whole(value, 1) : undefined)),
+    settingValue("1, 2 or 3", (value) => ([1, 2, 3].includes(Number(value)) ? whole(value, 1) : undefined)),
   ),
   margin: z.optional(share(1)),
 });
@@ -436,11 +436,11 @@ const weightsSchema = z.strictObject({
 const vetoSchema = z.record(z.string(), choice(["CRITICAL", "HIGH", "none"]));
 
 const node = z.strictObject({
-  id: leaf("a name of letters, digits and hyphens", identifier),
-  agent: z.optional(leaf("an agent's name", nonEmpty)),
+  id: settingValue("a name of letters, digits and hyphens", identifier),
+  agent: z.optional(settingValue("an agent's name", nonEmpty)),
   role: z.optional(choice(ROLES)),
-  action: leaf("an action such as implement or review_code", nonEmpty),
-  task: leaf("a text: what the agent is to do", nonEmpty),
+  action: settingValue("an action such as implement or review_code", nonEmpty),
+  task: settingValue("a text: what the agent is to do", nonEmpty),
   after: z.optional(texts("ids of nodes")),
   priority: z.optional(choice(PRIORITIES)),
   timeout: z.optional(duration()),
@@ -459,10 +459,10 @@ const node = z.strictObject({
 
 const edge = z.strictObject({
   type: choice(["data", "sequence", "approval"]),
-  from: leaf("the id of a node", nonEmpty),
-  to: leaf("the id of a node", nonEmpty),
-  key: z.optional(leaf("a name", nonEmpty)),
-  by: z.optional(leaf("who approves", nonEmpty)),
+  from: settingValue("the id of a node", nonEmpty),
+  to: settingValue("the id of a node", nonEmpty),
+  key: z.optional(settingValue("a name", nonEmpty)),
+  by: z.optional(settingValue("who approves", nonEmpty)),
 });
 
 const graphSchema = z.strictObject({ nodes: z.array(node), edges: z.optional(z.array(edge)) });
@@ -478,7 +478,7 @@ function identifier(value: unknown): string | undefined {
 }
 
 function texts(what: string) {
-  return leaf(`a list of ${what}`, (value) => {
+  return settingValue(`a list of ${what}`, (value) => {
     if (!Array.isArray(value)) return undefined;
     const found = value.filter((item): item is string => typeof item === "string" && item.trim() !== "");
     return found.length === value.length ? found : undefined;
@@ -493,11 +493,11 @@ function phases(value: unknown) {
 }
 
 function duration() {
-  return leaf("a duration such as 5m", milliseconds);
+  return settingValue("a duration such as 5m", milliseconds);
 }
 
 function share(most: number) {
-  return leaf(`a number from 0 to ${most}`, (value) =>
+  return settingValue(`a number from 0 to ${most}`, (value) =>
     typeof value === "number" && value >= 0 && value <= most ? value : undefined,
   );
 }

@@ -1,23 +1,31 @@
 import type { Graph } from "@holdfast/core/graph";
 import type { EndedBatch } from "@holdfast/core/run-graph";
 import type { Fence } from "@holdfast/core/workflow";
-import { COORDINATOR, type Naming, type PhaseWork, askPerson, callAgent, sendMessage, takeCheckpoint } from "./ask.ts";
 import {
+  COORDINATOR,
+  type PhaseContext,
+  type StepNaming,
+  askUser,
+  callAgent,
+  sendMessage,
+  takeCheckpoint,
+} from "./ask.ts";
+import {
+  type ConflictOutcome,
   type ConflictStep,
-  type Ruling,
-  decideByPerson,
+  decideByUser,
   detectConflicts,
   nextConflictStep,
   positionsAfter,
 } from "./conflicts.ts";
 import type { Conflict, ConflictPosition } from "./messages.ts";
-import { resultsIn } from "./node-result.ts";
+import { completedResults } from "./node-result.ts";
 import { type CrunchContext, isoNow, requireSetup, tell } from "./phase-steps.ts";
 import { POSITION_FORM, parsePosition } from "./reply.ts";
 import { mergeBatch } from "./run-node.ts";
 
 /** When all of a batch have ended: their changes come together, what only a person knows is asked, and where they disagree it is settled. */
-export async function settleBatch(given: PhaseWork, batch: EndedBatch): Promise<void> {
+export async function settleBatch(given: PhaseContext, batch: EndedBatch): Promise<void> {
   const graph = given.context.graph.now();
   if (graph === null) return;
   await mergeBatch(given, graph, batch);
@@ -34,26 +42,26 @@ function shortId({ id }: Conflict): string {
 
 /** Found once and kept: what is settled since must not change what was found. */
 async function findConflicts(
-  { context, phase, team }: PhaseWork,
+  { context, phase, team }: PhaseContext,
   graph: Graph,
   batch: EndedBatch,
 ): Promise<readonly Conflict[]> {
   return await context.step(batch.name("conflicts"), () => {
-    const recommendations = resultsIn(graph).flatMap(({ result }) => result.recommendations);
+    const recommendations = completedResults(graph).flatMap(({ result }) => result.recommendations);
     const known = context.state.conflicts;
     return [...detectConflicts({ recommendations, known, phase, domains: team.domains, at: isoNow(context) })];
   });
 }
 
-async function settleEscalations(given: PhaseWork, graph: Graph, batch: EndedBatch): Promise<void> {
-  for (const { node: id, result } of resultsIn(graph)) {
+async function settleEscalations(given: PhaseContext, graph: Graph, batch: EndedBatch): Promise<void> {
+  for (const { node: id, result } of completedResults(graph)) {
     if (!batch.nodes.includes(id) || result.escalate === null) continue;
-    const naming: Naming = (part) => `${result.of}/asks-${part}`;
+    const naming: StepNaming = (part) => `${result.of}/asks-${part}`;
     // Answered when the batch ended the first time.
     if (Object.hasOwn(given.context.position.visit.steps, naming("decided"))) continue;
     const agent = graph.nodes.find((node) => node.id === id)?.agent ?? id;
     const { reason, options } = result.escalate;
-    await askPerson(given, {
+    await askUser(given, {
       naming,
       from: agent,
       type: result.status === "BLOCKED" ? "BLOCKED" : "HUMAN_REQUIRED",
@@ -68,8 +76,8 @@ async function settleEscalations(given: PhaseWork, graph: Graph, batch: EndedBat
  * its order, and never on how far the run's own book has got, so that whoever goes on after a crash walks the same way.
  */
 async function settleConflict(
-  given: PhaseWork,
-  { detected, naming }: { readonly detected: Conflict; readonly naming: Naming },
+  given: PhaseContext,
+  { detected, naming }: { readonly detected: Conflict; readonly naming: StepNaming },
 ): Promise<void> {
   const { context } = given;
   const { settings } = requireSetup(context);
@@ -84,10 +92,10 @@ async function settleConflict(
 
 interface Debate {
   readonly conflict: Conflict;
-  readonly naming: Naming;
+  readonly naming: StepNaming;
 }
 
-async function stepConflict(given: PhaseWork, debate: Debate, step: ConflictStep): Promise<Conflict> {
+async function stepConflict(given: PhaseContext, debate: Debate, step: ConflictStep): Promise<Conflict> {
   const { conflict, naming } = debate;
   const { context } = given;
   const { id } = conflict;
@@ -96,7 +104,7 @@ async function stepConflict(given: PhaseWork, debate: Debate, step: ConflictStep
       const { round } = step;
       const positions: ConflictPosition[] = [];
       for (const agent of step.agents) {
-        const position = await takePosition(given, { conflict, agent, round, naming });
+        const position = await askPosition(given, { conflict, agent, round, naming });
         if (position !== null) positions.push(position);
       }
       await tell(context, naming(`round-${round}`), { kind: "positions_taken", conflict: id, round, positions });
@@ -112,7 +120,7 @@ async function stepConflict(given: PhaseWork, debate: Debate, step: ConflictStep
 }
 
 async function escalate(
-  given: PhaseWork,
+  given: PhaseContext,
   { conflict, naming }: Debate,
   step: Extract<ConflictStep, { readonly kind: "escalate" }>,
 ): Promise<Conflict> {
@@ -124,7 +132,7 @@ async function escalate(
     conflict: conflict.id,
     escalation: { reason, question, options, at: isoNow(context) },
   });
-  const choice = await askPerson(given, {
+  const choice = await askUser(given, {
     naming,
     from: "orchestrator",
     type: reason === "high_veto" || reason === "opposed_vetoes" ? "VETO" : "CONFLICT",
@@ -135,11 +143,15 @@ async function escalate(
   return await resolve(
     context,
     { conflict: escalated, naming },
-    decideByPerson(escalated, { choice, by: "user", rules: settings }),
+    decideByUser(escalated, { choice, by: "user", rules: settings }),
   );
 }
 
-async function resolve(context: CrunchContext, { conflict, naming }: Debate, ruling: Ruling): Promise<Conflict> {
+async function resolve(
+  context: CrunchContext,
+  { conflict, naming }: Debate,
+  ruling: ConflictOutcome,
+): Promise<Conflict> {
   const { resolution } = await tell(context, naming("resolved"), {
     kind: "conflict_resolved",
     conflict: conflict.id,
@@ -149,13 +161,13 @@ async function resolve(context: CrunchContext, { conflict, naming }: Debate, rul
 }
 
 /** What an agent says in one round; null when it says nothing that can be read, and so stands where it stood. */
-async function takePosition(
-  given: PhaseWork,
-  params: { readonly conflict: Conflict; readonly agent: string; readonly round: number; readonly naming: Naming },
+async function askPosition(
+  given: PhaseContext,
+  params: { readonly conflict: Conflict; readonly agent: string; readonly round: number; readonly naming: StepNaming },
 ): Promise<ConflictPosition | null> {
   const { work, context, phase } = given;
   const { conflict, agent, round } = params;
-  const naming: Naming = (part) => params.naming(`${round}-${agent}-${part}`);
+  const naming: StepNaming = (part) => params.naming(`${round}-${agent}-${part}`);
   const profile = requireSetup(context).settings.agents[agent];
   const { report, request } = await callAgent(work, context, {
     naming,

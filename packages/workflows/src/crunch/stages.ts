@@ -1,13 +1,20 @@
 import type { Forge } from "@holdfast/core/forge";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
-import { ANSWER_TO, findBase, pushBranch, settleRemote, syncBranch } from "../branch.ts";
-import { askForge, closingBody } from "../forge.ts";
+import { REFUSAL_RESPONSE, checkRemoteBranch, findBase, pushBranch, syncBranch } from "../branch.ts";
+import { callForge, closingBody } from "../forge.ts";
 import { type OpenedRequest, openPullRequest } from "../pull-request.ts";
-import { OUTPUT_DIRECTORY, type Worktree, keepEnd, requireForge, runGateCommand, stageTime } from "../worktree.ts";
+import {
+  OUTPUT_DIRECTORY,
+  type Worktree,
+  requireForge,
+  runGateCommand,
+  stageTime,
+  truncateStart,
+} from "../worktree.ts";
 import {
   type CrunchContext,
-  type CrunchWork,
+  type CrunchDependencies,
   type Place,
   commitPhase,
   conclude,
@@ -20,12 +27,12 @@ import {
 } from "./phase-steps.ts";
 import { type Phase, isAtOrPast, parsePhase, phaseOfLabels } from "./phases.ts";
 import { editsFiles, planPhaseGraph } from "./plan-team.ts";
-import { keepResolution, runPhase } from "./run-phase.ts";
+import { captureResolution, runPhase } from "./run-phase.ts";
 import type { GraphPhase } from "./settings.ts";
-import { type CrunchIssue, type CrunchState, inOrder } from "./state.ts";
+import { type CrunchIssue, type CrunchState, sortOutputs } from "./state.ts";
 
 /** The issue as it is becomes one that can be implemented: a team looks at it from all sides and writes down what is to be done. */
-export async function enrichStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+export async function enrichStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
   const setup = await setUp(work, context, place);
   if (setup.kind === "impossible") return fail(setup.reason);
@@ -56,7 +63,7 @@ async function settleEntry(context: CrunchContext, plan: EntryPlan): Promise<Set
 }
 
 /** Nobody works here: what stands is that the issue can be implemented, for those who look at its label. */
-export async function readyStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+export async function readyStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   await enterPhase(work, context, { place: await findPlace(work, context), phase: "ready" });
   const { issue } = requireSetup(context);
   return conclude(work.options, {
@@ -67,13 +74,16 @@ export async function readyStage(work: CrunchWork, context: CrunchContext): Prom
 }
 
 /** One round of implementing, with what the end-to-end check said of the round before. */
-export async function implementingStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+export async function implementingStage(
+  work: CrunchDependencies,
+  context: CrunchContext,
+): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
   await enterPhase(work, context, { place, phase: "implementing" });
   const end = await runPhase(work, context, { phase: "implementing", place });
   if (end.kind === "given_up") return fail(end.reason);
   const { moved } = await commitPhase(context, place, { phase: "implementing", summary: end.summary });
-  const empty = await whyEmpty(work, context, { place, phase: "implementing", summary: end.summary });
+  const empty = await explainEmptyBranch(work, context, { place, phase: "implementing", summary: end.summary });
   if (empty !== null) return fail(empty);
   const what = moved ? "is implemented" : "is implemented without any change to the files";
   return conclude(work.options, {
@@ -85,7 +95,7 @@ export async function implementingStage(work: CrunchWork, context: CrunchContext
 }
 
 /** Does it work as a whole? The user's own command says so first, then those of the team who check. What fails goes back to be implemented. */
-export async function e2eStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+export async function e2eStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
   await enterPhase(work, context, { place, phase: "e2e" });
   const { gate } = work.options;
@@ -100,29 +110,32 @@ export async function e2eStage(work: CrunchWork, context: CrunchContext): Promis
 }
 
 /** What was built is written down for those who use it. */
-export async function docsStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+export async function docsStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
   await enterPhase(work, context, { place, phase: "docs" });
   const end = await runPhase(work, context, { phase: "docs", place });
   if (end.kind === "given_up") return fail(end.reason);
   const { moved } = await commitPhase(context, place, { phase: "docs", summary: end.summary });
-  const empty = await whyEmpty(work, context, { place, phase: "docs", summary: end.summary });
+  const empty = await explainEmptyBranch(work, context, { place, phase: "docs", summary: end.summary });
   if (empty !== null) return fail(empty);
   const reason = `${moved ? "The documents are up to date" : "The documents need no change"}${end.remark}`;
   return conclude(work.options, { stage: "docs", event: "documented", reason });
 }
 
 /** Everything is pushed and a pull request is open. Whether it is merged is for people to say. */
-export async function readyToMergeStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+export async function readyToMergeStage(
+  work: CrunchDependencies,
+  context: CrunchContext,
+): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
   await enterPhase(work, context, { place, phase: "ready-to-merge" });
   const { head } = await commitPhase(context, place, { phase: "ready-to-merge", summary: "" });
-  const remote = await settleRemote(context, place.worktree, { head });
+  const remote = await checkRemoteBranch(context, place.worktree, { head });
   if (remote.kind === "stop") return fail(remote.reason);
   const pushed = await pushBranch(context, place.worktree, { head, expected: remote.expected });
   if (pushed.kind === "refused") {
     const reason = `The push to ${pushed.remote} was refused (${pushed.refusal.cause}): ${pushed.refusal.message.trim()}`;
-    if (ANSWER_TO[pushed.refusal.cause] !== "fixable") return fail(reason);
+    if (REFUSAL_RESPONSE[pushed.refusal.cause] !== "fixable") return fail(reason);
     return { event: "push_refused", reason, feedback: `${reason}.` };
   }
   const opened = await open(work, context, place);
@@ -138,7 +151,7 @@ type Open =
   | { readonly kind: "open"; readonly request: OpenedRequest }
   | { readonly kind: "refused"; readonly reason: string };
 
-async function open(work: CrunchWork, context: CrunchContext, { forge, worktree }: Place): Promise<Open> {
+async function open(work: CrunchDependencies, context: CrunchContext, { forge, worktree }: Place): Promise<Open> {
   const { base, issue } = requireSetup(context);
   const opened = await openPullRequest(context, forge, {
     purpose: "pull-request",
@@ -157,7 +170,7 @@ async function awaitMerge(
   { forge }: Place,
   request: OpenedRequest,
 ): Promise<StageResult<CrunchState>> {
-  const found = await askForge(context, () => forge.getPullRequest(request.number));
+  const found = await callForge(context, () => forge.getPullRequest(request.number));
   const name = `Pull request #${request.number}`;
   switch (found?.state) {
     case "merged":
@@ -175,13 +188,13 @@ async function awaitMerge(
 }
 
 /** The pull request is merged: the issue says so, and what was learnt is kept. */
-export async function doneStage(work: CrunchWork, context: CrunchContext): Promise<StageResult<CrunchState>> {
+export async function doneStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const forge = await requireForge(work, context);
   const { issue } = requireSetup(context);
   await setStateLabel(context, forge, { issue: issue.number, phase: "done" });
   const at = await stageTime(context);
   await tell(context, "phase-entered", { kind: "phase_entered", phase: "done", at });
-  await keepResolution(context, at);
+  await captureResolution(context, at);
   return { event: "done", reason: context.position.reason ?? "Done" };
 }
 
@@ -189,7 +202,7 @@ type Setup = { readonly kind: "ready" } | { readonly kind: "impossible"; readonl
 
 /** The issue, the rules of the team and the base that the branch builds on: all found once, and fixed from here on. */
 async function setUp(
-  work: CrunchWork,
+  work: CrunchDependencies,
   context: CrunchContext,
   params: { readonly worktree: Worktree; readonly forge: Forge; readonly at: string },
 ): Promise<Setup> {
@@ -199,7 +212,7 @@ async function setUp(
   if (issue === null)
     return { kind: "impossible", reason: `Issue ${issueNumber(context)} is not at ${forge.name} (${forge.location})` };
   const named = work.options.baseBranch;
-  const found = await askForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
+  const found = await callForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
   if (found.kind !== "found") return { kind: "impossible", reason: found.reason };
   const synced = await syncBranch(context, worktree, { base: found.base, at });
   if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
@@ -224,7 +237,7 @@ async function readIssue(context: CrunchContext, forge: Forge): Promise<CrunchIs
   const number = issueNumber(context);
   const known = context.inputs.issue;
   if (known !== null && known.number === number) return { ...known };
-  return await askForge(context, () =>
+  return await callForge(context, () =>
     context.step("issue", async () => {
       const issue = await forge.getIssue(number);
       return issue === null || issue.number !== number ? null : { ...issue };
@@ -260,8 +273,8 @@ function entryAt(issue: number, phase: Phase): SettledEntry {
  * Why there will be nothing to open a pull request for, as soon as that is known: the branch holds nothing that its base has not, and nobody of the team is
  * to change files in what is still to come. null: go on.
  */
-async function whyEmpty(
-  { options }: CrunchWork,
+async function explainEmptyBranch(
+  { options }: CrunchDependencies,
   context: CrunchContext,
   params: { readonly place: Place; readonly phase: "implementing" | "docs"; readonly summary: string },
 ): Promise<string | null> {
@@ -274,7 +287,7 @@ async function whyEmpty(
     branch.isAncestor({ ancestor: await branch.head(), of: base.commit }),
   );
   if (!isEmpty) return null;
-  const said = summary.trim() === "" ? "" : ` What the team said:\n${keepEnd(summary.trim(), SAID_CHARACTERS)}`;
+  const said = summary.trim() === "" ? "" : ` What the team said:\n${truncateStart(summary.trim(), SAID_CHARACTERS)}`;
   return `Nobody has changed any file, and nobody is to in the phases after ${phase}: there is nothing to open a pull request for.${said}`;
 }
 
@@ -303,7 +316,7 @@ function pullRequestText(
   issue: Pick<CrunchIssue, "number" | "title">,
 ): { readonly title: string; readonly body: string } {
   const words = issue.title.replaceAll(/\p{Cc}+/gu, " ").trim();
-  const outputs = inOrder(state.outputs).map(
+  const outputs = sortOutputs(state.outputs).map(
     ({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary)}`,
   );
   const decisions = state.conflicts.flatMap(({ topic, resolution }) =>

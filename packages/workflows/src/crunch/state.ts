@@ -15,12 +15,12 @@ import {
 } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values/canonical-json";
 import {
-  type BookChange,
   CAPTURE_SHAPE,
   KNOWLEDGE_ENTRY_SHAPE,
   KNOWLEDGE_SHAPE,
-  type KnowledgeBook,
+  type KnowledgeChange,
   type KnowledgeEntry,
+  type KnowledgeLog,
   type PendingCapture,
   captureKnowledge,
   emptyKnowledge,
@@ -28,7 +28,7 @@ import {
   planCapture,
 } from "./knowledge.ts";
 import {
-  type MessageBook,
+  type MessageLog,
   type MessageRecord,
   type MessageStatus,
   type RefusedMessage,
@@ -60,7 +60,7 @@ export type CrunchIssue = Pick<IssueSnapshot, "number" | "title" | "body" | "lab
 export type CrunchBase = { readonly branch: string; readonly commit: string };
 type PullRequest = { readonly number: number; readonly url: string };
 /** One stay in a phase; the newest is last. */
-type PhaseStay = { readonly phase: Phase; readonly startedAt: string; readonly attempt: number };
+type PhaseAttempt = { readonly phase: Phase; readonly startedAt: string; readonly attempt: number };
 
 /** What an agent delivered: in short, and where the whole of it is. */
 export type AgentOutput = {
@@ -77,7 +77,7 @@ export type AgentOutput = {
 };
 
 /** An event that did not fit the state it met. It changed nothing, and it is not hidden. */
-type Refusal = { readonly event: string; readonly subject: string; readonly why: string };
+type RejectedEvent = { readonly event: string; readonly subject: string; readonly why: string };
 
 /** The values of a crunch run: all that is not in its position (stage, counters, graph, budget). */
 export type CrunchState = {
@@ -86,14 +86,14 @@ export type CrunchState = {
   readonly branch: string | null;
   readonly settings: CrunchSettings | null;
   /** Every stay, oldest first. */
-  readonly phases: readonly PhaseStay[];
+  readonly phases: readonly PhaseAttempt[];
   readonly team: Team | null;
   readonly outputs: readonly AgentOutput[];
-  readonly messages: MessageBook;
+  readonly messages: MessageLog;
   readonly conflicts: readonly Conflict[];
-  readonly knowledge: KnowledgeBook;
+  readonly knowledge: KnowledgeLog;
   readonly pullRequest: PullRequest | null;
-  readonly refused: readonly Refusal[];
+  readonly refused: readonly RejectedEvent[];
 };
 
 export const initialCrunchState: CrunchState = {
@@ -154,17 +154,17 @@ const STATE: Shape<CrunchState> = object<CrunchState>({
   base: nullable(BASE_SHAPE),
   branch: nullable(text),
   settings: nullable(SETTINGS_SHAPE),
-  phases: list(object<PhaseStay>({ phase: PHASE_SHAPE, startedAt: text, attempt: count })),
+  phases: list(object<PhaseAttempt>({ phase: PHASE_SHAPE, startedAt: text, attempt: count })),
   team: nullable(TEAM_SHAPE),
   outputs: list(OUTPUT_SHAPE),
-  messages: object<MessageBook>({
+  messages: object<MessageLog>({
     records: list(object<MessageRecord>({ message: MESSAGE_SHAPE, status: STATUS })),
     refused: list(object<RefusedMessage>({ message: MESSAGE_SHAPE, why: text })),
   }),
   conflicts: list(CONFLICT_SHAPE),
   knowledge: KNOWLEDGE_SHAPE,
   pullRequest: nullable(PULL_REQUEST_SHAPE),
-  refused: list(object<Refusal>({ event: text, subject: text, why: text })),
+  refused: list(object<RejectedEvent>({ event: text, subject: text, why: text })),
 });
 
 /** All that changes a crunch run's state while it is in a phase. Each is JSON and goes into the journal as it is. */
@@ -337,7 +337,7 @@ function onConflict(
 function onBook(
   state: CrunchState,
   event: CrunchEvent,
-  params: { readonly subject: string; readonly change: BookChange },
+  params: { readonly subject: string; readonly change: KnowledgeChange },
 ): CrunchState {
   const { subject, change } = params;
   switch (change.kind) {
@@ -402,7 +402,7 @@ const EVENT: Shape<CrunchEvent> = tagged<CrunchEvent, "kind">("kind", {
 });
 
 /** By phase and node, not in the order of arrival: whoever reads them again finds them the same. */
-export function inOrder(outputs: readonly AgentOutput[]): readonly AgentOutput[] {
+export function sortOutputs(outputs: readonly AgentOutput[]): readonly AgentOutput[] {
   return outputs.toSorted(
     (a, b) => PHASES.indexOf(a.phase) - PHASES.indexOf(b.phase) || (a.node < b.node ? -1 : a.node > b.node ? 1 : 0),
   );

@@ -1,4 +1,4 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Planes } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
 import { type Position, bump, counterOf } from "@holdfast/core/position";
@@ -6,10 +6,10 @@ import type { StageResult } from "@holdfast/core/transitions";
 import { type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findBase } from "../branch.ts";
-import { importedIssue } from "../forge.ts";
+import { fetchImportedIssue } from "../forge.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import { CRUNCH_SHAPE, type CrunchOptions } from "./options.ts";
-import type { CrunchContext, CrunchWork } from "./phase-steps.ts";
+import type { CrunchContext, CrunchDependencies } from "./phase-steps.ts";
 import { crunchFreshness } from "./phases.ts";
 import {
   docsStage,
@@ -22,7 +22,7 @@ import {
 } from "./stages.ts";
 import { type CrunchState, initialCrunchState, parseCrunchEvent, parseCrunchState, reduceCrunch } from "./state.ts";
 
-type Stage = (work: CrunchWork, context: CrunchContext) => ReturnType<StageFunction<CrunchState>>;
+type Stage = (work: CrunchDependencies, context: CrunchContext) => ReturnType<StageFunction<CrunchState>>;
 
 const STAGES: Readonly<Record<string, Stage>> = {
   enrich: enrichStage,
@@ -35,8 +35,8 @@ const STAGES: Readonly<Record<string, Stage>> = {
 };
 
 /** The workflow that carries an issue through its phases, each with a team of agents on a graph. */
-export function crunchWorkflow(options: CrunchOptions, parts: WorkParts): Workflow<CrunchState> {
-  const work: CrunchWork = { options, parts };
+export function crunchWorkflow(options: CrunchOptions, parts: Adapters): Workflow<CrunchState> {
+  const work: CrunchDependencies = { options, parts };
   return defineWorkflow<CrunchState>({
     ...CRUNCH_SHAPE,
     stages: Object.fromEntries(
@@ -98,7 +98,7 @@ function fatal<S extends JsonObject>(
  * they are now.
  */
 export async function adoptCrunchState(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly options: CrunchOptions;
   readonly planes: Pick<Planes, "context">;
   readonly issue: number;
@@ -106,7 +106,7 @@ export async function adoptCrunchState(params: {
   readonly root: string;
 }): Promise<CrunchState> {
   const { parts, options, root } = params;
-  const { forge, issue } = await importedIssue(parts, params.issue);
+  const { forge, issue } = await fetchImportedIssue(parts, params.issue);
   const { values } = params.planes.context;
   const state = Object.hasOwn(values, "messages") ? parseCrunchState(values) : initialCrunchState;
   const branch = await parts.branches.of(root);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Checks, Mergeability, PullRequest, PullRequestReview } from "@holdfast/core/forge";
-import { decideCi, standingRequests } from "./ci.ts";
+import { decideCi, openChangeRequests } from "./ci.ts";
 
 describe("ci decision", () => {
   const open: PullRequest = {
@@ -126,7 +126,7 @@ describe("standing requests", () => {
     at: null,
   });
   const standing = (reviews: readonly PullRequestReview[], heeded: readonly string[] = []): readonly string[] =>
-    standingRequests(reviews, heeded).map(({ id }) => id);
+    openChangeRequests(reviews, heeded).map(({ id }) => id);
 
   test("a request for changes stands until its author decides otherwise or it is dismissed", () => {
     const asked = review("1", "ada", "changes_requested");

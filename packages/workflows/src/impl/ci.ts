@@ -1,18 +1,18 @@
 import type { Checks, Forge, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
-import { askForge } from "../forge.ts";
+import { callForge } from "../forge.ts";
 import { openWorktree, requireForge } from "../worktree.ts";
-import { parkClosed, watchedRequest } from "./pull-request.ts";
-import { type ImplContext, type ImplState, type ImplWork, conclude } from "./state.ts";
+import { findWatchedPullRequest, waitForReopening } from "./pull-request.ts";
+import { type ImplContext, type ImplDependencies, type ImplState, conclude } from "./state.ts";
 
 const LONGEST_PAUSE_MS = 60_000;
 
 /** Looks until pull request and checks say something. The pauses are durable: a restart waits only for the rest. */
-export async function ciStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+export async function ciStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { ci } = work.options;
   const forge = await requireForge(work, context);
-  const watched = await watchedRequest(work, context, forge);
+  const watched = await findWatchedPullRequest(work, context, forge);
   if (watched.kind === "refused")
     return conclude(context, { event: "fatal", reason: watched.reason, state: context.state });
   const state: ImplState = { ...context.state, pullRequest: watched.request };
@@ -30,7 +30,7 @@ export async function ciStage(work: ImplWork, context: ImplContext): Promise<Sta
       case "conflict":
         return conclude(context, { event: "ci_conflict", reason: decision.reason, state });
       case "closed":
-        return await parkClosed(context, decision.number);
+        return await waitForReopening(context, decision.number);
       case "gone":
         return conclude(context, { event: "fatal", reason: decision.reason, state });
       case "fail": {
@@ -55,7 +55,7 @@ export async function ciStage(work: ImplWork, context: ImplContext): Promise<Sta
 }
 
 async function look(
-  work: ImplWork,
+  work: ImplDependencies,
   context: ImplContext,
   at: { readonly forge: Forge; readonly state: ImplState; readonly looks: number },
 ): Promise<CiDecision> {
@@ -63,7 +63,7 @@ async function look(
   const { pullRequest, pushed, heeded = [] } = at.state;
   if (pullRequest === null) return { kind: "gone", reason: "There is no pull request whose checks could be watched" };
   const commit = pushed ?? (await (await openWorktree(work, context)).branch.head());
-  return await askForge(context, async () => {
+  return await callForge(context, async () => {
     try {
       // Checks first: they can take long, and the base may move meanwhile. What passes is what could be merged afterwards.
       const checks = await forge.checks(commit);
@@ -73,7 +73,7 @@ async function look(
       return decideCi({
         pullRequest: found,
         checks,
-        requests: standingRequests(reviews, heeded),
+        requests: openChangeRequests(reviews, heeded),
         commit,
         rebaseWhenBehind: work.options.ci.rebaseWhenBehind,
         noneBefore: looks > 0,
@@ -88,7 +88,7 @@ async function look(
 }
 
 /** Asked of the remote itself: a forge may be late. The rebase stage then asks the user about it. null: nothing that this run did not push. */
-async function foreignTip(work: ImplWork, context: ImplContext, { pushed }: ImplState): Promise<string | null> {
+async function foreignTip(work: ImplDependencies, context: ImplContext, { pushed }: ImplState): Promise<string | null> {
   const { branch } = await openWorktree(work, context);
   const found = await branch.lookUpRemote(branch.name);
   return found.kind === "known" && found.commit !== pushed ? found.commit : null;
@@ -220,7 +220,7 @@ function short(commit: string): string {
  * Reviews of people that ask for changes and stand: nobody took them back, and the same author has not decided otherwise since. Whoever only
  * comments decides nothing. Those that were heeded before are left out: they stand until their author looks again, which may be never.
  */
-export function standingRequests(
+export function openChangeRequests(
   reviews: readonly PullRequestReview[],
   heeded: readonly string[],
 ): readonly PullRequestReview[] {

@@ -4,12 +4,12 @@ import type { StageResult } from "@holdfast/core/transitions";
 import { commitWork } from "../branch.ts";
 import { OUTPUT_DIRECTORY, openWorktree, prettyJson, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
-import type { ImplContext, ImplState, ImplWork } from "./state.ts";
+import type { ImplContext, ImplDependencies, ImplState } from "./state.ts";
 
 const DIFF_BYTES = 200_000;
 
 /** Hands over the best there was: its files when reviews went nowhere, and a report in any case. */
-export async function fatalStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+export async function fatalStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const reason = position.reason ?? "The run gave up without a reason";
   if (context.workspace === undefined) return { event: "fatal", reason };
@@ -27,7 +27,7 @@ export async function fatalStage(work: ImplWork, context: ImplContext): Promise<
     state.base === null
       ? null
       : await branch.diffSince({ from: state.base.commit, exclude: [OUTPUT_DIRECTORY], maxBytes: DIFF_BYTES });
-  const report = stuckReport({ position, state, reason, at, diff, returnedTo });
+  const report = failureReport({ position, state, reason, at, diff, returnedTo });
   await outputs.write(outputFiles.fatal(Date.parse(at)), prettyJson(report.json));
   await outputs.write(outputFiles.stuckReport, report.text);
   return { event: "fatal", reason, state: { ...state, stuckReport: report.text } };
@@ -40,7 +40,7 @@ interface StuckReport {
 }
 
 /** What a run that gave up hands over: why, the best it had, what says no, what was tried, what it cost. */
-function stuckReport(params: {
+function failureReport(params: {
   readonly position: Position;
   readonly state: ImplState;
   readonly reason: string;
@@ -88,7 +88,7 @@ function moneyOf({ microUsd, unpriced = 0 }: Position["budget"]["spent"]): strin
   return microUsd === 0 ? "money unknown" : `${known} and calls of unknown price (${unpriced})`;
 }
 
-function reportText(params: Parameters<typeof stuckReport>[0] & { readonly tried: readonly string[] }): string {
+function reportText(params: Parameters<typeof failureReport>[0] & { readonly tried: readonly string[] }): string {
   const { position, state, returnedTo, diff } = params;
   const { tokens, milliseconds } = position.budget.spent;
   const lines = [

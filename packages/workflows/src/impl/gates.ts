@@ -1,7 +1,7 @@
 import type { SyntaxVerdict } from "@holdfast/core/adapters";
 import { OUTPUT_DIRECTORY, type Worktree, prettyJson, runGateCommand } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
-import type { Failing, ImplContext, ImplWork } from "./state.ts";
+import type { Failing, ImplContext, ImplDependencies } from "./state.ts";
 
 type GateVerdict =
   | { readonly kind: "passed" }
@@ -16,7 +16,7 @@ interface GateParams {
 
 /** All files that differ from `from` must parse; then the user's own command must succeed. */
 export async function runGates(
-  work: ImplWork,
+  work: ImplDependencies,
   context: ImplContext,
   worktree: Worktree,
   params: GateParams,
@@ -37,7 +37,7 @@ export async function runGates(
 }
 
 async function parseGate(
-  { parts }: ImplWork,
+  { parts }: ImplDependencies,
   context: ImplContext,
   { root, branch }: Worktree,
   from: string,

@@ -3,17 +3,17 @@ import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
-import { OUTPUT_DIRECTORY, type Worktree, keepEnd, openWorktree, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime, truncateStart } from "../worktree.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
 import { expandTemplate } from "./prompts.ts";
 import {
-  type Finalize,
   type ImplContext,
+  type ImplDependencies,
   type ImplState,
-  type ImplWork,
   type Issue,
   type Progress,
+  type PullRequestProposal,
   conclude,
   requireSetup,
 } from "./state.ts";
@@ -21,7 +21,7 @@ import {
 const KEPT_CHARACTERS = 16_000;
 
 /** One iteration: the agent works, what it did is committed, and what it calls finished goes through the gates. */
-export async function implStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+export async function implStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const { issue, base } = requireSetup(state);
   const { iteration } = position;
@@ -63,8 +63,8 @@ export async function implStage(work: ImplWork, context: ImplContext): Promise<S
   });
   const next: ImplState = {
     ...state,
-    output: keepEnd(report.text, KEPT_CHARACTERS),
-    commitReport: commitReport === null ? null : keepEnd(commitReport, KEPT_CHARACTERS),
+    output: truncateStart(report.text, KEPT_CHARACTERS),
+    commitReport: commitReport === null ? null : truncateStart(commitReport, KEPT_CHARACTERS),
   };
   const finalize = collected(files.finalize);
   if (!isComplete(finalize, marker)) {
@@ -116,7 +116,7 @@ async function emptyResult(context: ImplContext, state: ImplState): Promise<Stag
   return conclude(context, { event: "impl_not_done", reason, state: { ...state, progress: "empty" }, feedback });
 }
 
-async function writePrompts(work: ImplWork, context: ImplContext, marker: string): Promise<string> {
+async function writePrompts(work: ImplDependencies, context: ImplContext, marker: string): Promise<string> {
   const { position, state } = context;
   const { issue, base, templates } = requireSetup(state);
   const { outputs } = await openWorktree(work, context);
@@ -147,7 +147,7 @@ function incomplete(report: AgentReport, finalize: string): string {
 }
 
 /** One more pass over a few of the changed files. It must leave the gates green; what breaks them goes back to implementation. */
-export async function simplifyStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+export async function simplifyStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const { options } = work;
   const { issue, base } = requireSetup(state);
@@ -182,7 +182,11 @@ export async function simplifyStage(work: ImplWork, context: ImplContext): Promi
   return pass(moved ? `Simplified ${files.join(", ")}` : "Nothing could be made simpler");
 }
 
-async function changedFiles(work: ImplWork, context: ImplContext, { branch }: Worktree): Promise<readonly string[]> {
+async function changedFiles(
+  work: ImplDependencies,
+  context: ImplContext,
+  { branch }: Worktree,
+): Promise<readonly string[]> {
   const { base } = requireSetup(context.state);
   return await context.step("files", async () => {
     const changed = await branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
@@ -228,7 +232,7 @@ export function implPrompt(params: ImplPromptParams): string {
   const { fence, feedback, previousCommitReport, previousOutput } = params;
   const section = (title: string, source: string, content: string | null): string => {
     if (content === null || content.trim() === "") return "";
-    return `\n\n---\n${title}\n${fence.data(source, keepEnd(content.trim(), SECTION_CHARACTERS))}\n`;
+    return `\n\n---\n${title}\n${fence.data(source, truncateStart(content.trim(), SECTION_CHARACTERS))}\n`;
   };
   const text = expandTemplate(params.template, {
     ...fixedValues(params),
@@ -302,7 +306,7 @@ export function isComplete(finalize: string | null, marker: string): boolean {
 }
 
 /** Title and body of the pull request: the first line that is not empty, and the rest, without any marker, ours or stale. */
-export function parseFinalize(text: string): Finalize {
+export function parseFinalize(text: string): PullRequestProposal {
   const kept = lines(text).filter((line) => !ANY_MARKER.test(line));
   const first = kept.findIndex((line) => line.trim() !== "");
   if (first === -1) return { title: null, body: "" };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
-import { withImported } from "@holdfast/formats/format";
+import { attachSourceDocument } from "@holdfast/formats/format";
 import { implJson } from "@holdfast/formats/impl-json";
 import { implDocument } from "./layout.ts";
 import { initialImplState } from "./state.ts";
@@ -109,7 +109,7 @@ describe("the document that an impl run keeps for older tools", () => {
     const bytes = new TextEncoder().encode(JSON.stringify(theirs));
     const [foreign] = implJson.decode({ path: "a.json", bytes, compression: "none" }).checkpoints;
     if (foreign === undefined) throw new Error("it has no checkpoint");
-    const { extensions } = withImported(foreign, "impl-json");
+    const { extensions } = attachSourceDocument(foreign, "impl-json");
     expect(written({ extensions }).state).toMatchObject({
       their_own: { keep: ["this"] },
       plan_file: "plan.md",

@@ -1,10 +1,10 @@
 import type { ImplDocumentParams } from "@holdfast/core/adapters";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import { isJsonObject } from "@holdfast/core/json";
-import { asForeign } from "@holdfast/formats/format";
+import { toExternalCheckpoint } from "@holdfast/formats/format";
 import { IMPL_EXTENSION, implJson } from "@holdfast/formats/impl-json";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
-import type { ImplContext, ImplWork } from "./state.ts";
+import type { ImplContext, ImplDependencies } from "./state.ts";
 
 export const outputFiles = {
   issue: (issue: number) => `${OUTPUT_DIRECTORY}/issue-${issue}.md`,
@@ -29,7 +29,7 @@ function stamp(at: number): string {
 }
 
 /** `.tmp/impl-checkpoint.json`, for tools that read it; Holdfast itself never reads it back. */
-export async function writeMirror({ options, parts }: ImplWork, context: ImplContext): Promise<void> {
+export async function writeCheckpointFile({ options, parts }: ImplDependencies, context: ImplContext): Promise<void> {
   const root = context.workspace?.root;
   if (root === undefined) return;
   const outputs = parts.outputs(root);
@@ -53,6 +53,10 @@ export function implDocument({ run, planes, worktree, simplifies, at }: ImplDocu
   const own = { version: simplifies ? 2 : 1, ...(isJsonObject(kept) ? kept : {}), worktree };
   const extensions = { ...planes.extensions, [IMPL_EXTENSION]: own };
   const whole = { ...base, position, inputs, context: { ...base.context, values }, extensions };
-  const { foreign } = asForeign(run, { trigger: "stage", sequence: 0, createdAt: at, planes: whole }, "impl-json");
+  const { foreign } = toExternalCheckpoint(
+    run,
+    { trigger: "stage", sequence: 0, createdAt: at, planes: whole },
+    "impl-json",
+  );
   return new TextDecoder().decode(implJson.encode(foreign).bytes);
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { closes } from "../forge.ts";
+import { closesIssue } from "../forge.ts";
 import { defaultImplOptions } from "./options.ts";
 import { bodyOf, titleOf } from "./pull-request.ts";
 
@@ -62,12 +62,12 @@ describe("closes #420 is not closes #42", () => {
   test.each(["closes #420", "Closes #421 and #42", "discloses #42", "see #42", "closes 42", ""])(
     "%j closes nothing of ours",
     (body) => {
-      expect(closes(body, 42)).toBe(false);
+      expect(closesIssue(body, 42)).toBe(false);
       expect(bodyOf({ title: "t", body }, issue)).toMatch(/(?:^|\n\n)Closes #42$/);
     },
   );
   test.each(["closes #42", "It Closes #42.", "CLOSES  # 42", "closes #420, closes #42"])("%j does", (body) => {
-    expect(closes(body, 42)).toBe(true);
+    expect(closesIssue(body, 42)).toBe(true);
     expect(bodyOf({ title: "t", body }, issue)).toBe(body.trim());
   });
   test("keys of ours do not come in by an agent's text", () => {

@@ -2,18 +2,18 @@ import { readAccepted } from "@holdfast/core/findings";
 import type { Forge, PullRequest } from "@holdfast/core/forge";
 import { isJsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
-import { ANSWER_TO, type Pushed, pushBranch, unreachable } from "../branch.ts";
-import { askForge, closes, closingBody } from "../forge.ts";
-import { type OpenedRequest, openPullRequest, rewordPullRequest } from "../pull-request.ts";
+import { type PushOutcome, REFUSAL_RESPONSE, pushBranch, unreachable } from "../branch.ts";
+import { callForge, closesIssue, closingBody } from "../forge.ts";
+import { type OpenedRequest, openPullRequest, updatePullRequestText } from "../pull-request.ts";
 import { type Worktree, openWorktree, prettyJson, requireForge } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import {
   type Conclusion,
-  type Finalize,
   type ImplContext,
+  type ImplDependencies,
   type ImplState,
-  type ImplWork,
   type Issue,
+  type PullRequestProposal,
   conclude,
   requireSetup,
 } from "./state.ts";
@@ -21,7 +21,7 @@ import {
 type Existing = Pick<PullRequest, "number" | "url" | "state" | "headCommit" | "title" | "body">;
 
 /** Pushes the branch and opens its pull request, or goes on with the one that is there. */
-export async function prStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+export async function pullRequestStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const worktree = await openWorktree(work, context);
   const conclusion = await publish(work, context, worktree);
   const { event, reason, state } = conclusion;
@@ -40,7 +40,7 @@ export async function prStage(work: ImplWork, context: ImplContext): Promise<Sta
   return conclude(context, conclusion);
 }
 
-async function publish(work: ImplWork, context: ImplContext, worktree: Worktree): Promise<Conclusion> {
+async function publish(work: ImplDependencies, context: ImplContext, worktree: Worktree): Promise<Conclusion> {
   const { state } = context;
   const { branch } = worktree;
   const { issue, base } = requireSetup(state);
@@ -49,7 +49,9 @@ async function publish(work: ImplWork, context: ImplContext, worktree: Worktree)
   const existing = await findExisting(context, forge, branch.name);
   const settled = await alreadySettled(context, forge, { existing, head });
   if (settled !== null) return settled;
-  const contained = await askForge(context, () => context.step("in-base", () => isInBase(worktree, base.branch, head)));
+  const contained = await callForge(context, () =>
+    context.step("in-base", () => isInBase(worktree, base.branch, head)),
+  );
   if (contained) return await askAboutBase(context, `${base.branch} on the remote already contains ${head}`);
 
   const pushed = await pushBranch(context, worktree, { head, expected: state.pushed });
@@ -70,7 +72,7 @@ async function publish(work: ImplWork, context: ImplContext, worktree: Worktree)
 }
 
 async function findExisting(context: ImplContext, forge: Forge, head: string): Promise<Existing | null> {
-  return await askForge(context, () =>
+  return await callForge(context, () =>
     context.step("existing", async () => {
       const found = await forge.findPullRequest(head);
       if (found === null) return null;
@@ -121,13 +123,13 @@ async function alreadySettled(
     return passed({ number: existing.number, url: existing.url }, state, `${name} is merged already`);
   if (isCloseAccepted(context, existing.number)) return null;
   // It may have been reopened while the run waited.
-  const now = await askForge(context, () => forge.getPullRequest(existing.number));
-  return now?.state === "open" ? null : await parkClosed(context, existing.number);
+  const now = await callForge(context, () => forge.getPullRequest(existing.number));
+  return now?.state === "open" ? null : await waitForReopening(context, existing.number);
 }
 
-function refusedPush({ refusal, remote }: Extract<Pushed, { kind: "refused" }>, state: ImplState): Conclusion {
+function refusedPush({ refusal, remote }: Extract<PushOutcome, { kind: "refused" }>, state: ImplState): Conclusion {
   const reason = `The push to ${remote} was refused (${refusal.cause}): ${refusal.message.trim()}`;
-  switch (ANSWER_TO[refusal.cause]) {
+  switch (REFUSAL_RESPONSE[refusal.cause]) {
     case "rebase":
       return { event: "pr_fail_need_rebase", reason, state };
     case "fatal":
@@ -156,10 +158,10 @@ async function reword(
   const { existing, words, issue } = params;
   const { number } = existing;
   if (context.state.pullRequest?.number === number)
-    return await rewordPullRequest(context, forge, { number, ...words });
-  if (closes(existing.body, issue)) return;
+    return await updatePullRequestText(context, forge, { number, ...words });
+  if (closesIssue(existing.body, issue)) return;
   const body = `${existing.body.trim()}\n\nCloses #${issue}`.trim();
-  await rewordPullRequest(context, forge, { number, title: existing.title, body });
+  await updatePullRequestText(context, forge, { number, title: existing.title, body });
 }
 
 function passed(request: OpenedRequest, state: ImplState, reason: string): Conclusion {
@@ -170,7 +172,7 @@ function passed(request: OpenedRequest, state: ImplState, reason: string): Concl
  * The title of the pull request, `[tag][#N] description`: from the agent's proposal where it has usable words, else from the issue's title. There is
  * no proposal that this cannot turn into a title, so a title never costs an agent call.
  */
-export function titleOf(finalize: Finalize | null, issue: Issue, tags: readonly string[]): string {
+export function titleOf(finalize: PullRequestProposal | null, issue: Issue, tags: readonly string[]): string {
   const proposed = readProposal(oneLine(finalize?.title ?? ""), tags);
   const words = proposed.words || oneLine(issue.title) || "Implementation";
   const start = `[${proposed.tag ?? tags[0] ?? "feat"}][#${issue.number}] `;
@@ -178,7 +180,7 @@ export function titleOf(finalize: Finalize | null, issue: Issue, tags: readonly 
 }
 
 /** The body without the title line, closing this issue. */
-export function bodyOf(finalize: Finalize | null, issue: Issue): string {
+export function bodyOf(finalize: PullRequestProposal | null, issue: Issue): string {
   return closingBody(finalize?.body ?? "", issue.number);
 }
 
@@ -227,14 +229,18 @@ type Watched =
  * The pull request to watch. One that somebody closed, and that a person then said to go on without, has another one in its place. Whether it is
  * closed is looked at once and kept: opened again later, it must not make a stage forget the other one.
  */
-export async function watchedRequest(work: ImplWork, context: ImplContext, forge: Forge): Promise<Watched> {
+export async function findWatchedPullRequest(
+  work: ImplDependencies,
+  context: ImplContext,
+  forge: Forge,
+): Promise<Watched> {
   let request = context.state.pullRequest;
   for (let nth = 1; request !== null; nth += 1) {
     const { number } = request;
     const step = `closed-${nth}`;
     if (!isCloseAccepted(context, number) && !Object.hasOwn(context.position.visit.steps, step)) break;
     const look = async () => (await forge.getPullRequest(number))?.state === "closed";
-    if (!(await askForge(context, () => context.step(step, look)))) break;
+    if (!(await callForge(context, () => context.step(step, look)))) break;
     const { issue, base } = requireSetup(context.state);
     const { branch } = await openWorktree(work, context);
     const opened = await openPullRequest(context, forge, {
@@ -256,7 +262,7 @@ export async function watchedRequest(work: ImplWork, context: ImplContext, forge
 }
 
 /** The user can reopen it and resume, or resume with another one in its place. */
-export async function parkClosed(context: ImplContext, number: number): Promise<never> {
+export async function waitForReopening(context: ImplContext, number: number): Promise<never> {
   const { id } = context.run;
   return await context.park({
     on: "person",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judgeTip } from "./rebase.ts";
+import { compareRemoteTip } from "./rebase.ts";
 
 /** Commits are letters; what a commit builds on stands behind it. */
 const history: Readonly<Record<string, string>> = {
@@ -21,10 +21,10 @@ test.each([
   ["other", "pushed", "other"],
   ["other", null, "other"],
 ])("the remote at %s after we pushed %s: %s", async (tip, pushed, kind) => {
-  expect(await judgeTip({ branch, tip, head: "ours", pushed })).toEqual({ kind, commit: tip });
+  expect(await compareRemoteTip({ branch, tip, head: "ours", pushed })).toEqual({ kind, commit: tip });
 });
 
 test("what we pushed before a rebase of our own is still ours", async () => {
-  const tip = await judgeTip({ branch, tip: "added", head: "other", pushed: "added" });
+  const tip = await compareRemoteTip({ branch, tip: "added", head: "other", pushed: "added" });
   expect(tip.kind).toBe("known");
 });

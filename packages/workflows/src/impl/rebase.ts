@@ -3,15 +3,22 @@ import type { StageResult } from "@holdfast/core/transitions";
 import type { Branch } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { commitWork, rebaseOnto, unreachable } from "../branch.ts";
-import { askForge, publishable } from "../forge.ts";
+import { callForge, sanitizeText } from "../forge.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, prettyJson, stageTime } from "../worktree.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
 import { expandTemplate } from "./prompts.ts";
-import { type Conclusion, type ImplContext, type ImplState, type ImplWork, conclude, requireSetup } from "./state.ts";
+import {
+  type Conclusion,
+  type ImplContext,
+  type ImplDependencies,
+  type ImplState,
+  conclude,
+  requireSetup,
+} from "./state.ts";
 
 /** Puts the branch on top of what is on the remote now. It ends whole or not at all: a conflict that nobody mends leaves everything as it was. */
-export async function rebaseStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+export async function rebaseStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const worktree = await openWorktree(work, context);
   const conclusion = await rebase(work, context, worktree);
   const { event, reason, state } = conclusion;
@@ -28,7 +35,7 @@ export async function rebaseStage(work: ImplWork, context: ImplContext): Promise
   return state.base === null ? result : { ...result, inputs: { base: state.base.commit } };
 }
 
-async function rebase(work: ImplWork, context: ImplContext, worktree: Worktree): Promise<Conclusion> {
+async function rebase(work: ImplDependencies, context: ImplContext, worktree: Worktree): Promise<Conclusion> {
   const { state } = context;
   const { branch } = worktree;
   const { base } = requireSetup(state);
@@ -36,7 +43,7 @@ async function rebase(work: ImplWork, context: ImplContext, worktree: Worktree):
   const before = await context.step("head", () => branch.head());
   // A person may have edited meanwhile, and a branch with changes in its files cannot be moved.
   await commitWork(context, worktree, { step: "commit", message: "Changes found before a rebase\n", before, at });
-  const tips = await askForge(context, () => context.step("tips", () => fetchTips(worktree, base.branch)));
+  const tips = await callForge(context, () => context.step("tips", () => fetchTips(worktree, base.branch)));
   if (tips.base === null) return { event: "fatal", reason: `The remote has no branch ${base.branch} any more`, state };
 
   const own = await settleOwn(context, worktree, { tip: tips.own });
@@ -51,7 +58,7 @@ async function rebase(work: ImplWork, context: ImplContext, worktree: Worktree):
     if (result.kind !== "conflict") continue;
     const conflict = `${branch.name} conflicts with ${name} in ${result.files.join(", ")}`;
     if (mended) return conflictEnd(state, `${conflict}; the agent had its one try already`);
-    const outcome = await mendConflict(work, context, worktree, { onto: commit, at });
+    const outcome = await resolveConflict(work, context, worktree, { onto: commit, at });
     if (outcome.kind === "given_up") return conflictEnd(state, `${conflict}; ${outcome.why}`);
     mended = true;
   }
@@ -88,7 +95,7 @@ async function settleOwn(
 ): Promise<Own> {
   const { pushed } = context.state;
   const judged = await context.step("own-tip", async () => {
-    const found = await judgeTip({ branch, tip, head: await branch.head(), pushed });
+    const found = await compareRemoteTip({ branch, tip, head: await branch.head(), pushed });
     return { ...found };
   });
   switch (judged.kind) {
@@ -113,7 +120,7 @@ async function settleOwn(
   };
 }
 
-type Mended =
+type ConflictResult =
   | { readonly kind: "mended"; readonly commit: string }
   | { readonly kind: "given_up"; readonly why: string };
 
@@ -121,18 +128,18 @@ type Mended =
  * Offers a conflict to the agent, once. The branch moves only when the marks are gone and the gates are green; otherwise the files go back to
  * what they were, and nothing of the attempt is left but its checkpoint.
  */
-async function mendConflict(
-  work: ImplWork,
+async function resolveConflict(
+  work: ImplDependencies,
   context: ImplContext,
   worktree: Worktree,
   params: { readonly onto: string; readonly at: string },
-): Promise<Mended> {
+): Promise<ConflictResult> {
   const { onto, at } = params;
   const { issue } = requireSetup(context.state);
   const { branch } = worktree;
   const sequence = await context.step("before-mending", () => newestSequence(work, context));
   const { files } = await context.step("place-conflict", () => branch.placeConflict({ onto }), { changesFiles: true });
-  const giveUp = async (why: string): Promise<Mended> => {
+  const giveUp = async (why: string): Promise<ConflictResult> => {
     await context.restoreFiles("undo-mending", { sequence });
     return { kind: "given_up", why };
   };
@@ -152,7 +159,7 @@ async function mendConflict(
   const verdict = await runGates(work, context, worktree, { from: onto, commitAt: null });
   if (verdict.kind === "failed") return await giveUp(`after the agent's attempt: ${verdict.reason}`);
   const words = `Issue #${issue.number}: ${issue.title.trim()}\n`;
-  const message = await publishable(context, { what: "The commit message", text: words, kind: "plain" });
+  const message = await sanitizeText(context, { what: "The commit message", text: words, kind: "plain" });
   const committed = await context.step(
     "commit-mended",
     async () => {
@@ -182,7 +189,7 @@ function mendPrompt(
   return fence.prompt(text);
 }
 
-async function newestSequence({ parts }: ImplWork, { run }: ImplContext): Promise<number> {
+async function newestSequence({ parts }: ImplDependencies, { run }: ImplContext): Promise<number> {
   const [newest] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
   if (newest !== undefined) return newest.sequence;
   throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: `Run ${run.id} has no checkpoint to go back to` });
@@ -197,7 +204,7 @@ type Tip =
   /** Somebody put other commits there: theirs and ours do not follow from each other. */
   | { readonly kind: "other"; readonly commit: string };
 
-export async function judgeTip(params: {
+export async function compareRemoteTip(params: {
   readonly branch: Pick<Branch, "isAncestor">;
   readonly tip: string | null;
   readonly head: string;

@@ -4,9 +4,9 @@ import { createFence } from "@holdfast/core/workflow";
 import { defaultImplOptions } from "./options.ts";
 import { DEFAULT_TEMPLATES } from "./prompts.ts";
 import {
-  coerceScore,
-  judgeReview,
+  decideReview,
   parseReviewReply,
+  parseScore,
   reviewFeedback,
   reviewPrompt,
   reviewReason,
@@ -29,13 +29,13 @@ describe("review reply", () => {
       [140, 100],
       [-3, 0],
     ])("%j is %i", (value, score) => {
-      expect(coerceScore(value)).toBe(score);
+      expect(parseScore(value)).toBe(score);
     });
 
     test.each([[true], [null], [undefined], ["good"], ["quality 90 percent of tests"], [Number.NaN], [[90]], ["1/0"]])(
       "%j is no score, and none is made up",
       (value) => {
-        expect(coerceScore(value)).toBeNull();
+        expect(parseScore(value)).toBeNull();
       },
     );
 
@@ -117,7 +117,7 @@ describe("review reply", () => {
 describe("review verdict", () => {
   const { thresholds } = defaultImplOptions;
   const judge = (scores: Scores, suggestions: readonly string[] = [], score = 93) =>
-    judgeReview({ reply: { kind: "read", scores, score, findings: ["f"], suggestions }, thresholds, iteration: 2 });
+    decideReview({ reply: { kind: "read", scores, score, findings: ["f"], suggestions }, thresholds, iteration: 2 });
 
   describe("the verdict of a review", () => {
     test("at the thresholds it passes", () => {
@@ -142,7 +142,7 @@ describe("review verdict", () => {
     });
 
     test("a reply that cannot be read fails with that reason and without a score", () => {
-      const review = judgeReview({ reply: { kind: "unreadable", why: "gibberish" }, thresholds, iteration: 1 });
+      const review = decideReview({ reply: { kind: "unreadable", why: "gibberish" }, thresholds, iteration: 1 });
       expect(review).toMatchObject({ pass: false, score: null, scores: null });
       expect(reviewReason(review, thresholds)).toContain("gibberish");
       expect(reviewReport(review)).toMatchObject({ pass: false, scores: null, overall_score: null });

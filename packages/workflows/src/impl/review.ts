@@ -9,8 +9,8 @@ import { DIMENSIONS, type Dimension, type ImplOptions } from "./options.ts";
 import { expandTemplate } from "./prompts.ts";
 import {
   type ImplContext,
+  type ImplDependencies,
   type ImplState,
-  type ImplWork,
   type Issue,
   type Review,
   type Scores,
@@ -21,7 +21,7 @@ import {
 const DIFF_BYTES = 200_000;
 
 /** Scores the whole change since the base. What fails goes back into the next implementation prompt. */
-export async function reviewStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+export async function reviewStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const { maxReviews, onMaxReviews, thresholds } = work.options;
   if (counterOf(position.attempts, "review") >= maxReviews) {
@@ -32,7 +32,7 @@ export async function reviewStage(work: ImplWork, context: ImplContext): Promise
   const worktree = await openWorktree(work, context);
   const { iteration } = position;
   const { reply, text } = await askReviewer(work, context, worktree);
-  const review = judgeReview({ reply, thresholds, iteration });
+  const review = decideReview({ reply, thresholds, iteration });
   await worktree.outputs.write(outputFiles.reviewOutput(iteration), text);
   await worktree.outputs.write(outputFiles.review(iteration), prettyJson(reviewReport(review)));
   const failing = { gate: "review", detail: reviewFeedback(review, thresholds) };
@@ -47,7 +47,7 @@ export async function reviewStage(work: ImplWork, context: ImplContext): Promise
 
 /** A reply that cannot be read is asked for once more; a second one counts as a failed review, with that reason and no score. */
 async function askReviewer(
-  work: ImplWork,
+  work: ImplDependencies,
   context: ImplContext,
   worktree: Worktree,
 ): Promise<{ readonly reply: ReviewReply; readonly text: string }> {
@@ -58,7 +58,7 @@ async function askReviewer(
 }
 
 async function ask(
-  { options }: ImplWork,
+  { options }: ImplDependencies,
   context: ImplContext,
   { branch }: Worktree,
   params: { readonly name: string; readonly unreadable: { readonly reply: string; readonly why: string } | null },
@@ -160,7 +160,7 @@ function readScores(
   const byName = new Map(Object.entries(source).map(([name, value]) => [bareName(name), value]));
   const found = new Map<Dimension, number>();
   for (const dimension of DIMENSIONS) {
-    const score = coerceScore(byName.get(bareName(dimension)));
+    const score = parseScore(byName.get(bareName(dimension)));
     if (score !== null) found.set(dimension, score);
   }
   const [faithful, style, docs, cornerCases] = DIMENSIONS.map((dimension) => found.get(dimension));
@@ -176,7 +176,7 @@ function bareName(name: string): string {
 
 function overall(object: JsonObject, scores: Scores): number {
   for (const name of ["overall_score", "overall", "score"]) {
-    const score = coerceScore(object[name]);
+    const score = parseScore(object[name]);
     if (score !== null) return score;
   }
   const all = DIMENSIONS.map((dimension) => scores[dimension]);
@@ -196,10 +196,10 @@ function readLines(value: Json | undefined): readonly string[] {
  * A score from 0 to 100, or null when the value is none: nothing is guessed. Numbers are rounded and clamped; texts may carry
  * their scale ("92", "85.5/100", "9/10", "90 %"); an object may hold it as `score`.
  */
-export function coerceScore(value: Json | undefined): number | null {
+export function parseScore(value: Json | undefined): number | null {
   if (typeof value === "number") return Number.isFinite(value) ? clamp(value) : null;
   if (typeof value === "string") return scoreOfText(value);
-  return isJsonObject(value) ? coerceScore(value["score"]) : null;
+  return isJsonObject(value) ? parseScore(value["score"]) : null;
 }
 
 const SCALED = /^\s*(-?\d+(?:\.\d+)?)\s*(?:%|\/\s*(\d+(?:\.\d+)?))?\s*$/;
@@ -216,7 +216,7 @@ function clamp(value: number): number {
 }
 
 /** Every dimension must reach its threshold; the overall score decides nothing here. */
-export function judgeReview(params: {
+export function decideReview(params: {
   readonly reply: ReviewReply;
   readonly thresholds: ImplOptions["thresholds"];
   readonly iteration: number;

@@ -1,17 +1,24 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { JsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findBase, syncBranch } from "../branch.ts";
-import { askForge, importedIssue, issueText } from "../forge.ts";
+import { callForge, fetchImportedIssue, issueText } from "../forge.ts";
 import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import type { ImplOptions } from "./options.ts";
 import { loadTemplates } from "./prompts.ts";
-import { type ImplContext, type ImplState, type ImplWork, type Issue, conclude, parseImplState } from "./state.ts";
+import {
+  type ImplContext,
+  type ImplDependencies,
+  type ImplState,
+  type Issue,
+  conclude,
+  parseImplState,
+} from "./state.ts";
 
 /** The issue, a worktree and branch for it, the base it builds on, and the prompts: all fixed from here on. */
-export async function setupStage(work: ImplWork, context: ImplContext): Promise<StageResult<ImplState>> {
+export async function setupStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const forge = await requireForge(work, context);
   const issue = await readIssue(work, context);
   const stop = (reason: string) => conclude(context, { event: "fatal", reason, state: { ...context.state, issue } });
@@ -20,7 +27,7 @@ export async function setupStage(work: ImplWork, context: ImplContext): Promise<
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
   const named = work.options.baseBranch;
-  const found = await askForge(context, () =>
+  const found = await callForge(context, () =>
     context.step("base", () => findBase({ branch: worktree.branch, forge, named })),
   );
   if (found.kind !== "found") return stop(found.reason);
@@ -48,12 +55,12 @@ function issueNumber({ run }: ImplContext): number {
 }
 
 /** The text the run began with. Fetched once: a change at the forge is for a person to decide on, never silently taken. */
-async function readIssue(work: ImplWork, context: ImplContext): Promise<Issue | null> {
+async function readIssue(work: ImplDependencies, context: ImplContext): Promise<Issue | null> {
   const number = issueNumber(context);
   const known = context.inputs.issue;
   if (known !== null && known.number === number) return { ...known };
   const forge = await requireForge(work, context);
-  return await askForge(context, () =>
+  return await callForge(context, () =>
     context.step("issue", async () => {
       const issue = await forge.getIssue(number);
       return issue === null || issue.number !== number ? null : { ...issue };
@@ -66,7 +73,7 @@ async function readIssue(work: ImplWork, context: ImplContext): Promise<Issue | 
  * base and the prompts are found as they are now. Nothing is rebased: where the files stand was the other tool's decision.
  */
 export async function adoptImplState(params: {
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
   readonly options: ImplOptions;
   readonly values: JsonObject;
   readonly issue: number;
@@ -74,7 +81,7 @@ export async function adoptImplState(params: {
   readonly root: string;
 }): Promise<ImplState> {
   const { parts, options, root } = params;
-  const { forge, issue: found } = await importedIssue(parts, params.issue);
+  const { forge, issue: found } = await fetchImportedIssue(parts, params.issue);
   const issue: Issue = { ...found };
   const branch = await parts.branches.of(root);
   const answer = await findBase({ branch, forge, named: options.baseBranch });

@@ -1,4 +1,4 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import { type IssueSnapshot, issueShape } from "@holdfast/core/checkpoint";
 import {
   type JsonObject,
@@ -16,7 +16,7 @@ import {
 import type { Position } from "@holdfast/core/position";
 import type { StageResult, TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
 import type { StageContext } from "@holdfast/core/workflow";
-import { type ImplHistoryEntry, NO_IMPL_VALUES } from "@holdfast/formats/impl-document";
+import { EMPTY_IMPL_VALUES, type ImplHistoryEntry } from "@holdfast/formats/impl-document";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Base } from "../branch.ts";
 import type { OpenedRequest } from "../pull-request.ts";
@@ -27,7 +27,7 @@ import type { Dimension, ImplOptions, PromptRole } from "./options.ts";
 export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
 /** What an iteration left behind; the stuck guard counts those that left nothing. "empty": it was called done, and no file differs from the base. */
 export type Progress = "complete" | "changed" | "none" | "empty";
-export type Finalize = { readonly title: string | null; readonly body: string };
+export type PullRequestProposal = { readonly title: string | null; readonly body: string };
 export type Scores = Readonly<Record<Dimension, number>>;
 export type Review = {
   readonly iteration: number;
@@ -49,7 +49,7 @@ export type ImplState = {
   /** The agent's last words of the newest iteration, cut. */
   readonly output: string | null;
   readonly commitReport: string | null;
-  readonly finalize: Finalize | null;
+  readonly finalize: PullRequestProposal | null;
   /** Every review, oldest first. */
   readonly reviews: readonly Review[];
   /** The gate that said no most recently, until it says yes. */
@@ -66,7 +66,7 @@ export type ImplState = {
   readonly history: readonly ImplHistoryEntry[];
 };
 
-export const initialImplState: ImplState = NO_IMPL_VALUES;
+export const initialImplState: ImplState = EMPTY_IMPL_VALUES;
 
 export function parseImplState(values: JsonObject): ImplState {
   return parseShape({ shape: STATE, value: values, what: "The state of an impl run" });
@@ -91,7 +91,7 @@ const STATE: Shape<ImplState> = object<ImplState>({
   progress: nullable(oneOf<Progress>({ complete: true, changed: true, none: true, empty: true })),
   output: nullable(text),
   commitReport: nullable(text),
-  finalize: nullable(object<Finalize>({ title: nullable(text), body: text })),
+  finalize: nullable(object<PullRequestProposal>({ title: nullable(text), body: text })),
   reviews: list(
     object<Review>({
       iteration: count,
@@ -237,9 +237,9 @@ export function endHistory(state: ImplState, reason: string): ImplState {
 }
 
 /** What every stage of impl works with. */
-export interface ImplWork {
+export interface ImplDependencies {
   readonly options: ImplOptions;
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
 }
 
 export type ImplContext = StageContext<ImplState>;

@@ -1,34 +1,34 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import { type Position, bump, counterOf, reset } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import { type Guard, type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import { ciStage } from "./ci.ts";
 import { fatalStage } from "./fatal.ts";
 import { implStage, simplifyStage } from "./implement.ts";
-import { writeMirror } from "./layout.ts";
+import { writeCheckpointFile } from "./layout.ts";
 import type { ImplOptions } from "./options.ts";
-import { prStage } from "./pull-request.ts";
+import { pullRequestStage } from "./pull-request.ts";
 import { rebaseStage } from "./rebase.ts";
 import { reviewStage } from "./review.ts";
 import { setupStage } from "./setup.ts";
 import {
   type ImplContext,
+  type ImplDependencies,
   type ImplState,
-  type ImplWork,
   endHistory,
   implShape,
   initialImplState,
   parseImplState,
 } from "./state.ts";
 
-type Stage = (work: ImplWork, context: ImplContext) => ReturnType<StageFunction<ImplState>>;
+type Stage = (work: ImplDependencies, context: ImplContext) => ReturnType<StageFunction<ImplState>>;
 
 const STAGES: Readonly<Record<string, Stage>> = {
   setup: setupStage,
   impl: implStage,
   review: reviewStage,
   simplify: simplifyStage,
-  pr: prStage,
+  pr: pullRequestStage,
   ci: ciStage,
   rebase: rebaseStage,
   fatal: fatalStage,
@@ -36,9 +36,9 @@ const STAGES: Readonly<Record<string, Stage>> = {
 };
 
 /** The workflow that carries an issue to a pull request, in the shape that its options give it. */
-export function implWorkflow(options: ImplOptions, parts: WorkParts): Workflow<ImplState> {
+export function implWorkflow(options: ImplOptions, parts: Adapters): Workflow<ImplState> {
   const shape = implShape(options);
-  const work: ImplWork = { options, parts };
+  const work: ImplDependencies = { options, parts };
   const used = Object.entries(STAGES).filter(([name]) => shape.stages.includes(name));
   return defineWorkflow<ImplState>({
     ...shape,
@@ -52,9 +52,9 @@ export function implWorkflow(options: ImplOptions, parts: WorkParts): Workflow<I
 }
 
 /** The mirror is written when a stage is entered: that is when the one before has been saved. */
-function mirrored(work: ImplWork, stage: Stage): StageFunction<ImplState> {
+function mirrored(work: ImplDependencies, stage: Stage): StageFunction<ImplState> {
   return async (context) => {
-    await writeMirror(work, context);
+    await writeCheckpointFile(work, context);
     return await stage(work, context);
   };
 }

@@ -2,14 +2,14 @@ import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import { pureSha256 } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { findBase, syncBranch } from "../branch.ts";
-import { askForge, issueText } from "../forge.ts";
+import { callForge, issueText } from "../forge.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { LOOP_ID, makeLoopId } from "./options.ts";
-import { type LoopContext, type LoopState, type LoopWork, type Place, outputFiles, tell } from "./state.ts";
+import { type LoopContext, type LoopState, type Place, type RalphDependencies, outputFiles, tell } from "./state.ts";
 import { type RanCheck, checkText, commitChecked, hasPassed, readVerification, runChecks } from "./verify.ts";
 
 /** What is worked on and where, all fixed from here on; and whether there is anything to do at all. */
-export async function beginStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function beginStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
   const issue = await readIssue(work, context);
@@ -26,13 +26,13 @@ export async function beginStage(work: LoopWork, context: LoopContext): Promise<
 }
 
 /** The text the run began with. A change at the forge is for a person to decide on, never silently taken. */
-async function readIssue(work: LoopWork, context: LoopContext): Promise<IssueSnapshot | "absent" | null> {
+async function readIssue(work: RalphDependencies, context: LoopContext): Promise<IssueSnapshot | "absent" | null> {
   const { run, inputs } = context;
   if (run.work.kind !== "issue") return null;
   const { number } = run.work;
   if (inputs.issue?.number === number) return inputs.issue;
   const forge = await requireForge(work, context);
-  const found = await askForge(context, () =>
+  const found = await callForge(context, () =>
     context.step("issue", async () => {
       const issue = await forge.getIssue(number);
       return issue === null || issue.number !== number ? null : { ...issue };
@@ -47,7 +47,7 @@ type Found =
 
 /** Without a pull request nothing outside this repository matters, and nothing outside is asked. */
 async function findPlace(
-  work: LoopWork,
+  work: RalphDependencies,
   context: LoopContext,
   params: { readonly worktree: Worktree; readonly at: string },
 ): Promise<Found> {
@@ -58,7 +58,7 @@ async function findPlace(
   if (!work.options.pullRequest) return { kind: "found", place: { ...place, began: await began() } };
   const forge = await requireForge(work, context);
   const named = work.options.baseBranch;
-  const base = await askForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
+  const base = await callForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
   if (base.kind !== "found") return { kind: "impossible", reason: base.reason };
   const synced = await syncBranch(context, worktree, { base: base.base, at });
   if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
@@ -66,14 +66,14 @@ async function findPlace(
 }
 
 /** A run whose id has the form of a loop's is the loop; any other gives it one that is told from the run. */
-function loopIdOf({ options }: LoopWork, { run }: LoopContext): string {
+function loopIdOf({ options }: RalphDependencies, { run }: LoopContext): string {
   if (options.loopId !== null) return options.loopId;
   return LOOP_ID.test(run.id) ? run.id : makeLoopId({ task: run.id, hex: pureSha256(run.id).slice(0, 8) });
 }
 
 /** A criterion that holds before anybody worked is done, without a token spent. */
 async function firstCheck(
-  work: LoopWork,
+  work: RalphDependencies,
   context: LoopContext,
   { worktree, at }: { readonly worktree: Worktree; readonly at: string },
 ): Promise<StageResult<LoopState>> {

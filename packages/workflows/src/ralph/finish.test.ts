@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { bestToReturnTo, handOverText } from "./finish.ts";
+import { bestFilesNote, bestToReturnTo } from "./finish.ts";
 import type { Iteration } from "./iteration.ts";
 import { bestOf } from "./reflection.ts";
 import type { LoopState } from "./state.ts";
@@ -50,7 +50,7 @@ test("files go back only to an iteration that was better than the last one", () 
 
 test("a step that is done is not gone back to for what the next one left", () => {
   expect(bestToReturnTo(stateOf([iteration(1, 100, 0), iteration(2, 0, 1)]))).toBeNull();
-  expect(handOverText(stateOf([iteration(1, 60), iteration(2, 20)]))).toBe(
+  expect(bestFilesNote(stateOf([iteration(1, 60), iteration(2, 20)]))).toBe(
     "The files are those of iteration 1, the best (quality 60)",
   );
 });

@@ -1,18 +1,25 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Checkpoint, IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { CheckpointRef, Store } from "@holdfast/core/store";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
-import { ANSWER_TO, commitWork, pushBranch, settleRemote } from "../branch.ts";
-import { askForge, closingBody, withoutKeys } from "../forge.ts";
+import { REFUSAL_RESPONSE, checkRemoteBranch, commitWork, pushBranch } from "../branch.ts";
+import { callForge, closingBody, stripMarkers } from "../forge.ts";
 import { openPullRequest } from "../pull-request.ts";
 import { type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import type { Iteration } from "./iteration.ts";
 import type { LoopOptions } from "./options.ts";
-import { type LoopContext, type LoopState, type LoopWork, outputFiles, parseLoopState, tell } from "./state.ts";
+import {
+  type LoopContext,
+  type LoopState,
+  type RalphDependencies,
+  outputFiles,
+  parseLoopState,
+  tell,
+} from "./state.ts";
 
 /** What a loop that is done leaves: commits on its branch, and where that is asked for a pull request. */
-export async function publishStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function publishStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const worktree = await openWorktree(work, context);
   const { state, position } = context;
   const done = position.reason ?? "The criterion holds";
@@ -25,19 +32,19 @@ export async function publishStage(work: LoopWork, context: LoopContext): Promis
 }
 
 async function publish(
-  work: LoopWork,
+  work: RalphDependencies,
   context: LoopContext,
   params: { readonly worktree: Worktree; readonly head: string; readonly done: string },
 ): Promise<StageResult<LoopState>> {
   const { worktree, head } = params;
   const { state, inputs } = context;
   const forge = await requireForge(work, context);
-  const remote = await settleRemote(context, worktree, { head });
+  const remote = await checkRemoteBranch(context, worktree, { head });
   if (remote.kind === "stop") return { event: "fatal", reason: remote.reason };
   const pushed = await pushBranch(context, worktree, { head, expected: remote.expected });
   if (pushed.kind === "refused") {
     const reason = `The push to ${pushed.remote} was refused (${pushed.refusal.cause}): ${pushed.refusal.message.trim()}`;
-    if (ANSWER_TO[pushed.refusal.cause] !== "fixable") return { event: "fatal", reason };
+    if (REFUSAL_RESPONSE[pushed.refusal.cause] !== "fixable") return { event: "fatal", reason };
     // All of its work was done; now the last piece of it is at hand once more.
     const again: LoopState = { ...state, unit: Math.max(0, state.unit - 1), tries: 0 };
     return { event: "push_refused", reason, state: again, feedback: `${reason}. Mend what it says.` };
@@ -47,7 +54,7 @@ async function publish(
     purpose: "pull-request",
     ...pullRequestText({ state, issue: inputs.issue, options: work.options }),
     head: worktree.branch.name,
-    base: state.base?.branch ?? (await askForge(context, () => forge.defaultBranch())),
+    base: state.base?.branch ?? (await callForge(context, () => forge.defaultBranch())),
     draft: work.options.draft,
   });
   if (opened.kind === "nothing_new")
@@ -58,7 +65,7 @@ async function publish(
 }
 
 /** Hands over the best there was, and a report of the whole course. */
-export async function giveUpStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function failStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { position, state } = context;
   const reason = position.reason ?? "The loop gave up without a reason";
   const event = position.stage === "limit" ? "limit_reached" : "fatal";
@@ -74,7 +81,7 @@ export async function giveUpStage(work: LoopWork, context: LoopContext): Promise
 }
 
 /** Back to the files of the best iteration, with a prompt that says what did not work since. */
-export async function rollbackStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function rollbackStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { state, position } = context;
   const { best } = state;
   const why = position.reason ?? "The loop is stuck";
@@ -103,7 +110,7 @@ export function bestToReturnTo(state: Pick<LoopState, "best" | "iterations">): L
 }
 
 /** Said where the run gives up, before the files are moved: the reason of an end is written when it is entered. */
-export function handOverText(state: Pick<LoopState, "best" | "iterations">): string {
+export function bestFilesNote(state: Pick<LoopState, "best" | "iterations">): string {
   const best = bestToReturnTo(state);
   if (best !== null)
     return `The files are those of iteration ${best.iteration}, the best (quality ${Math.round(best.quality)})`;
@@ -112,7 +119,7 @@ export function handOverText(state: Pick<LoopState, "best" | "iterations">): str
 
 /** Puts the files of the best iteration back, as a commit on top of what was tried since: nothing of that is lost. false: its checkpoint is gone. */
 async function returnToBest(
-  parts: WorkParts,
+  parts: Adapters,
   context: LoopContext,
   worktree: Worktree,
   best: NonNullable<LoopState["best"]>,
@@ -129,7 +136,7 @@ async function returnToBest(
 
 /** The position keeps the best-scored checkpoint from being dropped, and that is the one as a rule; any other with the same files does as well. */
 async function findCheckpoint(
-  { store }: WorkParts,
+  { store }: Adapters,
   { run, position }: LoopContext,
   best: NonNullable<LoopState["best"]>,
 ): Promise<number | null> {
@@ -206,7 +213,7 @@ function pullRequestText(params: {
     ...(left > 0 ? [`… ${left} iterations before these`, ""] : []),
     ...state.iterations.slice(-SHOWN).map((one) => `- ${iterationText(one)}`),
   ].join("\n");
-  const body = issue === null ? withoutKeys(text) : closingBody(text, issue.number);
+  const body = issue === null ? stripMarkers(text) : closingBody(text, issue.number);
   return { title: (words || "The work of a loop").slice(0, MAX_TITLE).toWellFormed(), body };
 }
 

@@ -6,9 +6,9 @@ import { issueText } from "../forge.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime } from "../worktree.ts";
 import {
   type Answer,
+  type IterationCost,
   type LoopFinding,
   type Reflection,
-  type Spent,
   type Verification,
   clip,
   oneLine,
@@ -18,18 +18,18 @@ import { ended } from "./reflection.ts";
 import {
   type LoopContext,
   type LoopState,
-  type LoopWork,
+  type RalphDependencies,
   type RalphState,
+  currentUnit,
   outputFiles,
   tell,
-  unitAtHand,
 } from "./state.ts";
 
 /** One turn of the agent, in a conversation of its own: what it must know of the turns before is in its prompt. What it did is committed. */
-export async function iterateStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function iterateStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { options } = work;
   const { iteration } = context.position;
-  const unit = unitAtHand(work, context);
+  const unit = currentUnit(work, context);
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
   const before = await context.step("head", () => worktree.branch.head());
@@ -300,7 +300,7 @@ export function readAnswer(params: {
   };
 }
 
-function spentOf(usage: Parameters<typeof readAnswer>[0]["report"]["usage"]): Spent {
+function spentOf(usage: Parameters<typeof readAnswer>[0]["report"]["usage"]): IterationCost {
   const { inputTokens, outputTokens, microUsd } = usage;
   const silent = inputTokens === null && outputTokens === null;
   return { tokens: silent ? null : (inputTokens ?? 0) + (outputTokens ?? 0), microUsd };

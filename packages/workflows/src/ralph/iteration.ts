@@ -46,7 +46,7 @@ const METRICS_SHAPE: Shape<Metrics> = object<Metrics>({
 });
 
 /** null: the agent does not say, which is not zero. */
-export type Spent = { readonly tokens: number | null; readonly microUsd: number | null };
+export type IterationCost = { readonly tokens: number | null; readonly microUsd: number | null };
 
 /** What came of the agent's turn, all of it bounded. Recorded in `iterate`. */
 export type Answer = {
@@ -62,7 +62,7 @@ export type Answer = {
   readonly said: string;
   /** What it said it had learnt. */
   readonly learnings: readonly string[];
-  readonly spent: Spent;
+  readonly spent: IterationCost;
   readonly milliseconds: number;
   /** null: not known. 0: nothing changed. */
   readonly filesChanged: number | null;
@@ -110,7 +110,7 @@ export type Iteration = {
   readonly tests: Metrics["tests"];
   readonly errors: number | null;
   readonly warnings: number | null;
-  readonly spent: Spent;
+  readonly spent: IterationCost;
   /** Of the agent and of the checks. */
   readonly milliseconds: number;
   readonly filesChanged: number | null;
@@ -151,7 +151,7 @@ export type BestIteration = {
 
 const OUTCOME = oneOf<Answer["outcome"]>({ completed: true, failed: true });
 const VERDICT = oneOf<IterationVerdict>({ passed: true, failed: true, unchecked: true, not_run: true });
-const SPENT = object<Spent>({ tokens: nullable(count), microUsd: nullable(count) });
+const SPENT = object<IterationCost>({ tokens: nullable(count), microUsd: nullable(count) });
 
 export const ANSWER_SHAPE: Shape<Answer> = object<Answer>({
   number: count,

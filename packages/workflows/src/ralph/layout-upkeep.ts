@@ -1,20 +1,20 @@
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
-import type { Parts } from "@holdfast/core/adapters";
+import type { CoreAdapters } from "@holdfast/core/adapters";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { planRetention } from "@holdfast/core/retention";
 import { isHeld } from "@holdfast/core/status";
 import { allCheckpoints } from "@holdfast/core/store";
-import { standAll } from "../../../holdfast/src/run-status.ts";
-import { type FollowedRun, LayoutFiles, followRun } from "../layout-files.ts";
+import { readStatuses } from "../../../holdfast/src/run-status.ts";
+import { type CheckpointMirror, LayoutFiles, mirrorCheckpoints } from "../layout-files.ts";
 import {
+  type LayoutLocation,
   LoopLayout,
-  type LoopPlace,
-  filesOf,
-  readDropped,
-  standingLoop,
-  standingLoops,
-  writeDropped,
+  layoutFiles,
+  listActiveLoops,
+  readActiveLoop,
+  readDroppedNote,
+  writeDroppedNote,
   writeRegistry,
 } from "./layout.ts";
 import { REGISTRY_PATH, statePath } from "./loop-documents.ts";
@@ -24,14 +24,14 @@ import { type LoopLayoutSettings, layoutRetention } from "./options.ts";
 const PULSE_MS = 60_000;
 
 /** Keeps the files below `.aiwg` up to date with a run of the ralph workflow, and cleans up there when a day has passed. */
-export async function followLoop(params: {
-  readonly parts: Parts;
+export async function mirrorLoopLayout(params: {
+  readonly parts: CoreAdapters;
   readonly run: string;
   readonly cwd: string;
   readonly settings: LoopLayoutSettings;
   readonly limit: number | null;
   readonly listen: ProgressListener | undefined;
-}): Promise<FollowedRun> {
+}): Promise<CheckpointMirror> {
   const { parts, run, settings, listen } = params;
   const root = settings.directory ?? (await mainWorktreeRoot(parts.workspaces, params.cwd));
   const place = { parts, root, settings, limit: params.limit };
@@ -42,7 +42,7 @@ export async function followLoop(params: {
     if (begun) return;
     begun = true;
     // Nobody is there to tell of a loop whose process died.
-    for (const { run: other, standing } of await standingLoops(parts)) {
+    for (const { run: other, standing } of await listActiveLoops(parts)) {
       if (standing.status === "crashed") await new LoopLayout({ ...place, run: other.id }).catchUp();
     }
     await cleanUpDaily(place);
@@ -50,7 +50,7 @@ export async function followLoop(params: {
   const files = new LayoutFiles(root);
   const beat = async (): Promise<void> => void (await writeRegistry(place, files, { pulse: true }));
   const pulse = { everyMs: PULSE_MS, beat };
-  return followRun({ run, listen, what: "The directory .aiwg", catchUp, pulse, last: true });
+  return mirrorCheckpoints({ run, listen, what: "The directory .aiwg", catchUp, pulse, last: true });
 }
 
 export interface LoopCleanupPlan {
@@ -72,7 +72,7 @@ export interface LoopCleanupPlan {
  * planned for: a directory that somebody removed is not made again to be cleaned up.
  */
 export async function planLoopCleanup(
-  params: LoopPlace & { readonly run?: string },
+  params: LayoutLocation & { readonly run?: string },
 ): Promise<readonly LoopCleanupPlan[]> {
   const { parts, settings } = params;
   if (!settings.mirror) return [];
@@ -81,11 +81,11 @@ export async function planLoopCleanup(
   const plans: LoopCleanupPlan[] = [];
   for (const run of await parts.store.listRuns({ workflow: "ralph" })) {
     if (params.run !== undefined && run.id !== params.run) continue;
-    const loop = await standingLoop(parts, run);
+    const loop = await readActiveLoop(parts, run);
     if (loop === null) continue;
     const checkpoints = await Array.fromAsync(allCheckpoints(parts.store, run.id));
-    const before = await readDropped(parts.store, run.id);
-    const there = filesOf(loop, checkpoints, before).filter(({ path }) => files.identity(path) !== null);
+    const before = await readDroppedNote(parts.store, run.id);
+    const there = layoutFiles(loop, checkpoints, before).filter(({ path }) => files.identity(path) !== null);
     if (there.length === 0) continue;
     const filed = there.map(({ checkpoint }) => checkpoint);
     const subject = { run: run.id, state: run.state, checkpoints: filed, pinned: new Map<number, string>() };
@@ -105,12 +105,12 @@ export async function planLoopCleanup(
 
 /** Noted first: killed after that, the next writing of the run takes the files out. */
 export async function applyLoopCleanup(
-  params: LoopPlace & { readonly plans: readonly LoopCleanupPlan[] },
+  params: LayoutLocation & { readonly plans: readonly LoopCleanupPlan[] },
 ): Promise<void> {
   const { parts } = params;
   for (const { run, files, dropped } of params.plans) {
     if (!files.some(({ action }) => action === "drop")) continue;
-    await writeDropped(parts.store, run, dropped);
+    await writeDroppedNote(parts.store, run, dropped);
     await new LoopLayout({ ...params, run }).catchUp();
   }
   await parts.store.setMeta(LAST_CLEANUP, String(parts.clock.now()));
@@ -120,7 +120,7 @@ const LAST_CLEANUP = "aiwg.cleaned";
 const DAY = 86_400_000;
 
 /** At most once a day, by the store's own note. A clock that jumped back makes it due later, never twice a day. */
-export async function cleanUpDaily(place: LoopPlace): Promise<readonly LoopCleanupPlan[]> {
+export async function cleanUpDaily(place: LayoutLocation): Promise<readonly LoopCleanupPlan[]> {
   const { store, clock } = place.parts;
   const last = Number((await store.getMeta(LAST_CLEANUP)) ?? "0");
   const now = clock.now();
@@ -134,7 +134,7 @@ export async function cleanUpDaily(place: LoopPlace): Promise<readonly LoopClean
  * Nobody is there to write that a process was killed: whoever looks and finds it gone corrects what the files below `.aiwg` say of its loop. Only
  * what this store's own mirror wrote is corrected, and only of processes of this host. It serves others: what hinders it is nobody's business here.
  */
-export async function tellGone(place: LoopPlace, only: string | null): Promise<void> {
+export async function markCrashedLoops(place: LayoutLocation, only: string | null): Promise<void> {
   try {
     const said = saidToRun(place, only);
     const gone = said.length === 0 ? [] : await goneOf(place, said);
@@ -145,7 +145,7 @@ export async function tellGone(place: LoopPlace, only: string | null): Promise<v
 }
 
 /** Runs of this store that the files say are at work. */
-function saidToRun({ parts, root }: LoopPlace, only: string | null): readonly string[] {
+function saidToRun({ parts, root }: LayoutLocation, only: string | null): readonly string[] {
   const files = new LayoutFiles(root);
   const { id } = parts.store;
   const registry = files.readJson(REGISTRY_PATH)?.["active_loops"];
@@ -172,8 +172,8 @@ function runIn(store: string, document: JsonObject): string | null {
   return typeof mark["run"] === "string" ? mark["run"] : null;
 }
 
-async function goneOf({ parts }: LoopPlace, runs: readonly string[]): Promise<readonly string[]> {
-  const stood = await standAll(parts, async () => {
+async function goneOf({ parts }: LayoutLocation, runs: readonly string[]): Promise<readonly string[]> {
+  const stood = await readStatuses(parts, async () => {
     const found = await Promise.all(runs.map((run) => parts.store.getRun(run)));
     return found.filter((run) => run !== undefined);
   });

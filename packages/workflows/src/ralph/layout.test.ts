@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { TRIGGERS } from "@holdfast/core/checkpoint";
-import { readPlace } from "@holdfast/formats/loop-document";
+import { parseLoopPath } from "@holdfast/formats/loop-document";
 import { type FiledCheckpoint, planLoopFiles } from "./layout.ts";
 
 const LOOP = "ralph-fix-tests-a1b2c3d4";
@@ -111,7 +111,7 @@ describe("for every history", () => {
         expect(new Set(files.map(({ path }) => path)).size).toBe(files.length);
         expect(new Set(files.map(({ checkpoint }) => checkpoint)).size).toBe(files.length);
         for (const { path, checkpoint } of files)
-          expect(readPlace(path)).toMatchObject({ loopId: LOOP, iteration: checkpoint.iteration });
+          expect(parseLoopPath(path)).toMatchObject({ loopId: LOOP, iteration: checkpoint.iteration });
         const whole = checkpoints.filter(({ quarantined }) => !quarantined);
         expect(files.at(-1)?.checkpoint).toBe(whole.at(-1));
         const highest = files

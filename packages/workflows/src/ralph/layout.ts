@@ -1,40 +1,40 @@
 import { basename, dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
-import type { Parts } from "@holdfast/core/adapters";
+import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { CheckpointSummary, Trigger } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { RunSummary } from "@holdfast/core/run";
-import { type Store, allCheckpoints, newestWhole } from "@holdfast/core/store";
+import { type Store, allCheckpoints, newestUsable } from "@holdfast/core/store";
 import { decompress } from "@holdfast/formats/compression";
-import { type Encoded, asForeign } from "@holdfast/formats/format";
+import { type Encoded, toExternalCheckpoint } from "@holdfast/formats/format";
 import {
-  type Placed,
+  type CheckpointPathParams,
   checkpointDirectory,
-  checkpointPlace,
-  foreignTrigger,
-  readPlace,
-  secondPlace,
+  checkpointPath,
+  encodeTrigger,
+  parseLoopPath,
+  secondaryPath,
 } from "@holdfast/formats/loop-document";
 import { writeJson } from "@holdfast/formats/strict-json";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Stood, standAll } from "../../../holdfast/src/run-status.ts";
-import { LayoutFiles, setAside } from "../layout-files.ts";
-import { WRITTEN_BY, encodeLive, liveLoop } from "./loop-checkpoint.ts";
+import { type RunWithStatus, readStatuses } from "../../../holdfast/src/run-status.ts";
+import { LayoutFiles, preserveExisting } from "../layout-files.ts";
+import { WRITTEN_BY, encodeLoopCheckpoint, readLoopRun } from "./loop-checkpoint.ts";
 import {
-  type LoopStanding,
+  type ActiveLoop,
   type LoopStatus,
+  type LoopStatusDetail,
   REGISTRY_PATH,
-  type StandingLoop,
+  equalExceptHeartbeat,
   reflectionDocument,
   registryDocument,
-  sayTheSame,
   stateDocument,
   statePath,
 } from "./loop-documents.ts";
 import type { LoopLayoutSettings } from "./options.ts";
 
-export interface LoopPlace {
-  readonly parts: Parts;
+export interface LayoutLocation {
+  readonly parts: CoreAdapters;
   /** Where `.aiwg` is. */
   readonly root: string;
   readonly settings: LoopLayoutSettings;
@@ -57,7 +57,7 @@ const MAX_ROUNDS = 5;
  * from the store alone, so one that was killed catches up, and two at once write the same bytes.
  */
 export class LoopLayout {
-  readonly #parts: Parts;
+  readonly #parts: CoreAdapters;
   readonly #run: string;
   readonly #files: LayoutFiles;
   readonly #settings: LoopLayoutSettings;
@@ -65,7 +65,7 @@ export class LoopLayout {
   /** What was written or found right, so that only what changed is encoded again. */
   readonly #known = new Map<string, { readonly of: string; readonly identity: string | null }>();
 
-  constructor(params: LoopPlace & { readonly run: string }) {
+  constructor(params: LayoutLocation & { readonly run: string }) {
     this.#parts = params.parts;
     this.#run = params.run;
     this.#files = new LayoutFiles(params.root);
@@ -94,12 +94,12 @@ export class LoopLayout {
     const { store } = this.#parts;
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
       const run = await store.getRun(this.#run);
-      const loop = run === undefined ? null : await standingLoop(this.#parts, run);
+      const loop = run === undefined ? null : await readActiveLoop(this.#parts, run);
       if (loop === null || loop.live.loopId === null) return;
       const { loopId } = loop.live;
       this.#open(loopId, checkpointDirectory(loopId).replace(/\/$/, ""));
       const checkpoints = await Array.fromAsync(allCheckpoints(store, this.#run));
-      const there = filesOf(loop, checkpoints, await readDropped(store, this.#run)).filter(
+      const there = layoutFiles(loop, checkpoints, await readDroppedNote(store, this.#run)).filter(
         ({ path }) => this.#files.identity(path) !== null,
       );
       if (this.#describe(loop, loopId, there, checkpoints).length === 0) break;
@@ -109,7 +109,7 @@ export class LoopLayout {
 
   async #once(run: RunSummary): Promise<LayoutReport> {
     const { store } = this.#parts;
-    const loop = await standingLoop(this.#parts, run);
+    const loop = await readActiveLoop(this.#parts, run);
     if (loop === null) return NOTHING;
     const { live } = loop;
     const directory = checkpointDirectory(live.loopId).replace(/\/$/, "");
@@ -117,8 +117,8 @@ export class LoopLayout {
     // Before the store is read: what is there now is of a checkpoint that the store tells of, and so is no surplus for being new.
     const present = this.#files.list(directory);
     const checkpoints = await Array.fromAsync(allCheckpoints(store, run.id));
-    const dropped = await readDropped(store, run.id);
-    const files = filesOf(loop, checkpoints, dropped);
+    const dropped = await readDroppedNote(store, run.id);
+    const files = layoutFiles(loop, checkpoints, dropped);
     const surplus = this.#surplus({ run, loop, directory, present, files });
     const newest = checkpoints.find(({ quarantined }) => !quarantined)?.iteration ?? 0;
     const [left, old] = [surplus.filter((name) => isLeft(directory, name, newest)), surplus];
@@ -161,7 +161,7 @@ export class LoopLayout {
   }
 
   /** false: it was right already. One that the store cannot give back leaves what is there. */
-  async #put(run: RunSummary, loop: StandingLoop, file: LoopFile<CheckpointSummary>): Promise<boolean> {
+  async #put(run: RunSummary, loop: ActiveLoop, file: LoopFile<CheckpointSummary>): Promise<boolean> {
     const { path, checkpoint: summary } = file;
     const of = JSON.stringify([summary.digest, summary.sequence, summary.tags]);
     const known = this.#known.get(path);
@@ -171,20 +171,20 @@ export class LoopLayout {
     // What another tool or another run wrote here may be all there is of it.
     const mark = encoded === null || identity === null ? "damaged" : this.#markOf(path);
     if (encoded !== null && mark !== "damaged" && !this.#isMarked(run, mark))
-      setAside({ to: "loop-json", root: this.#files.root, path: join(this.#files.root, path), encoded });
+      preserveExisting({ to: "loop-json", root: this.#files.root, path: join(this.#files.root, path), encoded });
     const written = encoded !== null && this.#files.write(path, gzipSync(encoded.bytes));
     this.#known.set(path, { of, identity: this.#files.identity(path) });
     return written;
   }
 
-  async #encode(run: RunSummary, loop: StandingLoop, summary: CheckpointSummary): Promise<Encoded | null> {
+  async #encode(run: RunSummary, loop: ActiveLoop, summary: CheckpointSummary): Promise<Encoded | null> {
     try {
       const checkpoint = await this.#parts.store.getCheckpoint(summary);
-      const live = liveLoop(run, checkpoint.planes, loop.live);
+      const live = readLoopRun(run, checkpoint.planes, loop.live);
       if (live === null) return null;
-      const { foreign } = asForeign(run, checkpoint, "loop-json");
+      const { foreign } = toExternalCheckpoint(run, checkpoint, "loop-json");
       const { maxAge: retentionDays } = this.#settings;
-      return encodeLive({ foreign, live, summary, store: this.#parts.store.id, retentionDays });
+      return encodeLoopCheckpoint({ foreign, live, summary, store: this.#parts.store.id, retentionDays });
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "STORE_CORRUPT") return null;
       throw error;
@@ -194,7 +194,7 @@ export class LoopLayout {
   /** Names in the directory that are ours and that nothing is to have any more. */
   #surplus(params: {
     readonly run: RunSummary;
-    readonly loop: StandingLoop;
+    readonly loop: ActiveLoop;
     readonly directory: string;
     readonly present: readonly string[];
     readonly files: readonly LoopFile<CheckpointSummary>[];
@@ -202,13 +202,13 @@ export class LoopLayout {
     const { directory } = params;
     const wanted = new Set(params.files.map(({ path }) => basename(path)));
     return params.present.filter((name) => {
-      const place = readPlace(`${directory}/${name}`);
+      const place = parseLoopPath(`${directory}/${name}`);
       return !wanted.has(name) && place !== null && this.#isOurs(params, `${directory}/${name}`);
     });
   }
 
-  #isOurs({ run, loop }: { readonly run: RunSummary; readonly loop: StandingLoop }, path: string): boolean {
-    const place = readPlace(path);
+  #isOurs({ run, loop }: { readonly run: RunSummary; readonly loop: ActiveLoop }, path: string): boolean {
+    const place = parseLoopPath(path);
     const mark = this.#markOf(path);
     if (mark !== "damaged") return this.#isMarked(run, mark);
     // A loop that we began has its directory for itself, and a run its own id.
@@ -233,7 +233,7 @@ export class LoopLayout {
   }
 
   #describe(
-    loop: StandingLoop,
+    loop: ActiveLoop,
     loopId: string,
     files: readonly LoopFile<CheckpointSummary>[],
     checkpoints: readonly CheckpointSummary[],
@@ -255,8 +255,8 @@ export class LoopLayout {
  * All that the layout has of a run, without what the clean-up took out; what has a tag since then is there again. What was imported lies where
  * it was imported from, as it is.
  */
-export function filesOf(
-  { live }: Pick<StandingLoop, "live">,
+export function layoutFiles(
+  { live }: Pick<ActiveLoop, "live">,
   checkpoints: readonly CheckpointSummary[],
   dropped: ReadonlySet<number>,
 ): readonly LoopFile<CheckpointSummary>[] {
@@ -273,7 +273,7 @@ function isBeside({ path }: LoopFile<CheckpointSummary>): boolean {
 
 /** Of an iteration that the run has gone back from. */
 function isLeft(directory: string, name: string, newest: number): boolean {
-  const place = readPlace(`${directory}/${name}`);
+  const place = parseLoopPath(`${directory}/${name}`);
   return place?.kind === "multi_loop" && name.startsWith("iteration-") && place.iteration > newest;
 }
 
@@ -292,16 +292,16 @@ function parsed(bytes: Uint8Array): JsonObject | null {
  * again, so the last of them leaves it true. `pulse`: also when there is nothing new but signs of life.
  */
 export async function writeRegistry(
-  { parts, limit }: { readonly parts: Parts; readonly limit: number | null },
+  { parts, limit }: { readonly parts: CoreAdapters; readonly limit: number | null },
   files: LayoutFiles,
   { pulse }: { readonly pulse: boolean } = { pulse: false },
 ): Promise<boolean> {
   let written = false;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    const loops = await standingLoops(parts);
+    const loops = await listActiveLoops(parts);
     const before = files.readJson(REGISTRY_PATH);
     const document = registryDocument({ before, loops, store: parts.store.id, limit });
-    const same = sayTheSame(document, before);
+    const same = equalExceptHeartbeat(document, before);
     if (same && (written || !pulse)) return written;
     written = files.write(REGISTRY_PATH, writeJson(document)) || written;
   }
@@ -309,12 +309,12 @@ export async function writeRegistry(
 }
 
 /** All loops of the store that have not ended, oldest first. */
-export async function standingLoops(parts: Parts): Promise<readonly StandingLoop[]> {
-  const stood = await standAll(parts, async () => {
+export async function listActiveLoops(parts: CoreAdapters): Promise<readonly ActiveLoop[]> {
+  const stood = await readStatuses(parts, async () => {
     const runs = await parts.store.listRuns({ workflow: "ralph" });
     return runs.filter(({ state }) => state.kind === "open" || state.kind === "parked");
   });
-  const loops: StandingLoop[] = [];
+  const loops: ActiveLoop[] = [];
   for (const one of stood.toReversed()) {
     const loop = await loopOf(parts, one);
     if (loop !== null && ACTIVE.has(loop.standing.status)) loops.push(loop);
@@ -323,22 +323,22 @@ export async function standingLoops(parts: Parts): Promise<readonly StandingLoop
 }
 
 /** null: it is no loop, or not one yet. */
-export async function standingLoop(parts: Parts, run: RunSummary): Promise<StandingLoop | null> {
-  const [stood] = await standAll(parts, async () => [run]);
+export async function readActiveLoop(parts: CoreAdapters, run: RunSummary): Promise<ActiveLoop | null> {
+  const [stood] = await readStatuses(parts, async () => [run]);
   return stood === undefined ? null : await loopOf(parts, stood);
 }
 
-async function loopOf(parts: Parts, stood: Stood): Promise<StandingLoop | null> {
+async function loopOf(parts: CoreAdapters, stood: RunWithStatus): Promise<ActiveLoop | null> {
   const { run } = stood;
-  const { checkpoint: newest } = await newestWhole(parts.store, run.id);
-  const live = newest === undefined ? null : liveLoop(run, newest.planes);
+  const { checkpoint: newest } = await newestUsable(parts.store, run.id);
+  const live = newest === undefined ? null : readLoopRun(run, newest.planes);
   if (newest === undefined || live === null) return null;
   return { run, live, newest, store: parts.store.id, priority: stood.priority, standing: standingOf(stood) };
 }
 
 const ACTIVE: ReadonlySet<LoopStatus> = new Set(["running", "paused", "completing", "crashed"]);
 
-function standingOf({ standing, holder }: Stood): LoopStanding {
+function standingOf({ standing, holder }: RunWithStatus): LoopStatusDetail {
   const nobody = { reason: null, endedAt: null, pid: null, owner: null, heartbeatAt: null };
   const held =
     holder === null ? nobody : { ...nobody, owner: `${holder.host}: ${holder.label}`, heartbeatAt: holder.heartbeatAt };
@@ -389,7 +389,7 @@ function standingOf({ standing, holder }: Stood): LoopStanding {
  * What the clean-up has taken out of a loop's directory, kept with the store: without it the next writing would put back what is missing.
  * Written before the files go, so that a kill in between leaves them to the next writing.
  */
-export async function readDropped(store: Store, run: string): Promise<ReadonlySet<number>> {
+export async function readDroppedNote(store: Store, run: string): Promise<ReadonlySet<number>> {
   const text = await store.getMeta(keyOf(run));
   if (text === undefined) return new Set();
   const note: Json = JSON.parse(text);
@@ -397,7 +397,7 @@ export async function readDropped(store: Store, run: string): Promise<ReadonlySe
   return new Set((isJsonArray(dropped) ? dropped : []).filter((one) => typeof one === "number"));
 }
 
-export async function writeDropped(store: Store, run: string, dropped: readonly number[]): Promise<void> {
+export async function writeDroppedNote(store: Store, run: string, dropped: readonly number[]): Promise<void> {
   await store.setMeta(keyOf(run), JSON.stringify({ dropped }));
 }
 
@@ -435,19 +435,19 @@ export function planLoopFiles<T extends FiledCheckpoint>(params: {
   const whole = params.checkpoints
     .filter(({ quarantined }) => !quarantined)
     .toSorted((a, b) => a.sequence - b.sequence);
-  const placed = (checkpoint: T): Placed => ({
+  const placed = (checkpoint: T): CheckpointPathParams => ({
     loopId,
     workflowId,
     iteration: checkpoint.iteration,
     createdAt: checkpoint.createdAt,
-    trigger: foreignTrigger(checkpoint.trigger),
+    trigger: encodeTrigger(checkpoint.trigger),
     compression: "gzip",
   });
-  if (loopId === null) return named(whole, placed, checkpointPlace);
+  if (loopId === null) return named(whole, placed, checkpointPath);
   const { holders, beside } = sortOut(whole);
   return [
-    ...named(beside, placed, (one) => secondPlace(one) ?? checkpointPlace(one)),
-    ...holders.map((checkpoint) => ({ checkpoint, path: checkpointPlace(placed(checkpoint)) })),
+    ...named(beside, placed, (one) => secondaryPath(one) ?? checkpointPath(one)),
+    ...holders.map((checkpoint) => ({ checkpoint, path: checkpointPath(placed(checkpoint)) })),
   ];
 }
 
@@ -474,8 +474,8 @@ function stays({ trigger, tags }: FiledCheckpoint): boolean {
 /** Two of one millisecond would have one name: the later is named as if it were a millisecond younger, and so on. */
 function named<T extends FiledCheckpoint>(
   checkpoints: readonly T[],
-  placedOf: (checkpoint: T) => Placed,
-  nameOf: (placed: Placed) => string,
+  placedOf: (checkpoint: T) => CheckpointPathParams,
+  nameOf: (placed: CheckpointPathParams) => string,
 ): readonly LoopFile<T>[] {
   const taken = new Set<string>();
   return checkpoints.map((checkpoint) => {

@@ -1,7 +1,7 @@
 import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject, pureSha256 } from "@holdfast/core/json";
 import type { Run } from "@holdfast/core/run";
-import type { Encoded, ForeignCheckpoint } from "@holdfast/formats/format";
+import type { Encoded, ExternalCheckpoint } from "@holdfast/formats/format";
 import { isUsableLoopId } from "@holdfast/formats/loop-document";
 import { LOOP_EXTENSION, loopJson } from "@holdfast/formats/loop-json";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -16,7 +16,7 @@ import {
 import { type RalphState, parseRalphEvent, parseRalphState, reduceRalph } from "./state.ts";
 
 /** A checkpoint of a run that the ralph workflow carries, in the words of the format. */
-export interface LiveLoop {
+export interface LoopRun {
   readonly options: RalphOptions;
   readonly state: RalphState;
   readonly type: WorkflowType;
@@ -29,11 +29,11 @@ export interface LiveLoop {
  * null: of another workflow, of one whose state is not to be read here, or of a loop that has not begun and so has no id yet. `ids`: those that
  * a later checkpoint of the same run has; they never change.
  */
-export function liveLoop(
+export function readLoopRun(
   run: Pick<Run, "id" | "workflow" | "forkedFrom">,
   planes: Pick<Planes, "position" | "context" | "config" | "extensions">,
-  ids?: Pick<LiveLoop, "loopId" | "workflowId">,
-): LiveLoop | null {
+  ids?: Pick<LoopRun, "loopId" | "workflowId">,
+): LoopRun | null {
   if (run.workflow !== "ralph" && planes.position.workflow !== "ralph") return null;
   const parsed = parse(planes);
   if (parsed === null) return null;
@@ -47,7 +47,7 @@ export function liveLoop(
 }
 
 /** A loop without an id stays without one: only its own tool moves it from the legacy layout into the other. */
-function importedIds(run: Pick<Run, "id">, kept: JsonObject): Pick<LiveLoop, "loopId" | "workflowId"> {
+function importedIds(run: Pick<Run, "id">, kept: JsonObject): Pick<LoopRun, "loopId" | "workflowId"> {
   const { loop_id: loop, workflow_id: workflow } = kept;
   return {
     loopId: typeof loop === "string" && isUsableLoopId(loop) ? loop : null,
@@ -65,7 +65,7 @@ function parse({
   position,
   context,
   config,
-}: Pick<Planes, "position" | "context" | "config">): Pick<LiveLoop, "options" | "state"> | null {
+}: Pick<Planes, "position" | "context" | "config">): Pick<LoopRun, "options" | "state"> | null {
   try {
     return {
       options: parseRalphOptions(known(config.inputs)),
@@ -94,9 +94,9 @@ function stateOf(values: JsonObject, unreduced: readonly Json[]): RalphState {
  * A checkpoint of a ralph run as a document of version 2, with all members that the format has for it. The same checkpoint gives the same
  * bytes, whenever and wherever it is written.
  */
-export function encodeLive(params: {
-  readonly foreign: ForeignCheckpoint;
-  readonly live: LiveLoop;
+export function encodeLoopCheckpoint(params: {
+  readonly foreign: ExternalCheckpoint;
+  readonly live: LoopRun;
   readonly summary: Pick<CheckpointSummary, "id" | "sequence" | "tags" | "size">;
   /** Which store's mirror wrote it, so that it knows its own again; null: nobody's. */
   readonly store: string | null;
@@ -142,14 +142,14 @@ export function encodeLive(params: {
 export const WRITTEN_BY = "holdfast";
 
 /** Of a loop, iterations of those that are allowed; of everything else, the units that it is made of. */
-function progressOf({ options, state, type }: LiveLoop): JsonObject {
+function progressOf({ options, state, type }: LoopRun): JsonObject {
   const [total, completed] =
     type === "ralph_loop" ? [options.maxIterations, state.totals.iterations] : [planUnits(options).length, state.unit];
   const percentage = Math.min(100, Math.round((completed / total) * 10_000) / 100);
   return { total_steps: total, completed_steps: completed, percentage };
 }
 
-function agentState({ planes }: ForeignCheckpoint, { options, state }: LiveLoop): JsonObject {
+function agentState({ planes }: ExternalCheckpoint, { options, state }: LoopRun): JsonObject {
   const { agent } = planes.config;
   const memory: Record<string, Json> = { reflections: state.memory, learnings: state.learnings, best: state.best };
   return {

@@ -2,14 +2,14 @@ import type { Checkpoint } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { Run } from "@holdfast/core/run";
 import type { Answer, CheckResult, Iteration, Reflection, Verification } from "./iteration.ts";
-import type { LiveLoop } from "./loop-checkpoint.ts";
+import type { LoopRun } from "./loop-checkpoint.ts";
 
 /** So many of the newest checks are listed; the numbers of the metrics are of all. */
 const MAX_CHECKS = 50;
 
 /** A loop's `state.json` (version 2 of its schema). Nothing in it is remembered: all is told from the newest checkpoint, the journal and the lease. */
 export function stateDocument(
-  loop: StandingLoop,
+  loop: ActiveLoop,
   facts: {
     /** Below the root; null: no checkpoint is a file yet. */
     readonly lastCheckpoint: string | null;
@@ -91,7 +91,7 @@ export function statePath(loopId: string): string {
 export function registryDocument(params: {
   /** What is there; null: nothing, or nothing that can be read. */
   readonly before: JsonObject | null;
-  readonly loops: readonly StandingLoop[];
+  readonly loops: readonly ActiveLoop[];
   readonly store: string;
   /** null: as many as want to. */
   readonly limit: number | null;
@@ -124,7 +124,7 @@ export function registryDocument(params: {
 const PUBLISHED_LIMIT = 4;
 
 /** Is it the same but for signs of life? Then there is no news in it. */
-export function sayTheSame(one: JsonObject, other: JsonObject | null): boolean {
+export function equalExceptHeartbeat(one: JsonObject, other: JsonObject | null): boolean {
   return other !== null && JSON.stringify(withoutPulse(one)) === JSON.stringify(withoutPulse(other));
 }
 
@@ -138,7 +138,7 @@ function withoutPulse(document: JsonObject): JsonObject {
   return { ...rest, active_loops: still };
 }
 
-function registryEntry(loop: StandingLoop, loopId: string) {
+function registryEntry(loop: ActiveLoop, loopId: string) {
   const { run, live, newest, standing, priority, store } = loop;
   const { maxIterations, maxMinutes } = live.options;
   return {
@@ -170,7 +170,7 @@ function newestOf(active: readonly Json[], before: Json | undefined): string {
  * memory in the same shape, newest first. null: it remembers nothing yet. What the run does not know is left out, never made up.
  */
 export function reflectionDocument(
-  live: LiveLoop,
+  live: LoopRun,
   takenAt: ReadonlyMap<number, string>,
   otherwiseAt: string,
 ): JsonObject | null {
@@ -180,7 +180,7 @@ export function reflectionDocument(
   return newest === undefined ? null : { ...newest, window: older };
 }
 
-function reflectionEntry(live: LiveLoop, reflection: Reflection, timestamp: string): JsonObject {
+function reflectionEntry(live: LoopRun, reflection: Reflection, timestamp: string): JsonObject {
   const { options, state } = live;
   const { iteration: number } = reflection;
   const facts = {
@@ -266,7 +266,7 @@ function statusOf({ kind, code }: CheckResult): "pass" | "fail" | "error" | "ski
 export type LoopStatus = "running" | "paused" | "completing" | "completed" | "failed" | "aborted" | "crashed";
 
 /** Where a loop stands, derived from journal and lease at the moment of writing. */
-export interface LoopStanding {
+export interface LoopStatusDetail {
   readonly status: LoopStatus;
   /** In our own words: "parked on budget", "crashed, can be resumed". */
   readonly detail: string;
@@ -278,18 +278,18 @@ export interface LoopStanding {
   readonly heartbeatAt: string | null;
 }
 
-export interface StandingLoop {
+export interface ActiveLoop {
   readonly run: Pick<Run, "id" | "createdAt">;
-  readonly live: LiveLoop;
+  readonly live: LoopRun;
   readonly newest: Pick<Checkpoint, "createdAt" | "iteration" | "stage" | "planes">;
-  readonly standing: LoopStanding;
+  readonly standing: LoopStatusDetail;
   readonly priority: number;
   /** Store and run, so that entries of ours are told from those of others. */
   readonly store: string;
 }
 
 /** What the registry and a loop's state say alike. */
-function commonMembers({ run, live, newest, standing }: StandingLoop) {
+function commonMembers({ run, live, newest, standing }: ActiveLoop) {
   const { options } = live;
   const checks = options.until.map(({ command }) => command);
   return {

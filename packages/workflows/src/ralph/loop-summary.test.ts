@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
-import { loopPicture } from "./loop-summary.ts";
+import { summarizeLoop } from "./loop-summary.ts";
 import { loopOptionsJson, parseLoopOptions } from "./options.ts";
 import { initialLoopState, parseLoopState, reduceLoop } from "./state.ts";
 
@@ -12,7 +12,7 @@ const config = {
 
 test("of a loop that has begun", () => {
   const values = reduceLoop(initialLoopState, { kind: "begun", loopId: "ralph-x-0123abcd" });
-  expect(loopPicture({ ...planes, config, context: { values, tokens: {} } })).toMatchObject({
+  expect(summarizeLoop({ ...planes, config, context: { values, tokens: {} } })).toMatchObject({
     loop: "ralph-x-0123abcd",
     type: "ralph_loop",
     maxIterations: 7,
@@ -24,9 +24,9 @@ test("of a loop that has begun", () => {
 });
 
 test("looking never fails: another workflow's checkpoint, or one that cannot be read, has none", () => {
-  expect(loopPicture(emptyPlanes({ workflow: "impl" }))).toBeNull();
-  expect(loopPicture({ ...planes, config })).toBeNull();
-  expect(loopPicture({ ...planes, context: { values: initialLoopState, tokens: {} } })).toBeNull();
+  expect(summarizeLoop(emptyPlanes({ workflow: "impl" }))).toBeNull();
+  expect(summarizeLoop({ ...planes, config })).toBeNull();
+  expect(summarizeLoop({ ...planes, context: { values: initialLoopState, tokens: {} } })).toBeNull();
 });
 
 test("an event of the loop leaves its place alone, and what cannot be read is refused", () => {

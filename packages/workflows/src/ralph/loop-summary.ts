@@ -5,7 +5,7 @@ import { type LoopOptions, type MemoryPolicy, type WorkflowType, parseLoopOption
 import { type LoopState, parseLoopState } from "./state.ts";
 
 /** A loop for those who look at it: how far, how good, what was noticed. Told from a checkpoint alone. */
-export interface LoopPicture {
+export interface LoopSummary {
   readonly loop: string | null;
   readonly type: WorkflowType;
   readonly maxIterations: number;
@@ -28,7 +28,7 @@ export interface LoopPicture {
 }
 
 /** null: the checkpoint is of no loop, or of one that this Holdfast cannot read; looking must not fail. */
-export function loopPicture({ position, context, config }: Planes): LoopPicture | null {
+export function summarizeLoop({ position, context, config }: Planes): LoopSummary | null {
   if (position.workflow !== "ralph") return null;
   try {
     return picture(parseLoopOptions(config.inputs), parseLoopState(context.values));
@@ -38,7 +38,7 @@ export function loopPicture({ position, context, config }: Planes): LoopPicture 
   }
 }
 
-function picture(options: LoopOptions, state: LoopState): LoopPicture {
+function picture(options: LoopOptions, state: LoopState): LoopSummary {
   const units = planUnits(options);
   const unit = units[state.unit];
   const { best, memory } = state;

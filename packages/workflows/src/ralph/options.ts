@@ -376,11 +376,11 @@ export function layoutRetention(settings: Omit<LoopLayoutSettings, "mirror" | "d
 }
 
 /** Runs whose number at work at once is limited. */
-export interface LoopSettings {
+export interface SlotSettings {
   /** null: no limit. */
   readonly max: number | null;
   /** Names of their workflows. */
   readonly workflows: readonly string[];
 }
 
-export const DEFAULT_LOOPS: LoopSettings = { max: 4, workflows: ["ralph"] };
+export const DEFAULT_SLOTS: SlotSettings = { max: 4, workflows: ["ralph"] };

@@ -1,12 +1,19 @@
 import type { StageResult } from "@holdfast/core/transitions";
-import { handOverText, iterationText } from "./finish.ts";
+import { bestFilesNote, iterationText } from "./finish.ts";
 import type { LoopFinding } from "./iteration.ts";
 import { type RalphOptions, planUnits } from "./options.ts";
 import { planReflection } from "./reflection.ts";
-import { type LoopContext, type LoopState, type LoopWork, type RalphState, reduceRalph, tell } from "./state.ts";
+import {
+  type LoopContext,
+  type LoopState,
+  type RalphDependencies,
+  type RalphState,
+  reduceRalph,
+  tell,
+} from "./state.ts";
 
 /** What the iteration taught, and what follows from it. The checkpoint at its end is the iteration's. */
-export async function reflectStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function reflectStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { options } = work;
   // Through a step, the decision too: run again (it was killed, or asked a person), both stand, whatever was recorded or raised meanwhile.
   const { reflected, move } = await context.step("reflection", () => {
@@ -31,11 +38,11 @@ async function follow(context: LoopContext, move: NextMove): Promise<StageResult
     case "done":
       return { event: "criterion_met", reason: move.reason };
     case "limit":
-      return { event: "limit_reached", reason: `${move.reason}. ${handOverText(state)}` };
+      return { event: "limit_reached", reason: `${move.reason}. ${bestFilesNote(state)}` };
     case "exhausted":
-      return { event: "stuck", reason: `${move.reason}. ${handOverText(state)}` };
+      return { event: "stuck", reason: `${move.reason}. ${bestFilesNote(state)}` };
     case "stuck":
-      return { event: "stuck", reason: `${move.reason}. ${handOverText(state)}` };
+      return { event: "stuck", reason: `${move.reason}. ${bestFilesNote(state)}` };
     case "rollback":
       return { event: "goes_back", reason: move.reason };
     case "ask":
@@ -57,7 +64,7 @@ async function ask(
     options: ["go-on", ...back, "stop"],
   });
   if (answer === "stop")
-    return { event: "stuck", reason: `Stopped by a person: ${move.reason}. ${handOverText(state)}` };
+    return { event: "stuck", reason: `Stopped by a person: ${move.reason}. ${bestFilesNote(state)}` };
   if (answer === "rollback")
     return { event: "goes_back", reason: `${move.reason}; a person sends it back to the best iteration` };
   await tell(context, { kind: "intervened", intervention: { kind: "answered", at: position.iteration, answer } });

@@ -4,7 +4,7 @@ import { sampleReflection } from "@holdfast/test-support/workflows/ralph-sample"
 import { readAnswer } from "./iterate.ts";
 import { type BestIteration, type Metrics, type Reflection, type Verification, noMetrics } from "./iteration.ts";
 import { DIMENSIONS, MEMORY_POLICIES, type MemoryPolicy, defaultRalphOptions } from "./options.ts";
-import { type Dimensions, bestOf, dimensionsOf, mergeLearnings, qualityOf, remember } from "./reflection.ts";
+import { type Dimensions, addReflection, bestOf, dimensionsOf, mergeLearnings, qualityOf } from "./reflection.ts";
 import { MAX_LEARNINGS } from "./state.ts";
 import { readVerification } from "./verify.ts";
 
@@ -177,7 +177,11 @@ describe("remember", () => {
   const all = (policy: MemoryPolicy, capacity: number, reflections: readonly Partial<Reflection>[]) =>
     reflections.reduce<readonly Reflection[]>(
       (memory, next, place) =>
-        remember({ memory, next: sampleReflection({ ...next, iteration: place + 1 }), options: { capacity, policy } }),
+        addReflection({
+          memory,
+          next: sampleReflection({ ...next, iteration: place + 1 }),
+          options: { capacity, policy },
+        }),
       [],
     );
 
@@ -223,7 +227,7 @@ describe("remember", () => {
           expect(memory.at(-1)?.iteration).toBe(story.length);
           expect(numbers(memory)).toEqual(numbers(memory).toSorted((a, b) => a - b));
           const next = sampleReflection({ iteration: story.length + 1 });
-          expect(numbers(remember({ memory, next, options: { capacity: 1, policy } }))).toEqual([next.iteration]);
+          expect(numbers(addReflection({ memory, next, options: { capacity: 1, policy } }))).toEqual([next.iteration]);
         },
       ),
     );

@@ -37,7 +37,7 @@ export function planReflection(params: {
     kind: "reflected",
     iteration,
     unitDone: verdict === "passed" || (verdict === "unchecked" && answer.outcome === "completed"),
-    memory: remember({ memory: state.memory, next, options: options.memory }),
+    memory: addReflection({ memory: state.memory, next, options: options.memory }),
     learnings: mergeLearnings(state.learnings, { iteration: number, texts: answer.learnings }),
     best: bestOf(state.best, { iteration: number, unit, verdict, quality, tree, failing }),
     findings: detect({
@@ -307,7 +307,7 @@ export function bestOf(
 }
 
 /** The window with one more reflection, which always stays; what goes is what the policy says (see MEMORY_POLICIES). Oldest first. */
-export function remember(params: {
+export function addReflection(params: {
   readonly memory: readonly Reflection[];
   readonly next: Reflection;
   readonly options: RalphOptions["memory"];

@@ -1,4 +1,4 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import {
   type Json,
   type JsonObject,
@@ -341,9 +341,9 @@ function refuse(state: RalphState, event: string, why: string): RalphState {
 }
 
 /** What every stage of ralph works with. */
-export interface LoopWork {
+export interface RalphDependencies {
   readonly options: LoopOptions;
-  readonly parts: WorkParts;
+  readonly parts: Adapters;
 }
 
 export type LoopContext = StageContext<LoopState>;
@@ -354,7 +354,7 @@ export async function tell(context: LoopContext, event: RalphEvent): Promise<voi
 }
 
 /** The piece of work at hand. INTERNAL when all are done: no stage that works comes after that. */
-export function unitAtHand({ options }: LoopWork, { state }: LoopContext): Unit {
+export function currentUnit({ options }: RalphDependencies, { state }: LoopContext): Unit {
   const unit = planUnits(options)[state.unit];
   if (unit !== undefined) return unit;
   throw new HoldfastError({ code: "INTERNAL", message: "A loop went on although all of its work is done" });

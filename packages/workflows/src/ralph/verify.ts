@@ -3,7 +3,7 @@ import { type Digest, pureSha256 } from "@holdfast/core/json";
 import { maskSecrets } from "@holdfast/core/mask";
 import type { StageResult } from "@holdfast/core/transitions";
 import { commitWork } from "../branch.ts";
-import { type Worktree, keepEnd, openWorktree, stageTime } from "../worktree.ts";
+import { type Worktree, openWorktree, stageTime, truncateStart } from "../worktree.ts";
 import { joinMetrics, outputLines, readMetrics } from "./check-output.ts";
 import {
   type CheckResult,
@@ -15,11 +15,11 @@ import {
   noMetrics,
 } from "./iteration.ts";
 import type { Check } from "./options.ts";
-import { type LoopContext, type LoopState, type LoopWork, outputFiles, tell, unitAtHand } from "./state.ts";
+import { type LoopContext, type LoopState, type RalphDependencies, currentUnit, outputFiles, tell } from "./state.ts";
 
 /** Does the criterion hold? Only its commands say so, whatever the agent thinks of its work. */
-export async function verifyStage(work: LoopWork, context: LoopContext): Promise<StageResult<LoopState>> {
-  const { checks } = unitAtHand(work, context);
+export async function verifyStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
+  const { checks } = currentUnit(work, context);
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
   const ran = await runChecks(work, context, worktree, checks);
@@ -61,7 +61,7 @@ const OUTPUT_CHARACTERS = 20_000;
 
 /** Every command on the files as they are, one after the other, each once in this visit: one that says no does not hide what the next would say. */
 export async function runChecks(
-  { parts }: LoopWork,
+  { parts }: RalphDependencies,
   context: LoopContext,
   { root, outputs }: Worktree,
   checks: readonly Check[],
@@ -81,7 +81,7 @@ export async function runChecks(
         });
         // Interrupted is no verdict: the step must run again.
         signal.throwIfAborted();
-        return { command, kind, code, milliseconds, output: keepEnd(output, OUTPUT_CHARACTERS) };
+        return { command, kind, code, milliseconds, output: truncateStart(output, OUTPUT_CHARACTERS) };
       },
       { changesFiles: true },
     );

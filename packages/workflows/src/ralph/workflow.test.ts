@@ -5,7 +5,7 @@ import { nextStage } from "@holdfast/core/transitions";
 import { sampleIteration } from "@holdfast/test-support/workflows/ralph-sample";
 import { parseRalphOptions } from "./options.ts";
 import { initialRalphState } from "./state.ts";
-import { RALPH_SHAPE, planReopening, ralphGuard } from "./workflow.ts";
+import { RALPH_SHAPE, planForcedResume, ralphGuard } from "./workflow.ts";
 
 describe("guard", () => {
   const { position: empty } = emptyPlanes({ workflow: "ralph", stage: "begin" });
@@ -37,7 +37,7 @@ describe("guard", () => {
 
 describe("reopen", () => {
   const plan = (stage: string, iteration: number, reflected: number, maxIterations = 9, unit = 0) =>
-    planReopening({
+    planForcedResume({
       position: { stage, iteration },
       state: {
         ...initialRalphState,

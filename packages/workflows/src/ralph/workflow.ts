@@ -1,18 +1,18 @@
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Freshness } from "@holdfast/core/findings";
 import type { JsonObject } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
 import type { StageResult, TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
 import { type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import { beginStage } from "./begin.ts";
-import { giveUpStage, publishStage, rollbackStage } from "./finish.ts";
+import { failStage, publishStage, rollbackStage } from "./finish.ts";
 import { iterateStage } from "./iterate.ts";
 import { type LoopOptions, type RalphOptions, planUnits } from "./options.ts";
 import { reflectStage } from "./reflect.ts";
 import {
   type LoopContext,
   type LoopState,
-  type LoopWork,
+  type RalphDependencies,
   type RalphEvent,
   type RalphState,
   initialLoopState,
@@ -22,7 +22,7 @@ import {
 } from "./state.ts";
 import { verifyStage } from "./verify.ts";
 
-type Stage = (work: LoopWork, context: LoopContext) => ReturnType<StageFunction<LoopState>>;
+type Stage = (work: RalphDependencies, context: LoopContext) => ReturnType<StageFunction<LoopState>>;
 
 const STAGES: Readonly<Record<string, Stage>> = {
   begin: beginStage,
@@ -31,13 +31,13 @@ const STAGES: Readonly<Record<string, Stage>> = {
   reflect: reflectStage,
   rollback: rollbackStage,
   publish: publishStage,
-  fatal: giveUpStage,
-  limit: giveUpStage,
+  fatal: failStage,
+  limit: failStage,
 };
 
 /** The workflow that goes round until its criterion holds. */
-export function ralphWorkflow(options: LoopOptions, parts: WorkParts): Workflow<LoopState> {
-  const work: LoopWork = { options, parts };
+export function ralphWorkflow(options: LoopOptions, parts: Adapters): Workflow<LoopState> {
+  const work: RalphDependencies = { options, parts };
   return defineWorkflow<LoopState>({
     ...RALPH_SHAPE,
     stages: Object.fromEntries(
@@ -104,7 +104,7 @@ function ralphFreshness(options: LoopOptions): Freshness {
     judge: () => null,
     relocate: () => null,
     reopen({ position, values }) {
-      const reopening = planReopening({ position, state: parseLoopState(values), options });
+      const reopening = planForcedResume({ position, state: parseLoopState(values), options });
       if (reopening === null) return null;
       const { begins, why } = reopening;
       const enters = begins === null ? null : { stage: "iterate", iteration: begins };
@@ -126,7 +126,7 @@ interface Reopening {
  * against it again, so it iterates at least once more. null: it goes on as it stood, because nothing was held against it, all of its work is done, or
  * its own limit stands in the way.
  */
-export function planReopening(params: {
+export function planForcedResume(params: {
   readonly position: Pick<Position, "stage" | "iteration">;
   readonly state: RalphState;
   readonly options: RalphOptions;

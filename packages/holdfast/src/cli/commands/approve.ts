@@ -1,12 +1,12 @@
 import { hostname, userInfo } from "node:os";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
-import type { Question, RunStatus } from "../../run-status.ts";
+import type { Question, RunDetails } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
-import { answerCommands, giveMoreFlags } from "../output/status-text.ts";
+import { answerCommands, raiseBudgetFlags } from "../output/status-text.ts";
 import { escapeText, escapeWords, wrap } from "../output/text.ts";
 
 export const spec = {
@@ -89,24 +89,24 @@ async function findAsking(holdfast: Holdfast, typed: string | undefined): Promis
 }
 
 /** A run that is parked on a person without a question of its own waits for leave to go on. */
-function askingOf({ run, condition }: RunStatus): Asking | undefined {
+function askingOf({ run, condition }: RunDetails): Asking | undefined {
   if (condition.kind !== "parked" || condition.on !== "person") return undefined;
   const question = condition.question ?? { name: "go-on", question: "May it go on?", options: ["yes"] };
   return { id: run.id, question, reason: condition.reason };
 }
 
 /** A time needs no answer. But a user who knows better than the provider's or the forge's clock may say so. */
-function waitingOf({ run, condition }: RunStatus): Asking | undefined {
+function waitingOf({ run, condition }: RunDetails): Asking | undefined {
   if (condition.kind !== "parked" || condition.until === null) return undefined;
   if (condition.on !== "quota" && condition.on !== "forge") return undefined;
   const question = `May it go on before ${condition.until}?`;
   return { id: run.id, question: { name: "go-on", question, options: ["yes"] }, reason: condition.reason };
 }
 
-function asksNothing({ run, condition, budget }: RunStatus): HoldfastError {
+function asksNothing({ run, condition, budget }: RunDetails): HoldfastError {
   const { id } = run;
   if (condition.kind !== "parked") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
-  const more = condition.on === "budget" ? ` ${giveMoreFlags(budget)}` : "";
+  const more = condition.on === "budget" ? ` ${raiseBudgetFlags(budget)}` : "";
   return nobodyAsks(
     `Run ${id} asks nothing; it waits: ${condition.reason}`,
     `Go on with \`holdfast resume ${id}${more}\`.`,

@@ -16,7 +16,7 @@ import type { Exit } from "../exit.ts";
 import { checkNewRunId, findRun as findKnownRun } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { byteText, countText } from "../output/quantities.ts";
-import { type LeftOut, leftOutLine, leftOutOf, unfinishedRestoreText } from "../output/run-text.ts";
+import { type SkippedPath, skippedLine, skippedPaths, unfinishedRestoreText } from "../output/run-text.ts";
 import { escapeText, truncate } from "../output/text.ts";
 import { WAIT_MS, holderText, runHeld, waitForRun } from "../run-holder.ts";
 import { gcOutcome, gcSummary } from "./gc.ts";
@@ -102,7 +102,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const noWorktree = planes.files === null && !input.on("no-files") && holdfast.workspaces?.bare === true;
   shell.print({
     json: () => ({ ...saved, gc }),
-    text: (page) => savedText({ ...saved, planes, noWorktree, leftOut: leftOutOf(planes.files) }, page),
+    text: (page) => savedText({ ...saved, planes, noWorktree, leftOut: skippedPaths(planes.files) }, page),
   });
   shell.say(`Go back to it with: ${shell.talk.program} restore ${checkpoint.id}`);
   if (gc !== null && gc.dropped.length > 0) shell.say(gcSummary(gc, shell.talk));
@@ -141,7 +141,7 @@ async function dryRun(shell: Shell, input: Input<(typeof spec)["flags"]>, params
   const { skipped = [], nested = [] } = files ?? {};
   shell.print({
     json: () => ({ ...shown, skipped, nested, dryRun: true }),
-    text: (page) => planText({ ...shown, leftOut: leftOutOf({ skipped, nested }) }, page),
+    text: (page) => planText({ ...shown, leftOut: skippedPaths({ skipped, nested }) }, page),
   });
   return "done";
 }
@@ -362,7 +362,7 @@ interface Saved {
   readonly checkpoint: CheckpointSummary;
   readonly planes: Planes;
   readonly started: boolean;
-  readonly leftOut: readonly LeftOut[];
+  readonly leftOut: readonly SkippedPath[];
   readonly unfinishedRestore: string | null;
   /** Who saved it for us; null: we did. */
   readonly savedBy: Holder | null;
@@ -381,8 +381,8 @@ export function savedText(saved: Saved, page: Page): string {
   return `${started}${bare}${line}${by}${notSaved(leftOut, page)}${unfinished}`;
 }
 
-function notSaved(leftOut: readonly LeftOut[], page: Page): string {
-  const lines = leftOut.slice(0, SHOWN).map((left) => leftOutLine(left, "not saved", page));
+function notSaved(leftOut: readonly SkippedPath[], page: Page): string {
+  const lines = leftOut.slice(0, SHOWN).map((left) => skippedLine(left, "not saved", page));
   return lines.join("") + moreText(leftOut.length - lines.length);
 }
 
@@ -404,7 +404,7 @@ interface ShownPlan {
   readonly run: string | null;
   /** Who would be asked for it; null: nobody has the run now. */
   readonly asks: Holder | null;
-  readonly leftOut: readonly LeftOut[];
+  readonly leftOut: readonly SkippedPath[];
 }
 
 function planText(shown: ShownPlan, page: Page): string {

@@ -1,5 +1,5 @@
 import type { Checkpoint } from "@holdfast/core/checkpoint";
-import { type GraftPlan, type GraftReport, isBelow } from "@holdfast/core/cherry-pick";
+import { type CherryPickPlan, type CherryPickReport, isBelow } from "@holdfast/core/cherry-pick";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
@@ -112,7 +112,7 @@ async function planOf(
   shell: Shell,
   holdfast: Holdfast,
   params: { readonly source: Checkpoint; readonly into: RunHandle; readonly typed: readonly string[] },
-): Promise<GraftPlan> {
+): Promise<CherryPickPlan> {
   const { source, into, typed } = params;
   const places = await Promise.all([
     into.workspace(),
@@ -136,8 +136,8 @@ async function planOf(
   }
 }
 
-async function apply(shell: Shell, into: RunHandle, plan: GraftPlan, force: boolean): Promise<GraftReport> {
-  const work = async (): Promise<GraftReport> => {
+async function apply(shell: Shell, into: RunHandle, plan: CherryPickPlan, force: boolean): Promise<CherryPickReport> {
+  const work = async (): Promise<CherryPickReport> => {
     try {
       return await held(into.id, () => into.applyGraft(plan, { force }));
     } finally {
@@ -174,7 +174,7 @@ function sameRun({ id, run: name }: Checkpoint, paths: readonly string[]): Holdf
   });
 }
 
-function planText(plan: GraftPlan, page: Page): string {
+function planText(plan: CherryPickPlan, page: Page): string {
   const { files, source, run, begun } = plan;
   const lines = [
     `Would take from ${paint(page, "bold", escapeText(source.id))} into ${paint(page, "bold", run)}`,
@@ -198,11 +198,11 @@ function planText(plan: GraftPlan, page: Page): string {
   return `${lines.join("\n")}\n`;
 }
 
-function nothingText({ source, run }: GraftPlan): string {
+function nothingText({ source, run }: CherryPickPlan): string {
   return `Nothing to take: these files of ${escapeText(run)}\n  are as ${escapeText(source.id)} has them.\n`;
 }
 
-function reportText(plan: GraftPlan, report: GraftReport, page: Page): string {
+function reportText(plan: CherryPickPlan, report: CherryPickReport, page: Page): string {
   const { written, removed, checkpoint, undo } = report;
   const counts = `${countText(written, "file")} written, ${removed} removed`;
   return [

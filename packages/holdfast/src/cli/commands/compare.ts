@@ -11,7 +11,7 @@ import { type Page, type Style, paint } from "../output/page.ts";
 import { costText, countText, spentKnown, timeText, tokensSpentText } from "../output/quantities.ts";
 import { stageText } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
-import { escapeLines, escapeText, hanging } from "../output/text.ts";
+import { escapeLines, escapeText, hangingIndent } from "../output/text.ts";
 
 export const spec = {
   name: "compare",
@@ -165,10 +165,10 @@ export function comparisonText(compared: Comparison, page: Page): string {
   const { runs, pairs, best } = compared;
   const body =
     runs.length === 2 ? besideText(compared, page) : overviewText(compared, page) + blocksText(compared, page);
-  const bases = hanging({ label: "base", labelWidth: LABEL, text: basesText(runs) }, page);
+  const bases = hangingIndent({ label: "base", labelWidth: LABEL, text: basesText(runs) }, page);
   const between = pairs.map((pair) => pairText(pair, { page, alone: pairs.length === 1 })).join("");
   const marks = best.map(({ dimension, ids }) => `${dimension}: ${ids.join(", ")}`).join("; ");
-  const verdict = hanging(
+  const verdict = hangingIndent(
     { label: "best *", labelWidth: LABEL, text: marks === "" ? "nobody in anything" : marks },
     page,
   );
@@ -264,7 +264,7 @@ function blocksText(compared: Comparison, page: Page): string {
       const width = Math.max(...rows.map(({ label }) => label.length));
       const lines = rows.map((row) => {
         const { text } = cellOf(compared, run.id, row);
-        return hanging({ label: `  ${escapeText(row.label)}`, labelWidth: width + 2, text }, page);
+        return hangingIndent({ label: `  ${escapeText(row.label)}`, labelWidth: width + 2, text }, page);
       });
       return `\n${paint(page, "bold", escapeText(run.id))}\n${lines.join("")}`;
     })
@@ -289,7 +289,7 @@ function damageText(runs: readonly ComparedSide[], page: Page): string {
       if (first === undefined) return "";
       const rest = more.length === 0 ? "" : ` (and ${more.length} more)`;
       const text = `The journal of ${first}${rest}. What is told here may be wrong: \`holdfast verify ${run}\`.`;
-      return hanging({ label: "damaged", labelWidth: LABEL, text }, page);
+      return hangingIndent({ label: "damaged", labelWidth: LABEL, text }, page);
     })
     .join("");
 }
@@ -310,7 +310,7 @@ function pairText(
         ? "the files are the same"
         : `${changeText(code)} from ${alone ? "the first to the second" : "one to the other"}`;
   const text = `${names}${files}; ${divergedText({ a, b, diverged })}`;
-  return hanging({ label: "between", labelWidth: LABEL, text }, page);
+  return hangingIndent({ label: "between", labelWidth: LABEL, text }, page);
 }
 
 /** A pipe gets patches byte for byte, at the end, where `git apply` finds them. */

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { HoldfastError } from "@holdfast/platform/error";
-import { GIT_FLOOR } from "@holdfast/platform/git-command";
+import { MIN_GIT_VERSION } from "@holdfast/platform/git-command";
 
 export interface DemoRepository {
   readonly directory: string;
@@ -46,7 +46,7 @@ export function gitIn(
       throw new HoldfastError({
         code: "GIT_FAILED",
         message: `git ${args[0] ?? ""} failed in the demo's repository`,
-        hint: `The demo needs git ${GIT_FLOOR} or newer; \`holdfast doctor\` says more.`,
+        hint: `The demo needs git ${MIN_GIT_VERSION} or newer; \`holdfast doctor\` says more.`,
         cause,
       });
     }

@@ -1,6 +1,6 @@
 import { writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import type { WorkParts } from "@holdfast/core/adapters";
+import type { Adapters } from "@holdfast/core/adapters";
 import type { Forge } from "@holdfast/core/forge";
 import type { ProgressEvent } from "@holdfast/core/progress";
 import type { Branch } from "@holdfast/core/workspace";
@@ -39,7 +39,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   let saved = 0;
   let ends = Number.POSITIVE_INFINITY;
   let at = { stage: "", iteration: 0, visit: 0 };
-  const pass = (point: Point): void => {
+  const pass = (point: KillPoint): void => {
     if (!passed.includes(point.id)) passed.push(point.id);
     // One that a kill made it skip for good does not let it off: the next one counts.
     if ((known.get(point.id) ?? -1) < target) return;
@@ -57,7 +57,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const { openHoldfast } = await import("../../open.ts");
   await using holdfast = await openHoldfast({
     cwd: shell.cwd,
-    parts: (parts) => dyingParts(parts, (what) => pass(deedOf(what, at.visit))),
+    parts: (parts) => crashingAdapters(parts, (what) => pass(effectPoint(what, at.visit))),
   });
   const watching = { listen, signal: shell.signal };
   const run = input.text("resume");
@@ -80,7 +80,7 @@ async function readPoints(file: string | undefined): Promise<ReadonlyMap<string,
  * The parts as they are, telling each time that something was done to the world and before anybody could write that
  * down: the worst moments to die at.
  */
-function dyingParts(parts: WorkParts, happened: (what: string) => void): WorkParts {
+function crashingAdapters(parts: Adapters, happened: (what: string) => void): Adapters {
   return {
     ...parts,
     forge: parts.forge === null ? null : dyingForge(parts.forge, happened),
@@ -128,13 +128,13 @@ function after<T extends object>(target: T, followers: Readonly<Record<string, (
 }
 
 /** A moment at which the demo may kill: what tells it from every other in a run, and where that is in words. */
-interface Point {
+interface KillPoint {
   readonly id: string;
   readonly place: string;
 }
 
 /** null: nothing that a process could die at. Taken up again, a run passes the same points under the same ids. */
-function pointOf(event: ProgressEvent, visit: number): Point | null {
+function pointOf(event: ProgressEvent, visit: number): KillPoint | null {
   switch (event.kind) {
     case "stage_entered":
       return { id: `${event.visit} entered`, place: `as ${event.stage} began` };
@@ -167,6 +167,6 @@ function pointOf(event: ProgressEvent, visit: number): Point | null {
 const DEEDS: Readonly<Record<string, string>> = { push: "push", "pull-request": "open the pull request" };
 
 /** What was done to the world, before anybody could write that down: the worst moments to die at. */
-function deedOf(what: string, visit: number): Point {
+function effectPoint(what: string, visit: number): KillPoint {
   return { id: `${visit} ${what}`, place: `when ${what}, before that could be written down` };
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
 import { openHoldfast } from "../../open.ts";
 import type { DemoRepository } from "./demo-repository.ts";
-import { gatherFacts, makeWorld, prove } from "./demo.ts";
+import { gatherFacts, makeDemoDirectory, prove } from "./demo.ts";
 
 let holdfast: BuiltCommand;
 beforeAll(async () => {
@@ -34,7 +34,7 @@ describe("killed at one point and resumed", () => {
     async () => {
       const directory = join(holdfast.directory, "points");
       await mkdir(directory);
-      const control = await makeWorld(directory, "control");
+      const control = await makeDemoDirectory(directory, "control");
       const calm = await work(control);
       const points: readonly string[] = calm.points;
       expect(points.length).toBeGreaterThan(60);
@@ -44,7 +44,7 @@ describe("killed at one point and resumed", () => {
       const failures: unknown[] = [];
       const first = full ? 0 : points.length - LAST;
       for (let at = first; at < points.length; at += 1) {
-        const world = await makeWorld(directory, `at-${at}`);
+        const world = await makeDemoDirectory(directory, `at-${at}`);
         const { died } = await work(world, "--points", file, "--die-at", String(at));
         const { outcome } = await work(world, "--resume", "issue-1");
         const facts = await gatherFacts({ repository: world, control, deaths: [died] });

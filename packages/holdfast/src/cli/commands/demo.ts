@@ -63,7 +63,10 @@ async function demonstrate(
     `An issue becomes a pull request. On the way its process is killed with SIGKILL\nat ${KILLS} random places (seed ${seed}) and resumed each time.\n`,
   );
   tell(headingText("A small repository, its remote, and an issue", shell.page));
-  const [control, repository] = await Promise.all([makeWorld(directory, "control"), makeWorld(directory, "demo")]);
+  const [control, repository] = await Promise.all([
+    makeDemoDirectory(directory, "control"),
+    makeDemoDirectory(directory, "demo"),
+  ]);
   tell(`  #1 ${DEMO_ISSUE.title}\n`);
   tell(headingText("First, to compare with: nobody kills it", shell.page));
   const calm = await runWorker(control, { death: null, resume: null });
@@ -115,7 +118,7 @@ async function demonstrate(
 }
 
 /** A repository of the demo with its issue, below `directory`. */
-export async function makeWorld(directory: string, name: string): Promise<DemoRepository> {
+export async function makeDemoDirectory(directory: string, name: string): Promise<DemoRepository> {
   const place = join(directory, name);
   await mkdir(place);
   const repository = await makeDemoRepository(place);

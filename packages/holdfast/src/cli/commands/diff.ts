@@ -7,7 +7,7 @@ import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { inScope, resolveAddress, unknownPath, worktreePaths } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
-import { type LeftOut, leftOutLine, leftOutOf } from "../output/run-text.ts";
+import { type SkippedPath, skippedLine, skippedPaths } from "../output/run-text.ts";
 import { escapeLines, escapeText, quoteName, truncate } from "../output/text.ts";
 
 export const spec = {
@@ -78,7 +78,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   if (isEmpty(diff)) shell.say(`No difference between ${from.id} and ${other}.`);
   if (diff.files === null) shell.say("Files were not compared: a side has none saved.");
-  else shell.say(left.map((one) => leftOutLine(one, "not compared", shell.talk)).join(""));
+  else shell.say(left.map((one) => skippedLine(one, "not compared", shell.talk)).join(""));
   return "done";
 }
 
@@ -125,11 +125,11 @@ function isEmpty(diff: HoldfastDiff): boolean {
 }
 
 /** What a side was captured without and the diff does not show either: "no difference" says nothing about it. */
-function notCompared(diff: HoldfastDiff, typed: readonly string[]): readonly LeftOut[] {
+function notCompared(diff: HoldfastDiff, typed: readonly string[]): readonly SkippedPath[] {
   const paths = typed.length === 0 ? null : typed;
   const shown = new Set(diff.files?.files.map(({ path }) => path));
-  const left = new Map<string, LeftOut>();
-  for (const one of diff.leftOut.flatMap(leftOutOf)) {
+  const left = new Map<string, SkippedPath>();
+  for (const one of diff.leftOut.flatMap(skippedPaths)) {
     const path = one.path.replace(/\/$/, "");
     const asked = paths === null || inScope(path, paths) || paths.some((inner) => inScope(inner, [path]));
     if (asked && !shown.has(path)) left.set(one.path, one);

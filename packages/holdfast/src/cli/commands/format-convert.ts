@@ -1,7 +1,7 @@
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { OUTPUT_FLAGS, whichFormat, writeOut } from "./format-export.ts";
+import { OUTPUT_FLAGS, missingFormatError, writeExported } from "./format-export.ts";
 
 export const spec = {
   name: "convert",
@@ -27,7 +27,7 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const to = FORMAT_NAMES.find((name) => name === input.text("to"));
-  if (to === undefined) throw whichFormat(FORMAT_NAMES);
+  if (to === undefined) throw missingFormatError(FORMAT_NAMES);
   const format = FORMAT_NAMES.find((name) => name === input.text("format"));
   const { convertFile } = await import("../../interop/read-files.ts");
   const converted = convertFile({
@@ -36,5 +36,5 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     to,
     ...(format === undefined ? {} : { format }),
   });
-  return await writeOut(shell, converted, { output: input.text("output"), dryRun: input.on("dry-run") });
+  return await writeExported(shell, converted, { output: input.text("output"), dryRun: input.on("dry-run") });
 }

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { Encoded, ForeignCheckpoint, Loss, Remark } from "@holdfast/formats/format";
+import type { Encoded, ExternalCheckpoint, Loss, Remark } from "@holdfast/formats/format";
 import { EXPORT_NAMES, type ExportName, FORMAT_NAMES } from "@holdfast/formats/format-names";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -7,7 +7,7 @@ import type { Exit } from "../exit.ts";
 import { countText } from "../output/quantities.ts";
 import { escapeText, wrap } from "../output/text.ts";
 
-/** Where documents go; what `writeOut` heeds. */
+/** Where documents go; read by `writeExported`. */
 export const OUTPUT_FLAGS = {
   output: {
     type: "text",
@@ -50,30 +50,30 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const named = input.text("to");
-  if (named === undefined) throw whichFormat(EXPORT_NAMES);
+  if (named === undefined) throw missingFormatError(EXPORT_NAMES);
   const holdfast = await shell.open({ create: false });
   const address = await holdfast.resolve(input.operand(0) ?? "");
   const where = { output: input.text("output"), dryRun: input.on("dry-run") };
   const to = FORMAT_NAMES.find((name) => name === named);
   if (to === undefined) {
     const transcript = await holdfast.foreign.transcript(address.run);
-    return await writeOut(shell, { from: address.run, to: "atif", foreign: [], encoded: [transcript] }, where);
+    return await writeExported(shell, { from: address.run, to: "atif", foreign: [], encoded: [transcript] }, where);
   }
   const { foreign, encoded } = await holdfast.foreign.encode(address, to);
-  return await writeOut(shell, { from: address.id, to, foreign: [foreign], encoded: [encoded] }, where);
+  return await writeExported(shell, { from: address.id, to, foreign: [foreign], encoded: [encoded] }, where);
 }
 
 interface Outgoing {
   /** An address or a format. */
   readonly from: string;
   readonly to: ExportName;
-  readonly foreign: readonly ForeignCheckpoint[];
+  readonly foreign: readonly ExternalCheckpoint[];
   readonly encoded: readonly Encoded[];
   readonly remarks?: readonly Remark[];
 }
 
 /** Documents to stdout or to --output, and what they could not carry to stderr. */
-export async function writeOut(
+export async function writeExported(
   shell: Shell,
   outgoing: Outgoing,
   params: { readonly output: string | undefined; readonly dryRun: boolean },
@@ -109,7 +109,7 @@ export async function writeOut(
     ...(document === null ? {} : { content: true as const }),
     text: () => document ?? summary({ place, written: paths, removed, dryRun: params.dryRun, path: only.path }),
   });
-  shell.say(lossesText(to, losses, shell.talk.width));
+  shell.say(unsupportedFieldsText(to, losses, shell.talk.width));
   return "done";
 }
 
@@ -141,7 +141,7 @@ function severalDocuments(count: number): HoldfastError {
 }
 
 /** USAGE: nothing was said that would tell. */
-export function whichFormat(names: readonly string[]): HoldfastError {
+export function missingFormatError(names: readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
     message: "To which format?",
@@ -150,7 +150,7 @@ export function whichFormat(names: readonly string[]): HoldfastError {
 }
 
 /** What a format could not carry, those of one reason together; nothing to say when it carried all. */
-export function lossesText(
+export function unsupportedFieldsText(
   to: string,
   losses: readonly { readonly path: string; readonly why: string }[],
   width: number,

@@ -4,7 +4,7 @@ import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
 import { escapeText } from "../output/text.ts";
-import { lossesText, whichFormat } from "./format-export.ts";
+import { missingFormatError, unsupportedFieldsText } from "./format-export.ts";
 
 export const spec = {
   name: "mirror",
@@ -39,7 +39,7 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const to = FORMAT_NAMES.find((name) => name === input.text("to"));
-  if (to === undefined) throw whichFormat(FORMAT_NAMES);
+  if (to === undefined) throw missingFormatError(FORMAT_NAMES);
   const holdfast = await shell.open({ create: false });
   const { id, entries, state } = await findRun(holdfast, input.operand(0) ?? "");
   const directory = input.text("directory");
@@ -72,7 +72,7 @@ function teller(shell: Shell, run: string, mirror: Pick<Mirror, "to" | "root">):
       if (paths.length === 0 && removed.length === 0) shell.write(`${at}up to date\n`);
     }
     // They stay the same from checkpoint to checkpoint.
-    if (!told) shell.say(lossesText(mirror.to, losses, shell.talk.width));
+    if (!told) shell.say(unsupportedFieldsText(mirror.to, losses, shell.talk.width));
     told ||= losses.length > 0;
   };
 }

@@ -2,10 +2,10 @@ import type { GcPlan, GcReport } from "@holdfast/core/gc";
 import { RETENTION_PRESETS, type RetentionDecision } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
-import { AGE_RULE, DONE_RULE, YOUNG_RULE, neverDroppedText } from "../../config/config-template.ts";
+import { AGE_RULE, DONE_RULE, MINIMUM_AGE_RULE, neverDroppedText } from "../../config/config-template.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { refuseSequence } from "../operands.ts";
+import { rejectCheckpointAddress } from "../operands.ts";
 import type { Page } from "../output/page.ts";
 import { byteText, countText, rangesText } from "../output/quantities.ts";
 import { type Cell, renderTable } from "../output/table.ts";
@@ -17,7 +17,7 @@ export const spec = {
   details: [
     "Drops by the rules of holdfast.config.yaml (`holdfast config` shows them): how many of each trigger to keep, and for how long. Every dropped checkpoint leaves a tombstone that says when and why.",
     `Never dropped: ${neverDroppedText()}.`,
-    `Young runs: ${YOUNG_RULE}. By default that is 30 days.`,
+    `Young runs: ${MINIMUM_AGE_RULE}. By default that is 30 days.`,
     `Age: ${AGE_RULE}. ${DONE_RULE.charAt(0).toUpperCase()}${DONE_RULE.slice(1)}.`,
     "What is freed is counted in the store. The files of a dropped checkpoint are git objects, which go when git itself collects (git gc).",
     "Files of loops below .aiwg go by the rules of `aiwg:` in the config, here and once a day when a loop begins or goes on; what goes there stays in the store.",
@@ -45,7 +45,7 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
-  refuseSequence(address, "gc");
+  rejectCheckpointAddress(address, "gc");
   const holdfast = await shell.open({ create: false, writes: !input.on("dry-run") });
   const only = address === undefined ? {} : { run: (await holdfast.resolveRun(address)).id };
   const named = (["standard", "loops"] as const).find((name) => name === input.text("retention"));

@@ -2,7 +2,7 @@ import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { refuseSequence } from "../operands.ts";
+import { rejectCheckpointAddress } from "../operands.ts";
 import { type ListedRun, checkpointsText, moreText, runsText, unfinishedRestoreText } from "../output/run-text.ts";
 import { parseLimit } from "../parse-arguments.ts";
 
@@ -72,7 +72,7 @@ async function listCheckpoints(
   input: Input<(typeof spec)["flags"]>,
   params: { readonly address: string; readonly limit: number | undefined },
 ): Promise<Exit> {
-  refuseSequence(params.address, "list");
+  rejectCheckpointAddress(params.address, "list");
   const holdfast = await shell.open({ create: false });
   const run = await holdfast.resolveRun(params.address);
   const trigger = triggerOf(input.text("trigger"));

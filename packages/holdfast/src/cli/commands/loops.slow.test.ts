@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { type BuiltCommand, type Finished, buildCommand } from "@holdfast/test-support/built-command";
 import { workSuite } from "@holdfast/test-support/cli-repositories";
 import { openHoldfast } from "../../open.ts";
-import type { Loops, Stood } from "../../run-status.ts";
+import type { LoopOverview, RunWithStatus } from "../../run-status.ts";
 import { gitIn } from "./demo-repository.ts";
 
 describe("loops", () => {
@@ -50,17 +50,17 @@ describe("loops", () => {
       onTestFinished(() => void child.kill("SIGKILL"));
       return { child, ended: endOf(child) };
     };
-    const loops = async (): Promise<Loops> => {
+    const loops = async (): Promise<LoopOverview> => {
       const { stdout, stderr } = await run("--json", "loops", "--all");
       expect(stderr).toBe("");
       return JSON.parse(stdout);
     };
-    const stood = async (task: string): Promise<Stood> => {
+    const stood = async (task: string): Promise<RunWithStatus> => {
       const found = (await loops()).loops.find((one) => one.run.work.kind === "task" && one.run.work.text === task);
       if (found === undefined) throw new Error(`there is no loop for ${task}`);
       return found;
     };
-    const until = async (task: string, kind: Stood["standing"]["kind"]): Promise<Stood> => {
+    const until = async (task: string, kind: RunWithStatus["standing"]["kind"]): Promise<RunWithStatus> => {
       await using here = await openHoldfast({ cwd });
       for (;;) {
         const all = (await here.loops({ ended: true })).loops;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { PAGE, sampleRun } from "@holdfast/test-support/sample-run";
-import type { Stood } from "../../run-status.ts";
+import type { RunWithStatus } from "../../run-status.ts";
 import { displayWidth } from "../output/text.ts";
 import { loopsText } from "./loops.ts";
 
@@ -11,7 +11,7 @@ const holder = {
   takenAt: "2026-11-15T11:00:00Z",
   heartbeatAt: "2026-11-15T11:59:58Z",
 };
-const loop = (id: string, more: Partial<Stood>): Stood => ({
+const loop = (id: string, more: Partial<RunWithStatus>): RunWithStatus => ({
   run: sampleRun({ id, workflow: "ralph", work: { kind: "task", text: "Make all of the tests pass again" } }),
   standing: { kind: "running", ordered: null },
   resumable: false,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { priorityText } from "@holdfast/core/lease";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
-import type { Loops, Stood } from "../../run-status.ts";
+import type { LoopOverview, RunWithStatus } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { canRedraw, createLiveRegion } from "../live-view.ts";
@@ -51,7 +51,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     priority === undefined ? await shell.openIfThere() : await shell.open({ create: false, writes: true });
   const only = typed === undefined || holdfast === undefined ? null : (await findRun(holdfast, typed)).id;
   if (priority !== undefined && only !== null) await holdfast?.work.setPriority(only, priority);
-  const read = async (): Promise<Loops> => await readLoops(holdfast, { all: input.on("all"), only });
+  const read = async (): Promise<LoopOverview> => await readLoops(holdfast, { all: input.on("all"), only });
   if (input.on("watch")) return await watch(shell, read);
   const loops = await read();
   shell.print({ json: () => loops, text: (page) => loopsText(loops, page) });
@@ -63,13 +63,13 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 async function readLoops(
   holdfast: Holdfast | undefined,
   { all, only }: { readonly all: boolean; readonly only: string | null },
-): Promise<Loops> {
+): Promise<LoopOverview> {
   if (holdfast === undefined) return { at: new Date().toISOString(), limit: null, atWork: 0, loops: [] };
   const found = await holdfast.loops({ ended: all || only !== null });
   return only === null ? found : { ...found, loops: found.loops.filter(({ run }) => run.id === only) };
 }
 
-async function watch(shell: Shell, read: () => Promise<Loops>): Promise<Exit> {
+async function watch(shell: Shell, read: () => Promise<LoopOverview>): Promise<Exit> {
   const live = canRedraw(shell)
     ? createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns, page: shell.page })
     : null;
@@ -96,7 +96,7 @@ async function watch(shell: Shell, read: () => Promise<Loops>): Promise<Exit> {
 const LOOK_MS = 250;
 
 /** Nothing where there are none: what to do then is said, not printed. */
-export function loopsText({ loops, limit, atWork }: Loops, page: Page): string {
+export function loopsText({ loops, limit, atWork }: LoopOverview, page: Page): string {
   if (loops.length === 0) return "";
   const columns = [
     // Whole while there is room: it is there to be typed.
@@ -119,12 +119,12 @@ export function loopsText({ loops, limit, atWork }: Loops, page: Page): string {
   return `${renderTable({ columns, rows }, page)}At work: ${atWork}${places}.\n`;
 }
 
-function stateCell(one: Stood) {
+function stateCell(one: RunWithStatus) {
   const { word, style } = standingWord(one.standing);
   return { text: one.turn === null ? word : `${word}: ${one.turn}`, style };
 }
 
 /** Of those that somebody holds. */
-function beatText({ holder, standing }: Stood, page: Page): string {
+function beatText({ holder, standing }: RunWithStatus, page: Page): string {
   return holder === null || standing.kind === "completed" ? "" : relativeTime(holder.heartbeatAt, page.now);
 }

@@ -1,6 +1,6 @@
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { giveOrder } from "./stop.ts";
+import { sendSignal } from "./stop.ts";
 
 export const spec = {
   name: "pause",
@@ -31,7 +31,7 @@ export const spec = {
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
-  return await giveOrder(shell, {
+  return await sendSignal(shell, {
     kind: "pause",
     typed: input.operand(0),
     reason: input.text("reason") ?? "",

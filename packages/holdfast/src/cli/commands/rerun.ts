@@ -1,9 +1,9 @@
-import { type Outcome, type Parting, cutValues } from "@holdfast/core/recording";
+import { type FirstDivergence, type Outcome, cutValues } from "@holdfast/core/recording";
 import type { RerunReport } from "../../replay.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
-import { carryRun } from "../execute-run.ts";
+import { executeRun } from "../execute-run.ts";
 import type { Exit } from "../exit.ts";
-import { checkNewRunId, refuseSequence } from "../operands.ts";
+import { checkNewRunId, rejectCheckpointAddress } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { countText, moneyText, spentKnown, timeText, tokensSpentText } from "../output/quantities.ts";
 import { escapeText, fieldsText } from "../output/text.ts";
@@ -43,7 +43,7 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
-  refuseSequence(address, "rerun");
+  rejectCheckpointAddress(address, "rerun");
   const as = input.text("as");
   checkNewRunId(as);
   const holdfast = await shell.open({ create: false });
@@ -71,7 +71,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const agents = rolesOf(plan, fallback.agents).map(({ agent }) => agent);
   await shell.consent.require({ uses: [], more: agentFileItems({ agents, root: shell.consent.root }), agents });
   let report: RerunReport | undefined;
-  const exit = await carryRun(shell, holdfast, async (listen) => {
+  const exit = await executeRun(shell, holdfast, async (listen) => {
     report = await holdfast.work.rerun({ of, plan, listen, signal: shell.signal });
     return report;
   });
@@ -107,7 +107,7 @@ function costText({ microUsd, unpriced }: RerunReport["spent"]["a"]): string {
   return (unpriced ?? 0) > 0 && microUsd === 0 ? "unknown" : moneyText(microUsd);
 }
 
-function partingText(parting: Parting | null, page: Page): string {
+function partingText(parting: FirstDivergence | null, page: Page): string {
   if (parting === null) return "no difference";
   const { a, b, field, expected, actual } = parting;
   const at = a ?? b;

@@ -3,7 +3,7 @@ import {
   type RestoreReport,
   type RestoreStep,
   type RunRestorePlan,
-  refuseBlocked,
+  rejectBlocked,
   stepsOf,
 } from "@holdfast/core/restore";
 import type { RollbackChoice } from "@holdfast/core/rollback";
@@ -17,9 +17,9 @@ import type { Exit } from "../exit.ts";
 import { findRun, inScope, resolveAddress, unknownPath, worktreePaths } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { countText, relativeTime } from "../output/quantities.ts";
-import { type LeftOut, leftOutLine, leftOutOf, reasonText } from "../output/run-text.ts";
-import { escapeText, hanging, truncate } from "../output/text.ts";
-import { noRollback, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
+import { type SkippedPath, reasonText, skippedLine, skippedPaths } from "../output/run-text.ts";
+import { escapeText, hangingIndent, truncate } from "../output/text.ts";
+import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
 import { runHeld, waitForRun } from "../run-holder.ts";
 
 export const spec = {
@@ -77,7 +77,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     shell.print({ json: () => ({ ...shown, dryRun }), text: (page) => why(page) + planText(shown, page) });
     return "done";
   }
-  await withSteps(shell, async () => refuseBlocked(plan));
+  await withSteps(shell, async () => rejectBlocked(plan));
   // An unfinished restore leaves a mark in the journal; only another restore takes it away.
   const whole = plan.paths === null && target.sequence !== summary.latest?.sequence;
   if ((plan.files?.changes ?? []).length === 0 && !whole && summary.unfinishedRestore === null) {
@@ -123,7 +123,7 @@ async function findTarget(shell: Shell, holdfast: Holdfast, input: Input<(typeof
   const dryRun = input.on("dry-run");
   if (rollback.kind === "none" && !dryRun) {
     shell.say(rollbackText(id, rollback, shell.talk));
-    throw noRollback(id, rollback);
+    throw noRollbackError(id, rollback);
   }
   shell.print({
     json: () => ({ plan: null, lost: [], rollback, dryRun, ...(dryRun ? {} : { report: null }) }),
@@ -225,9 +225,9 @@ async function apply(shell: Shell, handle: RunHandle, plan: RunRestorePlan): Pro
 }
 
 /** What the checkpoint was taken without: it does not come back, so whoever counts on it must hear of it. */
-function lostWith(plan: RunRestorePlan, files: FilesPlane | null): readonly LeftOut[] {
+function lostWith(plan: RunRestorePlan, files: FilesPlane | null): readonly SkippedPath[] {
   const named = new Set(plan.files?.untouched.map(({ path }) => path));
-  return leftOutOf(files).filter(
+  return skippedPaths(files).filter(
     ({ path }) => inScope(path, plan.paths) && !named.has(path) && !named.has(path.replace(/\/$/, "")),
   );
 }
@@ -235,7 +235,7 @@ function lostWith(plan: RunRestorePlan, files: FilesPlane | null): readonly Left
 /** A plan, and what the checkpoint was taken without. */
 interface Shown {
   readonly plan: RunRestorePlan;
-  readonly lost: readonly LeftOut[];
+  readonly lost: readonly SkippedPath[];
 }
 
 export function planText({ plan, lost }: Shown, page: Page): string {
@@ -305,8 +305,8 @@ export function reportText(params: Shown & { readonly report: RestoreReport }, p
   return `${lines.join("\n")}\n${exposed}${lostText(params.lost, page)}`;
 }
 
-function lostText(lost: readonly LeftOut[], page: Page): string {
-  const lines = lost.slice(0, SHOWN).map((left) => leftOutLine(left, "does not come back", page, "    "));
+function lostText(lost: readonly SkippedPath[], page: Page): string {
+  const lines = lost.slice(0, SHOWN).map((left) => skippedLine(left, "does not come back", page, "    "));
   const more = lost.length - lines.length;
   return lines.join("") + (more > 0 ? `    … and ${more} more (all with --json)\n` : "");
 }
@@ -343,7 +343,7 @@ function restoreStepsText(steps: readonly RestoreStep[], page: Page): string {
   return steps
     .map(({ step, outcome, text }) => {
       const { mark, style } = STEP_MARKS[outcome];
-      return hanging({ label: `${mark} ${step}`, labelWidth: LABELS, text }, page).replace(
+      return hangingIndent({ label: `${mark} ${step}`, labelWidth: LABELS, text }, page).replace(
         mark,
         paint(page, style, mark),
       );

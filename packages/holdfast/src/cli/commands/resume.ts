@@ -7,18 +7,18 @@ import type { RollbackChoice } from "@holdfast/core/rollback";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
-import type { PlaceParams } from "../../plan-start.ts";
+import type { SlotOptions } from "../../plan-start.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
-import { type ResumeFlags, carryDetached, carryRun, heldError } from "../execute-run.ts";
+import { type ResumeFlags, executeDetached, executeRun, runHeldError } from "../execute-run.ts";
 import type { Exit } from "../exit.ts";
 import { unlessAborted } from "../interrupts.ts";
 import { findRun } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { escapeText, escapeWords, momentText, truncate, wrap } from "../output/text.ts";
 import { parseCount, readPlace } from "../parse-arguments.ts";
-import { noRollback, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
+import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
 import { importedItems, rememberTyped, workflowFile, worktreeItems } from "../run-consent.ts";
-import { modelOf, readAdoptedOptions, readLimits, readPrompts, readSession } from "../run-options.ts";
+import { modelOf, readImportedRunOptions, readLimits, readPrompts, readSession } from "../run-options.ts";
 import { planUses, usesText } from "../run-plan.ts";
 
 export const spec = {
@@ -145,7 +145,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (target !== undefined && !input.on("dry-run")) await holdfast.work.raiseTarget({ run: id, target });
   if (max !== undefined && !input.on("dry-run")) await holdfast.work.raiseIterations({ run: id, max });
   const workflow = input.text("workflow");
-  return await takeUpRun(shell, holdfast, {
+  return await resumeRun(shell, holdfast, {
     run: id,
     answers,
     limit,
@@ -180,7 +180,7 @@ async function chooseStart(
   const rollback = await handle.planRollback({ pastEffects });
   if (rollback.kind === "none") {
     shell.say(rollbackText(handle.id, rollback, shell.talk));
-    throw noRollback(handle.id, rollback);
+    throw noRollbackError(handle.id, rollback);
   }
   return { rollback, ...(rollback.kind === "back" ? { from: rollback.chosen } : {}) };
 }
@@ -238,7 +238,7 @@ async function newestUnfinished(holdfast: Holdfast): Promise<string> {
   });
 }
 
-interface TakeUp {
+interface ResumeOptions {
   readonly run: string;
   readonly answers?: Answers;
   readonly from?: number;
@@ -254,18 +254,18 @@ interface TakeUp {
   readonly workflow?: string;
   /** Another agent than the one it had. */
   readonly agent?: string;
-  readonly place?: PlaceParams;
+  readonly place?: SlotOptions;
   readonly priority?: number;
   /** Let a process of its own carry it. */
   readonly detach?: boolean;
 }
 
 /** The pre-flight, printed; then, unless it stands in the way, the run goes on. Who waits does so again whenever it parks until a time. */
-export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
+export async function resumeRun(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<Exit> {
   const { run, wait = false, dryRun, sessionMs, workflow, place } = params;
   let exit = await takeUpOnce(shell, holdfast, params);
   if (!wait || dryRun) return exit;
-  while (exit === "parked" && (await parkedUntil(holdfast, run)) !== null) {
+  while (exit === "parked" && (await waitsUntil(holdfast, run)) !== null) {
     const named = { ...(workflow === undefined ? {} : { workflow }), ...(place === undefined ? {} : { place }) };
     const again = { run, limit: {}, sessionMs, dryRun, wait, ...named };
     exit = await takeUpOnce(shell, holdfast, again);
@@ -273,12 +273,12 @@ export async function takeUpRun(shell: Shell, holdfast: Holdfast, params: TakeUp
   return exit;
 }
 
-async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Promise<Exit> {
+async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<Exit> {
   const { run, answers, from, force, limit } = params;
   const holder = await (await holdfast.run(run)).holder();
   if (holder?.alive === "alive") {
     const back = !params.dryRun && (await holdfast.work.takeOrderBack(run, "pause"));
-    if (!back) throw heldError(run, holder.lease);
+    if (!back) throw runHeldError(run, holder.lease);
     shell.print({ json: () => ({ run, takenBack: "pause" }), text: () => `${run} goes on: it had not paused yet.\n` });
     return "done";
   }
@@ -299,7 +299,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
     // A run that was imported says nothing of these; every other has its own.
     adopt: {
       agent: work.agent,
-      options: { ...readAdoptedOptions(params.agent, work), prompts: await readPrompts(work.impl) },
+      options: { ...readImportedRunOptions(params.agent, work), prompts: await readPrompts(work.impl) },
     },
     ...(params.agent === undefined ? {} : { agent: params.agent }),
     ...(workflow === undefined ? {} : { workflow }),
@@ -334,7 +334,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
   }
   if (params.detach === true) {
     starting?.remove();
-    return await carryDetached(shell, holdfast, { run, workflow: summary.workflow, work: summary.work });
+    return await executeDetached(shell, holdfast, { run, workflow: summary.workflow, work: summary.work });
   }
   if (shell.json && rollback !== undefined)
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "rollback", rollback })}\n`);
@@ -343,7 +343,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
   for (const text of shell.json ? notes : [])
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "note", text })}\n`);
   if (!shell.json && !shell.quiet) shell.write(told(shell.page) + preflightText(planned, shell.page));
-  return await carryRun(
+  return await executeRun(
     shell,
     holdfast,
     (listen) => holdfast.work.resume({ ...request, listen, starting }, planned),
@@ -352,7 +352,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: TakeUp): Pro
 }
 
 /** What was chosen now is named, so that the same is done whatever happens meanwhile. */
-function backTo({ run, from, force }: TakeUp): string {
+function backTo({ run, from, force }: ResumeOptions): string {
   return from === undefined ? "" : ` --from ${run}@${from}${force === true ? " --force" : ""}`;
 }
 
@@ -360,7 +360,7 @@ function backTo({ run, from, force }: TakeUp): string {
  * A run that was imported has the commands, agents and prompts of its document, and before its first resume also those of the config.
  * The user typed neither, so both need consent. Every other run keeps the settings that it began with.
  */
-async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }: TakeUp): Promise<void> {
+async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }: ResumeOptions): Promise<void> {
   const { labels, workflow } = await (await holdfast.run(run)).summary();
   const [last] = labels["import"] === undefined ? [] : await holdfast.store.listCheckpoints({ run, limit: 1 });
   if (last === undefined) return;
@@ -374,7 +374,7 @@ async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }:
 async function requireWorktree(
   shell: Shell,
   holdfast: Holdfast,
-  { run, agent }: TakeUp,
+  { run, agent }: ResumeOptions,
   planned: Awaited<ReturnType<Holdfast["work"]["preflight"]>>,
 ): Promise<void> {
   // Nothing is executed for a run that has ended.
@@ -386,7 +386,7 @@ async function requireWorktree(
 }
 
 /** A run that was imported is of no workflow of Holdfast's, and remembers none; an agent is remembered once it has begun. */
-async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: TakeUp): Promise<ResumeFlags> {
+async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: ResumeOptions): Promise<ResumeFlags> {
   const { labels } = await (await holdfast.run(run)).summary();
   const always = workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
   return { always, untouched: `${always}${agent === undefined ? "" : ` --agent ${agent}`}` };
@@ -402,14 +402,14 @@ async function waitForTime(
   holdfast: Pick<Holdfast, "run" | "hasRoom">,
   run: string,
 ): Promise<string | null> {
-  const until = await parkedUntil(holdfast, run);
+  const until = await waitsUntil(holdfast, run);
   const { state } = await (await holdfast.run(run)).summary();
   if (state.kind === "parked" && state.on === "disk") return await waitForSpace(shell, holdfast, run);
   if (until === null || Date.parse(until) <= Date.now()) return until;
   shell.say(`Waiting for ${run} until ${momentText(until, shell.talk)} …`);
   for (let left = 1; left > 0; left = Date.parse(until) - Date.now()) {
     await sleep(Math.min(Math.max(left, MIN_MS), TICK_MS), undefined, { signal: shell.signal });
-    if ((await parkedUntil(holdfast, run)) !== until) throw takenUp(run);
+    if ((await waitsUntil(holdfast, run)) !== until) throw takenUp(run);
   }
   return until;
 }
@@ -420,12 +420,12 @@ async function waitForSpace(
   holdfast: Pick<Holdfast, "run" | "hasRoom">,
   run: string,
 ): Promise<string | null> {
-  const until = await parkedUntil(holdfast, run);
+  const until = await waitsUntil(holdfast, run);
   if (await holdfast.hasRoom(run)) return until;
   shell.say(`Waiting for ${run} until there is space on the disk …`);
   while (!(await holdfast.hasRoom(run))) {
     await sleep(TICK_MS, undefined, { signal: shell.signal });
-    if ((await parkedUntil(holdfast, run)) !== until) throw takenUp(run);
+    if ((await waitsUntil(holdfast, run)) !== until) throw takenUp(run);
   }
   return until;
 }
@@ -434,7 +434,7 @@ const TICK_MS = 1000;
 const MIN_MS = 10;
 
 /** null: it is not parked, or for something that comes at no time of its own. */
-export async function parkedUntil(holdfast: Pick<Holdfast, "run">, run: string): Promise<string | null> {
+export async function waitsUntil(holdfast: Pick<Holdfast, "run">, run: string): Promise<string | null> {
   const { state } = await (await holdfast.run(run)).summary();
   return state.kind === "parked" ? state.until : null;
 }

@@ -10,7 +10,14 @@ import type { Holdfast } from "../../holdfast.ts";
 import type { StartParams, StartPlan } from "../../plan-start.ts";
 import type { Input, Shell } from "../command.ts";
 import { USES_OF } from "../consent.ts";
-import { RUN_ID_VARIABLE, carryDetached, carryRun, heldError, openError, stoppedError } from "../execute-run.ts";
+import {
+  RUN_ID_VARIABLE,
+  executeDetached,
+  executeRun,
+  otherTargetError,
+  runHeldError,
+  runUnfinishedError,
+} from "../execute-run.ts";
 import type { Exit } from "../exit.ts";
 import { unlessAborted } from "../interrupts.ts";
 import { paint } from "../output/page.ts";
@@ -20,7 +27,7 @@ import { loadConsented, rememberTyped } from "../run-consent.ts";
 import { runSpec as spec } from "../run-flags.ts";
 import {
   type RunRequest,
-  oldSpellings,
+  deprecatedFlags,
   readLimits,
   readPrompts,
   readRalphFiles,
@@ -28,7 +35,7 @@ import {
   readSession,
 } from "../run-options.ts";
 import { planText, planUses, rolesOf, usesText } from "../run-plan.ts";
-import { parkedUntil, takeUpRun } from "./resume.ts";
+import { resumeRun, waitsUntil } from "./resume.ts";
 
 type RunInput = Input<(typeof spec)["flags"]>;
 
@@ -39,7 +46,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   if (!input.on("dry-run")) await requireStart(shell, input, stated.settings.work);
   // A dry run shows what the file states, and uses none of it.
   const { settings } = input.on("dry-run") ? stated : await shell.config();
-  for (const warning of oldSpellings(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
+  for (const warning of deprecatedFlags(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
   const holdfast = await shell.open({
     create: !input.on("dry-run"),
@@ -53,7 +60,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const place = readPlace(input);
   const takeUp = (run: string): Promise<Exit> => {
     starting?.remove();
-    return takeUpRun(shell, holdfast, {
+    return resumeRun(shell, holdfast, {
       run,
       limit: readLimits(input),
       sessionMs: readSession(input),
@@ -82,24 +89,24 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
     if (open !== undefined) shell.say(`But ${open.id} is under way: ${shell.talk.program} resume ${open.id}`);
     return "done";
   }
-  if (open !== undefined) throw openError(open);
+  if (open !== undefined) throw runUnfinishedError(open);
   sayEarlier(shell, plan);
   if (input.on("detach")) {
     starting?.remove();
-    return await carryDetached(shell, holdfast, { run: plan.id, workflow: request.workflow, work });
+    return await executeDetached(shell, holdfast, { run: plan.id, workflow: request.workflow, work });
   }
   // Stopped while it was planned: nothing is begun.
   shell.signal.throwIfAborted();
   const { sessionMs } = request;
   const session = sessionMs === null ? {} : { sessionMs };
   const start = (): Promise<Exit> =>
-    carryRun(shell, holdfast, (listen) =>
+    executeRun(shell, holdfast, (listen) =>
       holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...place }),
     );
   const exit = input.on("wait") ? await startWithSpace(shell, () => holdfast.hasRoom(plan.id), start) : await start();
-  const waits = exit === "parked" && input.on("wait") && (await parkedUntil(holdfast, plan.id)) !== null;
+  const waits = exit === "parked" && input.on("wait") && (await waitsUntil(holdfast, plan.id)) !== null;
   if (!waits) return exit;
-  return await takeUpRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true, ...place });
+  return await resumeRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true, ...place });
 }
 
 /**
@@ -181,7 +188,7 @@ async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise
       return resume ? found.ended[0] : undefined;
     case "one": {
       const holder = await (await holdfast.run(found.run.id)).holder();
-      if (holder?.alive === "alive") throw heldError(found.run.id, holder.lease);
+      if (holder?.alive === "alive") throw runHeldError(found.run.id, holder.lease);
       return found.run;
     }
     case "several":
@@ -201,7 +208,7 @@ async function showEarlier(shell: Shell, holdfast: Holdfast, plan: StartPlan, dr
     shell.print({ json: () => ({ plan: planDocument(plan) }), text: () => `Nothing would be done: ${why}\n` });
     return "done";
   }
-  const exit = await carryRun(shell, holdfast, () => holdfast.work.start(plan, {}));
+  const exit = await executeRun(shell, holdfast, () => holdfast.work.start(plan, {}));
   shell.say(`Nothing was done: ${why}`);
   return exit;
 }
@@ -212,7 +219,7 @@ async function refuseOtherTarget(holdfast: Holdfast, run: RunSummary, { options,
   const latest = await holdfast.store.latest(run.id);
   if (options["target"] === undefined || latest?.planes.config.inputs["target"] === options["target"]) return;
   const request = (await holdfast.status(run.id)).pullRequest?.url ?? null;
-  throw stoppedError(run, { issue: work.kind === "issue" ? work.number : null, request });
+  throw otherTargetError(run, { issue: work.kind === "issue" ? work.number : null, request });
 }
 
 async function planRun(
@@ -313,7 +320,7 @@ async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary
   const run = await holdfast.store.getRun(plan.id);
   if (run === undefined || run.checkpoints === 0) return undefined;
   const holder = await (await holdfast.run(run.id)).holder();
-  if (holder?.alive === "alive") throw heldError(run.id, holder.lease);
+  if (holder?.alive === "alive") throw runHeldError(run.id, holder.lease);
   return run;
 }
 

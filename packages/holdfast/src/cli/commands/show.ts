@@ -22,8 +22,8 @@ import {
 } from "../output/quantities.ts";
 import {
   checkpointsText,
-  leftOutLine,
-  leftOutOf,
+  skippedLine,
+  skippedPaths,
   stageText,
   stateCell,
   unfinishedRestoreText,
@@ -259,7 +259,7 @@ function filesText(files: FilesPlane, page: Page): string {
   const shown = files.artifacts.slice(0, SHOWN).map(({ path, status }) => lineText(MARKS[status], path, page));
   const hidden = files.artifactCount - shown.length;
   const more = hidden > 0 ? [`    … and ${hidden} more\n`] : [];
-  const skipped = leftOutOf(files).map((left) => leftOutLine(left, "not saved", page, "    "));
+  const skipped = skippedPaths(files).map((left) => skippedLine(left, "not saved", page, "    "));
   return [fields, ...shown, ...more, ...skipped].join("");
 }
 

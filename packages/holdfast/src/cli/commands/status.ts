@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Starting } from "../../announce-start.ts";
+import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast } from "../../holdfast.ts";
-import type { RunStatus } from "../../run-status.ts";
+import type { RunDetails } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { canRedraw, createLiveRegion } from "../live-view.ts";
@@ -74,7 +74,7 @@ async function preparedOnly(
   holdfast: Holdfast,
   typed: string | undefined,
   watch: boolean,
-): Promise<Starting | undefined> {
+): Promise<StartingProcess | undefined> {
   for (;;) {
     const [first] = await findStarting(holdfast, typed);
     if (first === undefined || (first.run !== null && (await holdfast.store.getRun(first.run)) !== undefined))
@@ -86,7 +86,7 @@ async function preparedOnly(
 
 const POLL_MS = 200;
 
-function stopName({ run, work }: Starting): string {
+function stopName({ run, work }: StartingProcess): string {
   return run ?? (work.kind === "issue" ? String(work.number) : "");
 }
 
@@ -97,7 +97,7 @@ async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
   const runs = await holdfast.listRuns();
   const fresh = starting.filter(({ run }) => !runs.some(({ id }) => id === run));
   const open = runs.filter(({ state }) => state.kind === "open" || state.kind === "parked");
-  const statuses: RunStatus[] = [];
+  const statuses: RunDetails[] = [];
   for (const { id } of open) statuses.push(await holdfast.status(id));
   const [only] = statuses;
   shell.print({
@@ -142,7 +142,7 @@ async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promi
 
 interface Shower {
   /** false: nobody reads any more. */
-  status(status: RunStatus): boolean;
+  status(status: RunDetails): boolean;
   close(): void;
 }
 
@@ -180,7 +180,7 @@ function plainLines(shell: Shell): Shower {
 
 function region(shell: Shell): Shower {
   const live = createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns, page: shell.page });
-  let shown: RunStatus | undefined;
+  let shown: RunDetails | undefined;
   const pageNow = () => ({ ...shell.page, now: Date.now(), width: shell.columns() - 1 });
   return {
     status(status) {

@@ -1,12 +1,12 @@
 import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Ordered } from "@holdfast/core/control-run";
+import type { SignalResult } from "@holdfast/core/control-run";
 import type { Lease } from "@holdfast/core/lease";
-import { isAtWork } from "@holdfast/core/status";
+import { isRunning } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { Starting } from "../../announce-start.ts";
+import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast } from "../../holdfast.ts";
-import type { RunStatus, Stood } from "../../run-status.ts";
+import type { RunDetails, RunWithStatus } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
@@ -80,7 +80,7 @@ async function report(shell: Shell, holdfast: Holdfast, id: string): Promise<Exi
 async function stopPrepared(
   shell: Shell,
   holdfast: Holdfast,
-  prepared: readonly Starting[],
+  prepared: readonly StartingProcess[],
   typed: string | undefined,
 ): Promise<Exit> {
   const [first] = prepared;
@@ -98,8 +98,8 @@ async function stopPrepared(
   return "done";
 }
 
-async function runningRuns(holdfast: Holdfast): Promise<readonly RunStatus[]> {
-  const running: RunStatus[] = [];
+async function runningRuns(holdfast: Holdfast): Promise<readonly RunDetails[]> {
+  const running: RunDetails[] = [];
   for (const { id, state } of await holdfast.listRuns()) {
     if (state.kind === "done" || state.kind === "fatal") continue;
     const status = await holdfast.status(id);
@@ -116,10 +116,10 @@ function several(names: readonly string[]): HoldfastError {
   });
 }
 
-async function chosen(holdfast: Holdfast, typed: string | undefined): Promise<RunStatus> {
+async function chosen(holdfast: Holdfast, typed: string | undefined): Promise<RunDetails> {
   if (typed !== undefined) return await holdfast.status((await findRun(holdfast, typed)).id);
-  const running: RunStatus[] = [];
-  let newest: RunStatus | undefined;
+  const running: RunDetails[] = [];
+  let newest: RunDetails | undefined;
   for (const { id, state } of await holdfast.listRuns()) {
     if (state.kind === "done" || state.kind === "fatal") continue;
     const status = await holdfast.status(id);
@@ -161,7 +161,7 @@ function elsewhere(run: string, lease: Lease): HoldfastError {
   });
 }
 
-interface OrderRequest {
+interface SignalRequest {
   readonly kind: "pause" | "abort";
   readonly typed: string | undefined;
   readonly reason: string;
@@ -169,7 +169,7 @@ interface OrderRequest {
 }
 
 /** Says it, waits until it is done, and tells how the run stands then. */
-export async function giveOrder(shell: Shell, request: OrderRequest): Promise<Exit> {
+export async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   const { kind, reason, now } = request;
   const holdfast = await shell.open({ create: false });
   const prepared = request.typed === undefined ? [] : await findStarting(holdfast, request.typed);
@@ -201,7 +201,7 @@ export async function giveOrder(shell: Shell, request: OrderRequest): Promise<Ex
   const stood = await standingIn(holdfast, run);
   shell.print({
     json: () => ({ run, ordered: kind, outcome: ordered.kind, standing: stood.standing }),
-    text: () => `${toldText(kind, ordered, stood)}\n`,
+    text: () => `${signalResultText(kind, ordered, stood)}\n`,
   });
   const { program } = shell.talk;
   if (kind === "pause" && stood.standing.kind === "paused") shell.say(`Go on with: ${program} resume ${run}`);
@@ -209,7 +209,11 @@ export async function giveOrder(shell: Shell, request: OrderRequest): Promise<Ex
   return ordered.kind === "ended" ? "decision" : "done";
 }
 
-function toldText(kind: OrderRequest["kind"], ordered: Ordered, { run, standing }: Stood): string {
+function signalResultText(
+  kind: SignalRequest["kind"],
+  ordered: SignalResult,
+  { run, standing }: RunWithStatus,
+): string {
   const saved = run.latest === null ? "" : ` Saved as ${run.id}@${run.latest.sequence}.`;
   const done = kind === "pause" ? "Paused" : "Aborted";
   switch (ordered.kind) {
@@ -226,14 +230,14 @@ function toldText(kind: OrderRequest["kind"], ordered: Ordered, { run, standing 
   }
 }
 
-async function standingIn(holdfast: Holdfast, id: string): Promise<Stood> {
+async function standingIn(holdfast: Holdfast, id: string): Promise<RunWithStatus> {
   const found = (await holdfast.standings()).find(({ run }) => run.id === id);
   if (found === undefined) throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });
   return found;
 }
 
 async function onlyOne(holdfast: Holdfast, kind: string): Promise<string> {
-  const running = (await holdfast.standings()).filter(({ standing }) => isAtWork(standing));
+  const running = (await holdfast.standings()).filter(({ standing }) => isRunning(standing));
   const [only, other] = running;
   if (only !== undefined && other === undefined) return only.run.id;
   throw new HoldfastError({

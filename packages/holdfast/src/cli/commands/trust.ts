@@ -3,7 +3,7 @@ import { listTrust, revokeTrust, trustKey } from "../../config/trust.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import { QUESTION, type TrustedItem, blocksText, consentText, itemDocument, lineText } from "../consent.ts";
 import type { Exit } from "../exit.ts";
-import { refuseSequence } from "../operands.ts";
+import { rejectCheckpointAddress } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { escapeText } from "../output/text.ts";
 
@@ -88,7 +88,7 @@ async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
 
 async function itemsOfRun(shell: Shell, address: string | undefined): Promise<readonly TrustedItem["item"][]> {
   if (address === undefined) return [];
-  refuseSequence(address, "trust");
+  rejectCheckpointAddress(address, "trust");
   const holdfast = await shell.open({ create: false, writes: false });
   const { id } = await holdfast.resolveRun(address);
   const { runItems } = await import("../run-consent.ts");

@@ -84,7 +84,7 @@ export function pageWidth(choice: WidthChoice): number {
 const MINIMUM = 40;
 
 /** Of this process. The sinks of its standard streams know it. */
-export const SEAL = String(randomInt(10 ** 11, 10 ** 12));
+export const STYLE_MARK = String(randomInt(10 ** 11, 10 ** 12));
 
 /** The page that a standard stream is. */
 export function pageOf(params: {
@@ -98,7 +98,7 @@ export function pageOf(params: {
     width: pageWidth({ env: params.env, columns: terminal ? params.stream.columns : undefined }),
     color: wantsColor({ env: params.env, terminal, noColorFlag: params.noColorFlag }),
     ...(onlyAscii({ env: params.env, terminal }) ? { ascii: true as const } : {}),
-    seal: SEAL,
+    seal: STYLE_MARK,
     terminal,
     now: Date.now(),
     offset: (at) => -new Date(at).getTimezoneOffset(),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { PAGE, sampleRun, sampleSummary } from "@holdfast/test-support/sample-run";
-import { type ListedRun, checkpointsText, leftOutLine, leftOutOf, runsText } from "./run-text.ts";
+import { type ListedRun, checkpointsText, runsText, skippedLine, skippedPaths } from "./run-text.ts";
 import { displayWidth } from "./text.ts";
 
 describe("view", () => {
@@ -107,16 +107,16 @@ describe("left out", () => {
         { path: "big.bin", reason: "too_large", bytes: 31_000_000 },
       ],
     } as const;
-    expect(leftOutOf(files)).toEqual([
+    expect(skippedPaths(files)).toEqual([
       { path: "sub/", why: "a git repository of its own" },
       { path: "vendor/lib/", why: "a git repository of its own" },
       { path: "big.bin", why: "too large, 31 MB" },
     ]);
-    expect(leftOutOf(null)).toEqual([]);
+    expect(skippedPaths(null)).toEqual([]);
   });
 
   test("a long path gives way, the reason stays", () => {
-    const line = leftOutLine({ path: `${"deep/".repeat(30)}x`, why: "a git repository of its own" }, "not saved", PAGE);
+    const line = skippedLine({ path: `${"deep/".repeat(30)}x`, why: "a git repository of its own" }, "not saved", PAGE);
     expect(line).toMatch(/^ {2}! deep\/.*… not saved: a git repository of its own\n$/);
     expect(line.length - 1).toBeLessThanOrEqual(80);
   });

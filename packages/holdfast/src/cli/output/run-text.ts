@@ -1,13 +1,13 @@
 import type { CheckpointSummary, FilesPlane, Skipped } from "@holdfast/core/checkpoint";
 import type { RunState, RunSummary, Work } from "@holdfast/core/run";
-import type { RunStanding } from "@holdfast/core/status";
+import type { RunStatus } from "@holdfast/core/status";
 import { type Page, type Style, paint } from "./page.ts";
 import { byteText, relativeTime, scoreText } from "./quantities.ts";
 import { type Cell, renderTable } from "./table.ts";
 import { displayWidth, escapeText, truncate } from "./text.ts";
 
 export interface ListedRun extends RunSummary {
-  readonly standing: RunStanding;
+  readonly standing: RunStatus;
 }
 
 export function runsText(runs: readonly ListedRun[], page: Page): string {
@@ -61,7 +61,7 @@ export function moreText(what: "run" | "checkpoint", shown: number): string {
 }
 
 /** What somebody saves by hand is open, as long as there is a hand. */
-function standingCell(standing: RunStanding): Cell {
+function standingCell(standing: RunStatus): Cell {
   if (standing.kind === "manual") return { text: "open", style: "cyan" };
   const { word, style } = standingWord(standing);
   return { text: word, style };
@@ -102,7 +102,7 @@ function nameText(checkpoint: Pick<CheckpointSummary, "name" | "tags">): string 
 }
 
 /** How a run stands, in a word or two. */
-export function standingWord(standing: RunStanding): { readonly word: string; readonly style: Style } {
+export function standingWord(standing: RunStatus): { readonly word: string; readonly style: Style } {
   switch (standing.kind) {
     case "running":
       return standing.ordered === null
@@ -155,12 +155,12 @@ export function unfinishedRestoreText(run: Pick<RunSummary, "id" | "unfinishedRe
 }
 
 /** A path that a checkpoint does not hold, and why. Named aloud everywhere: it must not come as a surprise later. */
-export interface LeftOut {
+export interface SkippedPath {
   readonly path: string;
   readonly why: string;
 }
 
-export function leftOutOf(files: Pick<FilesPlane, "skipped" | "nested"> | null): readonly LeftOut[] {
+export function skippedPaths(files: Pick<FilesPlane, "skipped" | "nested"> | null): readonly SkippedPath[] {
   if (files === null) return [];
   const nested = files.nested.map(({ path }) => ({ path: folder(path), why: REASONS.nested_repository }));
   const named = new Set(nested.map(({ path }) => path));
@@ -178,7 +178,7 @@ export function reasonText(reason: keyof typeof REASONS, bytes: number | null): 
 }
 
 /** One marked line; where it does not fit, the path gives way and the reason stays. */
-export function leftOutLine(left: LeftOut, middle: string, page: Page, indent = "  "): string {
+export function skippedLine(left: SkippedPath, middle: string, page: Page, indent = "  "): string {
   const tail = `${middle}: ${left.why}`;
   const room = Math.max(12, page.width - indent.length - 3 - displayWidth(tail));
   return `${indent}${paint(page, "yellow", "!")} ${truncate(escapeText(left.path), room)} ${tail}\n`;

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { newBudget } from "@holdfast/core/budget";
-import type { RunStatus } from "../../run-status.ts";
-import { answerCommands, giveMoreFlags, nextText, sparkline, statusText, statusesText } from "./status-text.ts";
+import type { RunDetails } from "../../run-status.ts";
+import { answerCommands, nextText, raiseBudgetFlags, sparkline, statusText, statusesText } from "./status-text.ts";
 import { displayWidth } from "./text.ts";
 
 describe("view", () => {
@@ -15,7 +15,7 @@ describe("view", () => {
     takenAt: "2026-11-15T11:40:00.000Z",
     heartbeatAt: "2026-11-15T11:59:50.000Z",
   };
-  const base: RunStatus = {
+  const base: RunDetails = {
     run: {
       id: "issue-42",
       createdAt: "2026-11-15T11:40:00.000Z",
@@ -77,7 +77,7 @@ describe("view", () => {
   });
 
   test("a fork, or an import, that nobody has worked on yet is gone on with, not called saved by hand", () => {
-    const untouched: RunStatus = { ...base, condition: { kind: "manual" }, standing: { kind: "stopped" } };
+    const untouched: RunDetails = { ...base, condition: { kind: "manual" }, standing: { kind: "stopped" } };
     expect(statusText(untouched, PAGE)).toContain(
       "issue-42  stopped\nForked or imported; nobody has worked on it yet.",
     );
@@ -85,7 +85,7 @@ describe("view", () => {
   });
 
   test("what it waits for, or why it ended, stands first", () => {
-    const shown = (condition: RunStatus["condition"], standing = base.standing) => {
+    const shown = (condition: RunDetails["condition"], standing = base.standing) => {
       const text = statusText({ ...base, condition, standing }, PAGE);
       for (const line of text.split("\n")) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
       return `${text.split("\nwork")[0]}\n> ${nextText({ ...base, condition, standing }, PAGE)}`;
@@ -186,16 +186,16 @@ describe("give more", () => {
   const budget = newBudget({ milliseconds: 5000, tokens: 100 });
 
   test("what is used up is what is raised", () => {
-    expect(giveMoreFlags({ ...budget, spent: { tokens: 3, microUsd: 9, milliseconds: 6000 } })).toBe(
+    expect(raiseBudgetFlags({ ...budget, spent: { tokens: 3, microUsd: 9, milliseconds: 6000 } })).toBe(
       "--max-total-time TIME",
     );
-    expect(giveMoreFlags({ ...budget, spent: { tokens: 100, microUsd: 0, milliseconds: 6000 } })).toBe(
+    expect(raiseBudgetFlags({ ...budget, spent: { tokens: 100, microUsd: 0, milliseconds: 6000 } })).toBe(
       "--max-tokens N --max-total-time TIME",
     );
   });
 
   test("before anything is, all limits: the next call would go beyond one of them", () => {
-    expect(giveMoreFlags(budget)).toBe("--max-tokens N --max-total-time TIME");
+    expect(raiseBudgetFlags(budget)).toBe("--max-tokens N --max-total-time TIME");
   });
 });
 

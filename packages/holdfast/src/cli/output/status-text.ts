@@ -1,9 +1,9 @@
 import { RESOURCES, type Resource, exceeded } from "@holdfast/core/budget";
 import type { Lease } from "@holdfast/core/lease";
 import type { Budget } from "@holdfast/core/position";
-import type { LoopPicture } from "@holdfast/workflows/ralph/loop-summary";
-import type { Starting } from "../../announce-start.ts";
-import type { Condition, RunStatus } from "../../run-status.ts";
+import type { LoopSummary } from "@holdfast/workflows/ralph/loop-summary";
+import type { StartingProcess } from "../../announce-start.ts";
+import type { Condition, RunDetails } from "../../run-status.ts";
 import { startingName } from "../run-holder.ts";
 import { compactGraphLines, graphLines } from "./graph-text.ts";
 import { type Page, type Style, paint } from "./page.ts";
@@ -12,23 +12,23 @@ import { stageText, standingWord, workText } from "./run-text.ts";
 import { renderTable } from "./table.ts";
 import { escapeText, escapeWords, fieldsText, momentText, sectionText, wrap } from "./text.ts";
 
-export function statusText(status: RunStatus, page: Page): string {
+export function statusText(status: RunDetails, page: Page): string {
   return fieldsOf(status, page) + graphText(status, page);
 }
 
 /** For a view that is redrawn in place: it must not be taller than a screen. */
-export function compactStatusText(status: RunStatus, page: Page): string {
+export function compactStatusText(status: RunDetails, page: Page): string {
   const lines = status.graph === null ? [] : compactGraphLines(status.graph, page);
   return fieldsOf(status, page) + lines.map((line) => `${line}\n`).join("");
 }
 
-function graphText({ graph, budget }: RunStatus, page: Page): string {
+function graphText({ graph, budget }: RunDetails, page: Page): string {
   if (graph === null) return "";
   const lines = graphLines(graph, page, budget?.spent ?? null);
   return sectionText("Graph", lines.map((line) => `${line}\n`).join(""), page);
 }
 
-function fieldsOf(status: RunStatus, page: Page): string {
+function fieldsOf(status: RunDetails, page: Page): string {
   const { run, condition } = status;
   const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
@@ -59,7 +59,7 @@ function fieldsOf(status: RunStatus, page: Page): string {
 }
 
 /** The newest of each kind: what was noticed long ago and is over need not be read each time. */
-function loopFields({ loop, iteration }: RunStatus, page: Page): readonly (readonly [string, string | null])[] {
+function loopFields({ loop, iteration }: RunDetails, page: Page): readonly (readonly [string, string | null])[] {
   if (loop === null) return [];
   const { unit } = loop;
   const trail = trailText(loop, page, 40);
@@ -75,7 +75,7 @@ function loopFields({ loop, iteration }: RunStatus, page: Page): readonly (reado
 }
 
 /** A run whose record does not exist yet. */
-export function startingText(starting: Starting, page: Page): string {
+export function startingText(starting: StartingProcess, page: Page): string {
   const { pid, host, since, work, workflow } = starting;
   const title = `${paint(page, "bold", escapeText(startingName(starting)))}  ${paint(page, "cyan", "starting")}\n`;
   const why = `Process ${pid} on ${host} prepares it since ${momentText(since, page)}; nothing was begun yet.`;
@@ -89,7 +89,7 @@ export function startingText(starting: Starting, page: Page): string {
   return title + wrapped(escapeText(why), page) + fields;
 }
 
-export function statusesText(statuses: readonly RunStatus[], page: Page): string {
+export function statusesText(statuses: readonly RunDetails[], page: Page): string {
   const columns = [
     { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
     { title: "STATE" },
@@ -118,14 +118,14 @@ export function statusesText(statuses: readonly RunStatus[], page: Page): string
 }
 
 /** Said, not printed: what to type next. */
-export function nextText(status: RunStatus, page: Page): string {
+export function nextText(status: RunDetails, page: Page): string {
   const { condition, run } = status;
   switch (condition.kind) {
     case "running":
       return `Watch it: ${page.program} status ${run.id} --watch\nStop it:  ${page.program} stop ${run.id}`;
     case "parked":
       if (condition.on === "budget")
-        return `Give it more: ${page.program} resume ${run.id} ${giveMoreFlags(status.budget)}`;
+        return `Give it more: ${page.program} resume ${run.id} ${raiseBudgetFlags(status.budget)}`;
       return condition.question === null
         ? `Go on with: ${page.program} resume ${run.id}`
         : answerCommands(`${page.program} approve ${run.id}`, condition.question.options);
@@ -148,12 +148,12 @@ export function nextText(status: RunStatus, page: Page): string {
 const AT_LIMIT = { word: "limit reached", style: "yellow" } as const;
 
 /** A loop that was to go round so often and no more: it has not failed, and it is not done. */
-export function isAtLimit({ condition, loop, stage }: Pick<RunStatus, "condition" | "loop" | "stage">): boolean {
+export function isAtLimit({ condition, loop, stage }: Pick<RunDetails, "condition" | "loop" | "stage">): boolean {
   return condition.kind === "fatal" && loop !== null && stage === "limit";
 }
 
 /** Where more is known than who holds it, that is the word. */
-export function statusWord({ condition, standing }: Pick<RunStatus, "condition" | "standing">): {
+export function statusWord({ condition, standing }: Pick<RunDetails, "condition" | "standing">): {
   readonly word: string;
   readonly style: Style;
 } {
@@ -165,11 +165,11 @@ export function statusWord({ condition, standing }: Pick<RunStatus, "condition" 
 }
 
 /** No stage was entered in its own journal, and yet a workflow is to carry it. */
-function isUntouched({ condition, standing }: Pick<RunStatus, "condition" | "standing">): boolean {
+function isUntouched({ condition, standing }: Pick<RunDetails, "condition" | "standing">): boolean {
   return condition.kind === "manual" && standing.kind === "stopped";
 }
 
-const SAYS_MORE: ReadonlySet<RunStatus["standing"]["kind"]> = new Set([
+const SAYS_MORE: ReadonlySet<RunDetails["standing"]["kind"]> = new Set([
   "completing",
   "queued",
   "stale",
@@ -201,7 +201,7 @@ function wordOf(condition: Condition): { readonly word: string; readonly style: 
 }
 
 /** Its process was refused a place, or died, before the first stage. */
-function isUnbegun({ standing }: RunStatus): boolean {
+function isUnbegun({ standing }: RunDetails): boolean {
   return standing.kind === "new";
 }
 
@@ -240,7 +240,7 @@ export function leaseOwnerText({ owner }: Pick<Lease, "owner">): string {
   return `${owner.label} (pid ${owner.pid} on ${owner.host})`;
 }
 
-function stageLine(status: RunStatus, page: Page): string | null {
+function stageLine(status: RunDetails, page: Page): string | null {
   if (status.stage === null) return null;
   const place = stageText({ stage: status.stage, iteration: status.iteration });
   const step = status.step === null ? "" : `, in ${status.step}`;
@@ -248,7 +248,7 @@ function stageLine(status: RunStatus, page: Page): string | null {
   return place === "" ? null : `${place}${step}${since}`;
 }
 
-function scoresText(status: RunStatus): string | null {
+function scoresText(status: RunDetails): string | null {
   if (status.scores.length === 0) return null;
   const scores = status.scores.map(({ score }) => score);
   const best =
@@ -258,12 +258,12 @@ function scoresText(status: RunStatus): string | null {
   return `${scores.slice(-10).map(scoreText).join(" ")}  ${sparkline(scores, 20)}${best}`;
 }
 
-function savedText({ run }: RunStatus, page: Page): string | null {
+function savedText({ run }: RunDetails, page: Page): string | null {
   if (run.latest === null) return null;
   return `${countText(run.checkpoints, "checkpoint")}, newest @${run.latest.sequence} ${relativeTime(run.latest.createdAt, page.now)}`;
 }
 
-function damagedText({ damaged }: RunStatus, page: Page): string | null {
+function damagedText({ damaged }: RunDetails, page: Page): string | null {
   if (damaged.length === 0) return null;
   return `${damaged.map((sequence) => `@${sequence}`).join(", ")} (see ${page.program} verify)`;
 }
@@ -277,13 +277,13 @@ function wrapped(text: string, page: Page): string {
 }
 
 /** A cost that nobody knows is null, not 0. */
-export function statusJson(status: RunStatus) {
+export function statusJson(status: RunDetails) {
   const { budget } = status;
   return { ...status, budget: budget === null ? null : { ...budget, spent: spentKnown(budget.spent) } };
 }
 
 /** A run without a record: only who prepares it is known. */
-export function startingJson(starting: Starting) {
+export function startingJson(starting: StartingProcess) {
   return { run: null, condition: { kind: "starting", ...starting } };
 }
 
@@ -303,7 +303,7 @@ function quoted(option: string): string {
 }
 
 /** The flags that raise what is used up; where nothing is yet, those of all limits: the next call would not fit in. */
-export function giveMoreFlags(budget: Budget | null): string {
+export function raiseBudgetFlags(budget: Budget | null): string {
   const out = budget === null ? [] : exceeded(budget);
   const limited = RESOURCES.filter((resource) => budget !== null && budget.limit[resource] !== null);
   return (out.length > 0 ? out : limited).map((resource) => FLAG[resource]).join(" ");
@@ -315,19 +315,19 @@ const FLAG: Readonly<Record<Resource, string>> = {
   milliseconds: "--max-total-time TIME",
 };
 
-type Verdict = LoopPicture["iterations"][number]["verdict"];
+type Verdict = LoopSummary["iterations"][number]["verdict"];
 const MARKS: Readonly<Record<Verdict, string>> = { passed: "✓", failed: "✗", unchecked: "·", not_run: "?" };
 const ASCII_MARKS: Readonly<Record<Verdict, string>> = { passed: "+", failed: "x", unchecked: ".", not_run: "?" };
 
 /** One mark an iteration, the newest when there is no room: "✗✗✗✓". */
-export function trailText({ iterations }: LoopPicture, page: Pick<Page, "ascii">, width: number): string {
+export function trailText({ iterations }: LoopSummary, page: Pick<Page, "ascii">, width: number): string {
   const marks = page.ascii === true ? ASCII_MARKS : MARKS;
   const shown = iterations.slice(-width).map(({ verdict }) => marks[verdict]);
   return (iterations.length > shown.length ? "…" : "") + shown.join("");
 }
 
 /** What the newest iteration measured: "2 of 10 tests fail, 1 error, quality 72"; null: nothing. */
-export function metricsText({ iterations }: LoopPicture): string | null {
+export function metricsText({ iterations }: LoopSummary): string | null {
   const last = iterations.at(-1);
   if (last === undefined) return null;
   const { tests, errors, quality } = last;
@@ -340,7 +340,7 @@ export function metricsText({ iterations }: LoopPicture): string | null {
   return facts.length === 0 ? null : facts.join(", ");
 }
 
-export function bestText({ best }: LoopPicture): string | null {
+export function bestText({ best }: LoopSummary): string | null {
   return best === null ? null : `iteration ${best.iteration}, quality ${Math.round(best.quality)}`;
 }
 

@@ -2,7 +2,7 @@ import { createInterface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Page, controlSequence, paint } from "./page.ts";
-import { displayWidth, escapeLines, escapeText, escapeUnsealed, removeSeals, truncate, wrap } from "./text.ts";
+import { displayWidth, escapeLines, escapeText, escapeUnmarked, removeStyleMarks, truncate, wrap } from "./text.ts";
 
 /** A stream that may go away under us: `| head -1` closes it early, and that is no reason to stop a restore half-way. */
 export interface Sink {
@@ -33,7 +33,7 @@ interface SinkParams {
 }
 
 export function createSink({ stream, mask = (text) => text, seal }: SinkParams): Sink {
-  const shown = (text: string): string => escapeUnsealed(mask(text), seal);
+  const shown = (text: string): string => escapeUnmarked(mask(text), seal);
   let open = true;
   let failure: Error | undefined;
   let pending: Promise<void> = Promise.resolve();
@@ -47,7 +47,7 @@ export function createSink({ stream, mask = (text) => text, seal }: SinkParams):
     write(text, kind = "message") {
       if (!open || text === "") return open;
       pending = new Promise((resolve) => {
-        const written = kind === "content" && stream.isTTY !== true ? removeSeals(mask(text), seal) : shown(text);
+        const written = kind === "content" && stream.isTTY !== true ? removeStyleMarks(mask(text), seal) : shown(text);
         stream.write(written, (error) => {
           if (error) note(error);
           resolve();

@@ -31,7 +31,7 @@ export function escapeLines(text: string): string {
  * The last filter in front of a stream. Only `\uXXXX` is used, so that a JSON document means the same afterwards. Of escape sequences those pass
  * that carry `seal`, a number that text from outside cannot know: our own colours and cursor movements. The seal is removed.
  */
-export function escapeUnsealed(text: string, seal: string): string {
+export function escapeUnmarked(text: string, seal: string): string {
   const [first = "", ...more] = text.split("\x1b[");
   const own = new RegExp(`^([?0-9;]*);${seal}([A-Za-z])`);
   return more.reduce((done, part) => {
@@ -43,7 +43,7 @@ export function escapeUnsealed(text: string, seal: string): string {
 }
 
 /** Content that is printed for another program: all bytes stay, only the seals of our own sequences are removed. */
-export function removeSeals(text: string, seal: string): string {
+export function removeStyleMarks(text: string, seal: string): string {
   return text.replaceAll(new RegExp(`(\\u001b\\[[?0-9;]*);${seal}([A-Za-z])`, "g"), "$1$2");
 }
 
@@ -214,7 +214,7 @@ function widthOf(text: string): number {
 }
 
 /** A label, and beside it a text of several lines: the page's width, and never wider than reads well. */
-export function hanging(
+export function hangingIndent(
   params: { readonly label: string; readonly labelWidth: number; readonly text: string },
   page: Page,
 ): string {

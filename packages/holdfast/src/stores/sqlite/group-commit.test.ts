@@ -6,7 +6,7 @@ import { layoutOf } from "./layout.ts";
 import { type OpenSqliteParams, openSqliteStore } from "./open.ts";
 import type { Store } from "@holdfast/core/store";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 async function fresh(
@@ -97,7 +97,7 @@ test("a database locked for too long is STORE_BUSY, and nothing was written", as
   const { store, db } = await fresh({ busyMs: 300 });
   const lease = await leasedRun(store);
   db.exec("BEGIN IMMEDIATE");
-  const error = await refuses("STORE_BUSY", () => save(store, lease, { values: { n: 1 } }));
+  const error = await rejectsWith("STORE_BUSY", () => save(store, lease, { values: { n: 1 } }));
   expect(error.retry).toBe("later");
   db.exec("COMMIT");
   expect((await save(store, lease, { values: { n: 2 } })).checkpoint?.sequence).toBe(1);

@@ -7,7 +7,7 @@ import type { Facts } from "./facts.ts";
 import { type LeaseClaim, chooseSlot, claimOf } from "@holdfast/core/store-commit";
 import { type JsonObject, deepFreeze } from "@holdfast/core/json";
 import { type Lease, type LeasePlan, planLease, priorityKey, readPriority } from "@holdfast/core/lease";
-import { type SlotWish, leaseHeld, leaseLost, runNotFound } from "@holdfast/core/store";
+import { type SlotClaim, leaseHeld, leaseLost, runNotFound } from "@holdfast/core/store";
 import type { Run } from "@holdfast/core/run";
 
 type Taking = Exclude<LeasePlan, { readonly kind: "refuse" }>;
@@ -26,7 +26,7 @@ export function takeLease(
     readonly run: string;
     readonly label: string;
     readonly staleAfterMs: number;
-    readonly slot: SlotWish | undefined;
+    readonly slot: SlotClaim | undefined;
     readonly born: Omit<Run, "createdAt"> | undefined;
   },
 ): Job<TakePlan, Lease> {

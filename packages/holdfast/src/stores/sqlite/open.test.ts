@@ -22,7 +22,7 @@ import { BANKS, slotOffset } from "./witness/witness-slot.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Store } from "@holdfast/core/store";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 function scratch(): string {
@@ -76,7 +76,7 @@ test("a store opened for writing keeps a reserve, which can be released once and
 
 test("a store that is not there is made, or missing when that is not wished", async () => {
   const directory = scratch();
-  const error = await refuses("STORE_ABSENT", () => openSqliteStore({ directory, create: false }));
+  const error = await rejectsWith("STORE_ABSENT", () => openSqliteStore({ directory, create: false }));
   expect(error.message).toContain(directory);
   expect(existsSync(directory)).toBe(false);
   const made = await open(directory);
@@ -179,7 +179,7 @@ test("a database older or shorter than the witness saw is STORE_CUT until the lo
   await store.close();
   const newer = readFileSync(layout.database);
   copyFileSync(old, layout.database);
-  const error = await refuses("STORE_CUT", () => openSqliteStore({ directory }));
+  const error = await rejectsWith("STORE_CUT", () => openSqliteStore({ directory }));
   expect(error.message).toContain("sample");
   rmSync(layout.witness);
   const accepted = await openSqliteStore({ directory });
@@ -198,7 +198,7 @@ test("a run that the witness knows and the database does not is STORE_CUT", asyn
   await leasedRun(store, "lost");
   await store.close();
   copyFileSync(old, layoutOf(directory).database);
-  await refuses("STORE_CUT", () => openSqliteStore({ directory }));
+  await rejectsWith("STORE_CUT", () => openSqliteStore({ directory }));
 });
 
 test("a history that was rewritten is not the one the witness saw", async () => {
@@ -207,7 +207,7 @@ test("a history that was rewritten is not the one the witness saw", async () => 
   const db = new DatabaseSync(layoutOf(directory).database);
   db.exec("UPDATE log SET seal = zeroblob(32) WHERE pos = (SELECT max(pos) FROM log)");
   db.close();
-  await refuses("STORE_CUT", () => openSqliteStore({ directory }));
+  await rejectsWith("STORE_CUT", () => openSqliteStore({ directory }));
 });
 
 test("a log that was cut off after a hard end is seen by the witness", async () => {
@@ -225,7 +225,7 @@ test("a log that was cut off after a hard end is seen by the witness", async () 
   cpSync(directory, cut, { recursive: true });
   rmSync(layoutOf(cut).sharedMemory);
   truncateSync(layoutOf(cut).wal, Math.floor(statSync(layoutOf(cut).wal).size / 2));
-  await refuses("STORE_CUT", () => openSqliteStore({ directory: cut }));
+  await rejectsWith("STORE_CUT", () => openSqliteStore({ directory: cut }));
 });
 
 test("a marker or witness that is gone, or a witness that is damaged, blocks nobody but is told by verify", async () => {
@@ -253,9 +253,9 @@ test("a store from a newer Holdfast is refused", async () => {
   const db = new DatabaseSync(layoutOf(directory).database);
   db.exec("PRAGMA user_version = 99");
   db.close();
-  const error = await refuses("STORE_TOO_NEW", () => openSqliteStore({ directory }));
+  const error = await rejectsWith("STORE_TOO_NEW", () => openSqliteStore({ directory }));
   expect(error.data["schema"]).toBe(99);
-  await refuses("STORE_TOO_NEW", () => openSqliteStore({ directory, readOnly: true }));
+  await rejectsWith("STORE_TOO_NEW", () => openSqliteStore({ directory, readOnly: true }));
 });
 
 test("a store opened for reading reads and refuses to write", async () => {
@@ -264,8 +264,8 @@ test("a store opened for reading reads and refuses to write", async () => {
   const store = await openSqliteStore({ directory, readOnly: true });
   expect((await store.latest("sample"))?.planes.context.values).toEqual({ n: 5 });
   expect(await problemsOf(store)).toEqual([]);
-  await refuses("STORE_READ_ONLY", () => store.setMeta("k", "v"));
-  await refuses("STORE_READ_ONLY", () => store.takeLease({ run: "sample", label: "x" }));
+  await rejectsWith("STORE_READ_ONLY", () => store.setMeta("k", "v"));
+  await rejectsWith("STORE_READ_ONLY", () => store.takeLease({ run: "sample", label: "x" }));
   await store.close();
   chmodSync(directory, 0o700);
 });

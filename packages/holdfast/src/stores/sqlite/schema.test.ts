@@ -6,7 +6,7 @@ import { layoutOf } from "./layout.ts";
 import { openSqliteStore } from "./open.ts";
 import { climb, LADDER, SCHEMA, schemaOf } from "./schema.ts";
 import { collect } from "@holdfast/testing/store-contract/harness";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 function golden(schema: number): string {
@@ -48,7 +48,7 @@ test("every older schema there ever was is taken over, with all that is in it", 
     const third = await store.getCheckpoint({ run: "golden-run", sequence: 3 });
     expect(third.tags).toEqual(["good"]);
     expect(third.planes.context.values["messages"]).toHaveLength(180);
-    await refuses("CHECKPOINT_DROPPED", () => store.getCheckpoint({ run: "golden-run", sequence: 2 }));
+    await rejectsWith("CHECKPOINT_DROPPED", () => store.getCheckpoint({ run: "golden-run", sequence: 2 }));
     expect((await store.listEffects("golden-run"))[0]?.state.kind).toBe("intended");
     expect(await store.getMeta("gc")).toBe("2026-03-04");
     const problems = (await collect(store.verify())).flatMap((event) =>

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createGroupCommit } from "./group-commit.ts";
 import { asHoldfastError, isBusy, isCollision, losesTrust } from "./sqlite-errors.ts";
 import { HoldfastError } from "@holdfast/platform/error";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 
 function sqliteError(errcode: number): Error {
   return Object.assign(new Error(`result code ${errcode}`), { code: "ERR_SQLITE_ERROR", errcode });
@@ -93,7 +93,7 @@ test("after a failed sync nothing is written through the handle, and the sync is
   const job = { plan: () => {}, apply: () => "done" };
   expect(await group.submit(job)).toBe("done");
   failWith = sqliteError(13);
-  await refuses("DISK_FULL", () => group.submit(job));
+  await rejectsWith("DISK_FULL", () => group.submit(job));
   failWith = undefined;
   expect(await group.submit(job)).toBe("done");
   failWith = sqliteError(1034);
@@ -105,7 +105,7 @@ test("after a failed sync nothing is written through the handle, and the sync is
   failWith = undefined;
   expect(calls.filter((call) => call === "distrust")).toEqual(["distrust"]);
   const before = calls.length;
-  await refuses("IO_FAILED", () => group.submit(job));
+  await rejectsWith("IO_FAILED", () => group.submit(job));
   expect(calls.length).toBe(before);
 });
 

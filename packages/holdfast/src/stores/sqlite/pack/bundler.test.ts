@@ -8,7 +8,7 @@ import { openSqliteStore } from "../open.ts";
 import type { JsonObject } from "@holdfast/core/json";
 import type { Store } from "@holdfast/core/store";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 async function opened(directory = join(scratchDirectory(onTestFinished), "store")): Promise<Store> {
@@ -127,7 +127,7 @@ test("a flipped bit in a bundle is told, and what it damaged can be dropped", as
   db.prepare("UPDATE bundles SET body = ?").run(body);
   const fresh = await opened(store.location);
   expect((await problems(fresh)).length).toBeGreaterThan(0);
-  await refuses("STORE_CORRUPT", () => fresh.getCheckpoint({ run: "sample", sequence: 3 }));
+  await rejectsWith("STORE_CORRUPT", () => fresh.getCheckpoint({ run: "sample", sequence: 3 }));
   expect((await fresh.latest("sample"))?.sequence).toBe(5);
   await fresh.drop({ run: "sample", drops: [1, 2, 3, 4].map((sequence) => ({ sequence, why: "damaged" })) });
   await fresh.sweep();

@@ -6,7 +6,7 @@ import { openSqliteStore } from "../open.ts";
 import type { Lease } from "@holdfast/core/lease";
 import type { Store } from "@holdfast/core/store";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
-import { refuses } from "@holdfast/testing/refuses";
+import { rejectsWith } from "@holdfast/testing/refuses";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
 const RUNS = 24;
@@ -89,7 +89,7 @@ test("one that is dropped leaves its neighbours as they were, also to a handle t
   await store.drop({ run: "r3", drops: [{ sequence: 1, why: "not needed" }] });
   expect(framed(db)).toBe(rows - 1);
   expect(await problems(other, { run: "r3" })).toEqual([]);
-  await refuses("CHECKPOINT_DROPPED", () => other.getCheckpoint({ run: "r3", sequence: 1 }));
+  await rejectsWith("CHECKPOINT_DROPPED", () => other.getCheckpoint({ run: "r3", sequence: 1 }));
   expect((await other.getCheckpoint({ run: "r4", sequence: 1 })).planes.context.values).toEqual({ i: 4, n: 1 });
   expect((await other.listTombstones("r3"))[0]).toMatchObject({ digest: before.digest, sequence: 1 });
   expect((await store.stats()).checkpoints).toBe(3 * RUNS - 1);
@@ -112,7 +112,7 @@ test("damage to one's planes is told of that one alone", async () => {
   found?.body.write('"i":8', found.body.indexOf('"i":9,"n":2'));
   db.prepare("UPDATE log SET body = ? WHERE pos = ?").run(found?.body ?? null, found?.pos ?? 0);
   expect(await problems(store)).toEqual([expect.objectContaining({ run: "r9", sequence: 2, code: "STORE_CORRUPT" })]);
-  await refuses("STORE_CORRUPT", () => store.getCheckpoint({ run: "r9", sequence: 2 }));
+  await rejectsWith("STORE_CORRUPT", () => store.getCheckpoint({ run: "r9", sequence: 2 }));
   expect((await store.latest("r9"))?.sequence).toBe(3);
 });
 
