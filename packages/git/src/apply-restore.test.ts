@@ -55,6 +55,21 @@ describe("restore", () => {
       expect(readWorktree(repo.root)).toEqual(edited);
     });
 
+    test("a file of the snapshot that is not on disk afterwards is an error, whatever the plan promised", async () => {
+      const { repo, workspace, snapshot } = await startWorkspace({ a: "1", b: "1" });
+      const plane = await snapshot();
+      repo.remove("b");
+      const plan = await workspace.planRestore({ from: await snapshot(), to: plane });
+      expect(plan.changes).toMatchObject([{ path: "b" }]);
+      const wrong = { ...plan, toTree: plan.fromTree, changes: [] };
+      await expect(workspace.applyRestore(wrong)).rejects.toMatchObject({
+        code: "WORKSPACE_BUSY",
+        data: { paths: ["b"] },
+      });
+      await workspace.applyRestore(plan);
+      expect(repo.read("b")).toBe("1");
+    });
+
     test("a file where a link to itself, or to a folder with such a file, stands now", async () => {
       const { repo, snapshot, restore } = await startWorkspace({ "x/file": "1", "y/file": "1", "z/file": "1" });
       const plane = await snapshot();

@@ -1,6 +1,16 @@
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -84,6 +94,20 @@ describe("an object that was damaged after it was read is not acknowledged again
       expect(await (await openGitWorkspaces(repo.root)).has(plane)).toBe(true);
       repo.git("fsck", "--full");
     }
+  });
+
+  test("one whose file was replaced by another of the same size and time", async () => {
+    const first = await snapshotAfterBoot();
+    const path = loose(repo.git("rev-parse", `${first.tree}:src/kept.ts`).trim());
+    const { atime, mtime, ino } = statSync(path);
+    writeFileSync(`${path}-new`, Buffer.alloc(readFileSync(path).length, 1));
+    utimesSync(`${path}-new`, atime, mtime);
+    renameSync(`${path}-new`, path);
+    expect(statSync(path)).toMatchObject({ mtime });
+    expect(statSync(path).ino).not.toBe(ino);
+    const plane = await snapshot();
+    expect(repo.git("cat-file", "blob", `${plane.tree}:src/kept.ts`)).toBe("edited\n");
+    repo.git("fsck", "--full");
   });
 
   test("one that lies as it was read is not read again", async () => {

@@ -88,7 +88,21 @@ describe("starting work that has ended", () => {
     expect(await countsOf(place)).toMatchObject({ pulls: 2 });
   });
 
-  test("failed and aborted work returns its outcome with exit 1 and begins nothing", async () => {
+  test("aborted work returns its outcome with exit 1 and begins nothing", async () => {
+    const place = await work.begin();
+    const agent = await place.agent([{ ...GOOD, edits: [] }]);
+    const line = ["run", "1", "--no-review", "--agent", agent];
+    const first = await place.run(...line);
+    expect(first.status, first.stdout + first.stderr).toBe(4);
+    expect((await place.run("abort", "issue-1")).status).toBe(0);
+    const before = await countsOf(place);
+    const again = await place.run(...line);
+    expect(again, again.stdout).toMatchObject({ status: 1, stderr: expect.stringContaining("add --again") });
+    expect(again.stdout).toMatch(/abort/i);
+    expect(await countsOf(place)).toEqual(before);
+  });
+
+  test("failed work returns its outcome with exit 1 and begins nothing", async () => {
     const place = await work.begin();
     const agent = await place.agent([{ ...GOOD, edits: [], finalize: undefined, reply: "no" }]);
     const line = ["run", "1", "--no-review", "--max-iterations", "1", "--agent", agent];

@@ -184,6 +184,29 @@ describe.each(SCENES)("a store $name", (scene) => {
   });
 });
 
+test("no command that reads, and no dry run, needs consent to the repository's settings", async () => {
+  const [closed] = SCENES;
+  place(closed ?? expect.unreachable("there is no scene"));
+  const marker = join(journey.holdfast.directory, "executed");
+  const config = join(journey.repository(), "holdfast.config.yaml");
+  const run = (args: readonly string[]) => journey.runIn(".", args, { env: { HOLDFAST_TRUST: "0" } });
+  writeFileSync(config, `agent: "command:touch ${marker}"\nimpl:\n  gate: touch ${marker}\n  yolo: true\n`);
+  try {
+    const asking: string[] = [];
+    for (const args of Object.values(READS).flat()) {
+      const { stdout, stderr } = await run([...args, "--json"]);
+      if (`${stdout}${stderr}`.includes("UNTRUSTED_SETTINGS")) asking.push(args.join(" "));
+    }
+    expect(asking).toEqual([]);
+    expect(existsSync(marker)).toBe(false);
+    // The same settings stop a command that would use them.
+    const started = await run(["run", "1", "--json"]);
+    expect([started.status, started.stderr]).toEqual([4, expect.stringContaining("UNTRUSTED_SETTINGS")]);
+  } finally {
+    rmSync(config);
+  }
+});
+
 describe("a damaged store that is opened for writing", () => {
   test.each(SCENES.filter(({ cut }) => cut))(
     "$name: its files are copied first, once, and it is refused",

@@ -69,6 +69,11 @@ describe("settings of a repository that need consent", () => {
         `agent: "command:${touch("agent")}"\nmodels:\n  review: "command:${touch("review")}"\nimpl:\n  gate: ${touch("gate")}\n  yolo: true\n`,
     );
     const words = await agentOf(place);
+    const { uses } = JSON.parse((await run([...words, "--dry-run", "--json"])).stdout).plan;
+    const chosen = words[words.indexOf("--agent") + 1];
+    expect(uses.agents.map(({ agent }: { agent: string }) => agent)).toEqual(uses.agents.map(() => chosen));
+    expect(uses).toMatchObject({ yolo: true, hooks: "pre-push of git, when the branch is pushed" });
+    expect(uses.gate).toContain("gate.marker");
     expect((await run([...words, "--gate", "true"])).stderr).toContain("1 setting");
     const replaced = await run([...words, "--gate", "true", "--no-yolo"]);
     expect(replaced, replaced.stderr).toMatchObject({ status: 0 });

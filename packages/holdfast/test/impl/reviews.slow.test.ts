@@ -47,7 +47,10 @@ describe("reviews of people", () => {
     await review(bench, [louder, { author: "bob", state: "commented", body: "Nice." }]);
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect(await bench.git("remote", "show", `${BRANCH}:greeting.txt`)).toBe("HELLO");
-    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("ada:\nSay it louder.");
+    const prompt = await bench.read(".tmp/impl-input-2.txt");
+    expect(prompt).toContain("ada:\nSay it louder.");
+    // What a reviewer writes is data: it is inside a fence of the prompt's own nonce.
+    expect(prompt).toMatch(/<data-([0-9a-f]{16}) source="[^"]*">[^<]*ada:\nSay it louder\.[^<]*<\/data-\1>/);
     expect((await bench.trail()).filter((line) => line.startsWith("ci:"))).toEqual(["ci:ci_fail", "ci:ci_pass"]);
     const { heeded, history } = await bench.state();
     expect(heeded).toEqual(["1"]);
