@@ -1,5 +1,4 @@
 import type { FailureCause } from "./agent.ts";
-import { type Pattern, matchesPattern } from "./pattern.ts";
 import { type CallErrors, type ErrorVerdict, NO_ERRORS, fallbackOf } from "./position.ts";
 
 /** What kind of trouble a failure is: the words of the flows' error-handling schema. */
@@ -19,6 +18,13 @@ export interface RetryPlan {
   readonly delaysMs: readonly number[];
   /** 0 to 1: by how much of itself a wait may be shortened, so that many runs do not come back at once. */
   readonly jitter: number;
+}
+
+/** A test of a failure's text. The config file's patterns are compiled by RE2, which cannot take longer than the text deserves. */
+export interface Pattern {
+  /** As the user wrote it. */
+  readonly source: string;
+  readonly matches: (text: string) => boolean;
 }
 
 export interface ErrorRule {
@@ -324,7 +330,15 @@ function insistOn(rule: ErrorRule, { cause }: AgentFailure): ErrorRule {
 function fits({ causes, types, pattern }: ErrorRule, { cause, message }: AgentFailure): boolean {
   if (causes !== null && !causes.includes(cause)) return false;
   if (types !== null && !types.includes(TYPE_OF_CAUSE[cause])) return false;
-  return pattern === null || matchesPattern(pattern, message);
+  return pattern === null || pattern.matches(bothEnds(message));
+}
+
+const MAX_MATCHED = 8_192;
+
+/** A failure may carry a whole log. What it is about is at its beginning or its end. */
+function bothEnds(text: string): string {
+  if (text.length <= MAX_MATCHED) return text;
+  return `${text.slice(0, MAX_MATCHED / 2)}\n${text.slice(-MAX_MATCHED / 2)}`;
 }
 
 /** Ids of rules that nobody writes. */

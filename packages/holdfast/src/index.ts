@@ -38,8 +38,7 @@ export type { Trigger } from "@holdfast/core/checkpoint";
 // What is done about failed calls, and which checkpoints are taken
 export { defaultErrorPolicy } from "@holdfast/core/error-policy";
 export type { ErrorPolicy, ErrorRule, RetryPlan } from "@holdfast/core/error-policy";
-export { readPattern } from "@holdfast/core/pattern";
-export type { Pattern } from "@holdfast/core/pattern";
+export type { Pattern } from "@holdfast/core/error-policy";
 export type { ErrorVerdict } from "@holdfast/core/position";
 export type { CheckpointSwitches } from "@holdfast/core/checkpoint";
 

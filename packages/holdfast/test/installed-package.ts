@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { basename, join } from "node:path";
 
 const root = join(import.meta.dirname, "../../..");
 
@@ -19,6 +19,14 @@ export function installPackage(folder: string): string {
   const dist = join(installed, "dist");
   if (built !== undefined) cpSync(built, dist, { recursive: true });
   else execFileSync(process.execPath, [join(root, "scripts/build.mjs"), "--out", dist], { cwd: root, stdio: "pipe" });
-  for (const name of ["yaml", "zod"]) symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));
+  for (const path of dependencyFolders()) symlinkSync(path, join(folder, "node_modules", basename(path)));
   return installed;
+}
+
+/** The installed dependencies of the package. */
+export function dependencyFolders(): readonly string[] {
+  const { dependencies }: { readonly dependencies: object } = JSON.parse(
+    readFileSync(join(root, "packages/holdfast/package.json"), "utf8"),
+  );
+  return Object.keys(dependencies).map((name) => join(root, "node_modules", name));
 }

@@ -14,6 +14,7 @@ import { builtinModules } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { dependencyFolders } from "./installed-package.ts";
 
 /** What users get: the tarball, packed from a copy of the repository and installed into an empty project, without a network. */
 
@@ -35,8 +36,16 @@ beforeAll(() => {
   mkdirSync(project);
   writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true, type: "module" }));
   // Its dependencies come from here instead of the registry. npm checks that their versions are the ones that it asks for.
-  const dependencies = ["yaml", "zod"].map((name) => join(root, "node_modules", name));
-  npm(project, "install", "--offline", "--no-audit", "--no-fund", "--silent", join(folder, tarball), ...dependencies);
+  npm(
+    project,
+    "install",
+    "--offline",
+    "--no-audit",
+    "--no-fund",
+    "--silent",
+    join(folder, tarball),
+    ...dependencyFolders(),
+  );
   shipped = readdirSync(installed, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(installed.length + 1))

@@ -1,12 +1,12 @@
 import { isMap, isScalar } from "yaml";
+import { RE2JS, RE2JSException } from "re2js";
 import * as z from "zod/mini";
 import { FAILURE_CAUSES, parseAgentArgs } from "@holdfast/core/agent";
 import { parseEnvironmentNames } from "@holdfast/core/agent-environment";
 import type { Price, PriceTable } from "@holdfast/core/budget";
 import { EXECUTION_MODES, TRIGGERS } from "@holdfast/core/checkpoint";
-import { ERROR_ACTIONS, ERROR_TYPES, LAST_ACTIONS } from "@holdfast/core/error-policy";
+import { ERROR_ACTIONS, ERROR_TYPES, LAST_ACTIONS, type Pattern } from "@holdfast/core/error-policy";
 import { asRecord, isRecord } from "@holdfast/core/json";
-import { type Pattern, readPattern } from "@holdfast/core/pattern";
 import type { KeepRule } from "@holdfast/core/retention";
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import {
@@ -77,16 +77,32 @@ export function pattern() {
   return z.pipe(
     z.unknown(),
     z.transform((value: unknown, payload): Pattern => {
-      const read = typeof value === "string" ? readPattern(value) : undefined;
-      if (read?.ok === true) return { source: read.source, program: read.program };
-      const why = read === undefined ? "expected a pattern" : `${read.message} (at character ${read.at + 1})`;
-      payload.issues.push({ code: "custom", input: value, message: `${why}. ${SYNTAX}` });
+      const read = typeof value === "string" ? compilePattern(value) : "expected a pattern";
+      if (typeof read !== "string") return read;
+      payload.issues.push({ code: "custom", input: value, message: `${read}. ${SYNTAX}` });
       return z.NEVER;
     }),
   );
 }
 
-const SYNTAX = "Patterns know text, . [a-z] \\d \\w \\s \\b ^ $ ( ) | * + ? {2,5}";
+const MAX_PATTERN = 500;
+const SYNTAX = "Patterns are RE2 regular expressions: no look-around, no back-references";
+
+/**
+ * The pattern, or why it is none. Patterns come from files that others may have written and meet texts that others may have caused, so they are
+ * matched by RE2: its time grows with the text, whatever the pattern.
+ */
+function compilePattern(source: string): Pattern | string {
+  if (source === "") return "a pattern cannot be empty";
+  if (source.length > MAX_PATTERN) return `a pattern has at most ${MAX_PATTERN} characters`;
+  try {
+    const compiled = RE2JS.compile(source, RE2JS.CASE_INSENSITIVE);
+    return { source, matches: (text) => compiled.matcher(text).find() };
+  } catch (error) {
+    if (error instanceof RE2JSException) return error.message.replace("error parsing regexp: ", "").replace("(?i)", "");
+    throw error;
+  }
+}
 
 /** It becomes part of a sentence and of a journal. */
 export function ruleId(value: unknown): string | undefined {
