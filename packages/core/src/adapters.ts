@@ -1,3 +1,5 @@
+// The adapters that the engine depends on: store, clock, workspaces, agents, forge and commands, injected by the
+// application. The functions here find a run's worktree and detect a store that is older than its repository.
 import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
@@ -18,7 +20,7 @@ import type { Signals } from "./signal-files.ts";
 import type { Store } from "./store.ts";
 import type { Branches, SnapshotParams, SnapshotRef, Workspace, Workspaces, WorktreeInfo } from "./workspace.ts";
 
-/** Everything the engine works with, handed in by the app. */
+/** Adapters that checkpoints, restore, fork and gc need. The application injects them. */
 export interface CoreAdapters {
   readonly store: Store;
   /** null outside a git repository. */
@@ -29,27 +31,27 @@ export interface CoreAdapters {
   readonly retention: RetentionPolicy;
   readonly maxUntrackedBytes: number | undefined;
   readonly includeIgnored: boolean;
-  /** Is this the repository's own store? Another one may hold runs of the same names: their refs are not ours to sweep. */
+  /** True for the repository's own store. Another store may hold runs with the same names, so its gc must not delete these refs. */
   readonly ownsRefs: boolean;
-  /** Free space of the file system of this path. Absent: it cannot be measured here. */
+  /** Free bytes of the file system that holds this path. Absent: free space cannot be measured. */
   readonly freeBytes?: (path: string) => Promise<number>;
-  /** Is the owner of this lease still there? */
+  /** Reports whether the process that owns a lease is alive. */
   readonly liveness: (owner: LeaseOwner) => OwnerLiveness;
-  /** Is it stopped by a signal, so that it gives no sign of life until it is let go on? Absent: nobody can tell. */
+  /** Reports whether a stop signal (SIGSTOP) suspends the owner, which then sends no heartbeat. Absent: this cannot be detected. */
   readonly suspended?: (owner: LeaseOwner) => boolean;
-  /** How long the first write waits for a run that another live process holds. */
+  /** Milliseconds that the first write waits for a lease that another live process holds. */
   readonly leaseWaitMs: number;
-  /** Where others ask the holder of a run's lease for a checkpoint; null: this store has no such place. */
+  /** Signals and checkpoint requests from other processes to the lease holder. null: this store does not support them. */
   readonly requests: Signals | null;
-  /** Where new worktrees go; undefined: the workspace's own default. */
+  /** Path for a new worktree. undefined: the workspace's default. */
   readonly worktreePath: ((run: string) => string) | undefined;
-  /** What an agent of this name can do with its sessions; null: no such agent. Absent: nobody knows agents here. */
+  /** Session capabilities of the agent with this name. null: the agent is unknown. Absent: no agents are configured. */
   readonly sessionsOf?: (agent: string) => Promise<SessionAgent | null>;
 }
 
 export type SessionAgent = Pick<Agent, "name" | "capabilities" | "sessions">;
 
-/** What every snapshot and look is taken with. */
+/** Parameters that every snapshot and preview of a worktree uses. */
 export function snapshotParams(
   parts: CoreAdapters,
 ): Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored"> {
@@ -58,57 +60,58 @@ export function snapshotParams(
   return { at, includeIgnored, ...(maxUntrackedBytes === undefined ? {} : { maxUntrackedBytes }) };
 }
 
-/** What a workflow works with, beyond what checkpoints need. */
+/** Adapters that a workflow needs beyond those for checkpoints. */
 export interface Adapters extends CoreAdapters {
-  /** By the part before the colon; USAGE with the known names for any other. */
+  /** Finds an agent by the part of `provider:model` before the colon. An unknown name throws USAGE, which lists the known ones. */
   readonly agent: (provider: string) => Agent;
-  /** An agent that gives no sign of life for this long hangs; null: it may be silent for ever. */
+  /** Milliseconds without output after which an agent counts as hung. null: no limit. */
   readonly agentIdleMs: number | null;
-  /** Also a checkpoint whenever the run has gone on for so long without one; null: only where stages take them. */
+  /** Interval in milliseconds for additional checkpoints. null: only stages take checkpoints. */
   readonly checkpointEveryMs: number | null;
   readonly checkpoints: CheckpointSwitches;
-  /** What is done about failed agent calls. */
+  /** Decides what follows a failed agent call. */
   readonly errorPolicy: ErrorPolicy;
-  /** What tokens cost where an agent tells no money. */
+  /** Token prices for agents that do not report their cost. */
   readonly prices: PriceTable;
-  /** What follows a change in the user's main checkout during an agent call; absent: it is not watched. */
+  /** Reaction to a change in the user's main checkout during an agent call. Absent: the engine does not watch the checkout. */
   readonly mainCheckout?: "ask" | "report";
   /**
-   * Why this agent may not be called in this worktree: the user has not consented to what it would execute there. null: it may. The run then
-   * waits for the user. Absent: every call may be made.
+   * Returns why this agent may not run in this worktree: the user has not consented to what it would execute there. The
+   * run then waits for the user. null: the call is allowed. Absent: every call is allowed.
    */
   readonly refuseCall?: (call: { readonly agent: string; readonly worktree: string }) => Promise<string | null>;
-  /** null: no forge is configured or could be told from the remote. */
+  /** null: no forge is configured, and none could be detected from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;
   readonly commands: Commands;
   readonly syntax: SyntaxGate;
   readonly outputs: (root: string) => Outputs;
-  /** Where an agent call's raw output goes, for `holdfast logs`; lines of one call, appended. */
+  /** Log file for the raw output of one agent call. Each line is appended. */
   readonly agentLog: (params: AgentCallKey) => AgentLog;
-  /** Where a call's result waits until the journal has it, so that a process that dies in between has not paid for nothing. */
+  /** Holds the result of a call until the journal has it. After a crash, the next process adopts the result instead of paying again. */
   readonly agentAnswer: (params: AgentCallKey) => ResultFile;
   /**
-   * A run as the document that older tools of the impl workflow read, whole with the fields of the one that it was imported from. Handed in
-   * because formats are none of a workflow's business; the same writer that `holdfast export` has.
+   * Renders a run as the document that older impl tools read, including the fields of the document that it was imported
+   * from. It is injected because a workflow does not depend on the formats package. The export command uses the same
+   * writer.
    */
   readonly implDocument: (params: ImplDocumentParams) => string;
   /**
-   * Which checkpoints a crunch run takes and shows, as `.claude/checkpoint-config.yaml` says at this moment. FORMAT_INVALID names the line that cannot
-   * be meant.
+   * Reads from `.claude/checkpoint-config.yaml` which checkpoints a crunch run takes and which it shows. FORMAT_INVALID
+   * names the line that is invalid.
    */
   readonly crunchTriggers: () => Promise<
     Readonly<Record<Trigger, { readonly taken: boolean; readonly shown: boolean }>>
   >;
-  /** Of a run that is recorded: what it asks of the outside is noted there. Of one run each. */
+  /** Recorder of one run's calls to agents, commands and the forge. Absent: the run is not recorded. */
   readonly tape?: Tape;
-  /** Of a replay: steps are answered from the record, and nothing outside is touched. */
+  /** Replayer: it answers steps from the recording, and the run touches nothing outside. Absent: this is not a replay. */
   readonly player?: Player;
-  /** Hides secrets, those of the environment included. Absent: by their shape alone. */
+  /** Masks secrets, including values from the environment. Absent: only secrets with a known format are masked. */
   readonly masking?: { mask(text: string): string; find(text: string): readonly FoundSecret[] };
-  /** For tests: after each commit, load the run from the store and compare it with the state in memory. Absent: no. */
+  /** For tests: after each commit, load the run from the store and compare it with the state in memory. Absent: false. */
   readonly checksState?: boolean;
-  /** Waits, or rejects with the signal's reason. Injected so that tests need not wait. */
+  /** Waits, or rejects with the signal's reason. Injected so that tests do not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
 }
 
@@ -116,7 +119,7 @@ export interface ImplDocumentParams {
   readonly run: Pick<Run, "workflow" | "work">;
   readonly planes: Pick<Planes, "position" | "inputs" | "extensions"> & { readonly values: JsonObject };
   readonly worktree: string;
-  /** A run that simplifies is of version 2, also before it comes to that. */
+  /** A run with the simplify stage uses version 2 of the document from the beginning, also before it reaches that stage. */
   readonly simplifies: boolean;
   /** ISO 8601 UTC. */
   readonly at: string;
@@ -129,7 +132,7 @@ export interface AgentCallKey {
 }
 
 export interface ResultFile {
-  /** Durable when it returns. A text that cannot be written is left out: it costs another call at worst. */
+  /** The text is durable when this returns. A failed write is ignored, because the worst result is one more agent call. */
   write(text: string): void;
   read(): string | null;
   remove(): void;
@@ -141,7 +144,7 @@ interface AgentLog {
   close(): Promise<void>;
 }
 
-/** Does every file parse? By file ending, with the tools at hand. */
+/** Checks that files parse. The file extension selects the parser, and only installed tools are used. */
 export interface SyntaxGate {
   check(params: {
     readonly root: string;
@@ -159,24 +162,24 @@ export type SyntaxVerdict =
       readonly line: number | null;
       readonly message: string;
     }
-  /** No tool for this kind of file, or the file is gone. Said, never hidden. */
+  /** No tool exists for this file type, or the file was deleted. The result is reported, never dropped. */
   | { readonly kind: "skipped"; readonly path: string; readonly why: string };
 
 /**
- * Begins the mark of every process of a run. Runs of two repositories may have one name (issue-1), and a host has the
- * processes of both: without the store's own id, ending ours would end theirs.
+ * Prefix of the mark of every process of a run. It contains the store's id, because runs of two repositories may have
+ * the same name (issue-1). Without the id, terminating our processes would terminate theirs.
  */
 export function runMark({ store }: Pick<CoreAdapters, "store">, run: string): string {
   return `${store.id}/${run}`;
 }
 
-/** Label of a run that captures a worktree of the user's: which one. */
+/** Label of a run that captures one of the user's worktrees. Its value is the worktree's path, or MAIN. */
 export const WORKTREE = "worktree";
 
-/** Of a fork that was asked to have no worktree: its saves hold no files. */
+/** Label value of a fork that was created without a worktree. Its checkpoints hold no files. */
 export const NO_WORKTREE = "none";
 
-/** The main worktree moves with its repository, so it is not remembered by its path. */
+/** Label value for the main worktree. Its path is not stored, because it moves with the repository. */
 const MAIN = "main";
 
 export function worktreeLabel(path: string, worktrees: readonly WorktreeInfo[]): string {
@@ -188,7 +191,7 @@ function findLabelled(worktrees: readonly WorktreeInfo[], labels: JsonObject): W
   return label === MAIN ? worktrees[0] : worktrees.find((tree) => tree.path === label);
 }
 
-/** The worktree made for this run, or the one it was started in; undefined when neither is there. */
+/** Finds the worktree created for this run, or the one that it started in. undefined: neither exists. */
 export async function findRunWorkspace(parts: CoreAdapters, run: Run): Promise<Workspace | undefined> {
   const { workspaces } = parts;
   if (workspaces === null) return undefined;
@@ -198,7 +201,7 @@ export async function findRunWorkspace(parts: CoreAdapters, run: Run): Promise<W
   return tree?.exists === true ? await workspaces.open(tree.path) : undefined;
 }
 
-/** A folder from which the repository can be asked: a worktree, wherever it stands, or the repository itself when it is bare. */
+/** Returns a directory in which git can query the repository: any existing worktree, or the repository itself when it is bare. */
 export async function findAnyWorktree(workspaces: Workspaces, first: string | null = null): Promise<string | null> {
   if (first !== null) return first;
   const tree = (await workspaces.list()).find(({ exists }) => exists);
@@ -206,9 +209,9 @@ export async function findAnyWorktree(workspaces: Workspaces, first: string | nu
 }
 
 /**
- * Refs of checkpoints that the store does not know and a crash cannot explain, oldest first. A run is made before anything is pinned
- * for it, and a save that was killed has pinned at most the checkpoint after the newest. So any other ref says that the store is an older
- * copy of itself. Only the repository's own store can be judged by its refs.
+ * Finds refs of checkpoints that the store does not know and that a crash cannot explain, oldest first. A run exists
+ * before anything is pinned for it, and a killed save pins at most the checkpoint after the newest. Any other ref
+ * proves that the store is an older copy of itself. Only the repository's own store can be checked by its refs.
  */
 export async function findNewerRefs(
   { store, workspaces, ownsRefs }: Pick<CoreAdapters, "store" | "workspaces" | "ownsRefs">,
@@ -224,7 +227,7 @@ export async function findNewerRefs(
   return refs.filter(({ sequence }) => sequence > last).toSorted((a, b) => a.sequence - b.sequence);
 }
 
-/** STORE_CUT before anything is done for a run of which the repository knows more than the store: it would be done again. */
+/** Throws STORE_CUT when the repository has newer checkpoints of the run than the store. Continuing would repeat finished work. */
 export async function rejectRolledBackStore(
   parts: Pick<CoreAdapters, "store" | "workspaces" | "ownsRefs">,
   run: string,

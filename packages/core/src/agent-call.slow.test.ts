@@ -469,7 +469,7 @@ test.each([
   Object.assign(toy.parts, { agentAnswer });
   const workflow = define({ work: calling([]) });
   await begin(toy.parts, workflow, toy.workspace);
-  // The third commit would say that the step failed: a dead process says nothing.
+  // The third commit would record the failure. A dead process records nothing.
   expect(await toy.crash(workflow, 3, "before")).toBe("died");
   const notes: string[] = [];
   const listen = (event: ProgressEvent): void => void (event.kind === "note" && notes.push(event.text));

@@ -1,3 +1,4 @@
+// Runs one agent call as a durable step: attempts, adoption of results that a dead process left, and the reaction to failures.
 import { type StoredResult, answerFile, ownResult, readResult, storeResult } from "./agent-log.ts";
 import {
   type ActiveCall,
@@ -55,8 +56,8 @@ import { attemptOf, beginStep, failStep, markOf } from "./step.ts";
 import type { AgentCall, AgentReport } from "./workflow.ts";
 
 /**
- * One call of an agent as a step: reserve → started → run → settle. What fails at the provider is tried again here, on
- * the call's own count; what the agent itself came to, good or bad, is the step's result.
+ * Runs one agent call as a step: reserve the budget, record the start, run the agent, settle. A failure at the provider
+ * is retried here and counted per call. The agent's own outcome, good or bad, is the step's result.
  */
 export async function runAgent(stay: StageExecution, call: AgentCall): Promise<AgentReport> {
   const { writer } = stay;
@@ -64,10 +65,10 @@ export async function runAgent(stay: StageExecution, call: AgentCall): Promise<A
   const known = stay.claim(call.name);
   if (known !== undefined) {
     writer.tell({ kind: "step_finished", step: call.name, replayed: true });
-    // The process before may have died between the journal and this. A replay touches nothing outside.
+    // The previous process may have died after the journal entry and before this cleanup. A replay touches nothing outside.
     if (writer.parts.player === undefined) forgetFiles(writer, call.name);
     readFailedAttempt(stay, call);
-    // Recorded by us, when the call was concluded.
+    // The engine recorded this value when the call concluded.
     const recorded = known as AgentReport;
     await askAboutCheckoutChange(stay, call, recorded);
     return recorded;
@@ -103,23 +104,23 @@ async function callAnew(stay: StageExecution, call: AgentCall, aside: OpenAside 
   });
 }
 
-/** What is kept of a call until the journal has its result. */
+/** Deletes the files that hold a call's state until the journal has its result. */
 function forgetFiles(writer: RunSession, step: string): void {
   answerFile(writer, step).remove();
   forgetCheckout(writer, step);
 }
 
-/** In the journal and in the live view, with what would allow it; the summary has it from the call's result. */
+/** Reports a denied tool call, and how to allow it, in the journal and the live view. The summary reads it from the result. */
 async function reportDenial(writer: RunSession, outcome: AgentOutcome): Promise<void> {
   if (outcome.kind !== "failed" || outcome.cause !== "permission_denied") return;
   await emitNote(writer, `Denied: ${outcome.message}${outcome.hint === null ? "" : `. ${outcome.hint}`}`);
 }
 
-/** What is left of the wait before the next try: decided and on record before, perhaps by a process that is gone. */
+/** Waits for the rest of the delay before the next attempt. The delay is on record, perhaps by a process that has died. */
 async function waitOut({ writer }: StageExecution, name: string): Promise<void> {
   const { parts, halt, errors } = writer;
   const rest = restOfDelay(own(errors, name) ?? NO_ERRORS, parts.clock.now());
-  // Between two tries the call is not under way: where nothing else is, this is a safe point to stop at.
+  // Between two attempts the call is not in progress. If no other step runs either, the run can stop safely here.
   const isQuiet = (): boolean => Object.keys(writer.running).length === 0;
   if (rest > 0) {
     const signal = isQuiet() ? AbortSignal.any([halt.signal, halt.wished]) : halt.signal;
@@ -131,13 +132,13 @@ async function waitOut({ writer }: StageExecution, name: string): Promise<void> 
   if (isQuiet()) halt.checkWish();
 }
 
-/** As it was recorded, of a workflow that asks for the same. */
+/** Returns the recorded result, after the replayer has checked that the workflow makes the same request. */
 async function playCall(stay: StageExecution, call: AgentCall, player: Player): Promise<AgentReport> {
   const { config, iteration } = stay.writer;
   const asked = failedTryStep(call);
   if (player.has(stay.writer, asked)) await playStep(stay, asked);
   player.asked(stay.writer, call.name, requestOf(call, { config, iteration, mask: player.mask }));
-  // Recorded by us, when the call was concluded.
+  // The engine recorded this value when the call concluded.
   return (await playStep(stay, call.name)) as AgentReport;
 }
 
@@ -153,16 +154,16 @@ async function tryOnce(stay: StageExecution, trying: ActiveCall): Promise<CallAt
   const opened = await openSession(stay, trying);
   stay.check();
   const exceeded = exceededBy(writer, estimate);
-  // From here to the entry that reserves the estimate nothing is awaited: a call beside this one must see it.
+  // No await may come between this check and the entry that reserves the estimate. A parallel call must see the reservation.
   if (exceeded !== null) return await parkSpent(stay, exceeded);
   const { counted } = opened;
   const beside = aside === null ? {} : { aside: aside.name };
   const answer = answerFile(writer, call.name);
-  // Before the step is announced: an older result must not be taken for this try's.
+  // Remove it before the step starts. Otherwise the result of an older attempt could be adopted for this one.
   answer.remove();
   await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
   const outputs = writer.parts.outputs(trying.workspace.root);
-  // A stale file must not be taken for this call's.
+  // Remove stale output files, so that the engine does not collect them as output of this call.
   for (const path of call.collect ?? []) await outputs.remove(path);
   stay.check();
   trying.checkout ??= await openCheckout(writer, trying);
@@ -192,7 +193,7 @@ async function tryOnce(stay: StageExecution, trying: ActiveCall): Promise<CallAt
   return await afterCall(stay, trying, { outcome, opened, before, attempt, hearing, milliseconds, hold });
 }
 
-/** Before each try: a rebase, or the agent's last call, may have changed what this call would execute. */
+/** Checked before each attempt, because a rebase or the agent's last call may have changed what this call would execute. */
 async function parkRefused(stay: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
   const named = model === null ? agent.name : `${agent.name}:${model}`;
   const reason = (await stay.writer.parts.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
@@ -209,14 +210,14 @@ interface Ended {
   readonly hold: (session: string | null) => Promise<void>;
 }
 
-/** Between the end of the agent and what the journal says about it. */
+/** Work between the end of the agent process and the journal entry about it. */
 async function afterCall(stay: StageExecution, trying: ActiveCall, ended: Ended): Promise<CallAttempt> {
   const { writer } = stay;
   const { call, files } = trying;
   const { outcome, opened, before, attempt, hearing, milliseconds, hold } = ended;
   if (outcome.kind === "failed") await clearLocks(writer, call.name);
   if (files) await keepBranch(writer, call.name, before.files);
-  // In turn: an aside that is opened now has nothing of it.
+  // Serialized with side worktrees: one that opens now must not contain changes that this call was not allowed to make.
   else await stay.inTurn(() => revertChanges(writer, before));
   const was = trying.checkout ?? null;
   const now = was === null ? null : await watchCheckout(writer, trying.workspace.root);
@@ -242,7 +243,7 @@ async function afterCall(stay: StageExecution, trying: ActiveCall, ended: Ended)
   await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
   stay.open();
   if (writer.halt.cause !== undefined) {
-    // It reported what it took, so that is not lost; the rest is as after a crash.
+    // The agent reported its usage, so that is recorded. Everything else is treated as after a crash.
     const interrupted: StepInterrupted = { visit: writer.visit, step: call.name, spent };
     await writer.append({ kind: "step.interrupted", body: interrupted }).catch(() => undefined);
     throw writer.halt.cause;
@@ -251,8 +252,9 @@ async function afterCall(stay: StageExecution, trying: ActiveCall, ended: Ended)
 }
 
 /**
- * The git locks that a failed agent left behind: its process tree has ended, and with a lock in place neither Holdfast nor the next try could use git there.
- * Not while another call runs: a lock in a side worktree may be that call's.
+ * Removes git locks that a failed agent left behind. Its process tree has ended, and a lock would block git for
+ * Holdfast and the next attempt. It does nothing while another call runs, because a lock in a side worktree may belong
+ * to that call.
  */
 async function clearLocks(writer: RunSession, step: string): Promise<void> {
   if (Object.keys(writer.running).some((name) => name !== step)) return;
@@ -261,8 +263,8 @@ async function clearLocks(writer: RunSession, step: string): Promise<void> {
 }
 
 /**
- * A call that had finished when its process died: its result is taken over, nothing is called and nothing is paid again. null: there is none, it
- * is not of this try of this agent, or the files that belong to it are gone.
+ * Adopts the result of a call that had finished when its process died, so that the call is not paid for twice. null:
+ * there is no result, it belongs to another attempt or agent, or the files that belong to it are gone.
  */
 async function adoptAnswer(stay: StageExecution, trying: ActiveCall): Promise<Ended | null> {
   const { writer } = stay;
@@ -273,13 +275,13 @@ async function adoptAnswer(stay: StageExecution, trying: ActiveCall): Promise<En
   const attempt = attemptOf(stay, name);
   const wasKept = writer.answered.delete(name);
   if (aside?.isKept === false || readResult(answerFile(writer, name))?.filesGone === true) return null;
-  // The agent's own record is found by the folder in which it worked.
+  // The agent stores its session record under the directory in which it worked.
   if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
   const kept = wasKept ? (ownResult(stay, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
   const ended = kept ?? (await endedInRecord(stay, trying, begun));
   if (ended === null) {
     if (!wasKept) return null;
-    // Its files were kept for it, and an agent without a session begins from where the call began.
+    // The files were kept for a result that cannot be adopted. An agent without a session restarts from the call's first files.
     if (trying.files && !Object.hasOwn(writer.sessions, name))
       await restoreRunFiles(writer, {
         to: begun.base,
@@ -306,7 +308,7 @@ async function adoptAnswer(stay: StageExecution, trying: ActiveCall): Promise<En
   };
 }
 
-/** The journal reports it, since the secret must be revoked: what an agent prints goes to its provider too. */
+/** Adds a journal note, because the user must revoke the secret: an agent's output also reaches its provider. */
 async function reportMasked(writer: RunSession, step: string, lines: number): Promise<void> {
   const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
   await writer.append({ kind: "note", body: { text } });
@@ -314,8 +316,8 @@ async function reportMasked(writer: RunSession, step: string, lines: number): Pr
 }
 
 /**
- * A turn that ended after Holdfast had ended, as the agent's own record shows it: with an answer to this prompt, and with more tokens than it
- * had when the call began, so that it is no older turn with the same words.
+ * Finds the result of a turn that ended after Holdfast died, in the agent's own record. The record must answer this
+ * prompt and show more tokens than at the start of the call. Otherwise it could be an older turn with the same prompt.
  */
 async function endedInRecord(
   { writer }: StageExecution,
@@ -410,8 +412,8 @@ async function callAgent(
 type Decision = Exclude<FailureDecision, { readonly kind: "report" }>;
 
 /**
- * What the error policy says to a failed try: decided by the pure rules, on record with the failure itself, then done. null: try again, with whatever agent
- * and after whatever wait the record names.
+ * Applies the error policy to a failed attempt: decide, record the decision with the failure, then act. null: try
+ * again, with the agent and after the delay that the record names.
  */
 async function afterFailedTry(
   stay: StageExecution,
@@ -423,7 +425,7 @@ async function afterFailedTry(
   const { outcome, spent } = tried;
   if (outcome.kind === "completed") return tried;
   const now = writer.parts.clock.now();
-  // A fresh session has room again; a prompt that is too long by itself is too long there too.
+  // A fresh session has an empty context. A prompt that is too long by itself fails there again.
   const isSession = outcome.cause === "session_lost" || outcome.cause === "context_too_long";
   const isLost = isSession && tried.session !== null;
   const decision = decideFailure({
@@ -461,8 +463,9 @@ async function afterFailedTry(
 }
 
 /**
- * The next try begins from the files that this one began from, unless its session goes on: whoever takes over from another has none. True when the failure is
- * on record by that. What a run ends with stays as it is.
+ * Restores the files from the start of this attempt for the next one, unless its session continues. An agent that takes
+ * over from another has no session. Returns true when the restore has also recorded the failure. If the run ends here,
+ * its files are not changed.
  */
 async function settleFiles(
   stay: StageExecution,

@@ -1,27 +1,26 @@
+// Decides which variables of the user's environment reach a child process. Pure: the caller passes the environment and
+// gets the allowed part.
+//
+// - Agents get an allow-list: what programs need to run (GENERAL), the agent's settings and login (RULES), and what the
+//   user names.
+// - Commands that the user configured (gates, checks) run code that an agent wrote. They get the user's environment
+//   without credentials of forges, clouds and package registries.
 import { HoldfastError } from "@holdfast/platform/error";
 import { isSecretName } from "./mask.ts";
-
-/**
- * Which variables of the user's environment reach a child process. Pure: the caller gives the environment and gets the part that may pass.
- *
- * - Agents get an allow-list: what programs need to run (GENERAL), the agent's own settings and login (RULES), and what the user names.
- * - Commands that the user configured (gates, checks) run code that an agent wrote. They get the user's environment without credentials of
- *   forges, clouds and package registries.
- */
 
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 export interface AgentEnvironmentParams {
   readonly variables: Variables;
-  /** What stands before the colon of `provider:model`. */
+  /** The part of `provider:model` before the colon. */
   readonly agent: string;
-  /** What stands after it: a model, or the command line of a `command` or `acp` agent. */
+  /** The part after the colon: a model, or the command line of a `command` or `acp` agent. */
   readonly model: string | null;
-  /** The user's own arguments for the program. */
+  /** Additional arguments that the user configured for the program. */
   readonly args?: readonly string[];
   /** Names or `PREFIX_*` patterns that the user passes to every agent (`agents.env`). */
   readonly named: readonly string[];
-  /** Names that the agent's own settings file gives as its login. */
+  /** Names that the agent's settings file gives as its login. */
   readonly login?: readonly string[];
 }
 
@@ -30,7 +29,7 @@ export function agentVariables(params: AgentEnvironmentParams): Record<string, s
   return pick(params.variables, (name) => isGeneral(name) || matchesAny(name, own));
 }
 
-/** For gates, checks and other commands that the user configured. */
+/** Variables for gates, checks and other commands that the user configured. */
 export function commandVariables(params: {
   readonly variables: Variables;
   readonly named: readonly string[];
@@ -38,14 +37,17 @@ export function commandVariables(params: {
   return pick(params.variables, (name) => !isCredential(name) || matchesAny(name, params.named));
 }
 
-/** A name, or a prefix of at least one character followed by `*`; undefined: neither. Variables of git and Holdfast never pass. */
+/**
+ * Accepts names, and prefixes of at least one character followed by `*`. undefined: the list is invalid. Variables of
+ * git and Holdfast are never passed.
+ */
 export function parseEnvironmentNames(value: unknown): readonly string[] | undefined {
   if (!Array.isArray(value)) return undefined;
   const names = value.filter((name): name is string => typeof name === "string" && NAME.test(name));
   return names.length === value.length && !names.some((name) => OURS.test(name)) ? names : undefined;
 }
 
-/** HOLDFAST_AGENT_ENV: names separated by commas; undefined: it is not set. */
+/** Parses HOLDFAST_AGENT_ENV, a list of names separated by commas. undefined: it is not set. */
 export function namedInEnvironment(variables: Variables): readonly string[] | undefined {
   const text = variables["HOLDFAST_AGENT_ENV"];
   if (text === undefined || text === "") return undefined;
@@ -76,15 +78,15 @@ function matches(name: string, pattern: string): boolean {
   return pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 }
 
-/** A prefix never lets a credential pass: CARGO_HOME does, CARGO_REGISTRY_TOKEN does not. */
+/** A prefix never admits a credential: CARGO_HOME is passed, CARGO_REGISTRY_TOKEN is not. */
 function isGeneral(name: string): boolean {
   const upper = name.toUpperCase();
   return GENERAL.some((pattern) => matches(upper, pattern) && !isSecretName(name) && !isCredential(name));
 }
 
-/** Compared in upper case, since proxies are written both ways. */
+/** Compared in upper case, because proxy variables are written in both cases. */
 const GENERAL: readonly string[] = words(
-  // Who and where.
+  // User, host and directories.
   "PATH HOME USER LOGNAME SHELL PWD HOSTNAME TMPDIR TMP TEMP XDG_*",
   // Language, time, terminal.
   "LANG LANGUAGE LC_* TZ TZDIR TERM TERM_* TERMINFO TERMINFO_DIRS COLORTERM COLUMNS",
@@ -112,7 +114,7 @@ const GENERAL: readonly string[] = words(
   "USERPROFILE USERNAME HOMEDRIVE HOMEPATH PROGRAMFILES PROCESSOR_ARCHITECTURE NUMBER_OF_PROCESSORS",
 );
 
-/** Keys of model providers, for agents that can use any of them. */
+/** Keys of model providers, for agents that can use any provider. */
 const MODEL_KEYS: readonly string[] = words(
   "ANTHROPIC_* OPENAI_* GEMINI_* GOOGLE_API_KEY GOOGLE_GENERATIVE_AI_* GOOGLE_GEMINI_*",
   "AI_GATEWAY_API_KEY ALIBABA_API_KEY BAILIAN_* BASETEN_API_KEY CEREBRAS_API_KEY CHUTES_API_KEY",
@@ -128,7 +130,7 @@ const AZURE: readonly string[] = ["AZURE_*"];
 
 type Rule = (call: Pick<AgentEnvironmentParams, "variables" | "model" | "args">) => readonly string[];
 
-/** Settings and login of each agent. A cloud's credentials pass where the agent is configured to use that cloud. */
+/** Settings and login variables of each agent. Cloud credentials are passed only if the agent is configured for that cloud. */
 const RULES: Readonly<Record<string, Rule>> = {
   claude: ({ variables }) => [
     ...words("ANTHROPIC_* CLAUDE_* API_TIMEOUT_MS BASH_DEFAULT_TIMEOUT_MS BASH_MAX_* DISABLE_* IS_SANDBOX"),
@@ -146,7 +148,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   opencode: (call) => ["OPENCODE_*", ...MODEL_KEYS, ...providerLogin(call)],
   pi: (call) => ["PI_*", ...MODEL_KEYS, ...providerLogin(call)],
   qwen: () => ["QWEN_*", "OTEL_*", ...MODEL_KEYS],
-  // Which program stands behind a command line is known by its name alone.
+  // Only the program's name shows which agent a command line runs.
   acp: ruleOfLine,
   command: ruleOfLine,
 };
@@ -157,19 +159,19 @@ function ruleOfLine({ variables, model }: Parameters<Rule>[0]): readonly string[
   return [...MODEL_KEYS, ...named.flatMap((agent) => RULES[agent]?.({ variables, model: null }) ?? [])];
 }
 
-/** The first of them that is set is the one that Copilot CLI uses. Offline it uses none. */
+/** Copilot CLI uses the first of these variables that is set. Offline it uses none. */
 function copilotLogin(variables: Variables): readonly string[] {
   if (isOn(variables["COPILOT_OFFLINE"])) return [];
   return ["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"].filter((name) => isSet(variables[name])).slice(0, 1);
 }
 
-/** Without a key, Google's own login is what is left. */
+/** Without an API key, the agent must use Google's own login. */
 function usesVertex(variables: Variables): boolean {
   if (isOn(variables["GOOGLE_GENAI_USE_VERTEXAI"]) || isOn(variables["GOOGLE_GENAI_USE_GCA"])) return true;
   return !isSet(variables["GEMINI_API_KEY"]) && !isSet(variables["GOOGLE_API_KEY"]);
 }
 
-/** Of agents whose model is `provider/model`, or who take `--provider`. */
+/** Login variables for agents whose model is `provider/model`, or that accept `--provider`. */
 function providerLogin({ model, args = [] }: Parameters<Rule>[0]): readonly string[] {
   const at = args.indexOf("--provider");
   const provider = at === -1 ? (model ?? "").split("/")[0] : args[at + 1];
@@ -215,7 +217,7 @@ const CREDENTIALS: readonly string[] = words(
 
 const HARMLESS: ReadonlySet<string> = new Set(["AWS_REGION", "AWS_DEFAULT_REGION", "AZURE_OPENAI_ENDPOINT"]);
 
-/** Lists of names read better as text. */
+/** Splits lists of names, which are easier to read as text. */
 function words(...lines: readonly string[]): readonly string[] {
   return lines.join(" ").split(" ");
 }

@@ -1,3 +1,4 @@
+// Files of one agent call: the raw output log, and the result file that survives until the journal has the result.
 import { closeSync, constants, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
@@ -8,8 +9,9 @@ import type { RunSession } from "./run-session.ts";
 import type { StageExecution } from "./stage-execution.ts";
 
 /**
- * Where an agent call's raw output goes: `<directory>/<run>/<visit>-<step>.log`, each line in the file when `append` returns, so that
- * a kill loses none. News for people, not the record: what cannot be written is left out and the run goes on.
+ * Opens the log of one agent call, `<directory>/<run>/<stage attempt>-<step>.log`. Each line is in the file when
+ * `append` returns, so a kill loses no line. The log is information for users, not the record: a failed write is
+ * ignored.
  */
 export function openAgentLog(params: {
   readonly directory: string;
@@ -42,7 +44,7 @@ export function openAgentLog(params: {
   return { path, append, close };
 }
 
-/** `<visit>-<step>.answer` beside the log of the call, mode 0600: the call's result until the journal has it. */
+/** Opens `<stage attempt>-<step>.answer` next to the call's log, mode 0600. It holds the result until the journal has it. */
 export function openResultFile(params: {
   readonly directory: string;
   readonly run: string;
@@ -56,7 +58,7 @@ export function openResultFile(params: {
         mkdirSync(join(params.directory, params.run), { recursive: true, mode: 0o700 });
         writeDurable({ path, data: Buffer.from(text), mode: "replace" });
       } catch {
-        // The journal may still take it; if not, the call is made again, as without this file.
+        // The journal may still receive the result. If it does not, the call runs again, as without this file.
       }
     },
     read() {
@@ -71,7 +73,7 @@ export function openResultFile(params: {
   };
 }
 
-/** A step's name is a workflow's own word: what a file system may mistake is written as %hex, and a long one is cut, with its digest. */
+/** Encodes the step name, which a workflow chooses freely. Unsafe bytes become %hex. A long name is cut and gets its digest. */
 function agentLogPath(params: {
   readonly directory: string;
   readonly run: string;
@@ -98,18 +100,19 @@ function openForAppend(params: { readonly directory: string; readonly run: strin
 }
 
 /**
- * What a file keeps of one try of an agent call for as long as the journal does not: the tokens that the agent has reported so far and, once it has
- * ended, its result. The next process counts the tokens of a try that died, and adopts a result instead of paying for it again.
+ * State of one agent call attempt that is not in the journal yet: the tokens reported so far and, after the end, the
+ * result. The next process counts the tokens of an attempt that died, and adopts a result instead of paying for it
+ * again.
  */
 export interface StoredResult {
   readonly agent: string;
   readonly model: string | null;
   readonly attempt: number;
-  /** Reported while it worked. */
+  /** Tokens that the agent reported while it worked. */
   readonly tokens: number;
-  /** null: it had not ended. */
+  /** null: the agent had not ended. */
   readonly ended: { readonly outcome: AgentOutcome; readonly milliseconds: number } | null;
-  /** A resume has replaced the files that the call worked on: no result of it may be adopted, not even one in the agent's own record. */
+  /** A resume has replaced the files that the call worked on. No result of it may be adopted, not even from the agent's record. */
   readonly filesGone?: true;
 }
 
@@ -117,19 +120,19 @@ export function storeResult(file: ResultFile, kept: StoredResult): void {
   file.write(JSON.stringify(kept));
 }
 
-/** null: nothing was kept, or it cannot be read. */
+/** null: no result was stored, or it cannot be read. */
 export function readResult(file: ResultFile): StoredResult | null {
   const text = file.read();
   if (text === null) return null;
   try {
-    // Written whole, by storeResult of this version.
+    // The file is written as a whole by storeResult of the same version.
     return JSON.parse(text) as StoredResult;
   } catch {
     return null;
   }
 }
 
-/** The files of the call are replaced, so its result must not be adopted. Its tokens stay known. */
+/** Marks the result as not adoptable, because the call's files were replaced. Its token count is kept. */
 export function forgetResult(file: ResultFile): void {
   const kept = readResult(file) ?? { agent: "", model: null, attempt: 0, tokens: 0, ended: null };
   const { inputTokens = 0, outputTokens = 0 } = kept.ended?.outcome.usage ?? {};
@@ -142,7 +145,7 @@ export function answerFile(writer: RunSession, step: string): ResultFile {
   return writer.parts.agentAnswer(key);
 }
 
-/** Of this try of this agent; null: of another, or none. */
+/** Returns the stored result of this attempt of this agent. null: there is none, or it belongs to another attempt or agent. */
 export function ownResult(
   { writer }: StageExecution,
   step: string,

@@ -1,3 +1,4 @@
+// Concludes an agent call: collects its outputs, records its result with its files, and watches the user's main checkout.
 import { HoldfastError } from "@holdfast/platform/error";
 import { snapshotParams } from "./adapters.ts";
 import { answerFile } from "./agent-log.ts";
@@ -21,23 +22,23 @@ import type { CheckoutState, Workspace } from "./workspace.ts";
 
 export interface CallAttempt {
   readonly outcome: AgentOutcome;
-  /** The one that it went on with. */
+  /** The session that this attempt continued. null: it started a new one. */
   readonly session: string | null;
   readonly spent: Amounts;
   readonly milliseconds: number;
   /** null: the run is not recorded. */
   readonly take: AgentTake | null;
-  /** What changed in the user's main checkout meanwhile; null: nothing. */
+  /** Changes in the user's main checkout during the call. null: none. */
   readonly checkout: CheckoutChange | null;
 }
 
-/** What a call came to, with the files that belong to it, as one act. */
+/** Records the call's result and the files that belong to it in one commit. */
 export async function concludeCall(
   stay: StageExecution,
   trying: {
     readonly call: AgentCall;
     readonly workspace: Workspace;
-    /** Of the run's own. */
+    /** True when the call changes the run's own files. */
     readonly files: boolean;
     readonly aside: OpenAside | null;
   },
@@ -87,7 +88,7 @@ type Found = Pick<AgentReport, "changed" | "commit" | "aside">;
 
 const NOT_ASIDE: Found = { changed: null, commit: null, aside: null };
 
-/** Pinned before the journal names it. null: the folder is gone. */
+/** The commit is pinned before the journal names it. null: the side worktree's directory was deleted. */
 async function foundAside({ writer }: StageExecution, aside: OpenAside, workspace: Workspace): Promise<Found | null> {
   const { parts, run } = writer;
   const asides = requireAsides(writer, aside.name);
@@ -102,7 +103,10 @@ async function foundAside({ writer }: StageExecution, aside: OpenAside, workspac
   return { changed, commit, aside: { name: aside.name, from: aside.commit, skipped } };
 }
 
-/** Who takes the folder away that it works in has done nothing, whatever it says; to fail over it each time would be the end of the run. */
+/**
+ * An agent that deletes its own working directory has produced nothing, whatever it reports. It counts as a crash,
+ * because an error here would occur on every resume and the run could never continue.
+ */
 function deserted(tried: CallAttempt): CallAttempt {
   const { outcome } = tried;
   if (outcome.kind === "failed") return tried;
@@ -112,7 +116,7 @@ function deserted(tried: CallAttempt): CallAttempt {
   return { ...tried, outcome: { ...failed, session, usage } };
 }
 
-/** Everything that the call was to leave is there. */
+/** True when every output file that the call had to write exists. */
 function isComplete({ collected }: Pick<AgentReport, "collected">): boolean {
   const texts = Object.values(collected);
   return texts.length > 0 && texts.every((text) => text !== null);
@@ -134,7 +138,7 @@ async function collectOutputs(
   return { collected, uncollected };
 }
 
-/** Text that an agent left for others: secrets in it are masked, and the journal says so. */
+/** Masks secrets in text that an agent wrote for others, and adds a journal note about it. */
 export async function maskAndReport(writer: RunSession, what: string, text: string): Promise<string> {
   const { mask, find } = writer.parts.masking ?? { mask: maskSecrets, find: findSecrets };
   const masked = mask(text);
@@ -164,27 +168,27 @@ function reportOf(
     ...(checkout === null ? {} : { checkout }),
   };
   const captured: Json = capture(report);
-  // A capture has the shape of what it was taken from.
+  // capture() returns a value of the same shape.
   return captured as AgentReport;
 }
 
-/** A call of an agent while it is carried through its tries. */
+/** An agent call during its attempts. */
 export interface ActiveCall {
   readonly call: AgentCall;
-  /** What the call itself, or the run, names: `provider:model`. */
+  /** The agent that the call or the run names, as `provider:model`. */
   readonly own: string;
-  /** Who has it in hand; another one once it fell back. */
+  /** The agent of the current attempt. It changes when the call falls back to another agent. */
   agent: Agent;
   model: string | null;
-  /** Of an aside, as the try found or made it. */
+  /** The run's worktree, or the side worktree that the current attempt uses. */
   workspace: Workspace;
-  /** Does it change the run's own? */
+  /** True when the call changes the run's own files. */
   readonly files: boolean;
   readonly aside: OpenAside | null;
   readonly estimate: Amounts;
-  /** The user's main checkout before the first try of this process; undefined: not looked at yet. */
+  /** The user's main checkout before this process's first attempt. undefined: not read yet. null: not watched. */
   checkout?: CheckoutState | null;
-  /** Has a session been given up since this process took the call up? */
+  /** True when this process has already dropped a session of the call. */
   gaveUp: boolean;
 }
 
@@ -213,7 +217,7 @@ export function beginCall(stay: StageExecution, call: AgentCall, aside: OpenAsid
   return trying;
 }
 
-/** As the record says, also after a kill: the one that the call fell back to, else its own. */
+/** Selects the agent from the record, so that it is the same after a kill: the fallback agent if there is one, else its own. */
 export function chooseCallAgent(stay: StageExecution, trying: ActiveCall): void {
   const { parts, config, errors } = stay.writer;
   const { provider, model } = chooseAgent(fallbackOf(own(errors, trying.call.name)) ?? trying.own, config);
@@ -221,7 +225,7 @@ export function chooseCallAgent(stay: StageExecution, trying: ActiveCall): void 
   trying.model = model;
 }
 
-/** The user's main checkout now; null: it is not watched. A checkout that cannot be read never fails a call. */
+/** Reads the state of the user's main checkout. null: it is not watched. An unreadable checkout never fails a call. */
 export async function watchCheckout(writer: RunSession, runRoot: string): Promise<CheckoutState | null> {
   const { workspaces, mainCheckout } = writer.parts;
   if (workspaces === null || mainCheckout === undefined) return null;
@@ -232,19 +236,23 @@ export async function watchCheckout(writer: RunSession, runRoot: string): Promis
 }
 
 /**
- * The checkout as it was before the first try of a call, in a file until the call is concluded: the next process compares with it when it adopts a result or
- * calls again. Names and values, so that it is plain JSON.
+ * The main checkout before the first attempt of a call, stored in a file until the call concludes. The next process
+ * compares with it when it adopts a result or calls again. Entries are pairs of name and value, so that the file is
+ * plain JSON.
  */
 interface KeptCheckout {
   readonly root: string;
   readonly before: readonly (readonly [string, string])[];
-  /** After the last failed try; null: no try has ended. */
+  /** State after the last failed attempt. null: no attempt has ended. */
   readonly after: readonly (readonly [string, string])[] | null;
-  /** The change between the two is part of a question to the user. */
+  /** True when the user was asked about the change from `before` to `after`. */
   readonly isAsked: boolean;
 }
 
-/** Before a try. What a failed try changed still counts; what changed between that try and this one is the user's own. */
+/**
+ * Sets the baseline before an attempt. Changes of a failed attempt still count. Changes between that attempt and this
+ * one are the user's own.
+ */
 export async function openCheckout(writer: RunSession, { call, workspace }: ActiveCall): Promise<CheckoutState | null> {
   const kept = readKept(writer, call.name);
   const now = await watchCheckout(writer, workspace.root);
@@ -255,7 +263,7 @@ export async function openCheckout(writer: RunSession, { call, workspace }: Acti
 }
 
 function baseline({ before, after }: KeptCheckout, now: CheckoutState["state"]): CheckoutState["state"] {
-  // The process died in the try: nothing shows when a change was made.
+  // The process died during the attempt, so it is unknown when a change was made.
   if (after === null) return new Map(before);
   const [was, then] = [new Map(before), new Map(after)];
   const state = new Map(now);
@@ -267,13 +275,13 @@ function baseline({ before, after }: KeptCheckout, now: CheckoutState["state"]):
   return state;
 }
 
-/** Before the call whose result is adopted, as the process that died had written it; null: it was not watched. */
+/** Returns the checkout before a call whose result is adopted, as the dead process stored it. null: it was not watched. */
 export function checkoutBefore(writer: RunSession, step: string): CheckoutState | null {
   const kept = readKept(writer, step);
   return kept === null ? null : { root: kept.root, state: new Map(kept.before) };
 }
 
-/** After a failed try. */
+/** Stores the state of the checkout after a failed attempt. */
 export function storeFailedAttempt(
   writer: RunSession,
   step: string,
@@ -283,14 +291,14 @@ export function storeFailedAttempt(
   keep(writer, step, { root: before.root, before: [...before.state], after: [...after.state], isAsked: false });
 }
 
-/** Once the journal has the result of the call. */
+/** Deletes the stored checkout. Call it after the journal has the result of the call. */
 export function forgetCheckout(writer: RunSession, step: string): void {
   answerFile(writer, fileStep(step)).remove();
 }
 
 /**
- * Before each try: a change that a failed try made is asked about before the agent is called again, also by a process that resumes the run later. Once a
- * call; a further change is part of the question at its end.
+ * Asks about a change that a failed attempt made, before the agent is called again, also in a later process. It asks
+ * once per call. A further change is part of the question at the end of the call.
  */
 export async function askAboutFailedAttempt(stay: StageExecution, trying: ActiveCall): Promise<void> {
   const { writer } = stay;
@@ -299,7 +307,7 @@ export async function askAboutFailedAttempt(stay: StageExecution, trying: Active
   const kept = readKept(writer, call.name);
   if (stay.recall(name) !== undefined) {
     if (kept?.isAsked !== true) return;
-    // Accepted: the next try begins with the checkout as it is now.
+    // The user accepted the change, so the next attempt starts with the checkout as it is now.
     forgetCheckout(writer, call.name);
     delete trying.checkout;
     return;
@@ -313,7 +321,7 @@ export async function askAboutFailedAttempt(stay: StageExecution, trying: Active
   await decide(stay, { name, question: question(call, change), options: ["continue"] });
 }
 
-/** The answer about failed tries is a step of the visit, which every later process must know of. */
+/** Recalls the answer about failed attempts, a finished step. A finished step that no code asks for looks like a changed stage. */
 export function readFailedAttempt(stay: StageExecution, call: AgentCall): void {
   stay.recall(failedTryStep(call));
 }
@@ -334,7 +342,7 @@ function readKept(writer: RunSession, step: string): KeptCheckout | null {
   const text = answerFile(writer, fileStep(step)).read();
   if (text === null) return null;
   try {
-    // Written whole, by keep of this version.
+    // The file is written as a whole by keep() of the same version.
     return JSON.parse(text) as KeptCheckout;
   } catch {
     return null;
@@ -345,7 +353,7 @@ function changedNames(before: CheckoutState["state"], after: CheckoutState["stat
   return [...new Set([...before.keys(), ...after.keys()])].filter((name) => before.get(name) !== after.get(name));
 }
 
-/** What changed in it during the call; null: nothing. */
+/** Compares two states of the checkout. null: nothing changed. */
 export function compareCheckouts(before: CheckoutState | null, after: CheckoutState | null): CheckoutChange | null {
   if (before === null || after === null || before.root !== after.root) return null;
   const names = changedNames(before.state, after.state);
@@ -361,15 +369,15 @@ export function compareCheckouts(before: CheckoutState | null, after: CheckoutSt
 
 const MOST_PATHS = 20;
 
-/** For people. */
+/** Message for the user about a changed main checkout. */
 export function checkoutText(call: AgentCall, { root, paths, more }: CheckoutChange): string {
   const rest = more === 0 ? "" : ` and ${more} more`;
   return `The main checkout ${root} changed during the call of the agent (${call.name}): ${paths.join(", ")}${rest}`;
 }
 
 /**
- * Asks once about each distinct change. The change is part of the call's recorded result, so a process that takes the run up later asks the same, and the
- * answer is a step of the visit. Where changes are only reported, nothing waits.
+ * Asks once about each distinct change. The change is part of the call's recorded result, so a later process asks the
+ * same question. The answer is a step of the stage attempt. If changes are only reported, the run does not wait.
  */
 export async function askAboutCheckoutChange(
   stay: StageExecution,

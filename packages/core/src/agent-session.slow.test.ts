@@ -18,7 +18,7 @@ const said = (text: string) =>
 
 type Seen = Pick<AgentTask, "session" | "prompt">;
 
-/** One whose record of a session may be lost, and which dies in the middle of its first call. */
+/** An agent whose session record may be lost, and which dies in the middle of its first call. */
 async function dying(params: {
   readonly second: (task: AgentTask) => BenchOutcome;
   readonly first?: (task: AgentTask, root: string) => void;

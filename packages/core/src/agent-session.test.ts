@@ -224,7 +224,7 @@ describe("rewound session", () => {
     }
   });
 
-  /** A parked run is unparked first, in a commit of its own. */
+  /** A waiting run first gets a run.unparked entry, in its own commit. */
   async function unparks({ store }: TestWorktree): Promise<number> {
     return (await store.getRun(ID))?.state.kind === "parked" ? 1 : 0;
   }

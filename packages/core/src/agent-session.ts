@@ -1,3 +1,4 @@
+// Sessions and conversations of an agent call: resume, put back, fork or replace a session, and keep its transcript for checkpoints.
 import { snapshotParams } from "./adapters.ts";
 import { ownResult } from "./agent-log.ts";
 import type { Agent, AgentEvent, AgentTranscript } from "./agent.ts";
@@ -20,18 +21,18 @@ interface Caller {
   readonly workspace: Workspace;
 }
 
-/** What a try of the call begins with. */
+/** What one attempt of the call starts with. */
 export interface OpenedSession {
   readonly session: string | null;
   readonly forkAt: string | null;
   readonly prompt: string;
-  /** What the session's record holds by now: what is there beyond it later is this try's. null: it is not known. */
+  /** Tokens in the session's record before the attempt. Later growth belongs to this attempt. null: unknown. */
   readonly counted: RecordTokens | null;
-  /** For the agent's log, where there is something to say. */
+  /** A line for the agent's log. null: there is nothing to report. */
   readonly told: string | null;
 }
 
-/** Before each try. What it decides is on record before the agent works, so a kill in between comes to the same. */
+/** Opens a session before each attempt. The decision is on record before the agent works, so a kill in between changes nothing. */
 export async function openSession(stay: StageExecution, caller: Caller): Promise<OpenedSession> {
   const { writer } = stay;
   const { call, agent, workspace } = caller;
@@ -75,8 +76,9 @@ export async function openSession(stay: StageExecution, caller: Caller): Promise
 }
 
 /**
- * A call that died with its process is counted now: from the agent's own record, else from what it had reported while it worked. The processes are
- * gone, nothing is added any more. What neither tells is unknown, not zero; what was reserved for the call counts as spent already.
+ * Counts a call that died with its process, from the agent's own record or else from what it reported. The processes
+ * are gone, so nothing is added later. Usage that neither source shows is unknown, not zero. The reserved estimate
+ * already counts as spent.
  */
 async function countLost(
   stay: StageExecution,
@@ -90,13 +92,13 @@ async function countLost(
   const reported = ownResult(stay, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
   const recorded = before.counted === undefined || now === null ? null : tokensSince(before.counted, now);
   const tokens = Math.max(recorded ?? 0, reported);
-  // A record that did not grow misses the answer that was cut off: the provider may have charged for it.
+  // A record that did not grow lacks the interrupted answer, for which the provider may have charged.
   const isUnknown = tokens === 0;
   const reserved = before.estimate;
   if (!isUnknown && tokens <= reserved.tokens) return;
   const unknown = { unpriced: 1, ...(isUnknown ? { uncounted: 1 } : {}) };
   const spent: Amounts = { ...reserved, tokens: Math.max(tokens, reserved.tokens), ...unknown };
-  // What was reserved for the call counts as spent, and no more is assumed.
+  // If an estimate was reserved, it counts as spent and nothing more is assumed.
   const held = isUnknown && reserved.tokens === 0 && reserved.microUsd === 0 ? await assumeUnknown(writer) : null;
   const body: StepLost = { visit: writer.visit, step: call.name, spent, ...(held === null ? {} : { held }) };
   await writer.append({ kind: "step.lost", body });
@@ -119,17 +121,17 @@ function tokensSince(before: RecordTokens, now: RecordTokens): number {
   return Math.max(0, now.input - before.input) + Math.max(0, now.output - before.output);
 }
 
-/** One that died in the middle of this very call goes on before any that the stage names. */
+/** A session that this call had when its process died takes precedence over the one that the stage names. */
 export function sessionOf({ writer }: StageExecution, { name, session }: AgentCall): string | null {
   const known = own(writer.sessions, name);
   if (known !== undefined) return known;
-  // What the stage names is a session of the agent that it named.
+  // The stage's session belongs to the call's own agent, so a fallback agent cannot use it.
   return fallbackOf(own(writer.errors, name)) === undefined ? (session ?? null) : null;
 }
 
 /**
- * The next try begins a fresh session, which is told what this one did; the files stay. With what is known of it in a checkpoint, so that nobody needs the
- * agent's own record any more.
+ * Drops a session. The next attempt starts a fresh one, whose prompt describes what this one did. The files are kept. A
+ * checkpoint stores the known conversation, so that the agent's own record is no longer needed.
  */
 export async function dropSession(
   stay: StageExecution,
@@ -137,7 +139,7 @@ export async function dropSession(
   params: {
     readonly why: string;
     readonly said: ConversationPlane | null;
-    /** What belongs to the same act. */
+    /** Entries for the same commit. */
     readonly prepare?: () => readonly NewEntry[];
   },
 ): Promise<void> {
@@ -152,18 +154,18 @@ export async function dropSession(
     else writer.sideTalks.set(name, said);
     return [...entries, session, { kind: "note", body: { text } }];
   };
-  // What is said aside is in no checkpoint.
+  // The conversation of a call in a side worktree is not part of any checkpoint.
   if (call.aside !== undefined) await writer.append(...prepare());
   else await writer.save({ trigger: "error_recovery", name: `session of ${name} given up`, prepare });
   writer.tell({ kind: "note", text });
 }
 
-/** Told by the agent: from now on it is this one that goes on. */
+/** Records the session that the agent reported, so that the next attempt resumes it. */
 export async function keepSession(stay: StageExecution, call: AgentCall, session: string): Promise<void> {
   const { writer } = stay;
   const { name: step } = call;
   if (own(writer.sessions, step) === session && storedConversation(writer, call)?.rewound === undefined) return;
-  // Nobody waits for it until the agent has ended. What is worse than a lost session shows itself at the next write.
+  // The caller awaits this only after the agent has ended. A write error that matters also fails the next write.
   await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
 }
 
@@ -189,14 +191,14 @@ async function openFresh(stay: StageExecution, { call, agent, workspace }: Calle
     (await parts.workspaces?.diff({ from, to: commit, format: "stat" }))?.text ?? null;
   const diffStat = head === null ? null : await stat(head).catch(() => null);
   const isOurs = conversation?.agent === agent.name && conversation.session === null;
-  // The session before this one has seen the fence of the call, and its words are what is fenced here.
+  // The previous session has seen the fence of this call, and its words are the text inside the fence. So the fence is new.
   const fence = fenceOf(writer, `${name}/hand-over/${attemptOf(stay, name)}`);
   const given = handOver({ prompt, conversation: isOurs ? conversation : null, files, diffStat, fence });
   const told = `A fresh session of ${agent.name} takes over${given === prompt ? "; the one before it had done nothing" : ""}`;
   return { session: null, forkAt: null, prompt: given, counted, told };
 }
 
-/** null: the agent has none, or it cannot be read; then the agent itself says whether it can go on. */
+/** null: the agent has no record, or it cannot be read. The agent then reports whether it can resume the session. */
 async function readRecord(
   stay: StageExecution,
   agent: Agent,
@@ -214,7 +216,7 @@ async function readRecord(
   }
 }
 
-/** Where it cannot be put back, the agent says that the session is lost, and a fresh one takes over. */
+/** If the write fails, the agent reports the session as lost, and a fresh one takes over. */
 async function putRecordBack(
   stay: StageExecution,
   agent: Agent,
@@ -229,24 +231,25 @@ async function putRecordBack(
 }
 
 type SessionPlan =
-  /** As the agent has it. */
+  /** Resume the session as the agent has it. */
   | { readonly kind: "go_on" }
-  /** After the agent's record has been made what it was. */
+  /** Resume it after the agent's record was restored to this text. */
   | { readonly kind: "put_back"; readonly text: string }
-  /** In a new session, from this message; `text` is put back first where the agent has lost it. */
+  /** Continue in a new session from this message. If the agent lost the record, `text` is put back first. */
   | { readonly kind: "fork"; readonly at: string; readonly text: string | null }
-  /** In a fresh session that is told what was done. */
+  /** Start a fresh session with a prompt that describes what was done. */
   | { readonly kind: "hand_over"; readonly why: string };
 
 /**
- * How a call goes on with a session. As long as nobody went back, the agent's own record is as good as our copy or newer. Once the run went back, the
- * agent must not remember what the files do not have; and a fork must not write into the session of its parent.
+ * Plans how a call continues a session. Without a restore, the agent's own record equals the stored copy or is newer.
+ * After a restore, the agent must not remember work that the files do not contain. A fork must not write into its
+ * parent's session.
  */
 export function planSession(params: {
   readonly agent: Pick<Agent, "name" | "capabilities" | "sessions">;
   readonly kept: ConversationPlane | null;
   readonly session: string;
-  /** The agent's own record; null: it has none. */
+  /** The agent's own record. null: it has none. */
   readonly there: string | null;
 }): SessionPlan {
   const { agent, kept, session, there } = params;
@@ -269,13 +272,14 @@ export function planSession(params: {
 }
 
 /**
- * The prompt of a session that takes over from one that cannot be gone on with: what is known of that one, then the task as it was given. Bounded,
- * whatever the other said. Without a record and without a changed file there is nothing to hand over: it died before it did anything.
+ * Builds the prompt of a session that replaces one that cannot be resumed: what is known of the old one, then the task.
+ * Its length is bounded. Without a record and without changed files the prompt is unchanged, because the old session
+ * did nothing.
  */
 function handOver(params: {
   readonly prompt: string;
   readonly conversation: ConversationPlane | null;
-  /** As they are now. */
+  /** The files in the worktree now. null: unknown. */
   readonly files: Pick<FilesPlane, "artifacts" | "artifactCount"> | null;
   readonly diffStat: string | null;
   readonly fence: Fence;
@@ -325,8 +329,9 @@ interface Said {
 }
 
 /**
- * The end of what an agent said and did, oldest first, read from a transcript in whatever format: lines of JSON as the agents write them, or plain
- * output. What it was told is left out. At most `maxCharacters` in all; each piece is cut in its middle.
+ * Returns the end of what an agent said and did, oldest first. The transcript is JSON lines in any agent's format, or
+ * plain output. The user's messages are left out. The result has at most `maxCharacters`, and long pieces are cut in
+ * the middle.
  */
 export function messagesIn(transcript: string, params: { readonly maxCharacters: number }): readonly Said[] {
   const said: Said[] = [];
@@ -352,7 +357,7 @@ function piecesOf(line: string): readonly Said[] {
   if (line === "") return [];
   const entry = parse(line);
   if (entry === null) return [{ who: "output", text: line }];
-  // Where agents put the message itself.
+  // Agents wrap the message in one of these fields.
   const message = [entry["message"], entry["payload"], entry].find((part) => isRecord(part)) ?? entry;
   return messagePieces(asRecord(message), asText(entry["type"]));
 }
@@ -405,12 +410,12 @@ function parse(line: string): JsonRecord | null {
     const value: unknown = JSON.parse(line);
     return isRecord(value) ? value : null;
   } catch {
-    // Half a line of a call that was killed says nothing that can be read.
+    // A partial line of a killed call cannot be read.
     return {};
   }
 }
 
-/** What is said in one call, as checkpoints keep it: the agent's own record where it has one, else the end of what it printed. */
+/** The conversation of one call, as checkpoints store it: the agent's own record, or else the end of its output. */
 export class Conversation {
   readonly #agent: Agent;
   readonly #cwd: string;
@@ -440,11 +445,14 @@ export class Conversation {
     if (event.kind !== "raw" || this.#agent.sessions !== null) return;
     this.#lines.push(event.line);
     this.#length += event.line.length + 1;
-    // Dropped in bulk: each line is moved once or twice, not once a line.
+    // Old lines are dropped in bulk, so that each line is copied at most twice.
     if (this.#length > 2 * MAX_CHARACTERS) this.#printed();
   }
 
-  /** `session`: as the call's outcome tells it, once there is one. A record that cannot be read costs the copy, not the call. */
+  /**
+   * Returns the conversation. `session` comes from the call's outcome once there is one. If the record cannot be read,
+   * the checkpoint lacks the transcript, and the call continues.
+   */
   async plane(session: string | null = this.#session): Promise<ConversationPlane> {
     const { name, sessions } = this.#agent;
     const said =
@@ -484,8 +492,9 @@ function bytesOf(text: string): number {
 }
 
 /**
- * Whose conversation a call goes on with. A checkpoint holds one, the run's own: several calls at once would each overwrite the other's. What is said aside is
- * held for as long as this process carries the call; after a crash its session goes on by the agent's own record, or a fresh one is told of the files.
+ * Returns the conversation that a call continues. A checkpoint holds only the run's own, because parallel calls would
+ * overwrite each other's. The conversation of a call in a side worktree exists only in this process. After a crash its
+ * session resumes from the agent's own record, or a fresh session gets a description of the files.
  */
 export function storedConversation(writer: RunSession, call: TalkingCall): ConversationPlane | null {
   return call.aside === undefined ? writer.conversation : (writer.sideTalks.get(call.name) ?? null);
@@ -503,8 +512,8 @@ interface TalkingCall {
 }
 
 /**
- * What the next checkpoint holds of the conversation. A session that left no record does not take the place of what the one before it left, as long as that is
- * to be handed over.
+ * Chooses what the next checkpoint stores. A session without a record does not replace the stored transcript of the
+ * previous session while that one must still be handed over.
  */
 function newerTalk(before: ConversationPlane | null, now: ConversationPlane): ConversationPlane {
   const isWaiting = before !== null && before.agent === now.agent && before.session === null;

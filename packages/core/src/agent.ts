@@ -1,69 +1,72 @@
+// The agent contract: what an adapter for a coding agent implements, how it reports results and failures, and how
+// `provider:model` is parsed.
 import { HoldfastError } from "@holdfast/platform/error";
 import type { ExecutionConfig } from "./checkpoint.ts";
 import { isRecord } from "./json.ts";
 
 /**
  * A coding agent: a process that reads a prompt and edits files in a worktree. `run` never rejects for what the agent
- * did: a failure is a value, classified. It returns only when the agent and every process it started are gone.
- * A second call is a new try: the agent may edit again, so callers keep files and call together (a checkpoint each).
+ * did: a failure is a classified value. It returns only when the agent and every process that it started are gone. A
+ * second call is a new attempt and may edit again, so callers save the files with each call in one checkpoint.
  */
 export interface Agent {
-  /** What stands before the colon of `provider:model`. */
+  /** The part of `provider:model` before the colon. */
   readonly name: string;
   readonly capabilities: AgentCapabilities;
-  /** Its own record of sessions; null: what it prints is all that there is of a conversation. */
+  /** The agent's own session records. null: its output is the only record of a conversation. */
   readonly sessions: AgentSessions | null;
-  /** For an agent whose sessions Holdfast can read and cannot put back, such as rows of its database. */
+  /** For an agent whose sessions Holdfast can read but cannot put back, such as rows of the agent's database. */
   readonly records?: SessionReader;
   run(task: AgentTask): Promise<AgentOutcome>;
-  /** The program that a call would start, with its arguments and the names of its variables. Starts nothing. */
+  /** Returns the program that a call would start, with its arguments and variable names. It starts nothing. */
   preview?(task: AgentTask): AgentPreview;
-  /** Is it installed, which version, does it answer? For doctor; spends no token. */
+  /** Checks whether the agent is installed, which version it has, and whether it responds. For `doctor`; spends no tokens. */
   probe(): Promise<AgentProbe>;
 }
 
 export interface AgentPreview {
-  /** The program and its arguments; the prompt is `<prompt>` and a new session's id `<session>`. */
+  /** The program and its arguments. The prompt is shown as `<prompt>` and a new session's id as `<session>`. */
   readonly argv: readonly string[];
-  /** Names of the variables that it would find in its environment. */
+  /** Names of the variables in the agent's environment. */
   readonly env: readonly string[];
 }
 
 export interface AgentCapabilities {
-  /** Continues an earlier session, so that an interrupted turn need not be done again. */
+  /** The agent can resume an earlier session, so that an interrupted turn need not be repeated. */
   readonly resume: boolean;
   readonly forkAtMessage: boolean;
   readonly chooseSession: boolean;
   readonly usage: boolean;
   readonly cost: boolean;
   readonly structuredOutput: boolean;
-  /** Can be given a seed, and heeds it as far as it can. Absent: it has no way to be told. */
+  /** The agent accepts a seed and applies it as far as it can. Absent: it does not accept one. */
   readonly seed?: boolean;
 }
 
 /**
- * The files in which an agent keeps its sessions. A copy goes into each checkpoint, so that a conversation can be gone back to like files can,
- * and outlives the agent's own housekeeping. What is in a copy is masked, and so is what is put back.
+ * The files in which an agent stores its sessions. Each checkpoint gets a copy, so that a restore also restores the
+ * conversation, even after the agent has deleted its own record. Copies are masked, so a record that is put back is
+ * masked too.
  */
 export interface AgentSessions {
-  /** As it is now; null: the agent has none of that name for this worktree. */
+  /** Reads the current record. null: the agent has no such session for this worktree. */
   read(params: { readonly session: string; readonly cwd: string }): Promise<AgentTranscript | null>;
-  /** Takes the place of what is there, whole or not at all: the next call with this session goes on from it. */
+  /** Replaces the record atomically. The next call with this session continues from it. */
   write(params: { readonly session: string; readonly cwd: string; readonly text: string }): Promise<void>;
-  /** What all answers in such a record have taken, for calls that died with whoever would have counted them; null: it does not tell. */
+  /** Total tokens of all answers in such a record, to count a call that died with its process. null: the record does not show them. */
   tokensIn?(text: string): { readonly input: number; readonly output: number } | null;
   /**
-   * The agent's last words, where such a record surely shows that its last turn began with this prompt and has ended; null: it does not. For turns
-   * that ended after Holdfast had ended.
+   * Returns the agent's final message when the record proves that its last turn began with this prompt and has ended,
+   * else null. It is used for turns that ended after Holdfast died.
    */
   answerIn?(text: string, prompt: string): string | null;
 }
 
-/** What an agent's own storage shows of a session. */
+/** Reads a session from the agent's own storage. */
 export interface SessionReader {
-  /** Of all answers in it, as `tokensIn`; null: it is not there. */
+  /** Total tokens of all answers, like `tokensIn`. null: the session does not exist. */
   tokens(at: SessionPlace): Promise<{ readonly input: number; readonly output: number } | null>;
-  /** As `answerIn`. */
+  /** The final message of a finished turn, like `answerIn`. */
   answer(at: SessionPlace, prompt: string): Promise<string | null>;
 }
 
@@ -73,93 +76,93 @@ export interface SessionPlace {
 }
 
 export interface AgentTranscript {
-  /** In the agent's own format, secrets masked. */
+  /** Text in the agent's own format, with secrets masked. */
   readonly text: string;
-  /** Id of the last message, where the agent names them. */
+  /** Id of the last message. null: the agent does not number messages. */
   readonly lastMessage: string | null;
 }
 
 export interface AgentTask {
-  /** Marks every process of this call in its environment (HOLDFAST_MARK), so that all of them can be found and ended. */
+  /** Environment mark (HOLDFAST_MARK) of every process of this call, by which Holdfast finds and terminates all of them. */
   readonly mark: string;
   readonly cwd: string;
   readonly prompt: string;
-  /** What it is for: "impl", "review", "simplify", "rebase", or a workflow's own word. */
+  /** Purpose of the call: "impl", "review", "simplify", "rebase", or a word that the workflow defines. */
   readonly role: string;
   /** Part after the colon of `provider:model`; null: the agent's default. */
   readonly model: string | null;
-  /** To go on with; null: a new one. */
+  /** The session to resume. null: start a new one. */
   readonly session: string | null;
   /**
-   * Go on from this message of `session`, as a `message` event told it, in a new session; what came after it is forgotten there and the old one
-   * is left as it is. Only given to agents that can (`forkAtMessage`).
+   * Continue in a new session from this message of `session`; the id comes from a `message` event. Later messages are
+   * not part of the new session, and the old session is unchanged. Only passed to agents with `forkAtMessage`.
    */
   readonly forkAt?: string | null;
-  /** May act without asking. */
+  /** True when the agent may use tools without asking for permission. */
   readonly yolo: boolean;
   readonly timeoutMs: number | null;
-  /** No sign of life for this long is a hang. */
+  /** Milliseconds without output after which the agent counts as hung. null: no limit. */
   readonly idleMs: number | null;
-  /** Iteration and attempt, for agents that follow a script. */
+  /** Iteration and attempt, for scripted agents. */
   readonly iteration: number;
   readonly attempt: number;
-  /** Of the run, for agents that take one (HOLDFAST_SEED). Absent or null: the run has none. */
+  /** The run's seed, for agents that accept one (HOLDFAST_SEED). Absent or null: the run has none. */
   readonly seed?: number | null;
-  /** Further environment of the child. Ours, less GIT_* and HOLDFAST_*, is the base. */
+  /** Additional variables of the child's environment. The base is the allow-list of agent-environment.ts. */
   readonly env: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** Every raw line, for the log, the live view and the copy in the checkpoint; secrets are masked. Must not throw. */
+  /** Receives every raw line, for the log, the live view and the checkpoint, with secrets masked. It must not throw. */
   readonly onEvent: (event: AgentEvent) => void;
 }
 
 export type AgentEvent =
   | { readonly kind: "session"; readonly id: string }
-  /** Each message of the agent's that has an id, in their order; a session can be forked at one where the agent can. */
+  /** A message with an id, in order. Agents with `forkAtMessage` can fork the session there. */
   | { readonly kind: "message"; readonly id: string }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tool"; readonly name: string; readonly detail: string }
   | { readonly kind: "usage"; readonly tokens: number }
   | { readonly kind: "raw"; readonly line: string }
-  /** So many of the lines that it printed held a secret, which is masked in all that is kept. */
+  /** Number of output lines that contained a secret. The secret is masked in everything that Holdfast stores. */
   | { readonly kind: "masked"; readonly lines: number }
-  /** The program that was started for the call, secrets masked, and without the prompt. */
+  /** The program that was started for the call, with secrets masked and without the prompt. */
   | { readonly kind: "process"; readonly argv: readonly string[] };
 
-/** Of this call alone, whatever way the agent counts. null: it does not say, which is not zero. */
+/** Usage of this call alone, however the agent counts. null: the agent does not report it, which is not zero. */
 export interface AgentUsage {
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;
-  /** Of the input, what a cache gave. Absent: it does not say, so that the tokens have no price where a cache has one of its own. */
+  /** Input tokens that came from a cache. Absent: not reported, so the call has no price if cached tokens cost a different amount. */
   readonly cachedTokens?: number;
   readonly microUsd: number | null;
 }
 
-/** Why a call of an agent came to nothing. Told by the agent's adapter, which knows its program. */
+/** Why an agent call failed. The agent's adapter classifies the failure, because it knows the program. */
 export const FAILURE_CAUSES = [
   "rate_limit",
   "overload",
   "network",
   "auth",
   "billing",
-  "proxy", // HTML instead of the provider's answer: a proxy or a captive portal is in between
-  "too_old", // the provider, or a flag that we need, asks for a newer version of the program
+  "proxy", // HTML instead of the provider's answer: a proxy or a captive portal intercepts the request
+  "too_old", // the provider, or a flag that Holdfast needs, requires a newer version of the program
   "refusal", // the model declined to answer
   "context_too_long",
   "permission_denied",
-  "missing", // the program is not there
-  "session_lost", // cannot be gone on with: unknown, no transcript, or refused by the provider; a fresh one can
+  "missing", // the program is not installed
+  "session_lost", // cannot be resumed: unknown, no transcript, or refused by the provider; a fresh session works
   "hang",
   "timeout",
   "crash",
   "killed",
-  "interrupted", // by our own signal
+  "interrupted", // by Holdfast's own abort signal
 ] as const;
 export type FailureCause = (typeof FAILURE_CAUSES)[number];
 
 export type AgentOutcome =
   | {
       readonly kind: "completed";
-      /** The agent's last words: what parsers read. */
+      /** The agent's final message, which parsers read. */
       readonly text: string;
       readonly session: string | null;
       readonly usage: AgentUsage;
@@ -169,11 +172,11 @@ export type AgentOutcome =
       readonly cause: FailureCause;
       readonly message: string;
       readonly hint: string | null;
-      /** When the provider says it will answer again, ISO 8601. */
+      /** ISO 8601 time at which the provider says it will answer again. null: it names none. */
       readonly until: string | null;
       readonly session: string | null;
       readonly usage: AgentUsage;
-      /** Nothing was done, in no time: worth a retry that costs no iteration. */
+      /** The agent failed at once and did nothing, so a retry need not cost an iteration. */
       readonly instant: boolean;
     };
 
@@ -184,7 +187,7 @@ export interface AgentProbe {
   readonly hint: string | null;
 }
 
-/** What may stand before the colon of `provider:model`; the command line names them without loading any of them. */
+/** Valid names before the colon of `provider:model`. The CLI lists them without loading the adapters. */
 export const AGENT_NAMES = [
   "acp",
   "claude",
@@ -199,16 +202,16 @@ export const AGENT_NAMES = [
   "scripted-session",
 ] as const;
 
-/** Ours: they need no program of a certain maker. */
+/** Adapters that do not depend on a vendor's program. */
 const OWN: readonly string[] = ["acp", "command", "scripted", "scripted-session"];
 
-/** Those that are a maker's program, which is installed or not. */
+/** Agents that are a vendor's program, which may or may not be installed. */
 export const AGENT_PROGRAMS: readonly string[] = AGENT_NAMES.filter((name) => !OWN.includes(name));
 
-/** For a hint: "claude, codex, …". */
+/** Text for hints: "claude, codex, …". */
 export const AGENT_LIST: string = AGENT_NAMES.join(", ");
 
-/** `claude:opus` is agent and model; `claude` alone has the agent's default. */
+/** `claude:opus` is agent and model. `claude` alone uses the agent's default model. */
 export function splitAgent(named: string): { readonly provider: string; readonly model: string | null } {
   const colon = named.indexOf(":");
   return colon === -1
@@ -216,17 +219,17 @@ export function splitAgent(named: string): { readonly provider: string; readonly
     : { provider: named.slice(0, colon), model: named.slice(colon + 1) };
 }
 
-/** Further arguments for the makers' programs, by agent. */
+/** Additional arguments for the vendors' programs, by agent. */
 export type AgentArgs = Readonly<Record<string, readonly string[]>>;
 
-/** undefined: this is none, or it has arguments that are not the user's to give. */
+/** undefined: the value is invalid, or it contains arguments that only Holdfast may set. */
 export function parseAgentArgs(value: unknown): AgentArgs | undefined {
   if (!isRecord(value)) return undefined;
   const found: Record<string, readonly string[]> = {};
   for (const [name, list] of Object.entries(value)) {
     const args = Array.isArray(list) ? list.filter((arg): arg is string => typeof arg === "string") : [];
     if (!AGENT_PROGRAMS.includes(name) || !Array.isArray(list) || args.length !== list.length) return undefined;
-    // What is no option would be taken for the prompt.
+    // A first argument that is not an option would be read as the prompt.
     if (args.length > 0 && args[0]?.startsWith("-") !== true) return undefined;
     if (args.some((arg) => arg === "" || arg.includes("\0") || isOurs(arg))) return undefined;
     found[name] = args;
@@ -234,7 +237,7 @@ export function parseAgentArgs(value: unknown): AgentArgs | undefined {
   return found;
 }
 
-/** Session, prompt, model and the way in which it tells what it does are Holdfast's: without them a run could not go on. */
+/** Options for session, prompt, model and output format belong to Holdfast. Without control over them a run could not resume. */
 function isOurs(arg: string): boolean {
   const [option = ""] = arg.split("=");
   return OURS.includes(option);
@@ -268,7 +271,7 @@ interface AgentChoice {
   readonly model: string | null;
 }
 
-/** `provider:model` of the call, else what the run is configured with. What follows the first colon is the agent's own. */
+/** Chooses `provider:model` of the call, else the run's configuration. Only the first colon separates; the rest is the agent's. */
 export function chooseAgent(model: string | null, config: Pick<ExecutionConfig, "agent" | "model">): AgentChoice {
   if (model !== null) return parse(model);
   if (config.agent !== null) return { provider: config.agent, model: config.model };

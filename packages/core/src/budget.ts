@@ -1,3 +1,4 @@
+// Budget arithmetic: reserve, settle and hold tokens, money and time against a run's limits, and compute prices.
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Amounts, Budget } from "./position.ts";
 
@@ -7,7 +8,7 @@ export const NOTHING: Amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
 
 type Reservation =
   | { readonly kind: "reserved"; readonly budget: Budget; readonly notices: readonly Resource[] }
-  /** Nothing was reserved: the run must park. */
+  /** Nothing was reserved. The run must wait. */
   | { readonly kind: "exceeded"; readonly resources: readonly Resource[] };
 
 export function newBudget(limit: Partial<Budget["limit"]> = {}): Budget {
@@ -19,8 +20,9 @@ export function newBudget(limit: Partial<Budget["limit"]> = {}): Budget {
 }
 
 /**
- * Before an agent call: sets the estimate aside, or says what it would exceed. A call that may begin only uses up
- * what is left; with nothing left none begins. Reaching 80 % for the first time is told once, in `notices`.
+ * Reserves the estimate before an agent call, or returns the limits that it would exceed. A call needs its whole
+ * estimate to fit, and no call starts at a reached limit. `notices` reports once that a resource has reached 80 % of
+ * its limit.
  */
 export function reserve(budget: Budget, estimate: Amounts): Reservation {
   checkAmounts(estimate);
@@ -42,12 +44,12 @@ export function addReserved(budget: Budget, estimate: Amounts): Budget {
   return { ...budget, reserved: sum(budget.reserved, estimate) };
 }
 
-/** What `amounts` holds beyond `counted`, never less than nothing. */
+/** The part of `amounts` beyond `counted`, never negative. */
 export function amountsBeyond(amounts: Amounts, counted: Amounts): Amounts {
   return { ...amounts, ...each((resource) => Math.max(0, amounts[resource] - counted[resource])) };
 }
 
-/** After the call: the estimate is given back and what it really took is spent, even beyond the limit. */
+/** Settles a finished call: releases the estimate and adds the actual usage, even beyond the limit. */
 export function settle(budget: Budget, params: { readonly estimate: Amounts; readonly actual: Amounts }): Budget {
   checkAmounts(params.estimate);
   checkAmounts(params.actual);
@@ -58,20 +60,20 @@ export function settle(budget: Budget, params: { readonly estimate: Amounts; rea
   };
 }
 
-/** Time passes by itself, whoever works: nobody reserves it and nobody settles it. */
+/** Adds working time. Time is neither reserved nor settled per call. */
 export function spendTime(budget: Budget, milliseconds: number): Budget {
   return milliseconds === 0 ? budget : settle(budget, { estimate: NOTHING, actual: { ...NOTHING, milliseconds } });
 }
 
 /**
- * After a crash: calls under way never told what they took. All that was set aside counts as spent, so that dying and
- * resuming cannot win a run more than its limit.
+ * Settles calls that a crash interrupted, whose usage was never reported. Everything reserved counts as spent, so that
+ * a run cannot exceed its limit by crashing and resuming.
  */
 export function settleLost(budget: Budget): Budget {
   return { ...budget, spent: sum(budget.spent, budget.reserved), reserved: NOTHING };
 }
 
-/** The inverse, for one call whose result was found after all: what was reserved for it is reserved again. */
+/** The inverse of settleLost for one call whose result was found: its estimate is reserved again. */
 export function reopenLost(budget: Budget, estimate: Amounts): Budget {
   return {
     ...budget,
@@ -80,23 +82,23 @@ export function reopenLost(budget: Budget, estimate: Amounts): Budget {
   };
 }
 
-/** For a call that was cut off and whose usage is unknown: counts against the limits for as long as the run lasts. */
+/** Holds an assumed amount for an interrupted call of unknown usage. It counts against the limits until the run ends. */
 export function hold(budget: Budget, assumed: Amounts): Budget {
   checkAmounts(assumed);
   return { ...budget, held: sum(budget.held ?? NOTHING, assumed) };
 }
 
-/** What counts against a limit: spent, reserved for calls that run, held for calls of unknown usage. */
+/** Amount that counts against a limit: spent, reserved for running calls, and held for calls of unknown usage. */
 function usedOf({ spent, reserved, held }: Budget, resource: Resource): number {
   return add(add(spent[resource], reserved[resource]), held?.[resource] ?? 0);
 }
 
-/** The assumed tokens of a cut-off call in a run that has no finished call to compare with: about one prompt of a coding agent. */
+/** Assumed tokens of an interrupted call if no call of the run has finished: about one prompt of a coding agent. */
 const FIRST_CALL_TOKENS = 30_000;
 
 /**
- * What a call of unknown usage is assumed to have taken: as much as the largest call of the run so far. Without one, FIRST_CALL_TOKENS, or a tenth of the
- * limit where that is less. Only for limits that there are.
+ * Assumed usage of a call whose usage is unknown: that of the run's largest call so far. Without one, FIRST_CALL_TOKENS
+ * or a tenth of the limit, whichever is less. Resources without a limit get 0.
  */
 export function assumedUsage(limit: Budget["limit"], largest: Pick<Amounts, "tokens" | "microUsd">): Amounts {
   const tenth = (resource: "tokens" | "microUsd"): number => Math.ceil((limit[resource] ?? 0) / 10);
@@ -109,7 +111,7 @@ export function assumedUsage(limit: Budget["limit"], largest: Pick<Amounts, "tok
   };
 }
 
-/** What has reached its limit. Not empty: the run parks. */
+/** Resources that have reached their limit. If there are any, the run waits. */
 export function exceeded(budget: Budget): readonly Resource[] {
   return RESOURCES.filter((resource) => {
     const limit = budget.limit[resource];
@@ -117,12 +119,12 @@ export function exceeded(budget: Budget): readonly Resource[] {
   });
 }
 
-/** A fork starts with what is spent, not with its parent's calls under way. */
+/** A fork starts with what is spent, without its parent's running calls. */
 export function forkBudget(budget: Budget): Budget {
   return { ...budget, reserved: NOTHING };
 }
 
-/** What a run and its forks have used together: the base once, and what each spent and reserved since it was forked. */
+/** Combined usage of a run and its forks: the base once, plus what each fork spent, reserved and held since it was created. */
 export function shareSpending(params: { readonly base: Budget; readonly forks: readonly Budget[] }): Budget {
   const { base } = params;
   let { spent, reserved } = base;
@@ -141,7 +143,7 @@ export function shareSpending(params: { readonly base: Budget; readonly forks: r
   return { ...base, spent, reserved, ...(isNothing(held) ? {} : { held }) };
 }
 
-/** Resources that have passed 80 % of their limit. */
+/** Resources that have reached 80 % of their limit. */
 export function nearLimit(budget: Budget): readonly Resource[] {
   return RESOURCES.filter((resource) => isNear(budget, resource));
 }
@@ -179,7 +181,7 @@ function sum(a: Amounts, b: Amounts): Amounts {
   };
 }
 
-/** Stops at the largest exact integer instead of losing the last digits: a budget must not shrink by rounding. */
+/** Saturates at the largest safe integer, because rounding must not reduce a budget. */
 function add(a: number, b: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, a + b);
 }
@@ -201,21 +203,21 @@ export function usedText(budget: Budget, resource: Resource): string {
   }
 }
 
-/** A short limit is told in seconds: "0 of 0 minutes" says nothing. */
+/** A short limit is shown in seconds, because "0 of 0 minutes" has no information. */
 function timeWords(used: number, limit: number): string {
   return limit < 120_000
     ? `${Math.ceil(used / 1000)} of ${Math.ceil(limit / 1000)} seconds`
     : `${Math.round(used / 60_000)} of ${Math.round(limit / 60_000)} minutes`;
 }
 
-/** US dollars for a million tokens, which is millionths of a dollar for one. */
+/** US dollars per million tokens, which equals millionths of a dollar per token. */
 export interface Price {
   readonly input: number;
   readonly cached: number;
   readonly output: number;
 }
 
-/** By `provider:model`. */
+/** Prices by `provider:model`. */
 export type PriceTable = Readonly<Record<string, Price>>;
 
 interface Used {
@@ -225,7 +227,7 @@ interface Used {
   readonly microUsd: number | null;
 }
 
-/** What a call cost: as its agent says, else by the table; null: nobody knows, which is not zero. */
+/** Cost of a call in millionths of a US dollar: as the agent reports it, else by the price table. null: unknown, not zero. */
 export function costOf(usage: Used, price: Price | null): number | null {
   const { inputTokens, outputTokens, cachedTokens, microUsd } = usage;
   if (microUsd !== null) return microUsd;
@@ -235,7 +237,7 @@ export function costOf(usage: Used, price: Price | null): number | null {
   return Math.ceil((inputTokens - cached) * price.input + cached * price.cached + outputTokens * price.output);
 }
 
-/** A model that is not named is whatever the agent takes by default: it has no price. */
+/** Without a named model the agent uses its default, whose price is unknown. */
 export function priceOf(table: PriceTable, provider: string, model: string | null): Price | null {
   const name = `${provider}:${model ?? ""}`;
   return model !== null && Object.hasOwn(table, name) ? (table[name] ?? null) : null;

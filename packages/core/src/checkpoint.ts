@@ -1,3 +1,4 @@
+// The checkpoint: its planes (position, context, files, conversation, effects, inputs, config), its summary, and their parsing.
 import { newBudget } from "./budget.ts";
 import { graphShape } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
@@ -30,7 +31,7 @@ import {
   callErrorsShape,
 } from "./position.ts";
 
-/** `<run>@<sequence>`, unique in a store and derivable, so no index is needed to find it. */
+/** `<run>@<sequence>`. It is unique in a store and derivable, so no index is needed to find it. */
 export type CheckpointId = `${string}@${number}`;
 
 export interface CheckpointParent {
@@ -38,21 +39,21 @@ export interface CheckpointParent {
   readonly digest: Digest;
 }
 
-/** The planes that are saved as one act and restored as one act. All of them are JSON. */
+/** The planes that a checkpoint saves and restores atomically. All of them are JSON. */
 export interface Planes {
   readonly position: Position;
   readonly context: Context;
   readonly files: FilesPlane | null;
   readonly conversation: ConversationPlane | null;
-  /** Journal place up to which effects are settled, and those in flight. */
+  /** Journal entry number up to which effects are settled, and the effects in flight. */
   readonly effects: EffectsMark;
   readonly inputs: InputsPlane;
   readonly config: ExecutionConfig;
-  /** Kept verbatim: team, messages, knowledge, reflection, whatever an import brought. */
+  /** Stored verbatim: team, messages, knowledge, reflection, and other fields of an imported document. */
   readonly extensions: JsonObject;
 }
 
-/** The planes of a run that has done nothing yet; also the base that a library user's first save is laid over. */
+/** The planes of a run that has done nothing yet. A library user's first save is merged over them. */
 export function emptyPlanes(params: { readonly workflow?: string; readonly stage?: string } = {}): Planes {
   return {
     position: {
@@ -80,28 +81,28 @@ export function emptyPlanes(params: { readonly workflow?: string; readonly stage
   };
 }
 
-/** What `list` shows; cheap to read at any length of history. */
+/** What `list` shows. Reading it stays cheap, however long the history is. */
 export interface CheckpointSummary {
   readonly id: CheckpointId;
   readonly run: string;
   readonly sequence: number;
-  /** Place of this checkpoint in its run's journal. */
+  /** Entry number of this checkpoint in its run's journal. */
   readonly entry: number;
   readonly parent: CheckpointParent | null;
   readonly trigger: Trigger;
-  /** Given by the user ("before the big refactor"), or null. */
+  /** The user's name for it ("before the big refactor"), or null. */
   readonly name: string | null;
-  /** ISO 8601, UTC. A label only: order comes from the sequence. */
+  /** ISO 8601, UTC. For display only: the sequence defines the order. */
   readonly createdAt: string;
   readonly stage: string;
   readonly iteration: number;
   readonly score: number | null;
   readonly tree: string | null;
   readonly tags: readonly string[];
-  /** Bytes of the state as canonical JSON, and bytes that saving it added on disk, before they were compressed. */
+  /** Bytes of the state as canonical JSON, and uncompressed bytes that this save added to the store. */
   readonly size: { readonly logical: number; readonly added: number };
   readonly digest: Digest;
-  /** Set aside as damaged: kept, but nothing resumes from it. */
+  /** Quarantined as damaged: it is kept, but no run resumes from it. */
   readonly quarantined: boolean;
 }
 
@@ -110,26 +111,26 @@ export interface Checkpoint extends CheckpointSummary {
 }
 
 /**
- * A path as git has it. Names that are not valid UTF-8, hold control characters, or begin with a double quote
- * are C-quoted with surrounding double quotes (git's own quoting), so that any byte string survives JSON.
+ * A path as git prints it. Names that are not valid UTF-8, contain control characters, or begin with a double quote
+ * are C-quoted in double quotes, as git does. So any byte string survives JSON.
  */
 export type GitPath = string;
 
 type ArtifactStatus = "created" | "modified" | "deleted" | "unchanged";
 
 export interface FilesPlane {
-  /** Tree id of the whole workspace: tracked, untracked and shell-made changes alike. */
+  /** Tree id of the whole workspace: tracked files, untracked files and changes by shell commands. */
   readonly tree: string;
-  /** The commit that pins it, under refs/holdfast/<run>/<sequence>. */
+  /** The commit that pins the tree, under refs/holdfast/<run>/<sequence>. */
   readonly commit: string;
   readonly ref: string;
   readonly worktree: string;
   /** null in a repository without commits. */
   readonly head: string | null;
-  /** Full name (refs/heads/x); null when detached. */
+  /** Full name (refs/heads/x). null: HEAD is detached. */
   readonly branch: string | null;
   readonly base: string | null;
-  /** Against HEAD. Capped; `artifactCount` is the true number. */
+  /** Differences to HEAD. The list is capped; `artifactCount` is the true number. */
   readonly artifacts: readonly {
     readonly path: GitPath;
     readonly digest: string | null;
@@ -137,9 +138,9 @@ export interface FilesPlane {
   }[];
   readonly artifactCount: number;
   readonly skipped: readonly Skipped[];
-  /** Submodules and nested repositories: named, not entered. */
+  /** Submodules and nested repositories: listed, but not captured. */
   readonly nested: readonly { readonly path: GitPath; readonly head: string | null }[];
-  /** The user's index as a blob, and an operation in progress (merge, rebase, …): shown, never replayed. */
+  /** The user's index as a blob, and the git operation in progress (merge, rebase, …). Both are shown, never restored. */
   readonly index: string | null;
   readonly operation: string | null;
 }
@@ -153,12 +154,12 @@ export interface Skipped {
 export interface ConversationPlane {
   readonly agent: string;
   readonly session: string | null;
-  /** A copy of what was said, secrets masked; digest and length are of its UTF-8. */
+  /** Copy of the conversation with secrets masked. `digest` and `bytes` refer to its UTF-8 encoding. */
   readonly transcript: { readonly digest: Digest; readonly bytes: number; readonly text: string } | null;
   readonly lastMessage: string | null;
   /**
-   * The run went back to this ("restore") or began with it ("fork"), and no agent has been called since: what the agent itself remembers may be
-   * ahead of it, and a fork's session is its parent's too.
+   * The run was restored to this conversation ("restore") or forked with it ("fork"), and no agent has been called
+   * since. The agent's own record may be ahead of it, and a fork's session still belongs to its parent.
    */
   readonly rewound?: "restore" | "fork";
 }
@@ -194,7 +195,7 @@ export interface ExecutionConfig {
   readonly inputs: JsonObject;
 }
 
-/** Why a checkpoint was taken. The union of what the four seed systems name, plus our own two: restore and fork. */
+/** Why a checkpoint was taken: all triggers of the four seed systems, and Holdfast's own. */
 export const TRIGGERS = [
   "manual",
   "automatic",
@@ -211,7 +212,7 @@ export const TRIGGERS = [
   "interrupt", // user_interrupt
   "session_end",
   "timer",
-  "before_restore", // what a restore would overwrite, saved first
+  "before_restore", // saves what a restore would overwrite
   "restore",
   "fork",
   "import",
@@ -220,11 +221,11 @@ export const TRIGGERS = [
 export type Trigger = (typeof TRIGGERS)[number];
 
 /**
- * Checkpoints that a run takes on top of those it cannot do without. The others (a stage or an iteration that ends, what a failure leaves, what a restore
- * overwrites) are how nothing is lost, and have no switch.
+ * Optional checkpoints. Durability requires all others (end of a stage or iteration, files of a failure, files that a
+ * restore overwrites), so they cannot be switched off.
  */
 export interface CheckpointSwitches {
-  /** When all files that a step was to deliver are there. Off: it is saved all the same, as an agent's or automatic one. */
+  /** Taken when all files that a step must deliver exist. Off: the save happens with trigger agent_complete or automatic. */
   readonly artifactComplete: boolean;
   readonly beforeExternal: boolean;
   readonly beforeRisky: boolean;
@@ -236,17 +237,17 @@ export const ALL_CHECKPOINTS: CheckpointSwitches = {
   beforeRisky: true,
 };
 
-/** How much of a run is recorded, and whether it may part from that; docs/reproducibility.md. */
+/** How much of a run is recorded, and whether a rerun may diverge from the recording. See docs/reproducibility.md. */
 export const EXECUTION_MODES = ["default", "logged", "seeded", "strict"] as const;
 export type ExecutionMode = (typeof EXECUTION_MODES)[number];
 
-/** Values and token usage carried through a run, as a checkpoint stores them. See context-tree.ts for forks. */
+/** Values and token usage of a run, as a checkpoint stores them. */
 export interface Context {
   readonly values: JsonObject;
   readonly tokens: Readonly<Record<string, number>>;
 }
 
-/** An issue as a run keeps it, among its inputs and among its values. */
+/** Shape of an issue, as a run stores it in its inputs and in its values. */
 export const issueShape: Shape<IssueSnapshot> = object<IssueSnapshot>({
   number: count,
   title: text,
@@ -256,7 +257,7 @@ export const issueShape: Shape<IssueSnapshot> = object<IssueSnapshot>({
   updatedAt: text,
 });
 
-/** Turns JSON read from a store into planes, or throws STORE_CORRUPT with the path. Fields that we do not know are kept. */
+/** Parses JSON from a store into planes, or throws STORE_CORRUPT with the path. Unknown fields are kept. */
 export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
   return parseShape({ shape: planes, value, what });
 }

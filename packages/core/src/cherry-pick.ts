@@ -1,3 +1,4 @@
+// Cherry-pick: copies files from a checkpoint of one run into the worktree of another, as a restore that a crash cannot leave half-done.
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, CheckpointSummary, GitPath, Planes } from "./checkpoint.ts";
@@ -7,28 +8,28 @@ import type { RunSummary } from "./run.ts";
 import type { Saver } from "./save.ts";
 import type { PreviewSnapshot, RestorePlan, Workspace, Workspaces } from "./workspace.ts";
 
-/** Files of a checkpoint of one run to be put into the worktree of another. */
+/** A plan to copy files from a checkpoint into the worktree of another run. */
 export interface CherryPickPlan {
-  /** The run that gets them. */
+  /** The run that receives the files. */
   readonly run: string;
   readonly source: CheckpointSummary;
-  /** As they were asked for, from the root: names and patterns. */
+  /** Names and patterns as the user gave them, relative to the root. */
   readonly asked: readonly string[];
   readonly files: RestorePlan;
-  /** Files that it would write over and that are not as the newest checkpoint has them. */
+  /** Files that the cherry-pick would overwrite and that differ from the newest checkpoint. */
   readonly edited: readonly GitPath[];
-  /** Links among the files that lead out of the worktree. */
+  /** Symbolic links among the files that point outside the worktree. */
   readonly outward: readonly { readonly path: GitPath; readonly target: string }[];
-  /** What was there before, of this same graft when it began and did not finish. */
+  /** Checkpoint from before this same cherry-pick, if it started earlier and did not finish. null: it did not start. */
   readonly begun: CheckpointSummary | null;
 }
 
-/** Looks only, and holds on to nothing. */
+/** Reads only, and takes no lease. */
 export async function planCherryPick(params: {
   readonly parts: CoreAdapters;
   readonly source: Checkpoint;
   readonly run: RunSummary;
-  /** With what the run did since. */
+  /** The newest checkpoint with the run's later changes. */
   readonly newest: Checkpoint | undefined;
   readonly workspace: Workspace | undefined;
   readonly paths: readonly string[];
@@ -64,8 +65,8 @@ export async function planCherryPick(params: {
 }
 
 /**
- * Half of a step's work goes back to where the step began when the run is taken up, and a graft would go with it. An agent that goes on with its
- * session keeps its files, and so the graft.
+ * Refuses a run that stopped in the middle of a step. Resuming would restore the files from the step's start and
+ * discard the cherry-picked ones. An agent that resumes its session keeps its files, so it is allowed.
  */
 function refuseHalfStep({ run, planes }: Checkpoint): void {
   const { running = {}, sessions = {} } = planes.position.visit;
@@ -78,7 +79,7 @@ function refuseHalfStep({ run, planes }: Checkpoint): void {
   );
 }
 
-/** Of an unfinished restore of another kind the files are half of something that we do not know. */
+/** Refuses a run with another unfinished restore, because its files are in an unknown intermediate state. */
 async function findBegun(
   { store }: CoreAdapters,
   params: { readonly run: RunSummary; readonly source: Checkpoint; readonly asked: readonly string[] },
@@ -88,7 +89,7 @@ async function findBegun(
   const sequence = Number(target.slice(target.lastIndexOf("@") + 1));
   const [before] = await store.listCheckpoints({ run: id, before: sequence + 1, limit: 1 });
   if (before?.sequence === sequence) {
-    // The entry that announced it stands in the same commit as the checkpoint, before it.
+    // The entry that announces the restore is in the same commit as the checkpoint, directly before it.
     for await (const { kind, body } of store.readJournal({ run: id, after: before.entry - 2, limit: 1 })) {
       const graft = kind === "restore.started" ? body["graft"] : undefined;
       if (typeof graft !== "string") continue;
@@ -103,7 +104,7 @@ async function findBegun(
   throw refused(`A restore of ${target} began and did not finish`, `Finish it first: holdfast restore ${target}`);
 }
 
-/** What is as it was saved, or already as it shall be, is nobody's edit. */
+/** A file that equals its saved version, or already has the new content, is not the user's edit. */
 async function findEdited(
   workspaces: Workspaces,
   { saved, from, files }: { readonly saved: string; readonly from: PreviewSnapshot; readonly files: RestorePlan },
@@ -145,9 +146,9 @@ function refused(message: string, hint: string): HoldfastError {
 }
 
 export interface CherryPickReport {
-  /** What was there before: restoring it undoes the graft. */
+  /** Checkpoint from before the cherry-pick. Restoring it undoes the cherry-pick. */
   readonly undo: CheckpointSummary;
-  /** The run's newest checkpoint now; a run that is resumed goes on from it. */
+  /** The run's newest checkpoint now. A resume continues from it. */
   readonly checkpoint: CheckpointSummary;
   readonly written: number;
   readonly removed: number;
@@ -159,14 +160,15 @@ interface GraftWork {
   readonly saver: Saver;
   readonly lease: Lease;
   readonly workspace: Workspace;
-  /** Also over edits that no checkpoint holds (they are saved first), and links that lead out. */
+  /** Also overwrites edits that no checkpoint holds (they are saved first), and accepts links that point outside. */
   readonly force: boolean;
 }
 
 /**
- * Checkpoint of what is there and "started" in one commit → files → files verified → "finished", from where, and a checkpoint in one commit. It is a
- * restore that began, to the checkpoint from before it: killed in between, whoever takes the run up goes back there, `restore` of that checkpoint does
- * too, and the same graft again completes it.
+ * Order: a checkpoint of the current files with "restore.started" in one commit, the files, their verification, then
+ * "restore.finished" with a checkpoint in one commit. The journal sees a restore to the checkpoint from before. After a
+ * kill a resume goes back there, `restore` of that checkpoint does the same, and repeating the cherry-pick completes
+ * it.
  */
 export async function applyCherryPick(work: GraftWork): Promise<CherryPickReport> {
   const { plan, saver, lease, workspace, parts } = work;
@@ -197,12 +199,12 @@ export async function applyCherryPick(work: GraftWork): Promise<CherryPickReport
     const { changes } = plan.files;
     return await orUndoRestore({ parts, saver, lease, workspace, undo, changes }, place);
   }
-  // Begun by a process that died: what is half of each stays on record as such until it is whole.
+  // A process that died started this cherry-pick. It stays on record as unfinished until all files are in place.
   if (plan.edited.length > 0) await keepEdits(work);
   return await place();
 }
 
-/** Known from the plan alone, so nothing is begun that would then be refused. */
+/** Checks the plan before anything starts, so that a started cherry-pick is not refused later. */
 function refuseLoss({ files, edited, outward, run }: CherryPickPlan, force: boolean): void {
   const [blocked] = files.blocked;
   if (blocked !== undefined) {
@@ -263,7 +265,7 @@ async function keepEdits({ parts, plan, workspace }: GraftWork): Promise<void> {
   await parts.workspaces?.keep({ run: plan.run, commit });
 }
 
-/** A call that goes on with its session and then fails goes back no further than here. */
+/** Moves the base of running steps, so that a call that resumes its session and then fails restores the cherry-picked files. */
 function graftedPlanes(planes: Planes, sequence: number): Planes {
   const { visit } = planes.position;
   if (visit.running === undefined) return planes;
@@ -287,9 +289,9 @@ function overwritten(root: string): HoldfastError {
 }
 
 /**
- * The files and folders that were asked for, from the root. What is there under exactly that name is meant, whatever characters it has; else
- * `*`, `**`, `?` and `[…]` are a pattern over the files of both sides. USAGE for a pattern that fits nothing; a plain name that nobody knows is left to
- * whoever plans the restore.
+ * Resolves the requested files and folders, relative to the root. An existing path with exactly that name is meant
+ * literally. Otherwise `*`, `**`, `?` and `[…]` form a pattern over the files of both sides. A pattern without a match
+ * throws USAGE. The planner of the restore checks plain names that do not exist.
  */
 export function choosePaths(asked: readonly string[], files: readonly GitPath[]): readonly GitPath[] {
   const chosen = new Set<GitPath>();
@@ -300,7 +302,7 @@ export function choosePaths(asked: readonly string[], files: readonly GitPath[])
   return [...chosen];
 }
 
-/** Is the file this one, or in this folder? */
+/** True when the file is this path or is inside this folder. */
 export function isBelow(file: GitPath, path: string): boolean {
   const folder = path.replace(/\/+$/, "");
   return folder === "." || folder === "" || file === folder || file.startsWith(`${folder}/`);
@@ -308,7 +310,7 @@ export function isBelow(file: GitPath, path: string): boolean {
 
 function filesLike(pattern: string, files: readonly GitPath[]): readonly GitPath[] {
   const test = globTest(pattern);
-  // Git quotes names that hold control characters: the quotes are not theirs.
+  // Git quotes names with control characters. The quotes are not part of the name.
   const found = files.filter((file) => test.test(file.startsWith('"') ? file.slice(1, -1) : file));
   if (found.length > 0) return found;
   throw new HoldfastError({
@@ -318,7 +320,7 @@ function filesLike(pattern: string, files: readonly GitPath[]): readonly GitPath
   });
 }
 
-/** A pattern that names a folder means all that is in it. */
+/** A pattern that matches a folder includes everything in it. */
 function globTest(pattern: string): RegExp {
   const source = pattern
     .replace(/\/+$/, "")
@@ -333,7 +335,7 @@ function globTest(pattern: string): RegExp {
   return new RegExp(`^${source}(?:/.*)?$`, "s");
 }
 
-/** Would a link at this path lead out of the worktree? Told from the names alone: what lies there does not matter. */
+/** True when a link at this path would point outside the worktree. Decided from the names alone, not from existing files. */
 export function isOutsideRoot(path: string, target: string): boolean {
   if (target.startsWith("/") || /^[A-Za-z]:[\\/]/.test(target) || target.startsWith("\\\\")) return true;
   let depth = path.split("/").length - 1;

@@ -1,3 +1,4 @@
+// Runs shell commands that the user configured (gates, checks, CI), and terminates processes by their mark.
 import {
   type MarkedExit,
   childEnvironment,
@@ -9,12 +10,12 @@ import { terminateTree } from "@holdfast/platform/process-tree";
 import { shellCommand } from "@holdfast/platform/subprocess";
 import { commandVariables } from "./agent-environment.ts";
 
-/** The commands of this host. `env`: credentials that the user passes to agents and commands (`agents.env`). */
+/** Creates the command runner of this host. `env` lists credentials that the user passes to agents and commands (`agents.env`). */
 export function createCommands({ env: named }: { readonly env: readonly string[] }): Commands {
   return { run: (params) => run(params, named), endMarked: (mark) => terminateTree({ mark }) };
 }
 
-/** Without credentials. */
+/** Passes no credentials. */
 export const systemCommands: Commands = createCommands({ env: [] });
 
 async function run(params: Parameters<Commands["run"]>[0], named: readonly string[]): Promise<CommandResult> {
@@ -55,9 +56,12 @@ const KIND_OF: Readonly<Record<MarkedExit["kind"], CommandResult["kind"]>> = {
   not_started: "not_started",
 };
 
-/** Commands that a user named (a gate, CI) and processes that carry a run's mark. */
+/** Commands that a user configured (a gate, CI), and processes that have a run's mark. */
 export interface Commands {
-  /** Through the shell, in its own process group, with the mark in its environment. Never rejects for what the command did. */
+  /**
+   * Runs the command through the shell in its own process group, with the mark in its environment. A failing command
+   * never rejects the promise.
+   */
   run(params: {
     readonly command: string;
     readonly cwd: string;
@@ -67,8 +71,9 @@ export interface Commands {
     readonly env?: Readonly<Record<string, string>>;
   }): Promise<CommandResult>;
   /**
-   * Ends every process on this host that carries the mark, or one that begins with it and a slash, and sees them gone: asks, waits a moment, forces.
-   * Our own process and its ancestors are never touched. Where the system cannot tell (no /proc), `supported` is false.
+   * Terminates every process on this host whose mark equals `mark` or begins with it and a slash, and waits until they
+   * are gone. It asks first, waits briefly, then kills. It never touches this process or its ancestors. `supported` is
+   * false where the system cannot list marks (no /proc).
    */
   endMarked(mark: string): Promise<{ readonly ended: number; readonly supported: boolean }>;
 }
@@ -76,7 +81,7 @@ export interface Commands {
 export interface CommandResult {
   readonly kind: "exited" | "timed_out" | "interrupted" | "not_started";
   readonly code: number | null;
-  /** stdout and stderr in the order of arrival, the last part of it. */
+  /** The end of stdout and stderr, in order of arrival. */
   readonly output: string;
   readonly milliseconds: number;
 }

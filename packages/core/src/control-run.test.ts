@@ -40,7 +40,7 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
         return { event: "worked", reason: "did it" };
       },
     });
-  /** Parts that count how often the run's own process has read an order, and a wait until it has handled one: when it reads again. */
+  /** Adapters that count how often the run's own process has read a signal, and a wait until it has handled one: when it reads again. */
   const watched = (parts: Awaited<ReturnType<typeof start>>["parts"]) => {
     const read: string[] = [];
     const orderFor: typeof parts.requests.orderFor = async (run) => {
@@ -143,7 +143,7 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     });
     await begin(parts, workflow);
     expect(await order()).toMatchObject({ kind: "done", run: { state: { kind: "parked", on: "pause" } } });
-    // Whoever resumes it has nothing to take back: the order was done.
+    // A resume has nothing to withdraw, because the signal was handled.
     expect(await go(workflow, { parts })).toMatchObject({ kind: "parked", on: "person" });
     expect(await order()).toMatchObject({ kind: "standing", run: { state: { kind: "parked", on: "person" } } });
     expect(await go(workflow, { parts })).toMatchObject({ kind: "parked", on: "pause" });

@@ -1,3 +1,4 @@
+// Operations on a run from outside its executor: begin, find, signal, answer a question, raise limits, change options.
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, type CoreAdapters, rejectRolledBackStore, runMark, snapshotParams } from "./adapters.ts";
 import { exceeded, newBudget } from "./budget.ts";
@@ -25,14 +26,14 @@ interface BeginParams<S extends JsonObject> {
   /** `config.inputs` holds the workflow's options. */
   readonly config: ExecutionConfig;
   readonly labels?: JsonObject;
-  /** Where its files are; undefined: it has none. */
+  /** The run's worktree. undefined: the run has no files. */
   readonly workspace: Workspace | undefined;
   readonly limit?: Partial<Budget["limit"]>;
 }
 
 /**
- * A new run at its workflow's first stage. Killed anywhere and called again with the same, it is the same run; one that
- * has begun already is left as it is. RUN_EXISTS when the id stands for other work.
+ * Creates a run at its workflow's first stage. A repeated call after a kill completes the same run, and a run that has
+ * already begun is not changed. RUN_EXISTS: the id belongs to other work.
  */
 export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Promise<Run> {
   const { parts, id, workspace, inputs } = params;
@@ -91,14 +92,15 @@ function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {
 
 export type FoundRun =
   | { readonly kind: "one"; readonly run: RunSummary }
-  /** Somebody has to say which. */
+  /** Several open runs match. The user must choose one. */
   | { readonly kind: "several"; readonly runs: readonly RunSummary[] }
-  /** None that could go on. `ended`: those that were, newest first. */
+  /** No run can continue. `ended` lists the finished ones, newest first. */
   | { readonly kind: "none"; readonly ended: readonly RunSummary[] };
 
 /**
- * The open run of exactly this issue: issue 4 is not issue 42, whatever the run is called. One that died before its first
- * checkpoint knows neither its agent nor its options, and cannot go on: starting it again begins it under its own id.
+ * Finds the open run of exactly this issue: issue 4 never matches issue 42, whatever the run's id is. A run that died
+ * before its first checkpoint has neither agent nor options and cannot continue. Starting it again begins it under the
+ * same id.
  */
 export async function findRunFor(params: {
   readonly parts: CoreAdapters;
@@ -119,27 +121,27 @@ export async function findRunFor(params: {
 export interface SignalParams {
   readonly parts: Adapters;
   readonly order: Omit<Signal, "id" | "at">;
-  /** Aborted: waiting ends. What was ordered stands. */
+  /** Aborting ends the wait. The signal that was sent remains in effect. */
   readonly signal: AbortSignal;
-  /** Told once, when whoever carries the run has to come to a safe point first. */
+  /** Called once, when the process that executes the run must first reach a safe point. */
   readonly onWaiting?: (by: Lease) => void;
 }
 
 export type SignalResult =
-  /** On record, and nobody is at it any more. */
+  /** The signal is on record, and no process executes the run any more. */
   | { readonly kind: "done"; readonly run: RunSummary }
-  /** It had come to an end of its own. */
+  /** The run ended by itself before it handled the signal. */
   | { readonly kind: "ended"; readonly run: RunSummary }
-  /** It waits for something, and will not go on when it has it. */
+  /** The run waits for something. The signal remains pending, so the run will not continue. */
   | { readonly kind: "standing"; readonly run: RunSummary }
-  /** Somebody took it back before it was done. */
+  /** The signal was withdrawn before the run handled it. */
   | { readonly kind: "taken_back"; readonly run: RunSummary }
-  /** Whoever holds it cannot be seen from here; it will read the order if it uses this store. */
+  /** This host cannot see the lease holder. It will read the signal if it uses this store. */
   | { readonly kind: "elsewhere"; readonly by: Lease };
 
 /**
- * Says what shall become of a run, and sees to it. The order is durable before anything else happens, so it is done by whoever carries the run, by
- * us where nobody does, or by the next who takes it up, whichever of these is killed.
+ * Sends a signal to a run and waits until it is handled. The signal is durable first. So the executing process
+ * handles it, this process if there is none, or the next one that resumes the run. A kill of any of them loses no signal.
  */
 export async function sendSignal(params: SignalParams): Promise<SignalResult> {
   const { parts, signal } = params;
@@ -168,7 +170,8 @@ export async function sendSignal(params: SignalParams): Promise<SignalResult> {
     } else if (alive === "unknown") return { kind: "elsewhere", by: lease };
     else if (stands && asked === undefined) params.onWaiting?.((asked = lease));
     else if (!stands) {
-      // It is written down before the order is settled; what is seen now has been done, and perhaps resumed, or never was.
+      // The executor records the result before it settles the signal. So the signal has been handled, perhaps with a
+      // resume after it, or it was withdrawn.
       const run = await knownRun(parts.store, order.run);
       if (lease.epoch !== asked?.epoch) return { kind: "done", run };
       if (run.state.kind === "open") return { kind: "taken_back", run };
@@ -180,11 +183,11 @@ export async function sendSignal(params: SignalParams): Promise<SignalResult> {
 
 const LOOK_MS = 50;
 
-/** Nobody carries it. null: somebody has taken it up at this moment. */
+/** Applies the signal when no process executes the run. null: another process has just acquired the lease. */
 async function doIt({ parts, order }: SignalParams): Promise<SignalResult | null> {
   try {
     await using lease = await acquireLease(parts, order.run);
-    // What a killed process left running would go on changing files.
+    // Processes that a killed executor left behind would continue to change files.
     await parts.commands.endMarked(runMark(parts, order.run));
     const outcome = await applySignal(parts, lease.lease, await knownRun(parts.store, order.run));
     const run = await knownRun(parts.store, order.run);
@@ -214,14 +217,14 @@ function noPlace(): HoldfastError {
 }
 
 /**
- * A person's answer to the question that the run waits with; without a question, leave to go on. The answer is the step's
- * result, in the same commit. USAGE when it waits for no answer, or for another one.
+ * Records the user's answer to the question that the run waits for. Without a question, it lets the run continue. The
+ * answer is the step's result, in the same commit. USAGE: the run waits for no answer, or does not accept this one.
  */
 export async function answerDecision(params: {
   readonly parts: Adapters;
   readonly run: string;
   readonly answer: string;
-  /** Who says so, for the journal. */
+  /** Name of the user who answered, for the journal. */
   readonly by?: string;
 }): Promise<void> {
   const { parts, run, answer } = params;
@@ -258,7 +261,7 @@ export async function answerDecision(params: {
   });
 }
 
-/** New limits from now on; a run that waits for them goes on with the next resume. */
+/** Sets new limits. A run that waits for them continues with the next resume. */
 export async function raiseLimits(params: {
   readonly parts: Adapters;
   readonly run: string;
@@ -271,14 +274,14 @@ export async function raiseLimits(params: {
   const budget: Budget = { ...position.budget, limit: { ...position.budget.limit, ...params.limit } };
   const sequence = top + 1;
   const { files } = newest.planes;
-  // Under a name of its own: the older checkpoint may be dropped, and its ref with it.
+  // Pin under the new checkpoint's own ref, because retention may drop the older checkpoint with its ref.
   const ref =
     files === null || parts.workspaces === null
       ? undefined
       : await parts.workspaces.pin({ run, sequence, commit: files.commit });
   const waits = state.kind === "parked" && state.on === "budget";
   const still = exceeded(budget);
-  // The reason names the limits as they are now: whoever raised one of two must be told of the other.
+  // The reason names the current limits, so that a user who raised one of two still sees the other.
   const entry =
     still.length === 0 ? continuedEntry({}) : parkedOn({ on: "budget", reason: usedUp(budget, still), until: null });
   await parts.store.commit({
@@ -299,16 +302,17 @@ export async function raiseLimits(params: {
 }
 
 /**
- * Other options of the workflow for the rest of a run. One that has ended goes on where it is told, as if the stage it stood in had led there;
- * one that has not stays where it is. In one commit: killed anywhere, it was done or not.
+ * Changes the workflow's options for the rest of a run. A run that has ended continues at the given stage, as after a
+ * normal transition. A run that has not ended keeps its position. All of this is one commit, so a kill leaves it done
+ * or not done.
  */
 export async function changeOptions(params: {
   readonly parts: Adapters;
   readonly run: string;
   readonly options: JsonObject;
-  /** Where a run goes on that has ended, and in which iteration; null: it stays ended. */
+  /** Stage and iteration at which an ended run continues. null: it remains ended. */
   readonly goesOn: { readonly stage: string; readonly iteration: number } | null;
-  /** In plain words, for the journal and the next stage. */
+  /** Explanation for the journal and the next stage. */
   readonly reason: string;
 }): Promise<void> {
   const { parts, run, options, reason } = params;
@@ -354,7 +358,7 @@ function entriesOf({ visit, stage, iteration }: Position, reason: string): reado
   ];
 }
 
-/** Under a name of its own: the older checkpoint may be dropped, and its ref with it. */
+/** Pins under the new checkpoint's own ref, because retention may drop the older checkpoint with its ref. */
 async function pinned(
   parts: Adapters,
   params: { readonly run: string; readonly sequence: number; readonly files: Planes["files"] },
