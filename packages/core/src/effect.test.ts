@@ -87,7 +87,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     };
     const workflow = define({ work: doing(target, outcomes, late) });
     await begin(parts, workflow);
-    // Dies when it has acted and before it could write that down.
+    // The process dies after it acted and before it could record that.
     for (let at = 1; target.made.length === 0; at += 1) await crash(workflow, at, "before");
     expect(waits).toEqual([]);
     pass(2_000);
@@ -96,7 +96,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       await parts.wait(milliseconds, signal);
     };
     expect(await go(workflow, { parts: { ...parts, wait } })).toMatchObject({ kind: "done" });
-    // From when it was taken up, not from when it was tried: nobody wrote down when the one before died.
+    // The wait starts at the resume, not at the attempt, because the time of the earlier process's death is unknown.
     expect(waits).toEqual([12_000]);
     expect(target.made).toEqual([`${ID}/work/open.1`]);
   });
@@ -238,7 +238,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       await begin(parts, workflow);
       expect(await go(workflow)).toMatchObject({ kind: "parked", on: "forge", until });
       expect(waits).toEqual([]);
-      // The target said that it has not acted: nothing is in doubt.
+      // The target reported that it has not acted, so nothing is in doubt.
       expect((await store.listEffects(ID))[0]?.state.kind).toBe("intended");
       limited = false;
       pass(60_000);

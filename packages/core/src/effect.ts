@@ -1,3 +1,4 @@
+// Performs one side effect of a stage: record the intent, look it up at the target, act, record the receipt.
 import { HoldfastError } from "@holdfast/platform/error";
 import { runMark } from "./adapters.ts";
 import {
@@ -22,21 +23,21 @@ import { canonicalJson } from "./values/canonical-json.ts";
 import { capture } from "./values/capture.ts";
 import type { EffectOutcome, EffectSpec } from "./workflow.ts";
 
-/** How often a target that gives no clear answer is asked before a person is. */
+/** Delays between lookups if the target gives no clear answer. After the last one, the run waits for the user. */
 const LOOK_AGAIN_MS = [1_000, 5_000, 15_000];
 
-/** How long a run waits for a target that does not answer and names no time, once the retries of the error policy are used up. */
+/** How long a run waits for a target that does not answer and names no time, after the error policy's retries are used up. */
 const WAIT_MS = 300_000;
 
 /**
- * Intent committed → looked up → acted → receipt committed. The outcome is a step of the visit too, so a stage that runs
- * again decides on the same outcome, a failed one included.
+ * Order: commit the intent, look it up, act, commit the receipt. The outcome, a failure included, is also a step of the
+ * stage attempt, so a stage that runs again gets the same outcome.
  */
 export async function runEffect(stay: StageExecution, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
   const { writer } = stay;
   const step = `effect:${spec.purpose}`;
   const known = stay.claim(step);
-  // Recorded below, by us.
+  // The engine recorded this value below.
   if (known !== undefined) return known as EffectOutcome<Json> & Json;
   return await stay.busy(async () => {
     const risk = {
@@ -66,7 +67,7 @@ export async function runEffect(stay: StageExecution, spec: EffectSpec<Json>): P
   });
 }
 
-/** A fork and a rerun ask before their first outside effect, whichever command or program runs them. */
+/** A fork or a rerun asks before its first external effect, whichever command or program executes it. */
 async function requireConsent(stay: StageExecution, { kind, target }: EffectSpec<Json>): Promise<void> {
   const { writer } = stay;
   const { player } = writer.parts;
@@ -85,11 +86,14 @@ interface Carrying {
   readonly step: string;
   readonly key: string;
   readonly spec: EffectSpec<Json>;
-  /** By us or by a process that is gone: what it sent may still be under way. */
+  /** An attempt by this process or by one that has died. Its request may still be in progress at the target. */
   readonly isTriedBefore: boolean;
 }
 
-/** Looks up, then acts, as often as the error policy retries. A target that fails for now is never acted on again without a look. */
+/**
+ * Looks up, then acts, and repeats as often as the error policy retries. After a temporary failure it always looks up
+ * again before it acts.
+ */
 async function carryOut(stay: StageExecution, first: Carrying): Promise<EffectOutcome<Json>> {
   const { step, key } = first;
   let carrying = first;
@@ -117,7 +121,10 @@ async function carryOut(stay: StageExecution, first: Carrying): Promise<EffectOu
   }
 }
 
-/** The target failed for now: where it names a time, that is when the run continues. Otherwise the error policy's delays come first. */
+/**
+ * Handles a temporary failure of the target. If the target names a time, the run waits until then. Otherwise the error
+ * policy's delays come first.
+ */
 async function waitOrPark(
   stay: StageExecution,
   { spec }: Carrying,
@@ -144,7 +151,7 @@ async function waitOrPark(
   });
 }
 
-/** A failure of the target that may be gone later, or what the act came to. */
+/** The outcome of the act, or a temporary failure of the target. */
 type Acted = EffectOutcome<Json> | { readonly kind: "later"; readonly why: string; readonly until: string | null };
 
 async function act(stay: StageExecution, carrying: Carrying): Promise<Acted> {
@@ -164,7 +171,7 @@ async function act(stay: StageExecution, carrying: Carrying): Promise<Acted> {
     : await settle(stay, step, { key, outcome: "failed", reason: outcome.reason, detail: capture(outcome.detail) });
 }
 
-/** It may have happened all the same: only the target can tell. */
+/** The effect may have happened although act() threw. Only the target knows. */
 async function afterThrow(stay: StageExecution, carrying: Carrying, error: unknown): Promise<Acted> {
   const { step, key, spec } = carrying;
   stay.open();
@@ -186,7 +193,7 @@ async function afterThrow(stay: StageExecution, carrying: Carrying, error: unkno
   }
 }
 
-/** null: waiting does not help. `isUndone`: the target says that it has not acted. */
+/** null: waiting does not help. `isUndone`: the target reports that it has not acted. */
 function laterOf(error: unknown): { why: string; until: string | null; isUndone: boolean } | null {
   if (!(error instanceof HoldfastError) || error.retry !== "later") return null;
   const { until, undone } = error.data;
@@ -204,8 +211,8 @@ async function askPerson(stay: StageExecution, { key, spec, isTriedBefore }: Car
 }
 
 /**
- * What the target says when nothing of an earlier try can be under way any more. Whoever tried before us was ended when the run was taken up,
- * so from then on only the target itself can be late.
+ * Looks up the effect when no earlier attempt can still be in progress. Earlier processes were terminated when the run
+ * was resumed, so from then on only the target itself can be late.
  */
 async function lookUpSettled(stay: StageExecution, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
   const found = await lookUp(stay, spec);
@@ -213,7 +220,7 @@ async function lookUpSettled(stay: StageExecution, { key, spec, isTriedBefore }:
   const { writer } = stay;
   const { lateMs = 0 } = spec;
   const passed = writer.parts.clock.now() - (writer.acted.get(key) ?? writer.began);
-  // A clock that was set back makes it the whole time, never more.
+  // If the clock was set back, wait the whole time, never more.
   const rest = Math.min(lateMs, lateMs - passed);
   if (rest <= 0) return found;
   writer.tell({
@@ -229,7 +236,7 @@ async function lookUp(stay: StageExecution, spec: EffectSpec<Json>): Promise<Loo
   for (const delay of [...LOOK_AGAIN_MS, null]) {
     const found = await spec.lookUp().catch(unknownBy);
     if (found.kind === "present") return { kind: "present", receipt: capture(found.receipt) };
-    // What names a time does not answer before.
+    // A target that names a time will not answer before it.
     if (found.kind === "absent" || delay === null || typeof found.later?.until === "string") return found;
     stay.check();
     await stay.writer.parts.wait(delay, stay.writer.halt.signal);
@@ -270,7 +277,7 @@ async function conclude(
   return outcome;
 }
 
-/** So that the journal says where the run can go back to from it. */
+/** Records the checkpoint from before the effect, to which the run can be restored. */
 function withBefore(intent: EffectIntended, before: number | null): EffectIntended {
   return before === null ? intent : { ...intent, detail: { ...intent.detail, before } };
 }

@@ -1,3 +1,4 @@
+// Pure rules for side effects: their states, when to act, adopt or ask, their idempotency keys, and the ledger folded from the journal.
 import { HoldfastError } from "@holdfast/platform/error";
 import type { EntryKind, JournalEntry } from "./journal.ts";
 import {
@@ -17,7 +18,7 @@ import {
 } from "./json.ts";
 import { type PendingDecision, RERUN_OF, RUN_ID, type Run } from "./run.ts";
 
-/** A change to the outside world. The key comes from run, stage and purpose, never from text a model wrote. */
+/** A change outside of the run. The key consists of run, stage and purpose, never of text that a model wrote. */
 export interface Effect {
   readonly run: string;
   readonly key: string;
@@ -33,7 +34,7 @@ export type EffectState =
   | { readonly kind: "done"; readonly at: string; readonly adopted: boolean; readonly receipt: Json }
   | { readonly kind: "failed"; readonly at: string; readonly reason: string; readonly detail?: Json };
 
-/** Bodies of the three effect entries; the effects table is their fold. */
+/** Bodies of the three effect entries. The effects table is a fold over them. */
 export type EffectIntended = {
   readonly key: string;
   readonly kind: string;
@@ -46,26 +47,26 @@ export type EffectSettled =
   | { readonly key: string; readonly outcome: "done"; readonly adopted: boolean; readonly receipt: Json }
   | { readonly key: string; readonly outcome: "failed"; readonly reason: string; readonly detail?: Json };
 
-/** What the target says. "absent" only after an authenticated and complete answer; every doubt is "unknown". */
+/** The target's answer. "absent" requires an authenticated and complete answer; every doubt is "unknown". */
 export type Lookup =
   | { readonly kind: "present"; readonly receipt: Json }
   | { readonly kind: "absent" }
   | {
       readonly kind: "unknown";
       readonly reason: string;
-      /** Set when the target cannot be reached for now. `until`: the time that it names itself, if any. */
+      /** Set when the target is temporarily unreachable. `until` is the time that the target names, or null. */
       readonly later?: { readonly until: string | null };
     };
 
 type EffectDecision =
-  /** It is there: record the receipt, do nothing. */
+  /** The effect exists: record the receipt and do nothing. */
   | { readonly action: "adopt"; readonly receipt: Json }
   | { readonly action: "act" }
-  /** The target does not answer for now: look it up again later. */
+  /** The target does not answer now. Look it up again later. */
   | { readonly action: "wait"; readonly why: string; readonly until: string | null }
   | { readonly action: "ask"; readonly why: string };
 
-/** At most once unless proven absent: only a target that says "not here" lets us act. */
+/** At most once unless proven absent: the engine acts only if the target reports that the effect does not exist. */
 export function decideEffect(params: { readonly state: EffectState; readonly lookup: Lookup }): EffectDecision {
   if (params.state.kind === "done") return { action: "adopt", receipt: params.state.receipt };
   switch (params.lookup.kind) {
@@ -80,15 +81,15 @@ export function decideEffect(params: { readonly state: EffectState; readonly loo
   }
 }
 
-/** Label of a run whose user agreed to its outside effects when it was created. */
+/** Label of a run whose user agreed to external effects when it was created. */
 export const MAY_PUBLISH = "may-publish";
 
-/** Step of the visit that holds the answer. */
+/** Step that holds the user's answer. */
 export const PUBLISH_CONSENT = "consent:publish";
 
 /**
- * The question before the first outside effect of a run that repeats another run's work: a fork or a rerun. It is asked once: after that, the
- * run's own ledger holds an effect. null: nothing is asked.
+ * The question before the first external effect of a fork or rerun, which repeats another run's work. It is asked once,
+ * because afterwards the run's own ledger holds an effect. null: no question.
  */
 export function publishQuestion(
   run: Pick<Run, "id" | "forkedFrom" | "labels">,
@@ -108,8 +109,8 @@ export function publishQuestion(
 }
 
 /**
- * Throws CONFLICT when the key stands for something else already: another target, or another payload while it is not
- * known that the first one did not happen.
+ * Throws CONFLICT when the key already belongs to another kind or target. The same applies to another payload, unless
+ * the first one is known to have failed.
  */
 export function checkIntent(existing: Effect | undefined, intent: Omit<EffectIntended, "detail">): void {
   if (existing === undefined) return;
@@ -127,8 +128,8 @@ export function checkIntent(existing: Effect | undefined, intent: Omit<EffectInt
 const NAME = /^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/;
 
 /**
- * The same purpose in the same stage of the same run is the same effect, also after a crash. All three are names that
- * people wrote into code: text from a model does not fit, so it cannot decide what counts as done.
+ * The same purpose in the same stage of the same run is the same effect, also after a crash. All three are names from
+ * code. Text from a model does not match the pattern, so a model cannot decide what counts as done.
  */
 export function effectKey(params: { readonly run: string; readonly stage: string; readonly purpose: string }): string {
   const { run, stage, purpose } = params;
@@ -143,7 +144,7 @@ export function effectKey(params: { readonly run: string; readonly stage: string
 
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
 
-/** The ledger of a run, in the order in which effects were first intended. */
+/** The effects of a run, in the order of their first intent. */
 export function foldEffects(entries: Iterable<FoldedEntry>): readonly Effect[] {
   const effects = new Map<string, Effect>();
   for (const entry of entries) {
@@ -154,8 +155,8 @@ export function foldEffects(entries: Iterable<FoldedEntry>): readonly Effect[] {
 }
 
 /**
- * The effect that this entry changes, as it is afterwards; null when it changes none. For stores that keep the ledger
- * beside the journal. Done is final: nothing that comes later makes an effect that happened not have happened.
+ * Returns the effect that this entry changes, in its new state. null: it changes none. Used by stores that keep the
+ * effects in a table. Done is final: no later entry can undo an effect that happened.
  */
 export function stepEffect(find: (key: string) => Effect | undefined, entry: FoldedEntry): Effect | null {
   switch (entry.kind) {
@@ -177,7 +178,7 @@ export function stepEffect(find: (key: string) => Effect | undefined, entry: Fol
   }
 }
 
-/** The kinds that stepEffect looks at; every other changes no effect. */
+/** True for the kinds that stepEffect handles. No other kind changes an effect. */
 export function concernsEffect(kind: EntryKind): boolean {
   return kind === "effect.intended" || kind === "effect.unknown" || kind === "effect.settled";
 }
@@ -195,7 +196,7 @@ const settledShape: Shape<EffectSettled> = tagged<EffectSettled, "outcome">("out
   failed: object({ key: text, outcome: oneOf({ failed: true }), reason: text, detail: optional(json) }),
 });
 
-/** A second intent for the same key is the same effect tried again, perhaps with another payload after a failure. */
+/** A second intent for the same key is a new attempt at the same effect. After a failure its payload may differ. */
 function intend(find: (key: string) => Effect | undefined, entry: FoldedEntry): Effect | null {
   const { key, kind, target, payload } = parseShape({
     shape: intendedShape,

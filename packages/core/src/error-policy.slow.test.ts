@@ -27,7 +27,7 @@ function rule(given: Partial<ErrorRule>): ErrorRule {
   return { ...any, retry: { delaysMs: [1_000, 5_000], jitter: 0 }, ...given };
 }
 
-/** A bench whose agent answers by its model, under this policy. */
+/** A test run whose agent answers by its model, under this policy. */
 async function start(
   given: Partial<ErrorPolicy>,
   run: (task: AgentTask, root: string) => BenchOutcome,
@@ -117,7 +117,7 @@ test("wherever the process dies, no try is forgotten or done under another rule,
     expect(verdicts, `commit ${at}`).toEqual(
       expected.map(([name, action]) => expect.objectContaining({ rule: name, action })),
     );
-    // The try that died with its process is the only one that is made again.
+    // Only the attempt that died with its process is repeated.
     expect([...new Set(tries)], `commit ${at}`).toEqual(["null/1", "null/2", "null/3", "b/4", "b/5"]);
     expect(tries.length, `commit ${at}`).toBeLessThanOrEqual(6);
     if (died === "ended") return;

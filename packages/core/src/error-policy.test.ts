@@ -43,7 +43,7 @@ describe("decide failure", () => {
     return decideFailure({ ...asked, now: NOW, random: 0, ...given });
   }
 
-  /** The same call again and again, each time with what the time before left. */
+  /** Decides about the same call repeatedly, each time with the errors that the previous decision left. */
   function decideAll(policy: ErrorPolicy, failures: readonly AgentFailure[]): readonly FailureDecision[] {
     let before: CallErrors | undefined;
     return failures.map((one, at) => {
@@ -234,7 +234,7 @@ describe("decide failure", () => {
           policyOf(policy),
           causes.map(({ cause, ...more }) => failure(cause, more)),
         );
-        // Three agents with three tries under each of four rules at most.
+        // At most three agents with three attempts under each of four rules.
         expect(decisions.some(({ kind }) => kind !== "retry" && kind !== "fallback")).toBe(true);
         for (const decision of decisions) {
           if (decision.kind === "report") continue;

@@ -1,22 +1,23 @@
+// The error policy: pure rules that decide what follows a failed agent call (retry, fallback, wait, abort or report).
 import type { FailureCause } from "./agent.ts";
 import { type CallErrors, type ErrorVerdict, NO_ERRORS, fallbackOf } from "./position.ts";
 
-/** What kind of trouble a failure is: the words of the flows' error-handling schema. */
+/** Classes of failures, with the names of the error-handling schema. */
 export const ERROR_TYPES = ["transient", "permanent", "user", "system", "timeout", "validation", "permission"] as const;
 type ErrorType = (typeof ERROR_TYPES)[number];
 
-/** "ignore": no try more; the stage is told that the call failed, and decides. */
+/** "ignore": no further attempt. The stage gets the failure as the result and decides. */
 export const ERROR_ACTIONS = ["retry", "fallback", "escalate", "abort", "ignore"] as const;
 export type ErrorAction = (typeof ERROR_ACTIONS)[number];
 
-/** What follows when the tries are used up. "park": until the provider's time, or until somebody resumes. */
+/** What follows when the attempts are used up. "park": the run waits until the provider's time, or until the user resumes it. */
 export const LAST_ACTIONS = ["park", "fallback", "escalate", "abort", "ignore"] as const;
 export type LastAction = (typeof LAST_ACTIONS)[number];
 
-/** Waits between tries, one for each further try. */
+/** Delays between attempts, one for each further attempt. */
 export interface RetryPlan {
   readonly delaysMs: readonly number[];
-  /** 0 to 1: by how much of itself a wait may be shortened, so that many runs do not come back at once. */
+  /** 0 to 1: fraction by which a delay may be shortened, so that many runs do not retry at the same moment. */
   readonly jitter: number;
 }
 
@@ -28,9 +29,9 @@ export interface Pattern {
 }
 
 export interface ErrorRule {
-  /** Stands in the journal and in what people read. */
+  /** Shown in the journal and in messages. */
   readonly id: string;
-  /** Each that is given must fit; null: any. */
+  /** Every condition that is not null must match. */
   readonly causes: readonly FailureCause[] | null;
   readonly types: readonly ErrorType[] | null;
   readonly pattern: Pattern | null;
@@ -40,20 +41,20 @@ export interface ErrorRule {
 }
 
 export interface ErrorPolicy {
-  /** The first that fits decides; what none of them fits is decided as if there were none. */
+  /** The first matching rule decides. A failure that matches none is handled by the built-in rules. */
   readonly rules: readonly ErrorRule[];
-  /** For what fails at the provider. */
+  /** Delays for failures at the provider. */
   readonly retry: RetryPlan;
   readonly exhausted: LastAction;
   readonly fallback: {
-    /** `provider:model`, in the order in which they are asked. */
+    /** Fallback agents as `provider:model`, in order of preference. */
     readonly agents: readonly string[];
-    /** Failed tries after which one of them is given up. */
+    /** Failed attempts after which the next fallback agent takes over. */
     readonly tries: number;
   };
 }
 
-/** Then the run parks, and whoever resumes it grants as many again. */
+/** After the last delay the run waits. A resume grants the same number of attempts again. */
 const DEFAULT_RETRY: RetryPlan = { delaysMs: [2_000, 10_000, 30_000, 120_000, 300_000], jitter: 0 };
 
 export const defaultErrorPolicy: ErrorPolicy = {
@@ -63,7 +64,7 @@ export const defaultErrorPolicy: ErrorPolicy = {
   fallback: { agents: [], tries: 1 },
 };
 
-/** Total: what each cause is, where a rule asks for the type. */
+/** Class of each cause, for rules that match by class. */
 const TYPE_OF_CAUSE: Readonly<Record<FailureCause, ErrorType>> = {
   rate_limit: "transient",
   overload: "transient",
@@ -84,14 +85,14 @@ const TYPE_OF_CAUSE: Readonly<Record<FailureCause, ErrorType>> = {
   killed: "system",
 };
 
-/** What is done about a failed try. Every one but "report" is put on record with `verdict` and `errors`, as one act. */
+/** What follows a failed attempt. Every decision but "report" is recorded with `verdict` and `errors` in one commit. */
 export type FailureDecision =
-  /** It is the stage's to decide: the agent worked, and came to nothing. */
+  /** The stage decides, because the agent worked without success. */
   | { readonly kind: "report" }
   | (Decided & { readonly kind: "retry"; readonly delayMs: number })
-  /** At once, in a session of its own: nothing is wrong but the one that it was to go on with. */
+  /** Retry at once in a new session, because only the old session failed. */
   | (Decided & { readonly kind: "fresh" })
-  /** Another agent takes the call over, from where it began. */
+  /** Another agent takes over the call and starts from the call's first files. */
   | (Decided & { readonly kind: "fallback"; readonly agent: string })
   | (Decided & {
       readonly kind: "park";
@@ -103,7 +104,7 @@ export type FailureDecision =
 
 type Wait = "person" | "quota" | "provider";
 
-/** What a run waits for once no further try is left. The user must act on whatever does not end by itself. */
+/** What a run waits for when no attempt is left. If the cause does not end by itself, the user must act. */
 const WAIT_OF: Readonly<Record<FailureCause, Wait>> = {
   rate_limit: "quota",
   overload: "provider",
@@ -124,7 +125,7 @@ const WAIT_OF: Readonly<Record<FailureCause, Wait>> = {
   interrupted: "person",
 };
 
-/** After the last try of a call, a provider that names no time is asked again this much later under `--wait`. */
+/** Delay of the next attempt under `--wait`, after the last attempt, if the provider names no time. */
 const PROVIDER_WAIT_MS = 600_000;
 
 interface Decided {
@@ -134,21 +135,21 @@ interface Decided {
 
 export interface FailedTry {
   readonly policy: ErrorPolicy;
-  /** The name of the agent in hand, for people. */
+  /** Name of the current agent, for messages. */
   readonly agent: string;
-  /** What the call itself names, as `provider:model`. */
+  /** The agent that the call names, as `provider:model`. */
   readonly own: string;
   readonly failure: AgentFailure;
-  /** Failed tries of this call, this one included. */
+  /** Number of failed attempts of this call, including this one. */
   readonly failures: number;
-  /** What they came to before this one. */
+  /** The error state before this failure. undefined: none is recorded. */
   readonly before: CallErrors | undefined;
   readonly now: number;
-  /** From 0 to 1. */
+  /** Random number from 0 to 1, for the jitter. */
   readonly random: number;
-  /** Was it the session that failed? Once is for nothing; again, it is waited as for anything that fails at the provider. */
+  /** Set when the session failed. The first loss costs no attempt. A second one counts as a failure at the provider. */
   readonly lostSession?: "first" | "again";
-  /** Is a failure no result for the stage? Then the call is retried, and the run waits after that. */
+  /** True when the stage cannot use a failure as a result. The call is retried, and then the run waits. */
   readonly mustAnswer?: boolean;
 }
 
@@ -171,7 +172,7 @@ export function decideFailure(failed: FailedTry): FailureDecision {
     case "fallback":
       return tryAgain(tried);
     case "escalate":
-      // Another agent may not need what this one lacks, where it was only taken instead.
+      // If this agent is only a fallback, the next one may not need what this one lacks.
       return rule.id === BUILT_IN.person && before.agents.length > 0 ? nextAgent(tried, "escalate") : escalate(tried);
     case "abort":
       return abort(tried);
@@ -181,15 +182,15 @@ export function decideFailure(failed: FailedTry): FailureDecision {
 interface Try extends FailedTry {
   readonly rule: ErrorRule;
   readonly errors: CallErrors;
-  /** Failed tries of the agent in hand under this rule, this one included. */
+  /** Number of failed attempts of the current agent under this rule, including this one. */
   readonly count: number;
-  /** That the provider named, and to come. */
+  /** A future time that the provider named, or null. */
   readonly until: string | null;
 }
 
 function tryOf(failed: FailedTry, rule: ErrorRule): Try {
   const { before, failure, now } = failed;
-  // A journal of before there were rules has only the number of them.
+  // A journal without recorded rules has only the total number of failures.
   const known = before === undefined ? (failed.failures - 1) % (rule.retry.delaysMs.length + 1) : 0;
   const counted = before !== undefined && Object.hasOwn(before.counts, rule.id) ? before.counts[rule.id] : known;
   const count = (counted ?? 0) + 1;
@@ -205,7 +206,7 @@ function toCome(time: string | null, now: number): string | null {
   return time !== null && Date.parse(time) > now ? time : null;
 }
 
-/** Where the provider names a time, that is when it is tried again, whatever the waits are; another agent need not wait for it. */
+/** If the provider names a time, the retry happens then, whatever the delays are. A fallback agent need not wait for it. */
 function tryAgain(tried: Try): FailureDecision {
   const { rule, until, count, now } = tried;
   const leaves = rule.action === "fallback" || rule.exhausted === "fallback";
@@ -221,14 +222,14 @@ function tryAgain(tried: Try): FailureDecision {
   return act(tried, rule.exhausted);
 }
 
-/** Beyond the first. A rule that says "fallback" leaves the call's own agent at once. */
+/** Further attempts before the next agent takes over. A "fallback" rule leaves the call's own agent at once. */
 function triesBeforeNext({ errors, policy, rule }: Try): number {
   const waits = rule.retry.delaysMs.length;
   if (errors.agents.length > 0) return Math.min(policy.fallback.tries - 1, waits);
   return rule.action === "fallback" ? 0 : waits;
 }
 
-/** With nobody left to fall back to. */
+/** What follows when no fallback agent is left. */
 function act(tried: Try, last: LastAction): FailureDecision {
   switch (last) {
     case "park":
@@ -263,7 +264,7 @@ function parkUntil(tried: Try, until: string): FailureDecision {
   return { kind: "park", on, reason, until, verdict, errors: { ...tried.errors, counts: {} } };
 }
 
-/** Whoever resumes grants as many tries again, from the call's own agent on. */
+/** The run waits. A resume grants the same number of attempts again, starting with the call's own agent. */
 function parkForLater(tried: Try): FailureDecision {
   const { failure, rule, now } = tried;
   const named = tried.errors.until;
@@ -309,19 +310,19 @@ export interface AgentFailure {
   readonly cause: FailureCause;
   readonly message: string;
   readonly hint: string | null;
-  /** When the provider says it will answer again. */
+  /** ISO 8601 time at which the provider says it will answer again. null: it names none. */
   readonly until: string | null;
-  /** Nothing was done, in no time. */
+  /** The agent failed at once and did nothing. */
   readonly instant: boolean;
 }
 
-/** The first of the policy's rules that fits, else the one that is built in. */
+/** The first of the policy's rules that matches, else the built-in one. */
 function findRule(policy: ErrorPolicy, failure: AgentFailure, mustAnswer = false): ErrorRule {
   const rule = policy.rules.find((one) => fits(one, failure)) ?? builtInRule(policy, failure);
   return mustAnswer && rule.action === "ignore" ? insistOn(rule, failure) : rule;
 }
 
-/** Of a call whose answer is needed a failure is no result. Retried, except where the same call would fail the same way again. */
+/** If the stage needs an answer, a failure is not a result: retry, unless the same call would fail the same way again. */
 function insistOn(rule: ErrorRule, { cause }: AgentFailure): ErrorRule {
   const failsAgain = cause === "context_too_long" || cause === "permission_denied";
   return { ...rule, action: failsAgain ? "escalate" : "retry", exhausted: "park" };
@@ -341,10 +342,13 @@ function bothEnds(text: string): string {
   return `${text.slice(0, MAX_MATCHED / 2)}\n${text.slice(-MAX_MATCHED / 2)}`;
 }
 
-/** Ids of rules that nobody writes. */
+/** Ids of the built-in rules. */
 const BUILT_IN = { person: "needs_person", provider: "provider", stage: "stage" } as const;
 
-/** What failed at the provider, was killed, or failed at once costs no iteration; what only the user can fix waits for the user; the rest is the stage's to decide. */
+/**
+ * Failures at the provider, kills and instant failures are retried and cost no iteration. Failures that only the user
+ * can fix wait for the user. The stage decides about all others.
+ */
 function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): ErrorRule {
   const { retry, exhausted } = policy;
   const any = { causes: null, types: null, pattern: null, retry, exhausted };
@@ -352,7 +356,7 @@ function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): Err
     case "auth":
     case "billing":
     case "missing":
-    // The same prompt would come to the same.
+    // The same prompt would fail again.
     case "context_too_long":
     case "refusal":
     case "too_old":
@@ -361,12 +365,12 @@ function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): Err
     case "overload":
     case "network":
     case "proxy":
-    // Silence is no work done: the process tree is gone by now, and the files go back before the next try.
+    // A hung agent has delivered nothing. Its process tree is gone by now, and its files are restored before the next attempt.
     case "hang":
-    // By the kernel for want of memory, or by hand: nothing was judged. Its session continues where it has one.
+    // The kernel (out of memory) or a user killed it, which says nothing about the work. If it has a session, that is resumed.
     case "killed":
       return { ...any, id: BUILT_IN.provider, action: "retry" };
-    // The same would be denied again.
+    // The same tool call would be denied again.
     case "permission_denied":
       return { ...any, id: BUILT_IN.stage, action: "ignore" };
     case "session_lost":
@@ -382,7 +386,7 @@ function builtInRule(policy: ErrorPolicy, { cause, instant }: AgentFailure): Err
 type Backoff = "none" | "linear" | "exponential" | "fibonacci";
 
 interface DelayParams {
-  /** Further tries after the first. */
+  /** Number of attempts after the first. */
   readonly retries: number;
   readonly initialMs: number;
   readonly multiplier: number;
@@ -390,20 +394,20 @@ interface DelayParams {
   readonly backoff?: Backoff;
 }
 
-/** The waits before each further try, none of them longer than the cap. */
+/** Delays before each further attempt, none longer than the cap. */
 export function delaysOf({ retries, initialMs, multiplier, capMs, backoff = "exponential" }: DelayParams): number[] {
   return Array.from({ length: retries }, (_, at) =>
     Math.min(capMs, Math.round(initialMs * factorOf(backoff, at, multiplier))),
   );
 }
 
-/** `random` from 0 to 1. Only ever shorter: the cap holds, and a wait that nobody shortened is the plan's own. */
+/** `random` is from 0 to 1. Jitter only shortens a delay, so the cap holds, and without jitter the plan's delay applies. */
 export function delayAt({ delaysMs, jitter }: RetryPlan, at: number, random: number): number | undefined {
   const delay = delaysMs[at];
   return delay === undefined ? undefined : Math.round(delay * (1 - jitter * random));
 }
 
-/** Letters and digits as a fraction from 0 to 1: randomness is handed in as text. */
+/** Converts random letters and digits to a fraction from 0 to 1. Randomness is injected as text. */
 export function fractionOf(text: string): number {
   let fraction = 0;
   for (const character of [...text].toReversed()) fraction = (fraction + Number.parseInt(character, 36)) / 36;

@@ -287,7 +287,7 @@ describe("conduct stops", () => {
             signal.throwIfAborted();
             return 0;
           }).catch(() => null);
-          // A stage that swallows the stop gets nowhere with it.
+          // A stage that swallows the stop has no effect.
           return { event: "worked", reason: "wrongly" };
         },
       });
@@ -295,7 +295,7 @@ describe("conduct stops", () => {
       expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
       const [newest] = await store.listCheckpoints({ run: ID, limit: 1 });
       expect(newest).toMatchObject({ trigger: "interrupt", stage: "work" });
-      // All of the run when it is taken up, the steps of the visit when it stops.
+      // All processes of the run on resume; those of the stage attempt's steps when it stops.
       expect(ended).toEqual([`${store.id}/${ID}`, `${store.id}/${ID}/1`]);
       expect(await store.getLease(ID)).toBeUndefined();
       expect(await go(workflow)).toMatchObject({ kind: "done" });
@@ -600,14 +600,14 @@ describe("conduct", () => {
 describe("moved stage", () => {
   const freshness = crunchFreshness;
 
-  /** As crunch's state has the stays of a run; the word is crunch's. */
+  /** Values of a crunch run that has entered this phase. */
   const entered = (stage: string): JsonObject =>
     Object.fromEntries([
       ["base", { branch: "main", commit: "c0" }],
       ["phases", [Object.fromEntries([["phase", stage]])]],
     ]);
 
-  /** A crunch run that stands at a phase, in the middle of a stay with a finished step and one under way. */
+  /** A crunch run in the given phase, in the middle of a stage attempt with one finished and one running step. */
   async function standAt(stage: string): Promise<StoppedRun> {
     const scene = await createStoppedRun();
     const move = (planes: Planes): Planes => ({

@@ -1,3 +1,5 @@
+// The executor: acquires the lease, loads the run, and repeats stage, transition and commit until the run ends, waits
+// or is interrupted. It also handles a full disk and a lost lease.
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
@@ -29,28 +31,29 @@ import type { Workflow } from "./workflow.ts";
 
 export interface ExecuteParams<S extends JsonObject> {
   readonly parts: Adapters;
-  /** Its id. */
+  /** Id of the run. */
   readonly run: string;
   readonly workflow: Workflow<S>;
-  /** Aborted: work stops in order, and the outcome is "interrupted". */
+  /** Aborting stops the work cleanly. The outcome is "interrupted". */
   readonly signal: AbortSignal;
   readonly listen?: ProgressListener;
-  /** Worked on for this long, work stops in order and the run is parked on "session": the next one goes on. */
+  /** Milliseconds after which this process stops cleanly, and the run waits on "session" until the next process resumes it. */
   readonly sessionMs?: number;
   /**
-   * Only wake it: carry it on if it is still parked until this very time. LEASE_HELD otherwise: somebody else woke it, and whatever became of it since
-   * is none of a sleeper's business.
+   * Only wake the run: continue it if it still waits until exactly this time. Otherwise throw LEASE_HELD, because
+   * another process has woken it, and its later status does not concern this caller.
    */
   readonly wakes?: string;
-  /** Go on although the workflow's definition is not the one that the run began with. */
+  /** Continue although the workflow's definition differs from the one that the run began with. */
   readonly allowChanged?: boolean;
 }
 
 /**
- * Carries a run on until it is done, fatal, parked or interrupted. Takes the lease (LEASE_HELD while another process has
- * it) and lets go of it. A run that is done is a success that changes nothing; a fatal one is RUN_FATAL with its own
- * reason. What a stage throws passes through: the run stays open and everything finished is kept. LEASE_LOST: somebody
- * took the run over; work has stopped, nothing more was written, and what was not saved is kept aside as a run of its own.
+ * Executes a run until it is done, fatal, waiting or interrupted. Acquires the lease and releases it at the end.
+ * LEASE_HELD: another process has it. A run that is done is a success and nothing changes. A fatal run throws RUN_FATAL
+ * with its reason. What a stage throws passes through: the run remains open and all finished work is kept. LEASE_LOST:
+ * another process took over the run. Work has stopped, nothing more was written, and unsaved work is kept as an
+ * orphaned run.
  */
 export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>): Promise<RunOutcome> {
   const { parts, run } = params;
@@ -62,7 +65,7 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
   const held = holdOnce(parts.store, run);
   try {
     await using lease = await acquireLease(parts, run);
-    // Somebody may have carried it on before the lease was ours.
+    // Another process may have executed the run before this one acquired the lease.
     const summary = await knownRun(parts.store, run);
     rejectWaitingRun(summary, params.wakes);
     const meanwhile = await endedOutcome(parts, summary);
@@ -71,7 +74,7 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
     if (ordered !== null) return ordered;
     const { state } = summary;
     const { position } = await loadRun(parts, run);
-    // Without room the work would be done, and paid for, only to fail again.
+    // Without free space the work would be done, and paid for, only to fail again.
     const isFull = state.kind === "parked" && state.on === "disk" && !(await hasDiskSpace(parts, run));
     if (state.kind === "parked" && (isFull || !mayContinue({ state, position, now: parts.clock.now() }))) {
       const { on, reason, until } = state;
@@ -92,7 +95,7 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
   }
 }
 
-/** Before a waker does anything, and again when the lease is its own: of several at once, one finds the run asleep. */
+/** Checked before a waker does anything, and again after it acquired the lease. Of several wakers, only one passes. */
 export function rejectWaitingRun({ id, state }: Pick<RunSummary, "id" | "state">, wakes: string | undefined): void {
   if (wakes === undefined || (state.kind === "parked" && state.until === wakes)) return;
   throw new HoldfastError({
@@ -150,7 +153,7 @@ async function work<S extends JsonObject>(
   }
 }
 
-/** null: it has not ended. */
+/** null: the run has not ended. */
 export async function outcomeOfEnded(parts: Pick<Adapters, "store">, summary: RunSummary): Promise<RunOutcome | null> {
   const { state, id } = summary;
   switch (state.kind) {
@@ -177,7 +180,7 @@ async function endedOutcome(parts: Adapters, summary: RunSummary): Promise<RunOu
   });
 }
 
-/** Runs that this process carries, by store. A lease serves its handle, and so does not keep two callers of one apart. */
+/** Runs that this process executes, by store. All callers of a store handle share its leases, so a lease cannot separate them. */
 const conducted = new WeakMap<Store, Set<string>>();
 
 function holdOnce(store: Store, run: string): () => void {
@@ -197,8 +200,8 @@ function holdOnce(store: Store, run: string): () => void {
 }
 
 /**
- * A transition is one commit: the stage's end, the next one's beginning, files, position and values, and the end of the
- * run where the next stage is one. Returns the outcome when the run is over.
+ * Commits a transition atomically: the stage's end, the next stage's start, files, position and values, and the run's
+ * end if the next stage is one. Returns the outcome when the run is over, else null.
  */
 async function advance<S extends JsonObject>(
   writer: RunSession,
@@ -244,7 +247,7 @@ async function advance<S extends JsonObject>(
   return outcome;
 }
 
-/** An end with a function of its own: it has run, and the reason for which the run came here stands. */
+/** Ends the run in an end stage. If the stage has a function, it has run; the reason that led to this stage is kept. */
 async function finishRun<S extends JsonObject>(
   writer: RunSession,
   workflow: Workflow<S>,
@@ -273,12 +276,12 @@ async function finishRun<S extends JsonObject>(
   return outcome;
 }
 
-/** Taken at once: the stage may still hold its object. undefined: the stage leaves its values as they are. */
+/** Captured at once, because the stage may still hold its object. undefined: the stage does not change its values. */
 function capturedState<S extends JsonObject>(
   concluded: StageResult<S> | null,
   values: JsonObject,
 ): JsonObject | undefined {
-  // The state is an object, and a capture has the shape of its source.
+  // The state is an object, and capture() returns a value of the same shape.
   return concluded?.state === undefined ? undefined : (capture(concluded.state, values) as S);
 }
 
@@ -300,8 +303,8 @@ function endEntry(outcome: Ended): NewEntry {
 }
 
 /**
- * Stops work when this process has carried the run for so long. By a clock that nobody can set: a machine that slept has not worked. Nothing is taken
- * from the run's own budget, so the next session has its whole time.
+ * Stops work when this process has executed the run for this long. It uses a monotonic clock, which no one can set. The
+ * run's own budget is not charged, so the next session has its whole time.
  */
 function limitSession(writer: RunSession, milliseconds: number | undefined): { end(): void } {
   if (milliseconds === undefined) return { end: () => undefined };
@@ -328,10 +331,10 @@ function durationText(milliseconds: number): string {
 }
 
 /**
- * A full disk, of the store, of git or of the worktree: work has stopped as after a crash, so nothing is half on record. The run is parked
- * with what needs space and how much is free. Where the entry does not fit, the store's reserve is released for it. Where not
- * even that helps, the error passes, and the run stays as its journal has it. A resume continues once there is room. Any other
- * error is thrown on.
+ * Makes the run wait when a disk is full: of the store, of git or of the worktree. Work has stopped as after a crash,
+ * so no record is partial. The reason names what needs space and how much is free. If the entry does not fit, the store
+ * releases its reserve. If that does not help, the error is thrown and the journal is unchanged. Other errors are
+ * rethrown.
  */
 async function parkOnDisk(parts: CoreAdapters, lease: Lease, error: unknown): Promise<RunOutcome> {
   if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
@@ -359,13 +362,13 @@ async function parkOnDisk(parts: CoreAdapters, lease: Lease, error: unknown): Pr
 
 type Measured = Pick<CoreAdapters, "store" | "workspaces" | "freeBytes">;
 
-/** Is there enough space to continue a run that waits for it? Where nothing can be measured, the attempt decides. */
+/** True when there is enough space to continue a run that waits for it. If nothing can be measured, the attempt decides. */
 export async function hasDiskSpace(parts: Measured, run: string): Promise<boolean> {
   const tightest = await findTightest(parts, run);
   return tightest === null || tightest.free >= NEEDED_BYTES;
 }
 
-/** A save of a usual size, with the database's log and the reserve. */
+/** Enough for a save of usual size, the database's log and the reserve. */
 const NEEDED_BYTES = 8 * 1024 * 1024;
 const LOOK_AGAIN_MS = 60_000;
 
@@ -377,7 +380,7 @@ async function diskFullReason(parts: CoreAdapters, run: string, error: HoldfastE
   return `${what}. ${tightest.path} needs at least ${mebibytes(NEEDED_BYTES)}, and ${mebibytes(tightest.free)} are free.`;
 }
 
-/** Store, repository, its objects and the worktree may lie on different file systems: the one with the least free space. */
+/** Finds the file system with the least free space. Store, repository, git objects and worktree may be on different ones. */
 async function findTightest(
   { store, workspaces, freeBytes }: Measured,
   run: string,
@@ -399,9 +402,9 @@ function mebibytes(bytes: number): string {
 }
 
 /**
- * Somebody took the run over while this process still worked: nothing more of it may go into the run, and nothing of it may be lost. What is in
- * memory (steps finished and refused, what an agent said) and the files as they are now become a run of their own, which has ended and can
- * be forked. Returns what to throw. Where that fails too, it says so; the run itself is whole either way.
+ * Handles a lost lease: nothing more may be written to the run, and no work may be lost. The state in memory (finished
+ * and refused steps, the conversation) and the current files become an orphaned run, which has ended and can be forked.
+ * Returns the error to throw. If saving fails too, the error reports it; the original run is intact in both cases.
  */
 async function keepAside(writer: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
   try {
@@ -423,7 +426,7 @@ async function saveAside(writer: RunSession, { epoch }: Lease, lost: HoldfastErr
   const parent = { id: source.id, digest: source.digest };
   const suffix = `-aside-${epoch}`;
   const id = `${run.id.slice(0, 63 - suffix.length).replace(/-+$/, "")}${suffix}`;
-  // No work of its own: whoever looks for the run of an issue must find the one that somebody carries.
+  // The orphaned run has no work item, so that a search for the run of an issue finds the active one.
   await store.createRun({
     id,
     workflow: run.workflow,

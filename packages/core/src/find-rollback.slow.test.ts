@@ -12,7 +12,7 @@ import { ID, begin, define } from "@holdfast/test-support/core/work-bench";
 import { findRollback } from "./find-rollback.ts";
 import type { RollbackChoice } from "./rollback.ts";
 
-/** Ways in which runs go wrong, each carried out by the real engine; and where a careful engineer would go back to, with the reason. */
+/** Ways in which runs fail, each executed by the real engine, and the checkpoint that a careful engineer would choose, with the reason. */
 
 const app =
   (text: string): NonNullable<RollbackRound["edit"]> =>
@@ -62,7 +62,7 @@ describe("where a careful engineer would go back to", () => {
     expect(choice).toMatchObject({ kind: "none", effects: [{ kind: "migration", target: "staging" }] });
     expect(whyNot(choice, story.after(1))).toMatch(/^effect: migration on staging came after it: it cannot be undone/);
     await expectComplete(story, choice);
-    // Somebody has put the database back and says so.
+    // The user has rolled the database back and confirms it.
     expect(await story.choose({ pastEffects: true })).toMatchObject({
       kind: "back",
       chosen: story.after(1),
@@ -144,7 +144,7 @@ describe("where a careful engineer would go back to", () => {
       { edit: app("broken more"), effect: { kind: "push", target: "origin/x", outcome: "unclear" } },
     ]);
     const choice = await story.choose();
-    // It waits for an answer, and that is nothing that other files would mend.
+    // The run waits for an answer, which other files would not change.
     expect(choice).toMatchObject({ kind: "stay", cause: { kind: "outside" } });
     expect(whyNot(choice, story.after(1))).toMatch(/^effect: push on origin\/x came after it: nobody knows/);
   });
@@ -285,7 +285,7 @@ describe("where a careful engineer would go back to", () => {
   });
 });
 
-/** What a gc of somebody else's, or a lost disk, takes away. */
+/** Deletes an object, as another tool's gc or a lost disk would. */
 function removeObject({ tree, workspaces }: RollbackCase, text: string): void {
   writeFileSync(join(tree.root, ".git-object-of"), text);
   const id = tree.git("hash-object", ".git-object-of").trim();

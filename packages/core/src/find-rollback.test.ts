@@ -70,7 +70,7 @@ describe("read facts", () => {
       saved(2, "b", { score: 80 }),
     ]);
     expect(facts.scores).toEqual([{ entry: 2, sequence: 1, files: "a", score: 80 }]);
-    // Without stages nobody reviews: each save has its own.
+    // Without stages there is no review, so each checkpoint has its own score.
     expect(read([saved(1, "a", { score: 5 }), saved(2, "b", { score: 4 })]).scores.map(({ score }) => score)).toEqual([
       5, 4,
     ]);
@@ -88,7 +88,7 @@ describe("read facts", () => {
     expect(left(facts)).toEqual([3, 4]);
     expect(facts.checks).toMatchObject([{ pass: true }]);
     expect(facts.trouble).toEqual({ kind: "none" });
-    // Undone: the one that was left is stood on again.
+    // The restore is undone, so the checkpoint that was left behind is current again.
     const undone = [
       restoring(4),
       saved(6, "b", { trigger: "before_restore" }),

@@ -1,3 +1,4 @@
+// Finds the checkpoint to roll back to after a failure: reads facts about checks, effects and failures from the journal.
 import { type CoreAdapters, snapshotParams } from "./adapters.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
 import { type JournalEntry, textOf } from "./journal.ts";
@@ -21,19 +22,19 @@ import type { RunState } from "./run.ts";
 import { allCheckpoints } from "./store.ts";
 import type { Diff, Workspace } from "./workspace.ts";
 
-/** Older than this, what a step changed is of no interest any more. */
+/** Number of newest checkpoints whose file changes are compared. Older changes do not matter. */
 const COMPARED = 64;
 
 /**
- * Reads the failure and chooses where to go back to. Changes nothing. The git objects of a checkpoint are looked at when it would be the
- * one: to walk the trees of all would take minutes in a long run.
+ * Reads the failure and chooses the checkpoint to roll back to. It changes nothing. Git objects are checked only for
+ * the chosen checkpoint, because walking all trees would take minutes in a long run.
  */
 export async function findRollback(
   parts: CoreAdapters,
   params: { readonly run: string; readonly pastEffects: boolean },
 ): Promise<RollbackChoice> {
   let facts = await readFacts(parts, params.run);
-  // Comparing trees is the dearest of all, and only for those with nothing else to go by.
+  // Comparing trees is the most expensive step, so it happens only when no other fact shows the cause.
   if (findCause(facts).kind === "unknown") facts = await withChanges(parts, facts);
   for (;;) {
     const choice = chooseRollback(facts, params);
@@ -88,7 +89,7 @@ async function countChanges(
   try {
     diff = await parts.workspaces.diff({ from, to, format: "names" });
   } catch {
-    // One of the trees is not here; its checkpoint is named as damaged when it would be the one.
+    // One of the trees is not in the repository. Its checkpoint is reported as damaged if it would be chosen.
     return null;
   }
   const counts = { ...none };
@@ -97,16 +98,16 @@ async function countChanges(
   return counts;
 }
 
-/** What somebody who chooses wants to know before. */
+/** What a user needs to know before choosing a checkpoint. */
 export interface CheckpointPreview {
   readonly checkpoint: CheckpointSummary;
-  /** From it to the files as they are now; null: one of the two has none, or they are not here. */
+  /** File changes from the checkpoint to now. null: one side has no files, or its objects are missing. */
   readonly files: FileCounts | null;
-  /** Done or begun after it, each as `kind on target`, oldest first. */
+  /** Effects done or started after it, each as `kind on target`, oldest first. */
   readonly effects: readonly string[];
 }
 
-/** Newest first. Looks only. */
+/** Returns the newest checkpoint first. Reads only. */
 export async function previewCheckpoints(
   parts: CoreAdapters,
   params: { readonly run: string; readonly limit: number; readonly workspace: Workspace | undefined },
@@ -136,13 +137,13 @@ export async function previewCheckpoints(
 
 type ReadEntry = Pick<JournalEntry, "entry" | "kind" | "body">;
 
-/** What is known of a checkpoint beside the journal. */
+/** What the store knows about a checkpoint beyond the journal. */
 interface KnownCheckpoint {
   readonly sequence: number;
   readonly damage: Damage | null;
 }
 
-/** A judgement whose checkpoint is not known yet: the files are told by the next one, unless a step changes them first. */
+/** A verdict that belongs to no checkpoint yet. It applies to the next checkpoint, unless a step changes the files first. */
 interface Waiting {
   readonly entry: number;
   readonly verdict: Verdict | null;
@@ -159,7 +160,7 @@ interface Seen {
   readonly half: readonly string[];
 }
 
-/** Reads a journal from its beginning, entry by entry: results may be long, and none is kept. */
+/** Reads a journal from its beginning, entry by entry. Results may be long, so none is kept. */
 export class FactsReader {
   readonly #line = new LiveLine();
   readonly #effects = new EffectNotes();
@@ -170,7 +171,7 @@ export class FactsReader {
   readonly #running = new Set<string>();
   #waiting: Waiting[] = [];
   #hasStages = false;
-  /** Where the stage began that the run ended in. */
+  /** Start of the stage in which the run ended. */
   #entered: { readonly entry: number; readonly stage: string } | null = null;
   #end: { readonly entry: number; readonly stage: string } | null = null;
 
@@ -194,7 +195,7 @@ export class FactsReader {
         return;
       }
       case "step.started":
-        // What was judged before it is in the checkpoint before it.
+        // The verdicts before this step apply to the checkpoint before it.
         if (body["files"] === true) {
           this.#settle(this.#checkpoints.at(-1));
           this.#running.add(textOf(body, "step"));
@@ -278,7 +279,7 @@ export class FactsReader {
     this.#waiting = [];
   }
 
-  /** A score is carried along in every position until the next; only without stages is it each checkpoint's own. */
+  /** A position keeps its score until the next one. Only in runs without stages does each checkpoint have its own score. */
   #ownScores(): readonly ScoreResult[] {
     return this.#checkpoints.flatMap((seen) =>
       seen.score === null
@@ -296,12 +297,12 @@ function numberOf(value: Json | undefined): number | null {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-/** Which checkpoints a run still stands on: a restore of a whole checkpoint leaves all that came after it behind. */
+/** Tracks which checkpoints are on the run's current line. A restore of a whole checkpoint leaves all later ones behind. */
 class LiveLine {
   #line: number[] = [];
   readonly #left = new Set<number>();
   #pending: { readonly target: number; readonly whole: boolean } | null = null;
-  /** What stood there before the restore that is under way. */
+  /** Checkpoint of the files from before the restore in progress. */
   #before: number | null = null;
 
   read({ kind, body }: Pick<JournalEntry, "kind" | "body">): void {
@@ -328,19 +329,19 @@ class LiveLine {
     return this.#left.has(sequence);
   }
 
-  /** A restore that was taken back names what it went back to instead. */
+  /** An undone restore finishes with another target: the one that it returned to. */
   #finish(target: number | null): void {
     const [pending, before] = [this.#pending, this.#before];
     this.#pending = null;
     this.#before = null;
     if (pending === null || pending.target !== target) return;
     if (pending.whole) this.#goBack(target);
-    // Of single paths, or of files alone: the run goes on where it stands.
+    // A restore of single paths, or of files alone, does not change the run's position.
     else if (before !== null) this.#left.add(before);
   }
 
   #goBack(target: number): void {
-    // One that was left behind is stood on again, with what led to it as far as that is on the line.
+    // A checkpoint that was left behind is current again, with those of its ancestors that are still on the line.
     this.#left.delete(target);
     for (const sequence of this.#line) if (sequence > target) this.#left.add(sequence);
     this.#line = this.#line.filter((sequence) => sequence <= target);
@@ -354,7 +355,7 @@ function sequenceOf(target: unknown): number | null {
   return Number.isSafeInteger(sequence) ? sequence : null;
 }
 
-/** What was done to the world, and whether a run that goes back behind it finds it again. */
+/** Collects external effects, and whether a run that goes back before one will find it again. */
 class EffectNotes {
   readonly #effects = new Map<string, EffectFact>();
   readonly #lasting = new Set<string>();
@@ -375,7 +376,7 @@ class EffectNotes {
       }
       case "effect.settled":
         if (known === undefined) return;
-        // The target said no, and nothing was changed there.
+        // The target refused, and nothing changed there.
         if (body["outcome"] === "failed") this.#effects.delete(key);
         else this.#effects.set(key, { ...known, entry, unsafe: this.#lasting.has(key) ? LASTS : null });
         return;
@@ -393,12 +394,12 @@ const LASTS = "it cannot be undone, and older files do not fit what it left";
 
 const NONE: Trouble = { kind: "none" };
 
-/** The newest thing that went wrong and was not mended since. */
+/** The newest failure that has not been fixed since. */
 class TroubleNotes {
   #trouble: Trouble = NONE;
-  /** Steps that are calls of an agent: what fails there is the call, not the files. */
+  /** Steps that are agent calls. A failure there concerns the call, not the files. */
   readonly #calls = new Set<string>();
-  /** Of a restore of a whole checkpoint that is under way. */
+  /** Target of the restore of a whole checkpoint that is in progress. */
   #target: Json | undefined;
 
   read({ kind, body }: Pick<JournalEntry, "kind" | "body">): void {
@@ -425,7 +426,7 @@ class TroubleNotes {
         this.#trouble = { kind: "outside", reason: `An effect has no clear outcome: ${textOf(body, "reason")}` };
         return;
       case "run.parked":
-        // A question to a person says nothing about what led to it.
+        // A question to the user does not replace the failure that led to it.
         if (body["on"] !== "person" || this.#trouble.kind === "none")
           this.#trouble = { kind: "outside", reason: textOf(body, "reason") };
         return;
@@ -441,7 +442,7 @@ class TroubleNotes {
         this.#target = body["paths"] === null ? body["target"] : undefined;
         return;
       case "restore.finished":
-        // Files alone are put back by the run itself, after a step that failed; and a restore may have been taken back.
+        // The run itself restores files alone after a failed step, and a restore may have been undone. Neither counts here.
         if (this.#target !== undefined && body["target"] === this.#target) this.#trouble = NONE;
         return;
       case "run.reopened":
@@ -464,7 +465,7 @@ class TroubleNotes {
     }
     const verdict = stepVerdict(textOf(body, "step"), result);
     if (verdict !== null) this.#trouble = verdict.pass ? NONE : { kind: "failed", reason: verdict.reason };
-    // An agent that answers shows that its provider does.
+    // A completed agent call proves that the provider works again.
     else if (isJsonObject(result) && result["outcome"] === "completed") this.#recover();
   }
 
@@ -480,8 +481,8 @@ interface Verdict {
 }
 
 /**
- * What the end of a stage says about the files. Only words that are a verdict in any workflow count: "review_fail" and "passed" do,
- * "impl_not_done" is work that goes on.
+ * The verdict of a stage's end about the files. Only words that are a verdict in any workflow count: "review_fail" and
+ * "passed" do, while "impl_not_done" means unfinished work.
  */
 export function eventVerdict(params: {
   readonly stage: string;
@@ -499,14 +500,14 @@ export function eventVerdict(params: {
 const FAILED: ReadonlySet<string> = new Set(["fail", "failed", "regressed", "red"]);
 const PASSED: ReadonlySet<string> = new Set(["pass", "passed", "green"]);
 
-/** What a finished step says about the files: how a command ended, what a parser said, or a plain yes or no. */
+/** The verdict of a finished step about the files: a command's exit, a parser's result, or a plain pass or fail. */
 export function stepVerdict(step: string, result: Json): Verdict | null {
   if (isJsonArray(result)) return parsedVerdict(step, result);
   if (!isJsonObject(result)) return null;
   return commandVerdict(step, result) ?? plainVerdict(step, result);
 }
 
-/** An agent's call that did not come back with an answer; no verdict on the files, whatever the reason. */
+/** Describes an agent call without an answer. It is never a verdict about the files, whatever the reason. */
 export function agentFailure(result: Json): string | null {
   if (!isJsonObject(result) || result["outcome"] !== "failed" || !("usage" in result)) return null;
   const { cause, message } = result;
@@ -514,7 +515,7 @@ export function agentFailure(result: Json): string | null {
   return `The agent failed (${typeof cause === "string" ? cause : "unknown cause"})${said}`;
 }
 
-/** "interrupted" and "not_started" say nothing about the files. */
+/** "interrupted" and "not_started" are no verdict about the files. */
 function commandVerdict(name: string, { kind, code }: JsonObject): Verdict | null {
   if (kind === "timed_out") return { name, pass: false, reason: `${name} took too long` };
   if (kind !== "exited" || code === undefined) return null;
@@ -538,7 +539,7 @@ function parsedVerdict(name: string, results: readonly Json[]): Verdict | null {
   return { name, pass: failed === 0, reason: failed === 0 ? `${name} passed` : `${failed} files do not parse` };
 }
 
-/** Nobody's fault, told from words: a failed step has no other. */
+/** True when the reason names an external cause. The text is the only source, because a failed step has no error code here. */
 export function isOutside(reason: string): boolean {
   return OUTSIDE.test(reason);
 }

@@ -1,15 +1,17 @@
+// Findings: differences between a saved run and the current issue, branch, files and settings, and
+// the policy for a resume: continue, warn, ask or refuse.
 import { type ExecutionConfig, type InputsPlane, type IssueSnapshot, type Planes, issueShape } from "./checkpoint.ts";
 import { type Digest, type Json, type JsonObject, isJsonObject } from "./json.ts";
 import type { Position } from "./position.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 
-/** One difference between the world and the snapshot. */
+/** One difference between the checkpoint and the current situation. */
 export interface Finding {
   readonly kind: FindingKind;
   readonly summary: string;
   readonly expected: Json;
   readonly actual: Json;
-  /** Of a changed text: what was removed and added, line by line. */
+  /** For a changed text: removed and added lines. */
   readonly diff?: string;
 }
 
@@ -48,19 +50,23 @@ export const FINDING_KINDS = [
 ] as const;
 export type FindingKind = (typeof FINDING_KINDS)[number];
 
-/** In order of severity: the worst finding decides. */
+/** In order of severity. The worst finding decides. */
 export const VERDICTS = ["resume", "warn", "ask", "refuse"] as const;
 export type Verdict = (typeof VERDICTS)[number];
 
-/** Total: every kind has an answer, so a new kind cannot be forgotten. */
+/** A total record, so that a new kind cannot be forgotten. */
 export type FindingPolicy = Readonly<Record<FindingKind, Verdict>>;
 
 /**
- * What waits for a person and what does not. A changed text is a changed order, so it asks; what Holdfast can bring back
- * by itself (files, which a restore saves first, a worktree, a branch) warns; what leaves nothing to work on refuses. An effect
- * in flight warns, because it is looked up before anything is done again. So does a remote that does not answer: a push
- * carries what it expects there. A forge that does not answer asks, because nothing later would notice a changed order. So does a
- * journal that is not what was written: a damaged checkpoint has an older one before it, what a run goes by has nothing behind it.
+ * Decides which findings wait for the user.
+ *
+ * - A changed issue text changes the task, so it asks.
+ * - What Holdfast can bring back (files, which a restore saves first, a worktree, a branch) warns.
+ * - What leaves nothing to work on refuses.
+ * - An effect in flight warns, because it is looked up before the engine acts again.
+ * - An unreachable remote warns, because a push states what it expects there.
+ * - An unreachable forge asks, because no later check would notice a changed task.
+ * - A damaged journal asks: a damaged checkpoint has an older one before it, but the journal has no second copy.
  */
 export const defaultFindingPolicy: FindingPolicy = {
   issue_title_changed: "warn",
@@ -96,13 +102,13 @@ export const defaultFindingPolicy: FindingPolicy = {
   remote_unreachable: "warn",
 };
 
-/** The worst finding decides; without any it is "resume". */
+/** The worst finding decides. Without findings the verdict is "resume". */
 export function worst(findings: readonly Finding[], policy: FindingPolicy): Verdict {
   const ranks = findings.map((finding) => VERDICTS.indexOf(policy[finding.kind]));
   return VERDICTS[Math.max(0, ...ranks)] ?? "refuse";
 }
 
-/** Every difference between what the run was given and what is there now. None hides another. */
+/** Lists every difference between the run's saved inputs and the current ones. No finding hides another. */
 export function compareInputs(params: {
   readonly saved: InputsPlane;
   readonly current: InputsPlane;
@@ -125,7 +131,7 @@ export interface Setting {
   readonly config: ExecutionConfig;
 }
 
-/** What the run was carried out with, against what would carry it on. */
+/** Compares the settings that the run used with those that would continue it. */
 export function compareSettings(params: { readonly saved: Setting; readonly current: Setting }): readonly Finding[] {
   const { saved, current } = params;
   const findings: Finding[] = [];
@@ -152,7 +158,7 @@ function compareIssues(saved: IssueSnapshot, current: IssueSnapshot | null): rea
     const summary = `The title of ${name} has changed`;
     findings.push({ kind: "issue_title_changed", summary, expected: saved.title, actual: current.title });
   }
-  // A forge may hand out the same text with other line ends; that is no new order.
+  // A forge may return the same text with other line endings. That is not a change of the task.
   if (unixLines(saved.body) !== unixLines(current.body)) {
     const summary = `The body of ${name} has changed`;
     const diff = describeTextChange({ before: saved.body, after: current.body });
@@ -171,7 +177,7 @@ function compareIssues(saved: IssueSnapshot, current: IssueSnapshot | null): rea
   return findings;
 }
 
-/** Order and repeats mean nothing to labels and tools. */
+/** The order and repetition of labels and tools have no meaning. */
 function compareSets(
   kind: FindingKind,
   what: string,
@@ -196,26 +202,30 @@ function unixLines(text: string): string {
   return text.replaceAll("\r\n", "\n");
 }
 
-/** Where a run stands, as a workflow judges what changed around it. */
+/** A run's recorded position and values, from which a workflow judges findings. */
 export interface RecordedRun {
   readonly position: Position;
   readonly values: JsonObject;
 }
 
-/** What a workflow knows better than the default policy about a world that changed while nobody worked. Pure. */
+/** A workflow's own rules about findings, which override the default policy. Pure. */
 export interface Freshness {
-  /** The run itself did it: no difference at all. */
+  /** The run itself caused the difference, so it is not a finding. */
   readonly isOwn: (finding: Finding, standing: RecordedRun) => boolean;
-  /** In place of the policy's verdict; null: as by default. */
+  /** Verdict that replaces the policy's. null: the policy applies. */
   readonly judge: (finding: Finding, standing: RecordedRun) => Verdict | null;
-  /** Somebody moved the work on, or back: the stage to go on at, and why; null: where it stood. `labels` as they are now. */
+  /**
+   * Returns the stage at which to continue if a label moved the work forward or back, and why. null: the recorded
+   * stage. `labels` are the issue's current ones.
+   */
   readonly relocate: (
     labels: readonly string[],
     standing: RecordedRun,
   ) => { readonly stage: string; readonly why: string } | null;
   /**
-   * Somebody takes up, by force, a run that had ended, from the checkpoint at which it stood so: what its values are from now on (the rest of them
-   * stays), and the stage that it enters, null: it goes on in its own. null: as it stood.
+   * Called when the user forces an ended run to continue from the checkpoint of its end. Returns the values to change
+   * (others are kept) and the stage to enter; `enters` null: the run continues in its current stage. null: nothing
+   * changes.
    */
   readonly reopen?: (standing: RecordedRun) => {
     readonly values: JsonObject;
@@ -225,14 +235,14 @@ export interface Freshness {
 }
 
 /**
- * What in the outside world a run was built on. A workflow says it by the names of its values (`issue`, `base`, `pushed`,
- * `pullRequest`, as `impl` does); what it does not say is taken from the inputs.
+ * What a run relies on outside of itself. A workflow declares it by the names of its values (`issue`, `base`, `pushed`,
+ * `pullRequest`, as in `impl`). Missing values are taken from the inputs.
  */
 export interface ReliedOn {
   readonly issue: IssueSnapshot | null;
-  /** `branch` is null where only the commit is known. */
+  /** `branch` is null if only the commit is known. */
   readonly base: { readonly branch: string | null; readonly commit: string } | null;
-  /** What the remote has because of us. */
+  /** The commit that the run pushed to the remote. */
   readonly pushed: string | null;
   readonly pullRequest: number | null;
 }
@@ -251,7 +261,7 @@ export function reliedOn(planes: Planes): ReliedOn {
   };
 }
 
-/** Wherever the run keeps its issue, it is the new one. */
+/** Replaces the issue in the inputs, and in the values if the run stores it there. */
 export function withIssue(planes: Planes, issue: IssueSnapshot): Planes {
   const { values } = planes.context;
   const context = isIssue(values["issue"])
@@ -260,7 +270,7 @@ export function withIssue(planes: Planes, issue: IssueSnapshot): Planes {
   return { ...planes, inputs: { ...planes.inputs, issue }, context };
 }
 
-/** The next push may replace this commit, and no other. */
+/** Sets the commit that the next push expects on the remote. The push may replace only this commit. */
 export function withPushed(planes: Planes, commit: string): Planes {
   if (!Object.hasOwn(planes.context.values, "pushed")) return planes;
   return { ...planes, context: { ...planes.context, values: { ...planes.context.values, pushed: commit } } };
@@ -277,8 +287,8 @@ function isIssue(value: unknown): value is IssueSnapshot {
 }
 
 /**
- * What the world was like when somebody said "go on", by kind of finding: the differences that no plane can take over (where the
- * base stands, what the remote has, that an issue is gone). Part of the checkpoint, so the same one is not asked about twice.
+ * What the user accepted on a resume, by kind of finding: differences that no plane can store (base commit, remote
+ * state, a missing issue). It is part of the checkpoint, so the same difference is not asked about twice.
  */
 export type Accepted = Readonly<Partial<Record<FindingKind, Json>>>;
 
@@ -288,7 +298,7 @@ export function readAccepted(extensions: JsonObject): Accepted {
   return Object.fromEntries(FINDING_KINDS.flatMap((kind) => (Object.hasOwn(saved, kind) ? [[kind, saved[kind]]] : [])));
 }
 
-/** The extensions with one more; a later state of the same kind takes the place of the earlier one. */
+/** Adds one accepted finding to the extensions. A later one replaces an earlier one of the same kind. */
 export function withAccepted(
   extensions: JsonObject,
   one: { readonly kind: FindingKind; readonly actual: Json },
@@ -302,7 +312,10 @@ export function wasAccepted(accepted: Accepted, finding: Finding): boolean {
   return before !== undefined && canonicalJson(before) === canonicalJson(finding.actual);
 }
 
-/** Has the user accepted, on a resume, that the run's branch on the remote stands at `tip`? The run keeps its own commits then, and replaces these. */
+/**
+ * True when the user accepted on a resume that the run's remote branch is at `tip`. The run then keeps its own commits
+ * and replaces those on the remote.
+ */
 export function isAcceptedTip(extensions: JsonObject, tip: string | null): boolean {
   const { branch_diverged: accepted } = readAccepted(extensions);
   return tip !== null && isJsonObject(accepted) && accepted["commit"] === tip;
@@ -310,7 +323,7 @@ export function isAcceptedTip(extensions: JsonObject, tip: string | null): boole
 
 const EXTENSION = "accepted";
 
-/** What people read of a changed text: removed lines with "-", added ones with "+", two unchanged lines around each. */
+/** A readable diff: removed lines with "-", added lines with "+", and two lines of context around each change. */
 export function describeTextChange(params: { readonly before: string; readonly after: string }): string {
   const edits = diffLines(params);
   const near = edits.map((_, place) => edits.slice(Math.max(0, place - CONTEXT), place + CONTEXT + 1).some(isChange));
@@ -329,8 +342,8 @@ export interface LineEdit {
 }
 
 /**
- * Line by line, as few edits as Myers' search finds. Its work grows with the square of the edits, so it gives up at a bound
- * and tells the differing middle as replaced whole: longer than need be, never wrong.
+ * Line diff with the fewest edits that Myers' algorithm finds. Its cost grows with the square of the edits. Beyond a
+ * bound, the differing middle is reported as replaced: longer than necessary, but never wrong.
  */
 export function diffLines(params: { readonly before: string; readonly after: string }): readonly LineEdit[] {
   const before = linesOf(params.before);
@@ -369,7 +382,7 @@ function mark(kind: LineEdit["kind"], lines: readonly string[]): readonly LineEd
   return lines.map((line) => ({ kind, line }));
 }
 
-/** null: more edits than the bound. `reached[k]` is how far into `old` the diagonal k was followed. */
+/** null: more edits than the bound. `reached[k]` is how far into `old` the search got on diagonal k. */
 function shortestEdits(old: readonly string[], now: readonly string[]): readonly LineEdit[] | null {
   const trail: ReadonlyMap<number, number>[] = [];
   let reached = new Map<number, number>([[1, 0]]);
@@ -410,7 +423,7 @@ function walkBack(
   return backwards.toReversed();
 }
 
-/** Was the furthest point on this diagonal found by adding a line, rather than by removing one? */
+/** True when the furthest point on this diagonal was reached by adding a line, not by removing one. */
 function comesDown(reached: ReadonlyMap<number, number>, diagonal: number, edits: number): boolean {
   if (diagonal === -edits) return true;
   return diagonal !== edits && at(reached, diagonal - 1) < at(reached, diagonal + 1);

@@ -1,19 +1,20 @@
+// The forge contract: issues, pull requests, reviews and CI checks on GitHub, GitLab or a local forge.
 import type { IssueSnapshot } from "./checkpoint.ts";
 import type { Json } from "./json.ts";
 
 /**
- * Where issues and pull requests live. Every answer is complete and authenticated, or the method rejects: an absent
- * thing is `null` only when the forge said so. FORGE_FAILED (retry "later") when it cannot be reached, FORGE_DENIED
- * when it refuses us. Creating twice with one key creates once wherever the forge allows to tell.
+ * A service that hosts issues and pull requests. Every answer is complete and authenticated, or the method rejects:
+ * `null` requires that the forge reported the absence. FORGE_FAILED (retry "later"): it cannot be reached.
+ * FORGE_DENIED: it refuses access. Creating twice with one key creates once, wherever the forge can detect the key.
  */
 export interface Forge {
   /** "local", "github". */
   readonly name: string;
-  /** What it stands on, for people: a path or a URL. */
+  /** Path or URL of the forge, for messages. */
   readonly location: string;
-  /** How long it may still act on a request whose sender is gone. Before that, what is not there may be about to come. */
+  /** Milliseconds for which the forge may still process a request whose sender has died. Until then, an absent object may still appear. */
   readonly lateMs: number;
-  /** The same forge; every process that it starts to ask for something carries this mark, and is found and ended by it. */
+  /** Returns the same forge, whose child processes have this mark. Holdfast finds and terminates them by it. */
   marked(mark: string): Forge;
 
   getIssue(number: number): Promise<IssueSnapshot | null>;
@@ -23,27 +24,27 @@ export interface Forge {
     readonly labels: readonly string[];
     readonly key: string;
   }): Promise<IssueSnapshot>;
-  /** Found by the key's marker in the body. */
+  /** Found by the key's hidden marker in the body. */
   findIssue(key: string): Promise<IssueSnapshot | null>;
   setLabels(on: Subject, labels: readonly string[]): Promise<void>;
-  /** Found by the key's marker. */
+  /** Found by the key's hidden marker. */
   findComment(on: Subject, key: string): Promise<{ readonly url: string } | null>;
   comment(on: Subject, comment: { readonly body: string; readonly key: string }): Promise<{ readonly url: string }>;
 
   defaultBranch(): Promise<string>;
-  /** The newest one whose head is this branch: an open one before any that is closed or merged. */
+  /** The newest pull request whose head is this branch. An open one takes precedence over closed and merged ones. */
   findPullRequest(head: string): Promise<PullRequest | null>;
   getPullRequest(number: number): Promise<PullRequest | null>;
-  /** FORGE_REFUSED (data: why) when there is one already for this head, or the head was never pushed, or has nothing new. */
+  /** FORGE_REFUSED (data: why): one exists for this head, the head was never pushed, or it has no new commits. */
   createPullRequest(request: NewPullRequest): Promise<PullRequest>;
   updatePullRequest(number: number, change: { readonly title?: string; readonly body?: string }): Promise<PullRequest>;
   mergePullRequest(number: number, params: { readonly head: string }): Promise<PullRequest>;
   checks(commit: string): Promise<Checks>;
-  /** All that were handed in, oldest first. FORGE_REFUSED when there is no such pull request. */
+  /** All submitted reviews, oldest first. FORGE_REFUSED: the pull request does not exist. */
   reviews(pullRequest: number): Promise<readonly PullRequestReview[]>;
 }
 
-/** A bare number names an issue. Pull requests are named as such: some forges number them apart. */
+/** A bare number is an issue. Pull requests have their own form, because some forges number them separately. */
 export type Subject = number | { readonly pullRequest: number };
 
 export interface NewPullRequest {
@@ -52,7 +53,7 @@ export interface NewPullRequest {
   readonly head: string;
   readonly base: string;
   readonly draft: boolean;
-  /** The effect's key: written into the body as a hidden marker, and looked for before creating. */
+  /** The effect's key. It is written into the body as a hidden marker, and looked up before creation. */
   readonly key: string;
 }
 
@@ -64,34 +65,34 @@ export interface PullRequest {
   readonly state: "open" | "closed" | "merged";
   readonly draft: boolean;
   readonly head: string;
-  /** Tip of the head branch as the forge has it. */
+  /** Tip of the head branch on the forge. */
   readonly headCommit: string;
   readonly base: string;
   readonly labels: readonly string[];
   readonly mergeability: Mergeability;
 }
 
-/** What somebody said about a pull request as a whole. Of several by one author, the newest that decides is the one that stands. */
+/** A review of a whole pull request. For each author, the newest review that decides counts. */
 export interface PullRequestReview {
-  /** Names this review among all of the pull request, for ever. */
+  /** Permanent id, unique within the pull request. */
   readonly id: string;
   readonly author: string;
-  /** false: a bot. */
+  /** false: the author is a bot. */
   readonly byPerson: boolean;
-  /** "dismissed": it was a decision once, and does not count any more. */
+  /** "dismissed": the review was a decision, but no longer counts. */
   readonly state: "approved" | "changes_requested" | "commented" | "dismissed";
-  /** Its own words, then those on lines of files, each with its place. */
+  /** The review's text, followed by its comments on lines, each with file and line. */
   readonly body: string;
-  /** What was looked at; null where the forge does not tell. */
+  /** The reviewed commit. null: the forge does not report it. */
   readonly commit: string | null;
-  /** ISO 8601; null where nobody wrote it down. */
+  /** ISO 8601. null: unknown. */
   readonly at: string | null;
 }
 
-/** "unknown": the forge is still reckoning; ask again. */
+/** "unknown": the forge is still computing it. Ask again later. */
 export type Mergeability = "mergeable" | "conflicting" | "behind" | "blocked" | "unknown";
 
-/** "none": there is no CI here, which is not a failure. */
+/** "none": no CI is configured, which is not a failure. */
 export interface Checks {
   readonly state: "none" | "pending" | "passed" | "failed";
   readonly runs: readonly CheckRun[];
@@ -101,7 +102,7 @@ export interface CheckRun {
   readonly name: string;
   readonly state: "pending" | "passed" | "failed" | "skipped";
   readonly url: string | null;
-  /** The end of its output, for the agent that shall mend it. */
+  /** The end of its output, for the agent that must fix it. */
   readonly summary: string;
   readonly data?: Json;
 }

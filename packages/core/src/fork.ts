@@ -1,3 +1,4 @@
+// Fork: creates a new run from a checkpoint of another, with its own worktree and pinned files.
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, NO_WORKTREE, WORKTREE, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane, Planes } from "./checkpoint.ts";
@@ -10,8 +11,8 @@ import { rewoundTo } from "./state.ts";
 import { type CreateWorkspace, type Workspace, forgetAsideCalls } from "./workspace.ts";
 
 /**
- * A new run whose first checkpoint is `source`. Every step may be repeated: killed half-way, the same fork with the
- * same id goes on where it stopped.
+ * Creates a run whose first checkpoint is `source`. Every step can be repeated: after a kill, the same fork with the
+ * same id continues where it stopped.
  */
 export async function fork(params: {
   readonly parts: CoreAdapters;
@@ -19,7 +20,7 @@ export async function fork(params: {
   readonly sourceRun: Run;
   readonly id: string | undefined;
   readonly worktree: boolean;
-  /** Further ones of the new run. */
+  /** Additional labels of the new run. */
   readonly labels?: JsonObject;
 }): Promise<string> {
   const { parts, source, sourceRun } = params;
@@ -33,7 +34,7 @@ export async function fork(params: {
     });
   }
   const id = params.id ?? makeRunId({ work: sourceRun.work, random: parts.random() });
-  // Before the run is made: a fork that is refused leaves no empty run behind. One that is there already was begun before.
+  // Checked before the run is created, so that a refused fork leaves no empty run. An existing run was started by an earlier call.
   if (params.worktree && files !== null && (await parts.store.getRun(id)) === undefined) {
     await parts.workspaces?.check(worktreeFor(parts, id, files));
   }
@@ -65,7 +66,7 @@ export async function fork(params: {
   return run.id;
 }
 
-/** Calls aside that were under way are the parent's. */
+/** Running calls in side worktrees belong to the parent and are removed. */
 function forkedPlanes(planes: Planes, files: FilesPlane | null, at: string): Planes {
   const { position, conversation } = planes;
   const graph = recoveredGraph(position, at);
@@ -102,7 +103,7 @@ function worktreeFor(parts: CoreAdapters, run: string, files: FilesPlane): Creat
   };
 }
 
-/** The new worktree is ours and empty of anybody's work, so no checkpoint is owed before it is filled. */
+/** The new worktree holds no one's work, so no checkpoint is needed before files are written into it. */
 async function fill(params: {
   readonly parts: CoreAdapters;
   readonly workspace: Workspace;
@@ -114,7 +115,7 @@ async function fill(params: {
   );
 }
 
-/** The new run has a worktree of its own, or none. The user's consent to publish was for the source alone. */
+/** The new run has its own worktree, or none. The user's consent to publish applied only to the source. */
 function forkLabels(run: Run, worktree: boolean): Run["labels"] {
   const { [WORKTREE]: _ofSource, [MAY_PUBLISH]: _consent, ...labels } = run.labels;
   return worktree ? labels : { ...labels, [WORKTREE]: NO_WORKTREE };
