@@ -303,8 +303,9 @@ function endEntry(outcome: Ended): NewEntry {
 }
 
 /**
- * Stops work when this process has executed the run for this long. It uses a monotonic clock, which no one can set. The
- * run's own budget is not charged, so the next session has its whole time.
+ * Stops work when this process has executed the run for this long. The monotonic clock cannot be set, and
+ * the time in which a machine sleeps does not count. The run's own budget is not charged, so the next session has its
+ * whole time.
  */
 function limitSession(writer: RunSession, milliseconds: number | undefined): { end(): void } {
   if (milliseconds === undefined) return { end: () => undefined };

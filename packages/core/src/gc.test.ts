@@ -12,7 +12,7 @@ import { repair, verifyRun } from "./verify.ts";
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
 const DAY = 86_400_000;
 
-/** A run with an aside that was open in one checkpoint and is merged in the next. */
+/** A run with a side worktree that was open in one checkpoint and is merged in the next. */
 async function merged() {
   const toy = await startTestRunInWorktree((task) => {
     writeFileSync(join(task.cwd, "x.txt"), "x\n");

@@ -1,3 +1,4 @@
+// Garbage collection: applies retention, deletes orphaned refs and side worktrees, and sweeps unreferenced data from the store.
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, findNewerRefs } from "./adapters.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
@@ -9,31 +10,31 @@ import type { AsideInfo, AsideRef, SnapshotRef } from "./workspace.ts";
 
 const DAY = 86_400_000;
 const PAGE = 1000;
-/** A ref is made before its checkpoint is committed: only one that has waited this long is litter. */
+/** Milliseconds after which an unreferenced ref counts as orphaned. A ref is created before its checkpoint is committed. */
 const LITTER_AGE = 3_600_000;
 const LAST_GC = "gc.last";
 
 export interface GcPlan {
   readonly plans: readonly RetentionPlan[];
   readonly danglingRefs: readonly string[];
-  /** Folders of runs that ended without having removed them. */
+  /** Side worktrees of ended runs that were not removed. */
   readonly asides: readonly AsideInfo[];
   readonly compressBefore: string | null;
   readonly sweep: SweepReport;
-  /** Of every run that was looked at, the largest first. */
+  /** Usage of every examined run, largest first. */
   readonly usage: readonly RunUsage[];
 }
 
 export interface RunUsage {
   readonly run: string;
   readonly checkpoints: number;
-  /** What its checkpoints added to the store, before compression. Their files are git objects and not counted. */
+  /** Uncompressed bytes that its checkpoints added to the store. Files are git objects and are not counted. */
   readonly bytes: number;
 }
 
 export interface GcReport {
   readonly dropped: readonly Tombstone[];
-  /** Folders of asides that were removed. */
+  /** Paths of the removed side worktrees. */
   readonly asides: readonly string[];
   readonly unpinned: readonly string[];
   readonly sweep: SweepReport;
@@ -76,7 +77,7 @@ function usageOf(subjects: readonly RetentionSubject[]): readonly RunUsage[] {
     .toSorted((a, b) => b.bytes - a.bytes);
 }
 
-/** Drops in the store first, refs after: killed in between, refs without a checkpoint are left for the next gc. */
+/** Drops checkpoints in the store first, then their refs. After a kill in between, the next gc removes the orphaned refs. */
 export async function applyGc(parts: CoreAdapters, plan: GcPlan): Promise<GcReport> {
   const dropped: Tombstone[] = [];
   const refs = new Set(plan.danglingRefs);
@@ -96,7 +97,7 @@ export async function applyGc(parts: CoreAdapters, plan: GcPlan): Promise<GcRepo
   return { dropped, asides, unpinned, sweep };
 }
 
-/** One that cannot be removed now is found again by the next gc. */
+/** If one cannot be removed now, the next gc finds it again. */
 async function removeAsides(parts: CoreAdapters, asides: GcPlan["asides"]): Promise<readonly string[]> {
   const removed: string[] = [];
   for (const { run, key, path } of asides) {
@@ -109,7 +110,7 @@ async function removeAsides(parts: CoreAdapters, asides: GcPlan["asides"]): Prom
   return removed;
 }
 
-/** By what the checkpoint itself names: a ref of the same name could be another store's. */
+/** Uses the ref that the checkpoint itself names, because a ref with the same name could belong to another store. */
 async function pinsOf(
   parts: CoreAdapters,
   run: string,
@@ -117,7 +118,7 @@ async function pinsOf(
 ): Promise<readonly string[]> {
   const pins: string[] = [];
   for (const { sequence } of parts.workspaces === null ? [] : drops) {
-    // One that cannot be read any more leaves its ref; verify has told of it.
+    // A checkpoint that cannot be read keeps its ref. `verify` reports the damage.
     const checkpoint = await parts.store.getCheckpoint({ run, sequence }).catch(() => undefined);
     const ref = checkpoint?.planes.files?.ref;
     if (ref !== undefined) pins.push(ref);
@@ -125,7 +126,7 @@ async function pinsOf(
   return pins;
 }
 
-/** A ref that cannot be removed now (git is at work) is found again by the next gc: nothing to fail for. */
+/** A ref that cannot be removed now (git is busy) is found by the next gc, so this does not fail. */
 async function unpin(parts: CoreAdapters, refs: readonly string[]): Promise<readonly string[]> {
   if (refs.length === 0 || parts.workspaces === null) return [];
   try {
@@ -139,7 +140,7 @@ async function unpin(parts: CoreAdapters, refs: readonly string[]): Promise<read
   }
 }
 
-/** A clock that jumped back makes it due later, never twice a day. */
+/** Due once a day. If the clock was set back by less than a day, gc is due later; by more than a day, it is due at once. */
 export async function gcIsDue(parts: CoreAdapters): Promise<boolean> {
   const last = Number((await parts.store.getMeta(LAST_GC)) ?? "0");
   const now = parts.clock.now();
@@ -169,15 +170,15 @@ async function subjectOf(params: {
   return { run: run.id, state: run.state, checkpoints, pinned, resumable };
 }
 
-/** Its trees are what steps left, and nothing else holds them. One that cannot be read is no reason to let go of the rest. */
+/** A recorded run needs the trees that its steps left, and nothing else refers to them. Unusable checkpoints are skipped. */
 async function isRecorded(parts: CoreAdapters, run: string): Promise<boolean> {
   const { checkpoint } = await newestUsable(parts.store, run);
   return checkpoint !== undefined && checkpoint.planes.config.mode !== "default";
 }
 
 /**
- * Work that exists nowhere else: files that a restore replaced, and commits that no branch or remote has any more.
- * For each such commit the newest checkpoint on it is enough.
+ * Finds work that exists nowhere else: files that a restore replaced, and commits that no branch or remote has. For
+ * each such commit, the newest checkpoint on it is enough.
  */
 async function onlyCopies(
   parts: CoreAdapters,
@@ -185,7 +186,7 @@ async function onlyCopies(
   refs: readonly SnapshotRef[],
 ): Promise<ReadonlyMap<number, string>> {
   const copies = new Map<number, string>();
-  // Newest first: of several with the same files, the newest is the one that stays.
+  // The list is newest first, so the newest checkpoint with the same files is kept.
   const newestWith = new Map<string, number>();
   for (const { sequence, tree } of checkpoints) {
     if (tree !== null && !newestWith.has(tree)) newestWith.set(tree, sequence);
@@ -205,7 +206,7 @@ async function onlyCopies(
   return copies;
 }
 
-/** A run that somebody is writing may have pinned the next snapshot already, however long ago: a laptop sleeps. */
+/** A run with a live lease holder is skipped. It may have pinned its next snapshot long ago, for example before a laptop slept. */
 async function danglingRefs(
   parts: CoreAdapters,
   all: readonly SnapshotRef[],
@@ -216,14 +217,14 @@ async function danglingRefs(
   for (const ref of all) {
     if (Date.parse(ref.createdAt) <= old) byRun.set(ref.run, [...(byRun.get(ref.run) ?? []), ref]);
   }
-  // A crash leaves refs only of runs that are known: the run is made before anything is pinned for it.
+  // A crash leaves refs only for runs that the store knows, because a run is created before anything is pinned for it.
   const known = new Set(parts.ownsRefs ? runs.map((run) => run.id) : []);
   const dangling: string[] = [];
   for (const [run, refs] of byRun) {
     if (!known.has(run) || (await isHeld(parts, run))) continue;
     const checkpoints = await Array.fromAsync(allCheckpoints(parts.store, run));
     const alive = new Set(checkpoints.map((checkpoint) => checkpoint.sequence));
-    // Of a store that was rolled back they are all that is left of the newer checkpoints.
+    // If the store was rolled back, these refs are all that is left of the newer checkpoints.
     const newer = new Set((await findNewerRefs(parts, run, refs)).map(({ ref }) => ref));
     for (const ref of refs)
       if (!newer.has(ref.ref) && !(await isNamed(parts, ref, refs, alive))) dangling.push(ref.ref);
@@ -236,7 +237,7 @@ async function isHeld(parts: CoreAdapters, run: string): Promise<boolean> {
   return lease !== undefined && parts.liveness(lease.owner) !== "dead";
 }
 
-/** After a crash two refs can stand for one sequence; the checkpoint tells which of them is its own. */
+/** After a crash, two refs can exist for one sequence. The checkpoint names its own. */
 async function isNamed(
   parts: CoreAdapters,
   ref: SnapshotRef,
@@ -255,14 +256,15 @@ interface AsideLitter {
 }
 
 /**
- * What asides have left and nobody needs. A run that has not ended may need all of it: a restore opens an aside again, and what a killed call left half-done may
- * be looked for. A day after its end, only commits are kept that a checkpoint of the run or of a fork of it tells of.
+ * Finds refs and directories of side worktrees that are no longer needed. A run that has not ended may
+ * need all of them: a restore reopens a side worktree, and a user may look for the partial work of a killed call. One day after the end,
+ * only commits are kept that a checkpoint of the run or of its forks mentions.
  */
 async function findAsideLitter(
   parts: CoreAdapters,
   params: {
     readonly runs: readonly RunSummary[];
-    /** What is dropped in the same go needs nothing any more. */
+    /** Checkpoints that this gc drops need nothing any more. */
     readonly plans: readonly RetentionPlan[];
   },
 ): Promise<AsideLitter> {
@@ -274,7 +276,7 @@ async function findAsideLitter(
   const litter: string[] = [];
   for (const [id, own] of Map.groupBy(refs, ({ run }) => run)) {
     const run = ended.get(id);
-    // Where a checkpoint cannot be read, nobody knows what it needs: all stays, and verify tells of the damage.
+    // If a checkpoint cannot be read, its needs are unknown. All refs are kept, and `verify` reports the damage.
     if (run !== undefined) litter.push(...(await unnamed(parts, { ...params, run, refs: own }).catch(keepAll)));
   }
   return { refs: litter, folders: folders.filter(({ run }) => ended.has(run)) };
@@ -322,7 +324,7 @@ async function unnamed(
   return params.refs.flatMap(({ ref, commit }) => (named.has(commit) ? [] : [ref]));
 }
 
-/** The run, and those that were forked from it or from one of those. */
+/** The run, its forks, and their forks. */
 function familyOf(run: string, runs: readonly RunSummary[]): ReadonlySet<string> {
   const family = new Set([run]);
   for (let size = 0; size < family.size;) {

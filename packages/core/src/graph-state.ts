@@ -1,3 +1,4 @@
+// State transitions of a task graph: events, readiness, skipping, recovery after a crash, and the names of a graph's steps.
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   type Graph,
@@ -30,7 +31,7 @@ import {
 export type GraphEvent =
   | { readonly kind: "start"; readonly node: string; readonly at: string }
   | { readonly kind: "complete"; readonly node: string; readonly at: string; readonly result: Json }
-  /** `final`: whatever retries are left, it is not to be tried again. */
+  /** `final`: do not retry, even if retries are left. */
   | {
       readonly kind: "fail";
       readonly node: string;
@@ -38,17 +39,18 @@ export type GraphEvent =
       readonly error: Json;
       readonly final?: boolean;
     }
-  /** Out of time: tried once more, whatever its retries; the second time it has failed. */
+  /** The node ran out of time. It is retried once, regardless of its retries; the second timeout is a failure. */
   | { readonly kind: "timeout"; readonly node: string; readonly at: string }
   | { readonly kind: "skip"; readonly node: string; readonly at: string; readonly reason: string }
-  /** Failed, or unknown and now known not to have happened: pending afresh, and so is what was skipped for it. */
+  /** The node failed, or was unknown and is now known not to have run. It and the nodes skipped because of it become pending. */
   | { readonly kind: "retry"; readonly node: string; readonly at: string }
   /**
-   * Its process died. It never vanishes: what may be run twice, or has left nothing that is not known (`known`), is
-   * pending again, and the start does not count; the rest is unknown until somebody finds out.
+   * The node's process died. A node that is idempotent, or whose effects are all known (`known`), becomes pending
+   * again, and the start does not count. Any other node is unknown until the user or the workflow finds out. It is
+   * never dropped.
    */
   | { readonly kind: "recover"; readonly node: string; readonly at: string; readonly known?: boolean }
-  /** Every failed node again, with what was skipped for one. */
+  /** Every failed node, and every node skipped because of one, becomes pending again. */
   | { readonly kind: "replay"; readonly at: string }
   | {
       readonly kind: "add";
@@ -59,8 +61,9 @@ export type GraphEvent =
   | { readonly kind: "approve"; readonly from: string; readonly to: string; readonly at: string };
 
 /**
- * One event further. What cannot happen in this state is refused (USAGE), not ignored. A failure skips all that waits
- * for it, directly or through others; the failure of a critical node skips everything that has not begun.
+ * Applies one event. An event that is impossible in this state throws USAGE and is not ignored. A failure skips all
+ * nodes that depend on it, directly or indirectly. The failure of a critical node skips everything that has not
+ * started.
  */
 export function stepGraph(graph: Graph, event: GraphEvent): Graph {
   switch (event.kind) {
@@ -105,13 +108,13 @@ function stepNode(graph: Graph, event: NodeEvent): Graph {
   }
 }
 
-/** Every failed node and all that was skipped for one becomes pending again; what a person skipped stays skipped. */
+/** Makes every failed node, and the nodes skipped because of one, pending again. Nodes that the user skipped remain skipped. */
 export function replayFailed(graph: Graph, at: string): Graph {
   const failed = graph.nodes.filter((node) => stateOf(graph, node.id).status === "failed");
   return reopen(graph, new Set(failed.map((node) => node.id)), at);
 }
 
-/** Adds to a graph, also while it runs. Throws USAGE when the id is taken or an end of an edge is not there. */
+/** Adds a node to a graph, also while it runs. Throws USAGE when the id is taken or an edge refers to a missing node. */
 export function addNode(
   graph: Graph,
   params: { readonly node: GraphNode; readonly edges?: readonly GraphEdge[]; readonly at: string },
@@ -133,10 +136,10 @@ export function addNode(
   return settleSkips(grown, params.at);
 }
 
-/** How urgent, the most urgent first. */
+/** Sort order, most urgent first. */
 const PRIORITIES: Readonly<Record<Priority, number>> = { critical: 0, high: 1, normal: 2, low: 3 };
 
-/** What may start now, most urgent first, then in the order of the definition; no more than the limit leaves room for. */
+/** Nodes that may start now, most urgent first, then in definition order. Running nodes count against the limit. */
 export function readyNodes(graph: Graph, params: { readonly limit: number }): readonly string[] {
   const before = predecessorsOf(graph);
   const unapproved = new Set(graph.edges.filter(isOpenApproval).map(({ to }) => to));
@@ -149,9 +152,9 @@ export function readyNodes(graph: Graph, params: { readonly limit: number }): re
 }
 
 type GraphProgress =
-  /** Something runs, or may be started. */
+  /** A node runs or can be started. */
   | { readonly kind: "active" }
-  /** Nothing can go on before these are looked into or approved. */
+  /** Nothing can continue until these are resolved or approved. */
   | { readonly kind: "waiting"; readonly unknown: readonly string[]; readonly approvals: readonly GraphEdge[] }
   | { readonly kind: "complete" }
   | { readonly kind: "failed"; readonly nodes: readonly string[]; readonly abortedBy: string | null };
@@ -203,7 +206,7 @@ function abortedBy(graph: Graph): string | null {
   return critical?.id ?? null;
 }
 
-/** The one rule of skipping, applied after every change that can matter: nothing waits for what will never come. */
+/** The only rule for skipping, applied after every relevant change: no node waits for one that will never complete. */
 function settleSkips(graph: Graph, at: string): Graph {
   const aborter = abortedBy(graph);
   const before = predecessorsOf(graph);
@@ -264,7 +267,7 @@ function findNode(graph: Graph, id: string): GraphNode {
   throw new HoldfastError({ code: "USAGE", message: `Graph ${graph.id} has no node ${JSON.stringify(id)}` });
 }
 
-/** Refuses (USAGE) what cannot happen to a node that is as it is. */
+/** Throws USAGE for an event that is impossible in the node's status. */
 function expectStatus(event: NodeEvent, state: NodeState): void {
   if (!POSSIBLE[event.kind].includes(state.status)) throw refused(event, `it is ${state.status}`);
 }
@@ -287,13 +290,13 @@ function refused(event: { readonly kind: string; readonly node: string }, why: s
 export interface GraphView {
   readonly running: number;
   readonly batches: number;
-  /** What may start now; no more than the limit leaves room for. */
+  /** Nodes that may start now. Running nodes count against the limit. */
   ready(params: { readonly limit: number }): readonly string[];
   progress(): GraphProgress;
-  /** What must be decided outside of the graph: nodes with an unknown outcome, and approvals that hold back a waiting node. */
+  /** What must be decided outside of the graph: nodes with an unknown outcome, and approvals that block a waiting node. */
   waitingFor(): { readonly unknown: readonly string[]; readonly approvals: readonly GraphEdge[] };
   failed(): readonly string[];
-  /** Running or queued. */
+  /** Nodes that are running or queued. */
   underWay(): readonly string[];
   has(id: string): boolean;
   node(id: string): GraphNode;
@@ -301,15 +304,15 @@ export interface GraphView {
   /** Ids of a batch (1-based, derived from the dependencies), in the order of the definition. */
   batch(number: number): readonly string[];
   batchOf(id: string): number;
-  /** Has everything in the batch ended: complete, failed or skipped? */
+  /** True when every node in the batch is complete, failed or skipped. */
   isOver(batch: number): boolean;
   abortedBy(): string | null;
-  /** Nodes of later batches are not ready then. Not part of the graph: a process that continues the run sets it again. */
+  /** Blocks nodes of later batches. The gate is not part of the graph, so a process that resumes the run sets it again. */
   setGate(batch: number): void;
   graph(): Graph;
 }
 
-/** A view of whatever graph `read` returns at the time of each call. */
+/** A view of the graph that `read` returns at the time of each call. */
 export function viewGraph(read: () => Graph): GraphView {
   let gate = Infinity;
   let known: { readonly nodes: Graph["nodes"]; readonly edges: Graph["edges"]; readonly batches: Batches } | undefined;
@@ -378,8 +381,6 @@ function numberBatches(graph: Graph): Batches {
   return { members, numbers: new Map(members.flatMap((ids, index) => ids.map((id) => [id, index + 1] as const))) };
 }
 
-/** What each event makes of one node, whoever keeps the rest of the graph. */
-
 const FRESH: NodeState = Object.freeze({
   status: "pending",
   attempt: 0,
@@ -400,7 +401,7 @@ function failedState(
 ): NodeState {
   const timeouts = state.timeouts ?? 0;
   const late = event.kind === "timeout";
-  // A start that ran out of time does not count as one that failed.
+  // A timeout does not count as a failed attempt.
   const again = late ? timeouts === 0 : event.final !== true && state.attempt - timeouts <= node.retries;
   return {
     ...state,
@@ -412,7 +413,7 @@ function failedState(
   };
 }
 
-/** A death is not its fault: started again, it is the same try, and finds what it had finished under the same names. */
+/** A crash does not count as a failure. The restarted node is the same attempt and finds its finished steps by name. */
 function recoveredState(
   node: GraphNode,
   state: NodeState,
@@ -431,7 +432,7 @@ function skippedState(
   return { ...FRESH, status: "skipped", endedAt: params.at, result, ...triesOf(state) };
 }
 
-/** Pending afresh. What was unknown is a try that is over: the next one must not find the answers that were given about it. */
+/** Makes a node pending again. An unknown attempt counts as over, so that the next one does not reuse its answers. */
 function reopenedState(state: NodeState): NodeState {
   const tries = (state.tries ?? 0) + (state.status === "unknown" ? 1 : 0);
   return tries === 0 ? FRESH : { ...FRESH, tries };
@@ -447,12 +448,7 @@ function causeOf(state: NodeState): string | null {
   return typeof result["cause"] === "string" ? result["cause"] : null;
 }
 
-/**
- * Names of the steps that belong to a graph. A node that has ended is not run again when the stage is, so nobody asks for
- * its steps any more; by these names the engine tells them from steps that a changed stage forgot.
- */
-
-/** All that one try of a node does. A node started again after a death is the same try; after a failure it is the next. */
+/** Prefix of all steps of one attempt of a node. After a crash it is the same attempt; after a failure it is the next one. */
 export function tryName(node: string, state: NodeState): string {
   return `node:${node}#${(state.tries ?? 0) + 1}`;
 }
@@ -475,11 +471,15 @@ export function graphName(name: string, part: string): string {
 
 const PREFIXES = ["node:", "batch:", "approval:", "graph:"] as const;
 
+/**
+ * True for a step of a graph. A node that has ended does not run again with its stage, so no code asks for its steps. The
+ * names distinguish them from steps that a changed stage no longer has.
+ */
 export function belongsToGraph(step: string): boolean {
   return PREFIXES.some((prefix) => step.startsWith(prefix));
 }
 
-/** One event of a `graph.moved` entry, for people: "build complete", "docs fail (no such file)", "a → b approve". */
+/** Text of one event of a `graph.moved` entry: "build complete", "docs fail (no such file)", "a → b approve". */
 export function graphMoveText(event: Json | GraphEvent): string {
   if (typeof event !== "object" || event === null) return "";
   const { kind, node, definition, error, reason, from, to } = event as Readonly<Record<string, unknown>>;

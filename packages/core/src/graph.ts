@@ -1,3 +1,4 @@
+// The task graph: its types, validation, order of execution and critical path.
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Json, JsonObject } from "./json.ts";
 
@@ -11,14 +12,14 @@ export interface GraphNode {
   readonly dependencies: readonly string[];
   readonly priority: Priority;
   readonly timeoutMs: number | null;
-  /** How often it may be started again after it failed. */
+  /** How often the node may be restarted after a failure. */
   readonly retries: number;
-  /** May this be run again when we cannot tell whether it ran? */
+  /** True when the node may run again if it is unknown whether it ran. */
   readonly idempotent: boolean;
   readonly outputs: readonly string[];
 }
 
-/** All three order their ends. An approval also holds `to` back until `by` has said yes. */
+/** Every edge orders its ends. An approval also blocks `to` until `by` has approved. */
 export type GraphEdge =
   | { readonly from: string; readonly to: string; readonly type: "data"; readonly key: string }
   | { readonly from: string; readonly to: string; readonly type: "sequence" }
@@ -32,19 +33,19 @@ export type GraphEdge =
 
 export interface NodeState {
   readonly status: NodeStatus;
-  /** How often it was started since it was last pending afresh. */
+  /** Number of starts since the node last became pending. */
   readonly attempt: number;
   readonly startedAt: string | null;
   readonly endedAt: string | null;
-  /** What it produced; `{error}` of its last failure; `{skipped, cause}` when skipped. */
+  /** The node's output; `{error}` of its last failure; `{skipped, cause}` when skipped. */
   readonly result: Json;
-  /** How often a start of it ended without success, ever: no replay sets it back, so names made from it are never given twice. Absent: never. */
+  /** Total number of unsuccessful starts. It is never reset, not even by a replay, so names built from it are unique. Absent: 0. */
   readonly tries?: number;
-  /** How often it ran out of time since it was last pending afresh. Absent: never. */
+  /** Number of timeouts since the node last became pending. Absent: 0. */
   readonly timeouts?: number;
 }
 
-/** Definition and states together: a graph restored from a checkpoint can run on. */
+/** Definition and states together, so that a graph restored from a checkpoint can continue. */
 export interface Graph {
   readonly id: string;
   readonly nodes: readonly GraphNode[];
@@ -57,12 +58,12 @@ export interface Graph {
 type GraphProblem =
   | { readonly kind: "duplicate_node"; readonly node: string }
   | { readonly kind: "unknown_node"; readonly node: string; readonly wantedBy: string }
-  /** a → b → a, with the first one named again at the end. */
+  /** a → b → a: the first node is repeated at the end. */
   | { readonly kind: "cycle"; readonly path: readonly string[] };
 
 type GraphShape = Pick<Graph, "nodes" | "edges" | "states">;
 
-/** Everything that is wrong, not only the first thing. A graph without problems can be ordered. */
+/** Returns every problem, not only the first one. A graph without problems can be ordered. */
 export function validateGraph(graph: GraphShape): readonly GraphProblem[] {
   const problems: GraphProblem[] = [];
   const ids = new Set<string>();
@@ -84,7 +85,7 @@ export function validateGraph(graph: GraphShape): readonly GraphProblem[] {
   return problems;
 }
 
-/** Throws USAGE with every problem named. */
+/** Throws USAGE with all problems. */
 export function checkGraph(graph: GraphShape): void {
   const problems = validateGraph(graph);
   if (problems.length === 0) return;
@@ -97,8 +98,8 @@ export function checkGraph(graph: GraphShape): void {
 }
 
 /**
- * Which nodes each node waits for: its dependencies and all edges that lead to it, of every type. Derived each time
- * from the definition and never stored, so that no stored numbering can disagree with it.
+ * The nodes that each node waits for: its dependencies, and the sources of all edges to it. It is computed each time
+ * and never stored, so that no stored order can contradict the definition.
  */
 export function predecessorsOf(graph: GraphShape): ReadonlyMap<string, ReadonlySet<string>> {
   const before = new Map<string, Set<string>>();
@@ -107,16 +108,16 @@ export function predecessorsOf(graph: GraphShape): ReadonlyMap<string, ReadonlyS
   return before;
 }
 
-/** Nodes that may run together, in layers; within a layer in the order of the definition. Throws USAGE when invalid. */
+/** Layers of nodes that may run in parallel, each in definition order. Throws USAGE when the graph is invalid. */
 export function batchesOf(graph: GraphShape): readonly (readonly string[])[] {
   checkGraph(graph);
   return layers(graph).layers;
 }
 
-/** The chain of nodes that takes longest; nothing can end sooner than its total. Throws USAGE when invalid. */
+/** The chain of nodes with the largest total cost, which bounds the duration from below. Throws USAGE when the graph is invalid. */
 export function criticalPath(params: {
   readonly graph: GraphShape;
-  /** How long a node is reckoned to take. */
+  /** Estimated cost of a node. */
   readonly cost: (node: GraphNode) => number;
 }): { readonly nodes: readonly string[]; readonly total: number } {
   const byId = new Map(params.graph.nodes.map((node) => [node.id, node]));
@@ -142,7 +143,7 @@ function totalOf(longest: ReadonlyMap<string, { readonly total: number }>, id: s
   return id === null ? 0 : (longest.get(id)?.total ?? 0);
 }
 
-/** `stuck` are the nodes in or behind a cycle. Ids that do not exist hold nothing up: they are another problem. */
+/** `stuck` contains the nodes in or behind a cycle. Missing ids do not block: they are reported as another problem. */
 function layers(graph: GraphShape): { readonly layers: string[][]; readonly stuck: ReadonlySet<string> } {
   const before = predecessorsOf(graph);
   const after = new Map<string, string[]>([...before.keys()].map((id) => [id, []]));
@@ -171,7 +172,7 @@ function layers(graph: GraphShape): { readonly layers: string[][]; readonly stuc
   return { layers: result, stuck: new Set(waiting.keys()) };
 }
 
-/** Walking backwards inside the stuck nodes never ends, so it must come round. */
+/** Walking backwards inside the stuck nodes never ends, so it must reach a node again. */
 function findCycle(graph: GraphShape, stuck: ReadonlySet<string>): readonly string[] {
   const before = predecessorsOf(graph);
   const walked: string[] = [];

@@ -1,3 +1,4 @@
+// Holding a run's lease in this process: heartbeat, slots for limited concurrency, and release.
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, rejectRolledBackStore } from "./adapters.ts";
 import { HEARTBEAT_MS, type Lease } from "./lease.ts";
@@ -8,13 +9,13 @@ import type { RunBirth, SlotClaim, Store } from "./store.ts";
 
 export interface AcquiredLease extends AsyncDisposable {
   readonly lease: Lease;
-  /** Somebody else has the run: told at the latest by the next heartbeat, also while nothing is written. */
+  /** Called when another process has taken the lease, at the latest after the next heartbeat, even if nothing is written. */
   onLost(tell: (error: HoldfastError) => void): void;
 }
 
 /**
- * LEASE_HELD and LOOP_LIMIT pass through. Disposing lets go of it; one that is lost is no error there. Whoever holds the run already shares the
- * lease with what it calls, and the last one lets go: so a place among those at work is kept from the first act to the last.
+ * Acquires the lease; LEASE_HELD and LOOP_LIMIT pass through. Disposing releases it, and a lost lease is not an error
+ * then. Callers in one process share the lease, and the last one releases it, so its slot is kept throughout.
  */
 export async function acquireLease(
   parts: CoreAdapters,
@@ -22,7 +23,7 @@ export async function acquireLease(
   slot?: SlotClaim,
   birth?: RunBirth,
 ): Promise<AcquiredLease> {
-  // A run that is gone from a store that was rolled back would be done again under its own name.
+  // After a rollback of the store, a run that it no longer knows would be repeated under the same name.
   if (birth !== undefined) await rejectRolledBackStore(parts, run);
   const { store } = parts;
   const label = `holdfast run ${run}`;
@@ -35,7 +36,7 @@ export async function acquireLease(
   let tellLost: ((error: HoldfastError) => void) | undefined;
   const beat = (): void => {
     store.renewLease(lease).catch((error: unknown) => {
-      // Anything else is the disk's or the network's, and may pass; each write looks for itself.
+      // Other errors come from the disk or the network and may be temporary. Each write checks the lease itself.
       if (error instanceof HoldfastError && error.code === "LEASE_LOST") tellLost?.(error);
     });
   };
@@ -54,13 +55,13 @@ export async function acquireLease(
       const left = (holders.get(key) ?? 1) - 1;
       if (left > 0) return void holders.set(key, left);
       holders.delete(key);
-      // It would hide what made us let go; a lease that stays behind ends with its handle.
+      // An error here would hide the original one. A lease that is not released ends with its store handle.
       await store.releaseLease(lease).catch(() => undefined);
     },
   };
 }
 
-/** How often each lease is held in this process, by run and epoch. */
+/** Number of holders of each lease in this process, by run and epoch. */
 const held = new WeakMap<Store, Map<string, number>>();
 
 function holdersOf(store: Store): Map<string, number> {
@@ -70,22 +71,22 @@ function holdersOf(store: Store): Map<string, number> {
 }
 
 export interface SlotRequest {
-  /** How many may be at work at once; null: as many as want to. */
+  /** Maximum number of runs that work at once. null: no limit. */
   readonly limit: number | null;
-  /** "refuse": LOOP_LIMIT. */
+  /** "refuse": throw LOOP_LIMIT. "wait": queue. "force": ignore the limit. */
   readonly whenFull: "refuse" | "wait" | "force";
   readonly signal: AbortSignal;
-  /** Of a run that is not there yet: made together with its place, so that one without a place leaves nothing behind. */
+  /** For a run that does not exist yet: it is created together with its slot, so that a refused run leaves nothing behind. */
   readonly birth?: RunBirth;
-  /** Told once, with the runs that are at work, when there is no place at first. */
+  /** Called once with the working runs when no slot is free at first. */
   readonly onWaiting: (atWork: readonly string[]) => void;
-  /** The same, when it works all the same. */
+  /** Called with the working runs when the run starts above the limit ("force"). */
   readonly onOver: (atWork: readonly string[]) => void;
 }
 
 /**
- * The lease with a place among those at work. Whoever waits holds the run meanwhile: its place in the queue is seen by all, and is gone with
- * its process. Aborted: lets go, and rejects with the signal's reason.
+ * Acquires the lease with a slot. A queued run holds its lease, so that its place in the queue is visible and ends with
+ * its process. Aborting releases the lease and rejects with the signal's reason.
  */
 export async function holdSlot(parts: CoreAdapters, run: string, request: SlotRequest): Promise<AcquiredLease> {
   const { whenFull, signal } = request;
@@ -116,7 +117,7 @@ async function atWork(parts: CoreAdapters, run: string): Promise<readonly string
     .map((lease) => lease.run);
 }
 
-/** Throws Stopped when somebody said that it shall not go on. */
+/** Throws Stopped when a signal pauses or aborts the run while it is queued. */
 async function obeyWhileWaiting(parts: CoreAdapters, lease: Lease): Promise<void> {
   const run = await parts.store.getRun(lease.run);
   const outcome = run === undefined ? null : await applySignal(parts, lease, run);
@@ -140,7 +141,7 @@ async function pause(signal: AbortSignal): Promise<void> {
 
 const RETRY_MS = 50;
 
-/** Holds a run's lease from the first write until it is released, and tells other hosts that we live. */
+/** Holds a run's lease from the first write until release, and sends heartbeats to other hosts. */
 export class LeaseHolder {
   readonly #parts: CoreAdapters;
   readonly #run: string;
@@ -157,7 +158,7 @@ export class LeaseHolder {
     return this.#held;
   }
 
-  /** Concurrent first writers share one taking. What the saver remembers may be older than the lease, so it forgets. */
+  /** Concurrent first writers share one acquisition. The saver's cache may be older than the lease, so it is cleared. */
   async take(saver: Saver): Promise<Lease> {
     this.#taking ??= this.#takePatiently().finally(() => {
       this.#taking = undefined;
@@ -179,7 +180,7 @@ export class LeaseHolder {
     if (lease !== undefined) await this.#parts.store.releaseLease(lease);
   }
 
-  /** Two terminals, or a hook beside a person: a save takes milliseconds, so waiting a little beats failing. */
+  /** Another terminal or a hook may hold the lease for a save of a few milliseconds. A short wait avoids a needless failure. */
   async #takePatiently(): Promise<Lease> {
     const until = performance.now() + this.#parts.leaseWaitMs;
     for (;;) {
@@ -192,7 +193,7 @@ export class LeaseHolder {
     }
   }
 
-  /** A heartbeat need not shout: a lost lease shows itself at the next write, inside the transaction. */
+  /** Errors are ignored. A lost lease is detected by the next write, inside its transaction. */
   #beat(): void {
     if (this.#held !== undefined) this.#parts.store.renewLease(this.#held).catch(() => undefined);
   }

@@ -1,3 +1,4 @@
+// The journal: entry kinds and bodies, the hash chain, and facts that are derived from entries (working time, commits).
 import type { CheckpointParent, Trigger } from "./checkpoint.ts";
 import type { GraphEvent } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
@@ -7,33 +8,34 @@ import type { PendingDecision, Run, WaitingFor } from "./run.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 
 /**
- * One line of a run's history. Entries are numbered 1, 2, 3 … without gaps, and each hash covers the one before it:
+ * One entry of a run's history. Entries are numbered 1, 2, 3 … without gaps, and each hash covers the previous one:
+ *
  * hash = H("holdfast-entry-1\n" + previous + "\n" + canonical JSON of {run, entry, kind, at, epoch, body}).
- * The body of a checkpoint's entry holds the digest of its planes, not the planes, so that dropping the checkpoint
- * later leaves a chain that can still be re-computed.
- * `previous` of the first entry is H(canonical JSON of the run's birth record).
+ *
+ * The body of a checkpoint's entry holds the digest of its planes, not the planes. So the chain can be recomputed after
+ * the checkpoint was dropped. `previous` of the first entry is H(canonical JSON of the run's birth record).
  */
 export interface JournalEntry {
   readonly run: string;
   readonly entry: number;
   readonly kind: EntryKind;
   readonly at: string;
-  /** Lease epoch under which it was written; 0 for entries that need no lease (tags, drops, run creation). */
+  /** Lease epoch of the writer. 0 for entries that need no lease (tags, drops, run creation). */
   readonly epoch: number;
   readonly body: JsonObject;
-  /** H(canonical JSON of body); of a checkpoint its own digest, which is the entry's hash. */
+  /** H(canonical JSON of body). For a checkpoint, its digest, which equals the entry's hash. */
   readonly digest: Digest;
   readonly hash: Digest;
 }
 
-/** Kinds that Holdfast itself folds. Other kinds (a workflow's own) are `x.` prefixed and kept as they are. */
+/** Kinds that Holdfast interprets. A workflow's own kinds have the prefix `x.` and are stored unchanged. */
 export const ENTRY_KINDS = [
   "run.created",
   "run.parked",
   "run.unparked",
   "run.ended",
-  "run.resumed", // a process continues a run whose last process died: calls under way are lost
-  "run.reopened", // a finished or fatal run taken up again, by force, from a chosen checkpoint
+  "run.resumed", // a process resumes a run whose last process died: running calls are lost
+  "run.reopened", // an ended run continues by force from a chosen checkpoint
   "lease.taken",
   "lease.released",
   "checkpoint",
@@ -48,18 +50,18 @@ export const ENTRY_KINDS = [
   "step.started",
   "step.finished",
   "step.failed",
-  "step.session", // an agent that can resume told its session, so that a crash need not lose the conversation; null: it is given up
-  "call.recorded", // what an agent, a command or the forge was asked and said, of runs that are recorded
-  "step.interrupted", // an agent call that was stopped and reported what it took
-  "step.adopted", // a call that died with its process had finished: its result is used
-  "step.lost", // a call that died with its process: what it took, as the agent's own record tells
+  "step.session", // the session that an agent reported, so that a crash does not lose the conversation; null: dropped
+  "call.recorded", // request and response of an agent, a command or the forge, in recorded runs
+  "step.interrupted", // an agent call that was stopped and reported its usage
+  "step.adopted", // a call whose process died had finished, and its result is adopted
+  "step.lost", // usage of a call that died with its process, from the agent's own record
   "effect.intended",
   "effect.settled",
   "effect.unknown",
-  "graph.set", // this visit's graph, as it begins
-  "graph.moved", // what happened to its nodes
-  "files.settled", // the newest checkpoint's files are what the steps that may change files left
-  "yolo.allowed", // the user lets agents act without asking from now on
+  "graph.set", // the graph of this stage attempt at its start
+  "graph.moved", // events of the graph's nodes
+  "files.settled", // the newest checkpoint holds the files as the steps that may change them left them
+  "yolo.allowed", // the user allows agents to use tools without asking from now on
   "note",
 ] as const;
 
@@ -73,7 +75,7 @@ export interface NewEntry {
 export type RunEnded =
   | { readonly outcome: "done" }
   | { readonly outcome: "fatal"; readonly reason: string; readonly cause?: "aborted" };
-/** `counts`: what the lost calls took is still to be found out. */
+/** `counts`: the usage of the lost calls is still to be determined. */
 export type RunResumed = { readonly counts: boolean };
 export type FilesSettled = { readonly sequence: number };
 export type RunReopened = { readonly reason: string };
@@ -81,41 +83,41 @@ export type RunWaiting = {
   readonly on: WaitingFor;
   readonly reason: string;
   readonly until: string | null;
-  /** The question that a person must answer; absent when there is none. */
+  /** The question that the user must answer. Absent: there is none. */
   readonly decision?: PendingDecision;
 };
-/** `by`: who gave the answer. */
+/** `by`: name of the user who answered. */
 export type RunContinued = { readonly decision?: string; readonly answer?: string; readonly by?: string };
 
-/** Bodies of what a stage does; state.ts says what they add up to. */
+/** Bodies of stage and step entries. state.ts reduces them to the run's state. */
 export type StageEntered = { readonly visit: number; readonly stage: string; readonly iteration: number };
 export type StageEnded = {
   readonly visit: number;
   readonly stage: string;
   readonly event: string;
   readonly reason: string;
-  /** null: the stage was an end. */
+  /** null: the stage was an end stage. */
   readonly next: string | null;
   readonly score: number | null;
 };
-/** Only of steps that change files, and of agent calls (`estimate` is not null): a plain step is one entry. */
+/** Only for steps that change files, and for agent calls (`estimate` is not null). A plain step has a single entry. */
 export type StepStarted = {
   readonly visit: number;
   readonly step: string;
   readonly files: boolean;
   readonly estimate: Amounts | null;
   readonly counted?: RecordTokens;
-  /** Name of the aside that an agent call works in. */
+  /** Name of the side worktree in which the agent call works. */
   readonly aside?: string;
 };
 export type StepInterrupted = { readonly visit: number; readonly step: string; readonly spent: Amounts };
 export type StepAdopted = { readonly visit: number; readonly step: string };
-/** A call whose end nobody saw, counted from the agent's own record of the session. */
+/** A call that died with its process. Its usage comes from the agent's own session record. */
 export type StepLost = {
   readonly visit: number;
   readonly step: string;
   readonly spent: Amounts;
-  /** Assumed for the limits, where its usage is unknown. */
+  /** Amount assumed for the limits if the usage is unknown. */
   readonly held?: Amounts;
 };
 export type StepFinished = {
@@ -123,7 +125,7 @@ export type StepFinished = {
   readonly step: string;
   readonly result: Json;
   readonly spent: Amounts | null;
-  /** `result` is an event that the workflow's own `reduce` has taken into its values. */
+  /** `result` is an event that the workflow's `reduce` has applied to its values. */
   readonly recorded?: boolean;
 };
 export type StepFailed = {
@@ -131,17 +133,17 @@ export type StepFailed = {
   readonly step: string;
   readonly reason: string;
   readonly spent: Amounts | null;
-  /** Of an agent call: which rule decided what is done about it, and what its failures come to from now on. */
+  /** For an agent call: the rule that decided what follows, and the call's error state from now on. */
   readonly verdict?: ErrorVerdict;
   readonly errors?: CallErrors;
-  /** Of the error, where it had one. */
+  /** Code of the error, if it had one. */
   readonly code?: string;
 };
 export type StepSession = { readonly visit: number; readonly step: string; readonly session: string | null };
 export type GraphSet = { readonly visit: number; readonly graph: Graph };
 export type GraphMoved = { readonly visit: number; readonly events: readonly GraphEvent[] };
 
-/** What an entry's hash covers, besides the hash before it. */
+/** What an entry's hash covers in addition to the previous hash. */
 interface Link {
   readonly run: string;
   readonly entry: number;
@@ -152,7 +154,7 @@ interface Link {
   readonly body: string;
 }
 
-/** The keys are written in canonical order by hand: this runs for every entry. */
+/** The keys are written in canonical order by hand, because this runs for every entry. */
 export function entryHash(previous: Digest, link: Link, hasher: Hasher): Digest {
   return hasher(
     `holdfast-entry-1\n${previous}\n{"at":"${link.at}","body":${link.body},"entry":${link.entry},"epoch":${link.epoch},"kind":${kindText(link.kind)},"run":"${link.run}"}`,
@@ -163,7 +165,7 @@ function kindText(kind: EntryKind): string {
   return kind === "checkpoint" ? '"checkpoint"' : JSON.stringify(kind);
 }
 
-/** What the first entry is chained to: the run's birth record. */
+/** Digest of the run's birth record, to which the first entry is chained. */
 export function birthDigest(run: Run, hasher: Hasher): Digest {
   return hasher(canonicalJson(birthRecord(run)));
 }
@@ -179,7 +181,7 @@ export function birthRecord(run: Run): JsonObject {
   };
 }
 
-/** The body of a checkpoint's entry, besides its parent: all of it but the planes, for which `root` stands. */
+/** The body of a checkpoint's entry without its parent. `root` represents the planes. */
 export interface CheckpointHead {
   readonly sequence: number;
   readonly trigger: Trigger;
@@ -188,7 +190,7 @@ export interface CheckpointHead {
   readonly iteration: number;
   readonly score: number | null;
   readonly tree: string | null;
-  /** Bytes of the planes as canonical JSON, and what this checkpoint added on disk when it was made. */
+  /** Bytes of the planes as canonical JSON, and bytes that this checkpoint added to the store. */
   readonly logical: number;
   readonly added: number;
   /** Digest of the planes as one value. */
@@ -211,7 +213,7 @@ export function checkpointBody(head: CheckpointHead, parent: CheckpointParent | 
   };
 }
 
-/** Canonical JSON of checkpointBody, written out by hand for the same reason as above. */
+/** Canonical JSON of checkpointBody, written by hand because this runs for every checkpoint. */
 export function checkpointBodyText(head: CheckpointHead, parent: CheckpointParent | null): string {
   const parentText = parent === null ? "null" : `{"digest":"${parent.digest}","id":"${parent.id}"}`;
   return `{"added":${head.added},"iteration":${head.iteration},"logical":${head.logical},"name":${text(head.name)},"parent":${parentText},"root":"${head.root}","score":${head.score},"sequence":${head.sequence},"stage":${text(head.stage)},"tree":${text(head.tree)},"trigger":"${head.trigger}"}`;
@@ -226,7 +228,7 @@ function parentRecord(parent: CheckpointParent | null): JsonObject | null {
   return parent === null ? null : { id: parent.id, digest: parent.digest };
 }
 
-/** Of an entry's body, for those who read a journal leniently: what is not there, or is something else, is empty. */
+/** Reads a string from an entry's body leniently: a missing value or another type gives "". */
 export function textOf(body: JsonObject, key: string): string {
   const value = body[key];
   return typeof value === "string" ? value : "";
@@ -238,8 +240,8 @@ export function numberOf(body: JsonObject, key: string): number {
 }
 
 /**
- * Does this entry say that something came about which only a checkpoint could bring back: values, what an agent said, the graph? Finished plain steps are found
- * in the journal.
+ * True when only a checkpoint can restore what this entry reports: values, an agent's conversation, the graph. Plain
+ * steps are restored from the journal.
  */
 export function isUnsavedChange({ kind, body }: Pick<JournalEntry, "kind" | "body">): boolean {
   if (kind === "graph.set" || kind === "graph.moved") return true;
@@ -249,14 +251,15 @@ export function isUnsavedChange({ kind, body }: Pick<JournalEntry, "kind" | "bod
 type TimedEntry = Pick<JournalEntry, "kind" | "at" | "epoch" | "body">;
 
 /**
- * Milliseconds that runs were worked on, as the journal tells: from entry to entry under one lease, and up to the last sign of life of a holder
- * that died. Nobody's time (parked, stopped) is not counted. A clock that was set back counts as nothing, never as less.
+ * Milliseconds of work according to the journal: the time between entries of one lease, and up to the last heartbeat of
+ * a holder that died. Time in which the run waited or was stopped does not count. A clock that was set back counts as
+ * 0.
  */
 export function workingTime(entries: readonly TimedEntry[]): number {
   let total = 0;
   let last: { readonly epoch: number; readonly at: number } | null = null;
   for (const entry of entries) {
-    // Tags and drops need no lease and are nobody's work.
+    // Tags and drops need no lease and are not work.
     if (entry.epoch === 0) continue;
     const at = Date.parse(entry.at);
     const seen: number | null = entry.kind === "lease.taken" ? lastSeen(entry, last?.epoch) : at;
@@ -267,7 +270,7 @@ export function workingTime(entries: readonly TimedEntry[]): number {
   return total;
 }
 
-/** When the holder before was last heard of; null: it let go by itself, or it is not the one whose entries came before. */
+/** Last heartbeat of the previous holder. null: it released the lease, or it did not write the preceding entries. */
 function lastSeen({ body }: TimedEntry, epoch: number | undefined): number | null {
   const { from } = body;
   if (!isJsonObject(from) || from["epoch"] !== epoch) return null;
@@ -275,22 +278,22 @@ function lastSeen({ body }: TimedEntry, epoch: number | undefined): number | nul
   return Number.isFinite(seen) ? seen : null;
 }
 
-/** What the run itself did after its newest checkpoint: differences that stem from it are nobody else's. */
+/** What the run itself did after its newest checkpoint, so that these differences are not attributed to others. */
 export interface SinceCheckpoint {
-  /** A step that changes files was begun: what the files and the branch are like now is its half work. */
+  /** A step that changes files was started, so the current files and branch are its partial work. */
   readonly changesFiles: boolean;
-  /** Commits that finished steps and settled effects tell of. */
+  /** Commits that finished steps and settled effects mention. */
   readonly commits: ReadonlySet<string>;
-  /** Those, and the ones that steps of the same visit had told of before: the stage knows them and deals with them itself. */
+  /** `commits`, and those that earlier steps of the stage attempt mention. The stage knows and handles them itself. */
   readonly seen: ReadonlySet<string>;
 }
 
 export function foldSince(params: {
-  /** Of the checkpoint. */
+  /** The stage attempt of the checkpoint. */
   readonly visit: StageAttempt;
   readonly entries: Iterable<Pick<JournalEntry, "kind" | "body">>;
 }): SinceCheckpoint {
-  // One that a checkpoint names as running was in its middle then; one that failed since may have left files behind.
+  // A step that the checkpoint lists as running was interrupted. If it failed since, it may have left files behind.
   let changesFiles = Object.values(params.visit.running ?? {}).some((step) => step.files);
   const commits = new Set<string>();
   for (const { kind, body } of params.entries) {
@@ -302,7 +305,7 @@ export function foldSince(params: {
   return { changesFiles, commits, seen };
 }
 
-/** Every text in the value that has the form of a git object id. */
+/** Every string in the value that has the form of a git object id. */
 export function commitsIn(value: Json | undefined): ReadonlySet<string> {
   const found = new Set<string>();
   collect(value, found);

@@ -1,7 +1,8 @@
+// JSON: the types of everything Holdfast stores, lenient readers, shapes that validate data from disk, and SHA-256.
 import { hash } from "node:crypto";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 
-/** Everything Holdfast stores is plain JSON: no type tags, no revived classes, nothing that could run. */
+/** Everything Holdfast stores is plain JSON: no type tags, no revived classes, nothing executable. */
 type JsonScalar = string | number | boolean | null;
 export type Json = JsonScalar | JsonArray | JsonObject;
 export type JsonArray = readonly Json[];
@@ -11,7 +12,7 @@ export interface JsonObject {
 
 export type JsonContainer = JsonArray | JsonObject;
 
-/** Array.isArray does not tell a readonly array from an object. */
+/** TypeScript's Array.isArray does not narrow readonly arrays. */
 export function isJsonArray(value: Json | undefined): value is JsonArray {
   return Array.isArray(value);
 }
@@ -23,10 +24,10 @@ export function isJsonObject(value: Json | undefined): value is JsonObject {
 /** Lower-case hex SHA-256. */
 export type Digest = string;
 
-/** Core is pure, so the hash is handed in. Must be SHA-256 over UTF-8 (for strings) or the bytes. */
+/** A SHA-256 function over the UTF-8 encoding of a string, or over bytes. */
 export type Hasher = (data: string | Uint8Array) => Digest;
 
-/** JSON of unknown shape, read without a cast: what is not there or of another kind is empty. */
+/** JSON of unknown shape, read without a cast. A missing value or another type reads as empty. */
 export type JsonRecord = Readonly<Record<string, unknown>>;
 
 export function asRecord(value: unknown): JsonRecord {
@@ -45,7 +46,7 @@ export function asText(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** A string, or the texts of content parts. */
+/** Returns the string itself, or the joined texts of content parts. */
 export function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   return asRecords(content)
@@ -55,29 +56,29 @@ export function textOf(content: unknown): string {
 }
 
 /**
- * What a value read from disk must look like. A shape looks and never copies: the value that passed is the value that
- * goes on, with every field that a newer Holdfast may have added. Nothing is allocated unless something is wrong.
- * `shapeOf` holds no value; it ties the shape to its type, so that the two cannot drift apart unseen.
+ * Checks what a value read from disk looks like. A shape never copies: the value that passes is used as it is, with
+ * every field that a newer Holdfast may have added. It allocates only for a mismatch. `shapeOf` holds no value: it ties
+ * the shape to its type, so that the compiler finds a difference.
  */
 export type Shape<T> = ((value: unknown) => Misfit | null) & { readonly shapeOf?: T };
 
 interface Misfit {
-  /** JSON pointer from the value that was looked at. */
+  /** JSON pointer, relative to the checked value. */
   readonly path: string;
   readonly expected: string;
   readonly actual: unknown;
 }
 
-/** Gives the value its type, or throws `code` (STORE_CORRUPT unless told otherwise) with the path of the offender. */
+/** Returns the value with its type, or throws `code` (default STORE_CORRUPT) with the path of the mismatch. */
 export function parseShape<T>(params: {
   readonly shape: Shape<T>;
   readonly value: unknown;
-  /** What is being read, for the message: "checkpoint issue-42-k3f9@7". */
+  /** Name of the checked value for the message: "checkpoint issue-42-k3f9@7". */
   readonly what: string;
   readonly code?: ErrorCode;
 }): T {
   const misfit = params.shape(params.value);
-  // The shape is tied to T and found nothing wrong.
+  // The shape is tied to T and found no mismatch.
   if (misfit === null) return params.value as T;
   throw new HoldfastError({
     code: params.code ?? "STORE_CORRUPT",
@@ -91,12 +92,12 @@ export const text: Shape<string> = (value) => (typeof value === "string" ? null 
 export const flag: Shape<boolean> = (value) => (typeof value === "boolean" ? null : misfit("true or false", value));
 export const finite: Shape<number> = (value) =>
   typeof value === "number" && Number.isFinite(value) ? null : misfit("a number", value);
-/** Counters, sequences and amounts: never negative, never a fraction, never beyond what a double holds exactly. */
+/** Counters, sequences and amounts: a non-negative safe integer. */
 export const count: Shape<number> = (value) =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0
     ? null
     : misfit("a whole number from 0", value);
-/** Whatever JSON.parse returned is JSON already; only its absence is wrong. */
+/** Every result of JSON.parse is JSON, so only undefined is invalid. */
 export const json: Shape<Json> = (value) => (value === undefined ? misfit("a value", value) : null);
 export const jsonObject: Shape<JsonObject> = (value) => (isJsonRecord(value) ? null : misfit("an object", value));
 
@@ -104,7 +105,7 @@ export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (value) => (value === null ? null : shape(value));
 }
 
-/** A field that older or smaller records lack. */
+/** A field that may be absent. */
 export function optional<T>(shape: Shape<T>): Shape<T> {
   return (value) => (value === undefined ? null : shape(value));
 }
@@ -131,7 +132,7 @@ export function dictionary<T>(shape: Shape<T>): Shape<Readonly<Record<string, T>
   };
 }
 
-/** A record and not a list, so that the compiler sees a word that was forgotten. */
+/** A record, not a list, so that the compiler finds a missing word. */
 export function oneOf<T extends string>(words: Readonly<Record<T, true>>): Shape<T> {
   return (value) =>
     typeof value === "string" && Object.hasOwn(words, value)
@@ -139,7 +140,7 @@ export function oneOf<T extends string>(words: Readonly<Record<T, true>>): Shape
       : misfit(`one of ${Object.keys(words).join(", ")}`, value);
 }
 
-/** Every field must be there; fields that are not named are left alone. */
+/** Every named field must match. Other fields are ignored. */
 export function object<T extends object>(fields: { readonly [K in keyof T]-?: Shape<T[K]> }): Shape<T> {
   const names = Object.keys(fields) as (keyof T & string)[];
   return (value) => {
@@ -152,7 +153,7 @@ export function object<T extends object>(fields: { readonly [K in keyof T]-?: Sh
   };
 }
 
-/** A discriminated union: the word under `key` decides which shape the rest must have. */
+/** A discriminated union: the value under `key` selects the shape. */
 export function tagged<T extends object, K extends keyof T & string>(
   key: K,
   cases: { readonly [V in T[K] & string]: Shape<Extract<T, { readonly [P in K]: V }>> },
@@ -186,7 +187,7 @@ function describe(value: unknown): string {
   return String(JSON.stringify(value)).slice(0, 60);
 }
 
-/** For plain data that we built ourselves; captured values are frozen already and stop the walk. */
+/** For plain data that Holdfast built. Captured values are already frozen and stop the recursion. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
   for (const part of Object.values(value)) deepFreeze(part);
@@ -194,8 +195,8 @@ export function deepFreeze<T>(value: T): T {
 }
 
 /**
- * The JSON objects in a text, outermost ones only, in their order. Braces in strings do not count, so an object whose text quotes code or
- * fences is whole. Braces of prose are stepped over.
+ * Finds the outermost JSON objects in a text, in order. Braces in strings do not count, so an object whose text quotes
+ * code is found as a whole. Braces in prose are skipped.
  */
 export function objectsIn(text: string): readonly JsonObject[] {
   const found: JsonObject[] = [];
@@ -209,10 +210,10 @@ export function objectsIn(text: string): readonly JsonObject[] {
   return found;
 }
 
-/** A text of nothing but braces must not take for ever. */
+/** Bounds the time for a text with many braces. */
 const MAX_TRIES = 1000;
 
-/** After the brace that closes the one at `from`; -1 when none does. */
+/** Index after the brace that closes the one at `from`. -1: none does. */
 function endOf(text: string, from: number): number {
   let depth = 0;
   let quoted = false;
@@ -233,7 +234,7 @@ function endOf(text: string, from: number): number {
 
 function parseObject(text: string): JsonObject | null {
   try {
-    const value = JSON.parse(text) as Json; // What JSON.parse returns is JSON.
+    const value = JSON.parse(text) as Json; // JSON.parse returns JSON.
     return isJsonObject(value) ? value : null;
   } catch {
     return null;
@@ -242,5 +243,4 @@ function parseObject(text: string): JsonObject | null {
 
 export const sha256: Hasher = (data) => hash("sha256", data, "hex");
 
-/** SHA-256 in hexadecimal. */
 export const pureSha256: Hasher = (data) => hash("sha256", data, "hex");

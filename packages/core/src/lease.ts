@@ -1,21 +1,22 @@
+// Leases and slots: pure rules for who may write a run, when a lease can be taken over, and which queued run works next.
 import type { ProcessIdentity, ProcessLiveness } from "@holdfast/platform/identity";
 
-/** The exclusive right to write a run. Every write carries the epoch; a stale epoch is refused inside the transaction. */
+/** The exclusive right to write a run. Every write includes the epoch, and the transaction rejects a stale epoch. */
 export interface Lease {
   readonly run: string;
   readonly epoch: number;
   readonly owner: LeaseOwner;
   readonly takenAt: string;
   readonly heartbeatAt: string;
-  /** Of a run that counts among those whose number is limited: at work, or in the queue for it. Absent: it does not count. */
+  /** For a run under the concurrency limit: working, or queued. Absent: the run does not count against the limit. */
   readonly slot?: "working" | "waiting";
 }
 
-/** Enough to tell a live owner from a dead one, and a re-used pid from the same process. */
+/** Identifies the owner: alive or dead, and the same process or a reused pid. */
 export interface LeaseOwner extends ProcessIdentity {
-  /** Random, one a store handle: two handles in one process are two owners. */
+  /** Random, one per store handle, so two handles in one process are two owners. */
   readonly token: string;
-  /** What to show a person: "holdfast run issue-42". */
+  /** Text for messages: "holdfast run issue-42". */
   readonly label: string;
 }
 
@@ -28,9 +29,9 @@ export type LeasePlan =
 
 export const DEFAULT_STALE_AFTER_MS = 60_000;
 
-/** A live lease is never stolen, a dead one is taken at once, and one that cannot be told only after its heartbeat went stale. */
+/** A live lease is never taken over. A dead one is taken at once, one of unknown liveness only when its heartbeat is stale. */
 export function planLease(params: {
-  /** Of the newest lease of the run, held or not; 0 when there was none. */
+  /** Epoch of the run's newest lease, held or not. 0: there was none. */
   readonly epoch: number;
   readonly held: Lease | null;
   readonly token: string;
@@ -41,8 +42,8 @@ export function planLease(params: {
   const { held, epoch } = params;
   if (held === null) return { kind: "take", epoch: epoch + 1, from: null };
   if (held.owner.token === params.token) return { kind: "held_by_us", lease: held };
-  // A heartbeat from the future was written under a wrong clock: it proves life no more than an old one does. Whoever was alive
-  // after all is fenced off by the epoch.
+  // A heartbeat from the future comes from a wrong clock and proves as little as an old one. If the owner is alive
+  // after all, the epoch fences its writes.
   const stale = !(Math.abs(params.now - Date.parse(held.heartbeatAt)) <= params.staleAfterMs);
   const free = params.liveness === "dead" || (params.liveness === "unknown" && stale);
   return free
@@ -50,7 +51,7 @@ export function planLease(params: {
     : { kind: "refuse", lease: held, liveness: params.liveness };
 }
 
-/** A run that works, or waits to, as the store has it at one moment. */
+/** A run that works or is queued, as the store shows it at one moment. */
 export interface SlotLease {
   readonly lease: Lease;
   readonly liveness: OwnerLiveness;
@@ -62,17 +63,17 @@ type SlotPlan =
   | { readonly kind: "full"; readonly working: readonly SlotLease[]; readonly ahead: readonly SlotLease[] };
 
 /**
- * May one more run begin to work? A place belongs to whoever lives: that of a dead owner is free at once, that of one who cannot be seen when
- * its heartbeat is stale. Free places go to those who wait by priority, then by age; whoever does not wait stands behind them.
+ * Decides whether one more run may work. A dead owner's slot is free at once, one of unknown liveness when its
+ * heartbeat is stale. Free slots go to queued runs by priority, then by age. A run that is not queued comes after them.
  */
 export function planSlot(params: {
-  /** null: as many as want to. */
+  /** Maximum number of working runs. null: no limit. */
   readonly limit: number | null;
   readonly run: string;
   readonly priority: number;
-  /** Since when it waits. */
+  /** ISO 8601 time since which it is queued. */
   readonly since: string;
-  /** Of other runs, at work or waiting. */
+  /** Leases of other runs that work or are queued. */
   readonly others: readonly SlotLease[];
   readonly now: number;
   readonly staleAfterMs: number;
@@ -83,7 +84,7 @@ export function planSlot(params: {
   const working = others.filter(
     (one) => one.lease.slot === "working" && (one.liveness === "alive" || (one.liveness === "unknown" && fresh(one))),
   );
-  // One that was stopped in its sleep must not keep the others waiting, so it must be seen to wait.
+  // A suspended process must not block the queue, so only queued runs with a fresh heartbeat count.
   const ahead = others
     .filter((one) => one.lease.slot === "waiting" && one.liveness !== "dead" && fresh(one) && isAhead(one, params))
     .toSorted(inTurn);
@@ -91,7 +92,7 @@ export function planSlot(params: {
   return { kind: "full", working, ahead };
 }
 
-/** The order in which those who wait get their turn. */
+/** Order of the queue: priority, then age, then run id. */
 export function inTurn(
   a: { readonly priority: number; readonly lease: Pick<Lease, "takenAt" | "run"> },
   b: { readonly priority: number; readonly lease: Pick<Lease, "takenAt" | "run"> },
@@ -107,18 +108,18 @@ function isAhead(
   return inTurn(one, { priority: us.priority, lease: { takenAt: us.since, run: us.run } }) < 0;
 }
 
-/** How often whoever holds a run says that it lives. */
+/** Interval of a lease holder's heartbeat. */
 export const HEARTBEAT_MS = 10_000;
 
-/** Three beats missed: it hangs, or was stopped. */
+/** After three missed heartbeats the holder hangs or is suspended. */
 export const SILENT_AFTER_MS = 35_000;
 
-/** Whoever has more comes first. Words for people, numbers for those who need more of them. */
+/** A higher number comes first. Users write words, or numbers for finer steps. */
 export const PRIORITIES = { low: -10, normal: 0, high: 10 } as const;
 
 const LIMIT = 100;
 
-/** undefined: neither one of the words nor a whole number from -100 to 100. */
+/** undefined: neither one of the words nor an integer from -100 to 100. */
 export function parsePriority(text: string): number | undefined {
   if (Object.hasOwn(PRIORITIES, text)) return PRIORITIES[text as keyof typeof PRIORITIES];
   return /^-?\d{1,3}$/.test(text) && Math.abs(Number(text)) <= LIMIT ? Number(text) : undefined;
@@ -129,12 +130,12 @@ export function priorityText(priority: number): string {
   return word ?? String(priority);
 }
 
-/** A fact of the store, so that it can be changed while somebody else holds the run. */
+/** Key of a run's priority in the store's metadata, which can change while another process holds the run. */
 export function priorityKey(run: string): string {
   return `priority/${run}`;
 }
 
-/** What the store has under that key; anything odd counts as normal. */
+/** Reads the stored priority. A missing or invalid value counts as normal. */
 export function readPriority(value: string | undefined): number {
   return (value === undefined ? undefined : parsePriority(value)) ?? PRIORITIES.normal;
 }

@@ -1,3 +1,4 @@
+// Loads a run's state from the store: the newest usable checkpoint and the journal entries after it.
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CoreAdapters } from "./adapters.ts";
 import { spendTime } from "./budget.ts";
@@ -8,16 +9,16 @@ import { type ApplyEvent, type LoadedState, type SettledFiles, loadState } from 
 import type { Store } from "./store.ts";
 
 export interface LoadedRun extends LoadedState {
-  /** The state's position, with the working time since the checkpoint in its budget. */
+  /** The state's position. Its budget includes the working time since the checkpoint. */
   readonly position: Position;
-  /** Working time since the checkpoint, by the times of the entries. */
+  /** Working time since the checkpoint, from the times of the entries. */
   readonly milliseconds: number;
   readonly newest: Checkpoint;
-  /** Sequence of the newest checkpoint, also of one that cannot be used. */
+  /** Sequence of the newest checkpoint, even if that one is not usable. */
   readonly top: number;
 }
 
-/** A run as the store has it: the newest checkpoint that can be used, and the entries after it. Reads only. */
+/** Loads a run: the newest usable checkpoint and the entries after it. Reads only. */
 export async function loadRun(
   parts: Pick<CoreAdapters, "store">,
   run: string,
@@ -37,7 +38,7 @@ export async function loadRun(
   return { ...loaded, newest, top: top?.sequence ?? newest.sequence };
 }
 
-/** The same from a checkpoint that is known already. */
+/** Loads a run from a checkpoint that the caller already has. */
 export async function loadFrom(
   store: Store,
   newest: Checkpoint,
@@ -59,14 +60,17 @@ export async function loadFrom(
   return { ...loaded, position: { ...position, budget: spendTime(position.budget, milliseconds) }, milliseconds };
 }
 
-/** Of a checkpoint that was taken while an agent call was under way that must not change files. null: its own files are the settled ones. */
+/**
+ * Finds the settled files of a checkpoint that was taken during an agent call that must not change files. null: the
+ * checkpoint's own files are the settled ones.
+ */
 async function settledBefore(
   store: Store,
   { run, sequence, entry, planes: taken }: Checkpoint,
 ): Promise<SettledFiles | null> {
   const { settled } = taken.position.visit;
   if (settled === undefined || settled.of !== sequence) return null;
-  // Retention may have dropped it.
+  // Retention may have dropped that checkpoint.
   const [found] = await store.listCheckpoints({ run, before: settled.at + 1, limit: 1 });
   if (found?.sequence !== settled.at || found.entry >= entry) return null;
   const { planes } = await store.getCheckpoint({ run, sequence: settled.at });

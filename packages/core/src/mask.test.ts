@@ -334,7 +334,7 @@ describe("mask", () => {
       expect(names(value), value).toBeGreaterThan(0);
   });
 
-  // There is no clock in here: a pattern whose time grows with the square of the text would run into the limit of the test.
+  // This test reads no clock: a pattern with quadratic time would exceed the timeout of the test.
   test("200 KB of hostile text is masked in bounded time", () => {
     for (const piece of [
       `${KEY}\n`,

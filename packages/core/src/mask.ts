@@ -1,15 +1,18 @@
+// Masks secrets in text before Holdfast stores or sends it, and neutralizes mentions and closing keywords before it is published.
+
 /**
- * Finds and hides secrets in text. Everything that Holdfast writes or sends as text passes here: journal, logs, prompts, copies of transcripts,
- * commit messages, requests to a forge, the terminal.
+ * Finds and masks secrets in text. Everything that Holdfast writes or sends as text passes here: journal, logs,
+ * prompts, copies of transcripts, commit messages, requests to a forge, the terminal.
  *
- * - The same text gives the same result, and masking twice is masking once.
- * - In JSON, only strings are changed: a number or a state word that equals a secret stays, so that the document stays valid and true.
+ * - The same text gives the same result, and masking is idempotent.
+ * - In JSON, only strings are changed. A number or a status word that equals a secret is kept, so that the document
+ *   remains valid and true.
  * - Ids, digests and commit ids are not secrets.
- * - Time grows with the length of the text: no pattern can backtrack over an unbounded run.
+ * - Time is linear in the length of the text: no pattern can backtrack over an unbounded range.
  */
 export function maskSecrets(text: string, known: readonly KnownSecret[] = []): string {
   let masked = text;
-  // What one match has consumed may have hidden the beginning of another: until nothing is found any more, masking again would change the text.
+  // One match may have hidden the start of another. Repeat until nothing is found, so that masking is idempotent.
   for (let pass = 0; pass < MOST_PASSES; pass += 1) {
     const found = findSecrets(masked, known);
     if (found.length === 0) break;
@@ -30,7 +33,7 @@ function replaced(text: string, found: readonly FoundSecret[]): string {
   return masked + text.slice(at);
 }
 
-/** The parts of what was found that may be hidden: in JSON (the whole text, or a line of it) what is inside a string. */
+/** The parts of the matches that may be masked. In JSON (the whole text, or one line), only what is inside a string. */
 function insideText(text: string, found: readonly FoundSecret[]): readonly FoundSecret[] {
   const whole = jsonStrings(text);
   if (whole !== null) return clip(found, whole, 0);
@@ -43,7 +46,7 @@ function insideText(text: string, found: readonly FoundSecret[]): readonly Found
       const end = next === -1 ? text.length : next;
       line = { start, end, strings: jsonStrings(text.slice(start, end)) };
     }
-    // A match that goes beyond its line is not part of a line of JSON.
+    // A match beyond the end of the line is not part of a JSON line.
     if (line.strings === null || one.end > line.end) inside.push(one);
     else inside.push(...clip([one], line.strings, line.start));
   }
@@ -55,7 +58,7 @@ interface Span {
   readonly end: number;
 }
 
-/** The contents of strings, in order, without state words; null: this is not a JSON object or array. */
+/** Contents of the strings, in order, without status words. null: the text is not a JSON object or array. */
 function jsonStrings(text: string): readonly Span[] | null {
   if (!/^\s{0,20}[[{]/.test(text) || !isJson(text)) return null;
   const spans: Span[] = [];
@@ -83,7 +86,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Both in order. */
+/** Restricts matches to the spans. Both lists are sorted. */
 function clip(found: readonly FoundSecret[], spans: readonly Span[], offset: number): readonly FoundSecret[] {
   const clipped: FoundSecret[] = [];
   let at = 0;
@@ -100,14 +103,14 @@ function clip(found: readonly FoundSecret[], spans: readonly Span[], offset: num
   return clipped;
 }
 
-/** Holdfast and agents write fixed words under these keys. A reader that cannot find the word would take the status for another one. */
+/** Holdfast and agents write fixed words under these keys. If one were masked, a reader would see another status. */
 const STATE_KEYS = new Set(
   "kind type subtype status state outcome on event stage role cause code method workflow trigger source next answer verdict phase".split(
     " ",
   ),
 );
 
-/** A field's name: letters only. A reader would not find the field under another one. */
+/** A field name of letters only. If it were masked, a reader would not find the field. */
 function isPlainKey(key: string): boolean {
   return key.length < LONGEST_WORD && /^[A-Za-z]*$/.test(key);
 }
@@ -116,7 +119,7 @@ function isStateWord(key: string, value: string): boolean {
   return STATE_KEYS.has(key) && /^[a-z]+(?:[_.-][a-z]+){0,8}$/i.test(value) && value.length <= LONGEST_WORD;
 }
 
-/** In order, none overlapping another. */
+/** Matches in order, without overlaps. */
 export function findSecrets(text: string, known: readonly KnownSecret[] = []): readonly FoundSecret[] {
   const found: FoundSecret[] = [];
   for (const { name, value } of known)
@@ -134,21 +137,21 @@ export function findSecrets(text: string, known: readonly KnownSecret[] = []): r
 export interface FoundSecret {
   readonly start: number;
   readonly end: number;
-  /** For people: "GitHub token", "value of DEPLOY_TOKEN". */
+  /** Description for messages: "GitHub token", "value of DEPLOY_TOKEN". */
   readonly kind: string;
-  /** Its shape alone says what it is. An assignment to a word such as `password` may be an example. */
+  /** True when the format alone proves a secret. An assignment to a word such as `password` may be an example. */
   readonly isSure: boolean;
 }
 
-/** A secret that is known by its value, whatever it looks like, and the variable that holds it. */
+/** A secret known by its value, whatever its format, and the variable that holds it. */
 export interface KnownSecret {
   readonly name: string;
   readonly value: string;
 }
 
 /**
- * Values of variables whose name says that they are secret, and passwords in URLs, in every form that they take in text: as they are, line by line,
- * in JSON, in a URL, in base64 (at any offset) and in hexadecimal. Longest first.
+ * Values of variables with secret names, and passwords in URLs, in every form that they take in text. The forms are: plain,
+ * line by line, in JSON, URL-encoded, in base64 (at any offset) and in hexadecimal. Longest first.
  */
 export function secretValues(environment: Readonly<Record<string, string | undefined>>): readonly KnownSecret[] {
   const found = new Map<string, string>();
@@ -163,17 +166,15 @@ export function isSecretName(variable: string): boolean {
 }
 
 /**
- * Masks strings inside of a value and keeps its shape; the same object where there is nothing to mask. Under a key that calls its value a
- * password, the value is one. `clean`: frozen objects without a secret, which need not be looked at again.
+ * Masks strings inside a value and keeps its shape. Without a secret it returns the same object. The value of a
+ * password key is always masked. `clean` holds frozen objects without a secret, which are not checked again.
  */
 export function maskValue<T>(value: T, mask: (text: string) => string, clean = new WeakSet<object>()): T {
-  // The same shape comes back: only strings are replaced, by strings.
+  // The shape is the same, because only strings are replaced, by strings.
   return maskAny(value, mask, clean) as T;
 }
 
-/**
- * For text that comes line by line: also knows a private key, or an AWS key pair, that stretches over several lines.
- */
+/** Masks text that arrives line by line, including private keys and AWS key pairs that span several lines. */
 export function createLineMask(known: readonly KnownSecret[]): (line: string) => string {
   let keyLines = 0;
   let awsLines = 0;
@@ -187,7 +188,7 @@ export function createLineMask(known: readonly KnownSecret[]): (line: string) =>
     const isNear = awsLines > 0;
     awsLines = AWS_ID.test(line) ? NEAR_LINES : Math.max(0, awsLines - 1);
     const begin = [...line.matchAll(BEGIN_KEY)].at(-1);
-    // A block that ends on its own line is masked as a whole; one that does not continues on the next line.
+    // A key block that ends on the same line is masked as a whole. Otherwise it continues on the next line.
     if (begin !== undefined && !END_KEY.test(line.slice(begin.index + begin[0].length))) keyLines = KEY_LINES;
     return maskSecrets(isNear ? line.replaceAll(AWS_SECRET, hideAwsSecret) : line, known);
   };
@@ -195,27 +196,27 @@ export function createLineMask(known: readonly KnownSecret[]): (line: string) =>
 
 export const MASK = "***";
 
-/** Each pass makes the text shorter; two are the rule. */
+/** Bounds the loop. Two passes are usual. */
 const MOST_PASSES = 20;
-/** A shorter one would blank out innocent words. */
+/** Masking shorter values would hide ordinary words. */
 const SHORTEST = 8;
 const SECRET_NAME =
   /(?:^|_)(?:(?:API|ACCESS|PRIVATE|SECRET|AUTH|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT|DSN)(?:_|$)|_KEY$/i;
 
 /**
- * A single ordinary word or a short number. Hiding it wherever it occurs would change words and figures that have nothing to do with the variable, such as
- * a run's status, and would protect nothing: a value of this kind can be guessed.
+ * A single ordinary word or a short number. Masking it everywhere would change unrelated words and numbers, such as a
+ * run's status. It would protect nothing, because such a value can be guessed.
  */
 function isGuessable(value: string): boolean {
   return value.length < LONGEST_WORD && (/^\d{1,11}$/.test(value) || /^[A-Za-z]?[a-z]+$/.test(value));
 }
 
-/** No state word is longer. */
+/** No status word is longer. */
 const LONGEST_WORD = 24;
 
 function secretsOf(name: string, value: string): readonly string[] {
   const isLong = (text: string): boolean => text.length >= SHORTEST && text !== MASK;
-  // A path to a file of credentials is no secret.
+  // A path to a credentials file is not a secret.
   if (SECRET_NAME.test(name))
     return isLong(value) && !isGuessable(value) && !/^\.{0,2}\/[\w./-]*$/.test(value) ? [value] : [];
   const password = /^[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,100}:([^\s/@]{3,300})@/i.exec(value)?.[1] ?? "";
@@ -240,7 +241,7 @@ function formsOf(secret: string): readonly string[] {
   return all.filter((form) => form.length >= SHORTEST);
 }
 
-/** As JSON writers put it into a string, and once more where that JSON is itself a string of JSON. */
+/** The secret as JSON writers encode it in a string, and again for JSON inside a JSON string. */
 function jsonForms(secret: string): readonly string[] {
   const inside = (text: string): string => JSON.stringify(text).slice(1, -1);
   const ascii = (text: string): string =>
@@ -249,11 +250,11 @@ function jsonForms(secret: string): readonly string[] {
   return [...new Set([...once, ...once.map(inside)])];
 }
 
-/** The characters of base64 that depend on the value alone, with so many other bytes before it; plain and for URLs. */
+/** The base64 characters that depend only on the value, with `offset` other bytes before it; standard and URL-safe. */
 function base64At(bytes: Uint8Array, offset: number): readonly string[] {
   const padded = "\0".repeat(offset) + Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
   const whole = btoa(padded).replace(/=+$/, "");
-  // The last character also depends on what follows the value.
+  // The last character also depends on the byte after the value.
   const isCut = (padded.length * 8) % 6 !== 0;
   const own = whole.slice(Math.ceil((offset * 8) / 6), isCut ? -1 : undefined);
   return [own, own.replaceAll("+", "-").replaceAll("/", "_")];
@@ -291,12 +292,12 @@ function isPassword(text: string): boolean {
   return text.length >= SHORTEST && !/\s/.test(text) && text !== MASK;
 }
 
-/** Whole blocks, and what follows the beginning of one that has no end. */
+/** Finds whole key blocks, and the body of a block without an end. */
 function findPrivateKeys(text: string, found: FoundSecret[]): void {
   let end = -2;
   for (const { 0: begin, index } of text.matchAll(BEGIN_KEY)) {
     const from = index + begin.length;
-    // Looked for once: where there is none, there is none further on.
+    // Search only once: if there is no end here, there is none later.
     if (end !== -1 && end < from) end = text.indexOf("-----END ", from);
     const close = end === -1 || end - from > LONGEST_KEY ? null : matchAt(END_KEY_HERE, text, end);
     KEY_BODY.lastIndex = from;
@@ -315,13 +316,13 @@ const END_KEY = /-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----/;
 const END_KEY_HERE = new RegExp(END_KEY.source, "y");
 const LONGEST_KEY = 20_000;
 const KEY_LINES = 400;
-/** Separators and key characters are different sets, so there is one way to match. */
+/** Separators and key characters are disjoint sets, so there is only one way to match. */
 const KEY_BODY = /(?:(?:\\[nrt]|[\s"',|>#*]){0,40}[A-Za-z0-9+/=]{16,200}){0,400}/y;
-/** As a diff, a listing with line numbers, or a string in code shows it. */
+/** A key line as shown in a diff, in a listing with line numbers, or in a string in code. */
 const KEY_LINE =
   /^(?:\s{0,20}\d{1,6}[\s:|→]{1,5})?[\s+"'`|>#*-]{0,20}(?:[A-Za-z0-9+/=]{1,200}|(?:Proc-Type|DEK-Info|Comment|Version):.{0,200})?(?:\\n)?[\s"'`,;+\\]{0,10}$/;
 
-/** The secret half of an AWS key pair has no mark of its own: it stands near the id. */
+/** The secret half of an AWS key pair has no recognizable prefix, so it is searched for near the key id. */
 function findAwsKeys(text: string, found: FoundSecret[]): void {
   let last = 0;
   for (const { index } of text.matchAll(AWS_IDS)) {
@@ -344,12 +345,12 @@ const AWS_SECRET = /(?<![A-Za-z0-9/+=_-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_-])/g
 const NEAR = 300;
 const NEAR_LINES = 4;
 
-/** A commit id has 40 characters too. */
+/** A commit id also has 40 characters. */
 function hideAwsSecret(text: string): string {
   return /[a-z]/.test(text) && /[A-Z]/.test(text) && /\d/.test(text) ? MASK : text;
 }
 
-/** JSON web tokens, from their middle: a text may hold many beginnings, each as long as a header may be. */
+/** Finds JSON web tokens from their middle, because a text may contain many possible starts, each with a long header. */
 function findWebTokens(text: string, found: FoundSecret[]): void {
   let last = 0;
   for (const match of text.matchAll(WEB_TOKEN_REST)) {
@@ -370,7 +371,7 @@ const LONGEST_HEADER = 403;
 
 interface Pattern {
   readonly kind: string;
-  /** The first group, where there is one, stays. */
+  /** The first group, if there is one, is not masked. */
   readonly pattern: RegExp;
   readonly isSure: boolean;
   readonly isSecret?: (value: string) => boolean;
@@ -396,7 +397,7 @@ function merged(found: readonly FoundSecret[]): readonly FoundSecret[] {
 
 const sure = (kind: string, pattern: RegExp): Pattern => ({ kind, pattern, isSure: true });
 
-/** Each is bounded, so that a hostile line costs no more than its length. */
+/** Each pattern is bounded, so that matching a hostile line is linear in its length. */
 const PATTERNS: readonly Pattern[] = [
   sure("API key", /\b(?:sk|pk|rk)-(?:ant-|proj-|or-|live-|svcacct-|lf-)?[A-Za-z0-9_-]{20,400}/g),
   sure("Stripe key", /\b(?:[rsp]k_(?:live|test)_[A-Za-z0-9]{10,200}|whsec_[A-Za-z0-9+/=]{20,200})/g),
@@ -463,30 +464,30 @@ const PATTERNS: readonly Pattern[] = [
   },
 ];
 
-/** `process.env.TOKEN`, `settings.apiKey` and names alone are code, not secrets. */
+/** `process.env.TOKEN`, `settings.apiKey` and bare names are code, not secrets. */
 function isReference(value: string): boolean {
   return /^[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+$/.test(value) || /^[A-Za-z]+(?:[_-][A-Za-z]+)*$/.test(value);
 }
 
-/** What every pattern needs somewhere: most texts have none of it, and are looked at once. */
+/** Every pattern requires one of these substrings. Most texts have none, and are scanned only once. */
 const MAYBE =
   /-----BEGIN|[rsp]k[-_]|whsec_|gh[pousr]_|github_pat_|gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent|oas)-|AKIA|ASIA|AIza|ya29\.|GOCSPX-|AccountKey=|SharedAccessKey=|xox|xapp-|:\/\/|:AA|hf_|gsk_|xai-|pplx-|r8_|tvly-|npm_|pypi-|rubygems_|cio|dckr_pat_|SG\.|key-|SK[0-9a-f]|do[opr]_v1_|shp|dapi|hv[sbr]\.|atlasv1|ATATT3|lin_api_|ntn_|figd_|dp\.|glsa_|sntrys_|sbp_|PMAK-|pscale_|AGE-SECRET|eyJ|bearer|basic|key|secret|passw|token/i;
 
-/** The one way in which this process hides secrets: by their shape, and by the values of its own environment. */
+/** Masks secrets of this process: by format, and by the values of its environment. */
 export interface Masking {
   mask(text: string): string;
   find(text: string): readonly FoundSecret[];
 }
 
-/** The environment is read now. `more`: variables that a child gets besides. */
+/** Reads the environment once, now. `more`: additional variables that a child process gets. */
 export function createMasking(more: Readonly<Record<string, string>> = {}): Masking {
   const known = secretValues({ ...process.env, ...more });
   return { mask: (text) => maskSecrets(text, known), find: (text) => findSecrets(text, known) };
 }
 
 /**
- * Text in which mentions have no effect and no issue but `own` is closed. Applying it twice gives the same text. `plain`: a text that a forge does not
- * render, so that code in it has no marks.
+ * Removes the effect of mentions and of closing keywords, except for issue `own`. Idempotent. `plain`: the forge does
+ * not render the text, so that it has no code marks.
  */
 export function removeMentions(
   text: string,
@@ -494,7 +495,7 @@ export function removeMentions(
 ): string {
   const closed = withoutClosing(text, params.own);
   if (params.kind === "plain") return withoutMentions(closed);
-  // A mention in code has no effect, and code must stay what it is.
+  // A mention in code has no effect, and code must not change.
   return closed
     .split(CODE)
     .map((piece, index) => (index % 2 === 1 ? piece : withoutMentions(piece)))
@@ -502,8 +503,8 @@ export function removeMentions(
 }
 
 /**
- * Whether a commit message closes another issue or notifies a group. Other mentions do not count: `@types/node` and `@param` are code, and
- * asking about each of them would teach users to answer without reading.
+ * True when a commit message closes another issue or notifies a group. Other mentions do not count: `@types/node` and
+ * `@param` are code, and asking about each would teach users to answer without reading.
  */
 export function hasOutsideEffect(message: string, own: number | null): boolean {
   return (
@@ -512,18 +513,18 @@ export function hasOutsideEffect(message: string, own: number | null): boolean {
   );
 }
 
-/** Invisible: people read the same text, forges see no reference. */
+/** A zero-width space: readers see the same text, and forges see no reference. */
 const BREAK = "\u200B";
 
-/** One reference to an issue, in this repository or in another one. */
+/** One reference to an issue, in this or another repository. */
 const ONE = String.raw`(?:[\w.-]{1,100}(?:\/[\w.-]{1,100}){1,9})?#[ \t]?\d{1,9}|GH-\d{1,9}|https?:\/\/[^\s)\]>]{1,200}\/\d{1,9}`;
-/** Words of GitHub and GitLab, and all references that follow one. */
+/** Closing keywords of GitHub and GitLab, with all references after one. */
 const CLOSING = new RegExp(
   String.raw`\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)\b\s{0,20}:?\s{1,200}(?:issues?\s{1,20})?(?:${ONE})(?:\s{0,20}(?:,\s{0,20})?(?:and\s{1,20})?(?:${ONE}))*`,
   "gi",
 );
 const REFERENCE = new RegExp(ONE, "gi");
-/** A fence that is not closed is taken for text: forges differ in where they end it. */
+/** An unclosed fence counts as text, because forges end it at different places. */
 const CODE = /(```[^]*?```|`[^`\n]{1,400}`)/;
 
 function withoutClosing(text: string, own: number | null): string {
@@ -536,7 +537,7 @@ function withoutEffect(reference: string, own: number | null): string {
   return reference.replace(/(#[ \t]?|GH-|\/)(?=\d+$)/i, `$1${BREAK}`);
 }
 
-/** An address is none: in `a@b` a letter stands before the sign. */
+/** In an email address, a letter or digit precedes the @ sign, so it is not a mention. */
 function withoutMentions(text: string): string {
   return text.replaceAll(/(?<![A-Za-z0-9])@(?=[A-Za-z0-9])/g, `@${BREAK}`);
 }
