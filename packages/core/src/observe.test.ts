@@ -9,7 +9,7 @@ import type { Store } from "./store.ts";
 
 const note = (text: string): NewEntry => ({ kind: "note", body: { text } });
 
-/** The scene's run on disk: an entry that nobody needs any more, a checkpoint, and an entry behind it. */
+/** The scene's run on disk: an old entry, a checkpoint, and an entry after it. */
 async function saveOnDisk(scene: StoppedRun): Promise<string> {
   const directory = scene.repo.path(".git/holdfast");
   const store = await openSqliteStore({ directory, create: true });

@@ -1,3 +1,6 @@
+// Compares the world with a run's checkpoint before a resume: worktree, branch, journal, remote, forge and settings. Each difference is a
+// finding.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, findAnyWorktree, findRunWorkspace, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
@@ -11,17 +14,17 @@ import { type Store, journalDamage } from "./store.ts";
 import type { Asking, PreviewSnapshot, Workspaces } from "./workspace.ts";
 
 /**
- * Everything that is not as the checkpoint has it: no finding hides another, and what could not be asked is a finding too. Looks
- * only (a fetch apart). What the run itself did after the checkpoint is no difference.
+ * Returns every difference between the world and the checkpoint. No finding hides another, and a question that gets no answer is a finding
+ * too. Reads only, except for a git fetch. Changes that the run itself made after the checkpoint are not differences.
  */
 export async function observeWorld(params: {
   readonly parts: Adapters;
   readonly run: RunSummary;
-  /** What the run goes on from. */
+  /** The checkpoint that the run resumes from. */
   readonly checkpoint: Checkpoint;
-  /** What branch and files are compared with, when the run goes on from an older one; absent: the same. */
+  /** The checkpoint to compare branch and files with, when the run resumes from an older one. Absent: `checkpoint`. */
   readonly newest?: Checkpoint;
-  /** What would carry the run on. */
+  /** The definition and configuration that would continue the run. */
   readonly current: Setting;
 }): Promise<readonly Finding[]> {
   const { parts, run, checkpoint } = params;
@@ -53,7 +56,7 @@ function inFlight(effect: Effect): readonly Finding[] {
   return [{ kind: "effect_in_flight", summary, expected: "settled", actual: { key, state: state.kind } }];
 }
 
-/** One that a step began is finished by that step, when it runs again. */
+/** A restore that a step began is finished by that step when it runs again, so it is not a finding. */
 function unfinishedRestore(run: RunSummary, stepInFlight: boolean): readonly Finding[] {
   const target = run.unfinishedRestore;
   if (target === null || stepInFlight) return [];
@@ -63,9 +66,9 @@ function unfinishedRestore(run: RunSummary, stepInFlight: boolean): readonly Fin
 
 interface Place {
   readonly findings: readonly Finding[];
-  /** Of the run's branch as it is now, or as the checkpoint has it when it is gone; null without files or commits. */
+  /** Tip of the run's branch now, or the checkpoint's head when the branch is gone. Null without files or commits. */
   readonly head: string | null;
-  /** Full name of the run's branch. */
+  /** Full ref name of the run's branch. */
   readonly branch: string | null;
   /** The run's worktree; null when it is gone. */
   readonly root: string | null;
@@ -73,7 +76,7 @@ interface Place {
 
 const NOWHERE: Place = { findings: [], head: null, branch: null, root: null };
 
-/** The run's worktree, its branch and its files. */
+/** Observes the run's worktree, its branch and its files. */
 async function observePlace(params: {
   readonly parts: Adapters;
   readonly run: RunSummary;
@@ -96,10 +99,10 @@ async function observePlace(params: {
   }
   const look = await workspace.look(snapshotParams(parts));
   if (workspace.root !== files.worktree) findings.push(worktreeMoved(files, workspace.root));
-  // A step in flight is undone with the branch that it left.
+  // A step that is in flight is undone together with the branch switch that it made.
   if (!since.changesFiles) findings.push(...branchSwitched(files, look));
   if (!branchGone) findings.push(...headMoved({ files, tip: files.branch === null ? look.head : tip, since }));
-  // After a half restore, or in the middle of a step that writes files, they are not what somebody wanted them to be.
+  // After an unfinished restore, or in the middle of a step that writes files, a difference is not the user's edit.
   const halfWork = since.changesFiles || run.unfinishedRestore !== null;
   if (whole && !halfWork && look.tree !== files.tree)
     findings.push(await filesChanged(workspaces, checkpoint, files, look));
@@ -153,7 +156,7 @@ async function filesChanged(
 ): Promise<Finding> {
   const between = { from: files.tree, to: look.tree };
   const { files: changed } = await workspaces.diff({ ...between, format: "names" });
-  // One that is too large to be held must not stand in the way of a resume.
+  // A patch that is too large to hold in memory must not block a resume.
   const patch = await workspaces.diff({ ...between, format: "patch" }).catch(() => null);
   const names = changed.slice(0, NAMED).map(({ path }) => path);
   const more = changed.length > NAMED ? ` and ${changed.length - NAMED} more` : "";
@@ -162,7 +165,7 @@ async function filesChanged(
   return { kind: "files_changed", summary, expected: files.tree, actual: look.tree, ...diff };
 }
 
-/** Enough to see what somebody did; `holdfast diff` shows all of it. */
+/** Shows the beginning of the user's changes; `holdfast diff` shows all of them. */
 function shortened(patch: string): string {
   const lines = patch.trimEnd().split("\n");
   const left = lines.length - SHOWN;
@@ -176,8 +179,8 @@ function shortName(branch: string | null): string {
 }
 
 /**
- * Is the run's journal what was written? Nothing else would tell whoever resumes: a run goes by its newest checkpoint and the few entries behind it, and an
- * entry that was altered reads like any other.
+ * Verifies the run's journal. A resume reads only the newest checkpoint and the few entries after it, and an altered entry reads like any
+ * other. Without this check the user would never see the damage.
  */
 async function observeJournal(store: Store, run: string): Promise<readonly Finding[]> {
   const damage = await journalDamage(store, run);
@@ -187,17 +190,17 @@ async function observeJournal(store: Store, run: string): Promise<readonly Findi
   return [{ kind: "journal_damaged", summary, expected: null, actual: damage.slice(0, MOST_TOLD) }];
 }
 
-/** They are kept with the run once somebody has accepted them. */
+/** The run keeps the findings that the user accepts, so their size is bounded. */
 const MOST_TOLD = 20;
 
-/** What the remote has of the run's branch and of the branch that it goes to. */
+/** Observes the run's own branch and its base branch on the remote. */
 async function observeRemote(params: {
   readonly parts: Adapters;
   readonly relied: ReliedOn;
   readonly place: Place;
-  /** The pull request was merged: that the branch went with it is no news. */
+  /** The pull request was merged. Then a missing remote branch is expected. */
   readonly merged: boolean;
-  /** Commits that the stage has seen for itself: a question about them is its own, and asked once. */
+  /** Commits that the stage has already seen. The stage asks about them itself, and the user is asked only once. */
   readonly seen: ReadonlySet<string>;
 }): Promise<readonly Finding[]> {
   const { relied, place } = params;
@@ -256,7 +259,7 @@ function remoteUnreachable(reason: string): Finding {
   return { kind: "remote_unreachable", summary, expected: null, actual: reason };
 }
 
-/** The issue and the pull request. A forge that does not answer is a finding: not knowing is not "nothing changed". */
+/** Observes the issue and the pull request. A forge that does not answer is a finding: unknown does not mean unchanged. */
 async function observeForge(params: {
   readonly parts: Adapters;
   readonly run: RunSummary;
@@ -279,13 +282,13 @@ async function observeForge(params: {
     return { findings: [...issue, ...findings], merged: request?.state === "merged" };
   } catch (error) {
     if (!(error instanceof HoldfastError) || !SILENT.has(error.code)) throw error;
-    // A run that never had anything there lost nothing when nobody is logged in: the remote alone named this forge.
+    // The remote alone named this forge. A run that never used it loses nothing when the user is not logged in.
     if (error.code === "FORGE_DENIED" && !reliesOnForge(relied, params.effects)) return { findings: [], merged: false };
     return { findings: [forgeUnreachable(error.message, waitOf(error))], merged: false };
   }
 }
 
-/** A forge that may answer later without any help, and when to ask it again (null: it names no time). */
+/** When to ask a forge again that may recover without help. Null: it will not; `until` null: it names no time. */
 function waitOf({ retry, data }: HoldfastError): { readonly until: string | null } | null {
   if (retry !== "later") return null;
   return { until: typeof data["until"] === "string" ? data["until"] : null };
@@ -293,7 +296,7 @@ function waitOf({ retry, data }: HoldfastError): { readonly until: string | null
 
 const SILENT: ReadonlySet<string> = new Set(["FORGE_FAILED", "FORGE_DENIED"]);
 
-/** Issue 4 is not issue 42: a checkpoint of another one must not be carried on under this name. */
+/** A checkpoint of another issue must not continue under this run's name: issue 4 is not issue 42. */
 function issueMismatch(run: RunSummary, { issue }: ReliedOn): Finding | null {
   if (run.work.kind !== "issue" || issue === null || issue.number === run.work.number) return null;
   const summary = `Run ${run.id} is for issue ${run.work.number}, and its checkpoint is for issue ${issue.number}`;
@@ -310,8 +313,8 @@ async function observeIssue(forge: Forge, { issue }: ReliedOn): Promise<readonly
 }
 
 /**
- * By its number when the run has written it down; else the newest of the branch, if it carries the key of one of our effects: an
- * earlier run may have had a branch and a pull request of the same name.
+ * Finds the pull request by its number when the run recorded one. Otherwise takes the newest of the branch if it contains the key of one of
+ * this run's effects. An earlier run may have used the same branch name.
  */
 async function findOwnRequest(
   forge: Forge,
@@ -335,7 +338,7 @@ function numberOf(effects: readonly Effect[]): number | null {
   return null;
 }
 
-/** Whole: `r/pr/open` is not in a text that has only `r/pr/open.2`. */
+/** Matches the whole key: `r/pr/open` is not in a text that has only `r/pr/open.2`. */
 function mentions(text: string, key: string): boolean {
   const places = text.split(key);
   return places.some((before, at) => {
@@ -376,12 +379,12 @@ async function observeRequest(params: {
   }
 }
 
-/** A workflow that merges is in the middle of its own work then, and has more to do. */
+/** A workflow that merges its own pull request is still in the middle of its work and has more to do. */
 function mergesItself(effects: readonly Effect[]): boolean {
   return effects.some(({ kind, state }) => /merge/.test(kind) && state.kind !== "failed");
 }
 
-/** In doubt it is not: then somebody is asked, and nothing is given up. */
+/** Whether the merge contains `head`. In doubt it does not: then the user is asked, and no commit is lost. */
 async function isIn(parts: Adapters, place: Place, head: string, merged: string): Promise<boolean> {
   if (head === merged) return true;
   const branch = await openAskingBranch(parts, place);
@@ -399,14 +402,14 @@ function forgeUnreachable(reason: string, wait: { readonly until: string | null 
   return { kind: "forge_unreachable", summary, expected: null, actual: wait === null ? reason : { reason, ...wait } };
 }
 
-/** The repository, to ask the remote and the history: through any of its worktrees when the run's own is gone; null when there is none. */
+/** Opens the repository to query the remote and the history. Uses any worktree when the run's own is gone; null when there is none. */
 async function openAskingBranch(parts: Adapters, place: Place): Promise<Asking | null> {
   const { workspaces, branches } = parts;
   const folder = workspaces === null ? null : await findAnyWorktree(workspaces, place.root);
   return folder === null ? null : await branches.asking(folder);
 }
 
-/** A commit that is not here (it could not be fetched) reaches nothing and is reached by nothing. */
+/** A commit that is missing locally (it could not be fetched) is neither an ancestor nor a descendant. */
 async function reaches(branch: Asking, ancestor: string, of: string): Promise<boolean> {
   try {
     return await branch.isAncestor({ ancestor, of });

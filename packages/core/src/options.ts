@@ -1,9 +1,11 @@
+// Checks of options: unknown names, values of the wrong type, and suggestions for misspelt names.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 
 /**
- * Refuses options that nobody reads: `save({ value: … })` would else lose what the caller meant to keep. USAGE, with the
- * nearest name.
+ * Rejects unknown options with USAGE and the nearest known name. Otherwise `save({ value: … })` would silently drop what the caller meant
+ * to keep.
  */
 export function checkOptions(call: string, given: object, known: readonly string[]): void {
   for (const name of Object.keys(given)) {
@@ -26,7 +28,9 @@ export function checkOneOf(call: string, name: string, value: unknown, known: re
   });
 }
 
-/** Readers of one option each: absent gives the default, anything that does not fit is USAGE with its name. */
+/**
+ * The functions below read one option each. An absent option gives the default; a value that does not fit is USAGE with the option's name.
+ */
 
 export function optionError(name: string, value: Json, wanted: string): HoldfastError {
   return new HoldfastError({
@@ -85,7 +89,7 @@ export function texts(given: JsonObject, name: string, otherwise: readonly strin
   });
 }
 
-/** Absent is an empty one: every option in it has its own default. */
+/** An absent record is empty: every option in it has its own default. */
 export function record(given: JsonObject, name: string): JsonObject {
   const value = given[name];
   if (value === undefined) return {};
@@ -106,8 +110,8 @@ export function within(
 }
 
 /**
- * For "did you mean …?": the candidates that a slip of the finger turns into `text`, or that begin with it,
- * nearest first and at most `limit`. Empty when nothing is near: a far-fetched guess is worse than none.
+ * For "did you mean …?": the candidates that a typing error turns into `text`, or that begin with it. Nearest first, at most `limit`. Empty
+ * when nothing is near: a far-fetched guess is worse than none.
  */
 export function nearest(text: string, candidates: Iterable<string>, limit = 3): readonly string[] {
   const typed = text.slice(0, MAX_LENGTH).toLowerCase();
@@ -123,10 +127,10 @@ export function nearest(text: string, candidates: Iterable<string>, limit = 3): 
   return ranked.slice(0, limit).map((entry) => entry.candidate);
 }
 
-/** Names are short; the bound keeps a pasted text from costing its square. */
+/** Names are short. The bound keeps the quadratic edit distance cheap when the user pastes a long text. */
 const MAX_LENGTH = 128;
 
-/** Insertions, deletions, substitutions and swaps of neighbours. */
+/** Counts insertions, deletions, substitutions and swaps of neighbouring characters. */
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, column) => column);

@@ -1,3 +1,5 @@
+// Replays one recorded step of a stage.
+
 import type { NewEntry } from "./journal.ts";
 import type { Json } from "./json.ts";
 import { type Player, playedFailure } from "./player.ts";
@@ -5,7 +7,7 @@ import type { RecordedStep } from "./recording.ts";
 import type { StageExecution } from "./stage-execution.ts";
 import { rebaseRunning } from "./state.ts";
 
-/** A step as it was recorded: its result, what it took, the files that it left, and a checkpoint where it had one. Nothing is run. */
+/** Replays a recorded step: its result, its cost, the files that it left, and its checkpoint if it had one. Nothing is executed. */
 export async function playStep(stay: StageExecution, name: string): Promise<Json> {
   const { writer } = stay;
   const { player } = writer.parts;

@@ -1,3 +1,6 @@
+// The replayer: answers an engine's steps, clock and forge queries from the record of a run, and compares every checkpoint with its
+// original.
+
 import { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
 import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "./checkpoint.ts";
 import type { Json } from "./json.ts";
@@ -19,20 +22,20 @@ import { canonicalJson } from "./values/canonical-json.ts";
 import type { Workspace } from "./workspace.ts";
 
 interface PlayerParams extends CheckpointLineParams {
-  /** What the scratch worktree holds. */
+  /** Reads the files of the scratch worktree. */
   readonly look: (workspace: Workspace) => Promise<FilesPlane>;
   readonly mask: (text: string) => string;
-  /** How long a step may wait for the one that was recorded before it. */
+  /** How long a step waits for the one that was recorded before it. */
   readonly patienceMs: number;
 }
 
 /**
- * The record of a run, in the hands of an engine that works it through again. Steps are answered in the order in which they ended then, every checkpoint is
- * compared with its original as it is made, and the first thing that is not the same ends it.
+ * The record of a run, as an engine replays it. Steps are answered in the order in which they ended, and each checkpoint is compared with
+ * its original. The first divergence stops the replay.
  */
 export class Player {
   readonly mask: (text: string) => string;
-  /** What the run takes for the time. */
+  /** The replayed time, in milliseconds since the epoch. */
   time = 0;
   agents = 0;
   readonly #params: PlayerParams;
@@ -42,7 +45,7 @@ export class Player {
   readonly #checkpoints: CheckpointLine;
   readonly #answers: RecordedAnswers;
   #writer: RunSession | undefined;
-  /** Of the checkpoint that it began from, or last jumped to. */
+  /** Entry of the checkpoint that the replay began from or last jumped to. */
   #from = 0;
 
   constructor(params: PlayerParams) {
@@ -70,12 +73,12 @@ export class Player {
     return this.#checkpoints.compared;
   }
 
-  /** Checkpoints that the workflow did not take itself: put in as they were. */
+  /** Checkpoints that the workflow did not take itself; they are copied from the record. */
   get filled(): number {
     return this.#checkpoints.filled;
   }
 
-  /** Newest checkpoint that was found the same. */
+  /** Newest checkpoint that was equal to its original. */
   get lastSame(): number | null {
     return this.#checkpoints.lastSame;
   }
@@ -84,7 +87,7 @@ export class Player {
     this.#writer = writer;
   }
 
-  /** The run stands at this checkpoint, in the scratch store too: what came after it is to be played. */
+  /** Starts at this checkpoint, which is also in the scratch store. Everything after it is still to be replayed. */
   begin(at: RecordedCheckpoint): void {
     this.#ending.stop = null;
     this.#pass(at.at);
@@ -94,22 +97,22 @@ export class Player {
     this.#answers.begin(at.entry);
   }
 
-  /** Grows with everything that is played. */
+  /** Grows with every step and checkpoint that is replayed. */
   get progress(): number {
     return this.#steps.done + this.#checkpoints.passed;
   }
 
-  /** The next place at which the run went on from somewhere else. */
+  /** The next checkpoint at which the run continued from another position. */
   nextJump(): RecordedCheckpoint | null {
     return this.#checkpoints.nextJump();
   }
 
-  /** What the workflow saved then and has not come to now. */
+  /** The first checkpoint that the workflow saved in the record and has not reached in the replay. */
   firstLeft(): RecordedCheckpoint | null {
     return this.#checkpoints.firstLeft();
   }
 
-  /** The next thing on record, in time. */
+  /** Advances the clock to the next recorded step or checkpoint. */
   passTime(): void {
     const next = this.#steps.next()?.at ?? this.#checkpoints.next?.at;
     if (next !== undefined) this.#pass(next);
@@ -123,7 +126,7 @@ export class Player {
     this.#checkJump(writer);
     const own = this.#steps.left(writer.visit).find((one) => one.step === step);
     const recorded = own?.call ?? this.#recording.agents.get(callKey(writer.visit, step));
-    // The step itself is not on record either: that is told when it is asked for.
+    // The step itself is not recorded either; `next` reports that when the step is requested.
     if (recorded === undefined && own === undefined) return;
     const change = recorded === undefined ? NO_RECORD : compareAsked(recorded.asked, asked);
     if (change !== null && !this.#isBegunAnew(writer, recorded?.entry ?? 0))
@@ -131,7 +134,7 @@ export class Player {
     this.agents += 1;
   }
 
-  /** The step of this name when its turn has come. */
+  /** Returns the step of this name when its turn comes. */
   async next(writer: RunSession, name: string): Promise<RecordedStep> {
     for (;;) {
       writer.halt.check();
@@ -153,12 +156,12 @@ export class Player {
     this.#steps.played(step);
   }
 
-  /** What tries took before the run stood where it was put is in the budget that it was put there with. */
+  /** Costs of attempts up to the starting checkpoint are already in that checkpoint's budget. */
   spentOn({ spent }: RecordedStep): readonly Amounts[] {
     return spent.filter(({ entry }) => entry > this.#from).map(({ amounts }) => amounts);
   }
 
-  /** An event that the workflow makes itself, in its turn. */
+  /** Checks, in its turn, an event that the workflow makes itself. */
   async recorded(writer: RunSession, name: string, event: Json): Promise<Json> {
     const step = await this.next(writer, name);
     this.played(step);
@@ -169,7 +172,7 @@ export class Player {
     return expected;
   }
 
-  /** The clock as the stage read it then. */
+  /** The clock as the stage read it in the record. */
   now(): number {
     return this.#answers.now(this.#askedAt(this.#writer?.visit ?? 0)) ?? this.time;
   }
@@ -183,12 +186,15 @@ export class Player {
     return this.#params.look(workspace);
   }
 
-  /** Was this checkpoint taken at this very point? Whether one is needed hung on switches, and on what else was under way. */
+  /**
+   * Whether the record takes this checkpoint at exactly this point. Whether one was needed depended on settings and on other work in
+   * flight.
+   */
   isNext(writer: RunSession, request: { readonly trigger: string; readonly name: string }): boolean {
     return this.#checkpoints.isNext(writer, request);
   }
 
-  /** What is saved next: the request, or a recorded checkpoint that came between. */
+  /** What to save next: the request itself, or a recorded checkpoint that came before it. */
   before(writer: RunSession, request: SaveRequest): Promise<NextSave> {
     return this.#checkpoints.before(writer, request, (at) => this.#pass(at));
   }
@@ -197,7 +203,7 @@ export class Player {
     return this.#checkpoints.saved(writer, saved);
   }
 
-  /** What the forge said then. */
+  /** The forge's recorded answer. */
   lookUp(method: string, args: readonly Json[]): RecordedLookup["answer"] {
     const writer = this.#writer;
     if (writer === undefined) throw new TypeError("nothing is replayed here");
@@ -216,7 +222,7 @@ export class Player {
     this.time = Math.max(this.time, Date.parse(at));
   }
 
-  /** The stage was run again after that, by another process: what it then worked out beside its steps may be another thing. */
+  /** Another process executed the stage again after this entry. What that process computed outside of steps may differ. */
   #isBegunAnew(writer: RunSession, entry: number): boolean {
     return lastResumed(this.#recording, writer.visit) > entry;
   }
@@ -226,7 +232,10 @@ export class Player {
     return this.#ending.diverge(writer, { what: "step", field: "name", expected: null, actual: name, step: name });
   }
 
-  /** What is left of this visit was done only after the run had gone on from somewhere else, or with other options. */
+  /**
+   * Ends at a jump when the rest of this stage attempt was executed only after the run continued from another position or with other
+   * options.
+   */
   #checkJump(writer: RunSession): void {
     const [first] = this.#steps.left(writer.visit);
     const jump = this.nextJump();
@@ -245,15 +254,15 @@ const NO_RECORD = { field: "record", expected: null, actual: "none of this call"
 interface CheckpointLineParams {
   readonly recording: Recording;
   readonly load: (sequence: number) => Promise<Checkpoint>;
-  /** Makes the scratch worktree hold these files, on this head. null: it does; else what lies there that no step has left. */
+  /** Makes the scratch worktree hold these files, on this head. Null: it does. Otherwise the unexpected files that no step has left. */
   readonly place: (files: FilesPlane) => Promise<ForeignFiles | null>;
-  /** Sequences at which the run went on from somewhere else than where it stood. */
+  /** Sequences of the checkpoints at which the run continued from another position. */
   readonly jumps: ReadonlySet<number>;
-  /** Last checkpoint to be made; null: as far as the record goes. */
+  /** Last checkpoint to replay; null: up to the end of the record. */
   readonly to: number | null;
 }
 
-/** `between`: recorded before the request, and not asked for by the workflow. */
+/** `between`: recorded before the request, and not requested by the workflow. */
 interface NextSave {
   readonly kind: "own" | "between";
   readonly request: SaveRequest;
@@ -264,7 +273,9 @@ export interface ForeignFiles {
   readonly actual: string;
 }
 
-/** The checkpoints on record, in their order: each that is made is laid beside its original, and those that nobody makes again are put in. */
+/**
+ * The recorded checkpoints, in order. Each replayed one is compared with its original; those that the workflow does not make are copied in.
+ */
 class CheckpointLine {
   compared = 0;
   filled = 0;
@@ -274,7 +285,7 @@ class CheckpointLine {
   readonly #ending: Ending;
   #cursor = 0;
   #comparedEntry = 0;
-  /** A checkpoint of somebody else's was put in, with the files that it had. */
+  /** A checkpoint that the workflow did not make was copied in, with its files. */
   #isFilled = false;
 
   constructor(params: CheckpointLineParams, parts: { readonly steps: StepLine; readonly ending: Ending }) {
@@ -288,7 +299,7 @@ class CheckpointLine {
     this.#comparedEntry = at.entry;
   }
 
-  /** How many were passed. */
+  /** How many checkpoints were passed. */
   get passed(): number {
     return this.#cursor;
   }
@@ -306,14 +317,14 @@ class CheckpointLine {
     return this.#params.recording.checkpoints.slice(this.#cursor).find(({ isOwn }) => isOwn) ?? null;
   }
 
-  /** Was this one taken at this very point? */
+  /** Whether the record takes this checkpoint at exactly this point. */
   isNext(writer: RunSession, { trigger, name }: { readonly trigger: string; readonly name: string }): boolean {
     const { next } = this;
     if (next === undefined || next.trigger !== trigger || next.name !== name) return false;
     return this.#steps.standsAt(writer.visit, next.entry);
   }
 
-  /** What is saved next: the request, or a recorded checkpoint that came between. `made`: when it was. */
+  /** Returns what to save next: the request, or a recorded checkpoint that came before it. Reports the recorded time to `made`. */
   async before(writer: RunSession, request: SaveRequest, made: (at: string) => void): Promise<NextSave> {
     writer.halt.check();
     const { next } = this;
@@ -324,7 +335,7 @@ class CheckpointLine {
       this.#allAsked(writer, next);
       const adopt = await this.#adopted(next);
       made(next.at);
-      // What a step left, and only once everything that lay there before it has been put in.
+      // The files of a step are placed only after every earlier checkpoint has been copied in.
       if (this.#steps.isOf(next.sequence) || this.#isFilled) await this.#placeFilesOf(writer, next.sequence);
       this.#isFilled = false;
       return { kind: "own", request: { ...request, change: (planes, at) => adopt(changed(planes, request, at)) } };
@@ -361,7 +372,7 @@ class CheckpointLine {
       this.#ending.diverge(writer, { what: "files", field: "tree", ...foreign, checkpoint: sequence });
   }
 
-  /** A stage that concludes without a step that it did then. */
+  /** Diverges when a stage concludes without a step that the record has. */
   #allAsked(writer: RunSession, next: RecordedCheckpoint): void {
     const missing = this.#steps.unasked(writer.visit, next.entry);
     if (missing === undefined) return;
@@ -369,7 +380,7 @@ class CheckpointLine {
     this.#ending.diverge(writer, { what: "missing", field: "name", expected: step, actual: null, step, entry });
   }
 
-  /** Times and what agents keep of a conversation come from the record: they cannot be computed. */
+  /** Times and the agent's conversation come from the record, because a replay cannot compute them. */
   async #adopted(next: RecordedCheckpoint): Promise<(planes: Planes) => Planes> {
     const { planes: recorded } = await this.#params.load(next.sequence);
     const { budget } = recorded.position;
@@ -378,7 +389,7 @@ class CheckpointLine {
     return (planes) => {
       const { position } = planes;
       const { spent } = position.budget;
-      // What a process that died had spent is known from the agent's own record only.
+      // The cost of a process that died is known only from the agent's own record.
       const adopted = isTakenUp ? budget : { ...position.budget, spent: { ...spent, milliseconds } };
       return { ...planes, conversation: recorded.conversation, position: { ...position, budget: adopted } };
     };
@@ -411,11 +422,11 @@ function headingOf({ trigger, name }: { readonly trigger: string; readonly name:
   return name === null ? trigger : `${trigger} (${name})`;
 }
 
-/** The steps on record, in the order in which they ended, and how far they have been played. */
+/** The recorded steps, in the order in which they ended, and how far the replay has come. */
 class StepLine {
-  /** How many were played, those that were played twice included. */
+  /** How many steps were replayed; a step that was replayed twice counts twice. */
   count = 0;
-  /** Entry of the newest. */
+  /** Entry of the newest replayed step. */
   lastPlayed = 0;
   readonly #steps: readonly RecordedStep[];
   readonly #begun = new Set<number>();
@@ -435,17 +446,17 @@ class StepLine {
     return this.#done.size;
   }
 
-  /** Of this visit, not played yet. */
+  /** The steps of this stage attempt that are not replayed yet. */
   left(visit: number): readonly RecordedStep[] {
     return this.#steps.filter((step) => step.visit === visit && !this.#done.has(step.entry));
   }
 
-  /** The next of all. */
+  /** The next step of any stage attempt. */
   next(): RecordedStep | undefined {
     return this.#steps.find(({ entry }) => !this.#done.has(entry));
   }
 
-  /** The one of this name, if its turn has come. */
+  /** Returns the step of this name if its turn has come, otherwise null. */
   take(visit: number, name: string): RecordedStep | null {
     const left = this.left(visit);
     const own = left.find(({ step, entry }) => step === name && !this.#begun.has(entry));
@@ -461,12 +472,12 @@ class StepLine {
     for (const wake of this.#wake.splice(0)) wake();
   }
 
-  /** Before this entry, and nobody has asked for it. */
+  /** A step before this entry that the workflow has not requested. */
   unasked(visit: number, before: number): RecordedStep | undefined {
     return this.left(visit).find(({ entry }) => entry < before && !this.#begun.has(entry));
   }
 
-  /** Are all of the visit that come before this entry played, and no others? */
+  /** Whether all steps of the stage attempt before this entry are replayed, and no later one. */
   standsAt(visit: number, before: number): boolean {
     return this.#steps.every((step) => step.visit !== visit || this.#done.has(step.entry) === step.entry < before);
   }
@@ -475,7 +486,7 @@ class StepLine {
     return this.#steps.some((step) => step.checkpoint === checkpoint);
   }
 
-  /** false: nobody plays anything any more. */
+  /** Waits for another step to be replayed. False: none was within the time. */
   async moves(writer: RunSession, patienceMs: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const timer = setTimeout(resolve, patienceMs, false);
@@ -486,13 +497,13 @@ class StepLine {
   }
 }
 
-/** Why a replay stopped without having parted from its record. */
+/** Why a replay stopped without a divergence. */
 type PlayStop =
   | { readonly kind: "end" }
-  /** Somebody went back, raised a limit, took the world's changes over: it goes on from this checkpoint. */
+  /** The user restored a checkpoint, raised a limit or accepted changes of the world: the run continues from this checkpoint. */
   | { readonly kind: "jump"; readonly sequence: number };
 
-/** How a replay comes to its end: whatever is found first counts, and stops the engine that works it through. */
+/** How a replay ends. The first cause counts, and it stops the engine. */
 class Ending {
   divergence: Divergence | null = null;
   stop: PlayStop | null = null;
@@ -524,30 +535,30 @@ function halt(writer: RunSession, why: string): never {
   throw end;
 }
 
-/** Where in the record a stage asks. */
+/** The position in the record at which a stage asks. */
 interface AskedAt {
   readonly visit: number;
-  /** Newest step that was played: what its commit holds, its own work may have asked. */
+  /** Entry of the newest replayed step. Answers in its commit may belong to the step itself. */
   readonly lastPlayed: number;
-  /** Entry from which on the run went on from somewhere else. */
+  /** Entry from which on the run continued from another position. */
   readonly before: number;
 }
 
 /**
- * What clock and forge said to a stage beside its steps. A stage is run anew by whoever takes the run up, so it is the last process whose answers it went by;
- * those before it died with theirs.
+ * What clock and forge answered to a stage outside of its steps. A process that resumes a run executes the stage anew, so the answers of
+ * the last process count. Answers of earlier processes died with them.
  */
 class RecordedAnswers {
   readonly #recording: Recording;
   readonly #answered = new Set<number>();
-  /** Of the next reading of the clock. */
+  /** Index of the next clock reading. */
   #read = 0;
 
   constructor(recording: Recording) {
     this.#recording = recording;
   }
 
-  /** The run stands at this entry: what was said later is to be said again. */
+  /** Starts at this entry: later answers are given again. */
   begin(at: number): void {
     const { readings } = this.#recording;
     const next = readings.findIndex(({ entry }) => entry > at);
@@ -555,7 +566,7 @@ class RecordedAnswers {
     for (const entry of this.#answered) if (entry > at) this.#answered.delete(entry);
   }
 
-  /** The next reading that no step has swallowed; null: there is none. */
+  /** The next reading that no replayed step has consumed; null: there is none. */
   now(at: AskedAt): number | null {
     const { readings } = this.#recording;
     const isOwn = this.#byLastLife(readings, at);
@@ -565,13 +576,13 @@ class RecordedAnswers {
     return readings[next]?.value ?? null;
   }
 
-  /** null: this was not asked then. */
+  /** Null: the record has no such query. */
   lookUp(method: string, args: readonly Json[], at: AskedAt): RecordedLookup["answer"] | null {
     const text = canonicalJson(args);
     const asked = this.#recording.lookups.filter((one) => one.method === method && canonicalJson(one.args) === text);
     const isOwn = this.#byLastLife(asked, at);
     const own = asked.filter((one) => isOwn(one) && !this.#answered.has(one.entry));
-    // Of steps that go on beside each other, one may be played before what goes on beside it has asked.
+    // With parallel steps, one step may be replayed before another has asked.
     const found = own.find(({ entry }) => entry > at.lastPlayed) ?? own[0];
     if (found === undefined) return null;
     this.#answered.add(found.entry);
@@ -579,8 +590,8 @@ class RecordedAnswers {
   }
 
   /**
-   * Said in this visit, and to the process that ended it. Where none did, to the newest that got so far as to ask: one that was killed before any commit left
-   * nothing.
+   * Selects the answers of this stage attempt that went to the process that ended it. If none did, they are those of the newest process
+   * that asked: a process that was killed before any commit left nothing.
    */
   #byLastLife(said: readonly Said[], { visit, before }: AskedAt): (one: Said) => boolean {
     const { ended, takenUp } = this.#recording;
@@ -597,7 +608,7 @@ interface Said {
   readonly entry: number;
 }
 
-/** Thrown through the engine to end a replay where its record ends, or where it parts from it. */
+/** Thrown through the engine to end a replay at the end of the record or at a divergence. */
 export class PlayEnd extends Error {
   constructor(why: string) {
     super(why);
@@ -605,7 +616,7 @@ export class PlayEnd extends Error {
   }
 }
 
-/** A failed try as it was recorded. What stages decide by is its code. */
+/** A failed attempt as it was recorded. Stages decide by its code. */
 export function playedFailure(came: { readonly reason: string; readonly code: string | null }): Error {
   const code = ERROR_CODES.find((known) => known === came.code);
   const error = code === undefined ? new Error(came.reason) : new HoldfastError({ code, message: came.reason });

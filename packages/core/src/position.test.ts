@@ -44,7 +44,7 @@ describe("forget aborts", () => {
     const fold = (...given: readonly StateEntry[]) =>
       loadState({ run: "r", checkpoint, entries: given, effects: [], apply: null }).state.position.visit;
     expect(fold(session, ...entries)).toMatchObject({ failures: { edit: 2 }, errors: { edit: errors } });
-    // A session is of the agent that failed.
+    // A session belongs to the agent that failed.
     expect(fold(session, ...entries).sessions).toBeUndefined();
     expect(fold(...entries, ended).errors).toBeUndefined();
   });

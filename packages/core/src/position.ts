@@ -1,3 +1,6 @@
+// A run's position in its workflow, with the stage attempt, the counters and the errors of its calls. What is not in it does not survive a
+// crash.
+
 import { type GraphEvent, isWaiting, readyNodes, stateOf, tryName } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
 import {
@@ -14,7 +17,7 @@ import {
   text,
 } from "./json.ts";
 
-/** Where a run stands in its workflow, complete: what is not here does not survive a crash. */
+/** The complete position of a run in its workflow: what is not here does not survive a crash. */
 export interface Position {
   readonly workflow: string;
   /** Hash of the workflow definition; null for runs without one (library use). */
@@ -28,26 +31,26 @@ export interface Position {
   readonly best: { readonly sequence: number; readonly score: number } | null;
   readonly graph: Graph | null;
   readonly budget: Budget;
-  /** What the next prompt must be told. */
+  /** Text for the next prompt. */
   readonly feedback: string | null;
-  /** Why the run came into this stage, in plain words; null at the start. */
+  /** Why the run entered this stage, in plain words; null at the start. */
   readonly reason: string | null;
   readonly visit: StageAttempt;
-  /** What the nonces in this run's prompts are derived from (createFence in workflow.ts). Absent in runs of before there were any. */
+  /** Seed of the nonces in this run's prompts (createFence in workflow.ts). Absent in older runs without nonces. */
   readonly fence?: string;
-  /** The user has answered that agents may act without asking from now on. Absent: as the workflow's options say. */
+  /** The user has allowed agents to act without asking from now on. Absent: the workflow's options decide. */
   readonly yolo?: boolean;
 }
 
-/** A type and no interface: it is written into journal entries as it is. */
+/** A type and not an interface, so that it can be written into journal entries. */
 export type Amounts = {
   readonly tokens: number;
   /** Millionths of a US dollar, so that money is an integer. */
   readonly microUsd: number;
   readonly milliseconds: number;
-  /** Calls whose price nobody knows: what they cost is not in `microUsd`. Absent: none. */
+  /** Calls whose price is unknown: their cost is not in `microUsd`. Absent: none. */
   readonly unpriced?: number;
-  /** Calls whose tokens are unknown: they are in no sum, and not zero. Absent: none. */
+  /** Calls whose token usage is unknown: they are not in any sum and do not count as zero. Absent: none. */
   readonly uncounted?: number;
 };
 
@@ -61,56 +64,59 @@ export interface Budget {
 }
 
 /**
- * One stay in a stage, from entering it to its transition. It is part of the position, so a checkpoint taken in the
- * middle of a stage (after an agent call, by a timer, by Ctrl+C) knows what was finished: restored or forked, the stage
- * function runs again and every finished step answers from here.
+ * One execution of a stage, from entering it to its transition. It is part of the position, so a checkpoint in the middle of a stage
+ * contains the finished steps. After a restore or fork the stage function runs again, and finished steps answer from here.
  */
 export interface StageAttempt {
   /**
-   * How many stages the run has entered, this one included; 0 before the first. Bounds a workflow that never ends. Never
-   * given twice in a run, not even after a restore: effects are told apart by it.
+   * How many stages the run has entered, this one included; 0 before the first. It bounds a workflow that never ends. A run never reuses a
+   * number, not even after a restore: effects are identified by it.
    */
   readonly number: number;
-  /** Results of the steps that this visit has finished, by name. */
+  /** Results of the steps that this stage attempt has finished, by name. */
   readonly steps: Readonly<Record<string, Json>>;
-  /** Failed tries of steps not finished yet, by name: their own budget, which a restart must not refill. */
+  /** Failed tries of steps that are not finished, by name. A restart must not reset these counts. */
   readonly failures: Readonly<Record<string, number>>;
-  /** Steps begun and not ended. A checkpoint that names one was taken in its middle: its files are half of it. */
+  /** Steps that have started and not ended. A checkpoint that names one was taken in its middle, so its files may be half-done. */
   readonly running?: Readonly<Record<string, RunningStep>>;
   /**
-   * Sessions of agent calls not finished yet, by step, of agents that can go on with them. null: none that can be gone on with; the next try
-   * begins a fresh one, which is handed over what was done.
+   * Sessions of unfinished agent calls, by step, for agents that can resume them. Null: none can be resumed; the next try begins a fresh
+   * session with a handover of the work so far.
    */
   readonly sessions?: Readonly<Record<string, string | null>>;
-  /** The position's graph was set by this visit; else it is what an earlier one left. */
+  /** This stage attempt set the position's graph; otherwise the graph is from an earlier attempt. */
   readonly graph?: boolean;
   /**
-   * Events that steps recorded and that are not in the values yet, oldest first: only the workflow can take them in, and
-   * whoever wrote this position did not have it.
+   * Events that steps recorded and that are not in the values yet, oldest first. Only the workflow can reduce them, and the process that
+   * wrote this position did not have it.
    */
   readonly unreduced?: readonly Json[];
-  /** Agent calls not finished yet that work aside, and the aside of each: their half work is there, not in the run's own files. */
+  /** The side worktree of each unfinished agent call that uses one. Its half-done work is there, not in the run's own files. */
   readonly asides?: Readonly<Record<string, string>>;
-  /** Agent calls that died with their process, by step, until it is known what they took or they start again. Their reserved amounts count as spent. */
+  /**
+   * Agent calls that died with their process, by step, until their cost is known or they start again. Their reserved amounts count as
+   * spent.
+   */
   readonly lost?: Readonly<Record<string, RunningStep>>;
-  /** What failed tries of agent calls not finished yet have come to, by step. */
+  /** What the failed tries of unfinished agent calls have led to, by step. */
   readonly errors?: Readonly<Record<string, CallErrors>>;
   /**
-   * Checkpoint `of` was taken while only calls worked that are to change nothing here, and its files are others than those of `at`, the newest that are what
-   * those left who may change them. In any other checkpoint that this was copied to, it says nothing.
+   * Checkpoint `of` was taken while only calls ran that must not change files here, and its files differ from those of `at`. `at` is the
+   * newest checkpoint whose files come from calls that may change them. In any other checkpoint this field was copied to, it has no
+   * meaning.
    */
   readonly settled?: { readonly of: number; readonly at: number };
 }
 
 export interface RunningStep {
   readonly files: boolean;
-  /** Set aside for it; null for a step that is no agent call. */
+  /** Amounts reserved for the step; null when it is not an agent call. */
   readonly estimate: Amounts | null;
-  /** Newest checkpoint that holds nothing of it: where its files go back to. */
+  /** Newest checkpoint that contains nothing of this step: its files are restored to it. */
   readonly base: number;
-  /** Tokens that stood in the agent's own record of the session when the call began: what is there beyond them is this call's. */
+  /** Tokens in the agent's own session record when the call began: only what exceeds them belongs to this call. */
   readonly counted?: RecordTokens;
-  /** An interrupted agent call whose usage is in the budget already: the next process does not count it again. */
+  /** The usage of this interrupted agent call is already in the budget: the next process does not count it again. */
   readonly settled?: boolean;
 }
 
@@ -119,8 +125,8 @@ export type RecordTokens = { readonly input: number; readonly output: number };
 export const NO_ATTEMPT: StageAttempt = { number: 0, steps: {}, failures: {} };
 
 /**
- * A stay of its own, under a number that no effect has. What was in the middle of something is still to be put back, and events that nobody has
- * taken in yet are still to be.
+ * Starts a stage attempt under a number that no effect has. It keeps the steps in flight, whose files are still to be restored, and the
+ * events that are still to be reduced.
  */
 export function nextAttempt({ number, running, unreduced }: StageAttempt): StageAttempt {
   return {
@@ -133,20 +139,20 @@ export function nextAttempt({ number, running, unreduced }: StageAttempt): Stage
 }
 
 /**
- * What failed tries of one call have come to so far. Part of the visit, so that a resume neither forgets a try nor begins a wait anew. A type and no
- * interface: it is written into journal entries as it is.
+ * What the failed tries of one call have led to so far. It is part of the stage attempt, so a resume neither forgets a try nor restarts a
+ * wait. A type and not an interface, so that it can be written into journal entries.
  */
 export type CallErrors = {
-  /** Failed tries since the agent in hand was taken, by the rule that decided on them. */
+  /** Failed tries since the current agent was chosen, by the rule that decided on them. */
   readonly counts: Readonly<Record<string, number>>;
-  /** Agents that were taken instead of the call's own, as `provider:model`; the last one works now. */
+  /** Agents that replaced the call's own, as `provider:model`; the last one is in use. */
   readonly agents: readonly string[];
-  /** The next try is not before this time, and never later than so long after it was decided; null: at once. */
+  /** Time of the next try; null: at once. The wait is at most `delayMs` from the decision. */
   readonly retryAt: string | null;
   readonly delayMs: number;
   /** The earliest time that a provider named for itself; null: none did. */
   readonly until: string | null;
-  /** Decided, and perhaps not yet done: the run ends. */
+  /** The decision to end the run, with its reason. The run may not have ended yet. */
   readonly abort?: string;
 };
 
@@ -159,17 +165,17 @@ export type ErrorVerdict = {
 
 export const NO_ERRORS: CallErrors = { counts: {}, agents: [], retryAt: null, delayMs: 0, until: null };
 
-/** How long a try must still wait. A clock that was set back makes it the whole time, never more. */
+/** How long a try must still wait, in milliseconds. After a clock was set back it is at most the whole delay. */
 export function restOfDelay({ retryAt, delayMs }: CallErrors, now: number): number {
   return retryAt === null ? 0 : Math.max(0, Math.min(delayMs, Date.parse(retryAt) - now));
 }
 
-/** Who works on the call; undefined: the one that it names itself. */
+/** The agent that replaces the call's own; undefined: none does. */
 export function fallbackOf(errors: CallErrors | undefined): string | undefined {
   return errors?.agents.at(-1);
 }
 
-/** For people. */
+/** Formats a verdict for people. */
 export function verdictText({ rule, action, why }: ErrorVerdict): string {
   return `${action} by rule ${rule}: ${why}`;
 }
@@ -196,7 +202,7 @@ export const verdictShape: Shape<ErrorVerdict> = object<ErrorVerdict>({
   why: text,
 });
 
-/** Whoever goes back by hand, or forks, has seen why the run ended: what was counted stands, and the call is tried. */
+/** A user who restores or forks a run has seen why it ended: the counts remain, and the call is tried again. */
 export function forgetAborts(visit: StageAttempt): StageAttempt {
   const { errors } = visit;
   if (errors === undefined) return visit;
@@ -207,7 +213,7 @@ export function forgetAborts(visit: StageAttempt): StageAttempt {
 /** Attempts and streaks by the name of their guard. They live in the position, so they survive a resume. */
 export type Counters = Readonly<Record<string, number>>;
 
-/** Names may be any text, "__proto__" too: a name that was never counted is at zero. */
+/** A name may be any text, even "__proto__"; a name that was never counted is zero. */
 export function counterOf(counters: Counters, name: string): number {
   return Object.hasOwn(counters, name) ? (counters[name] ?? 0) : 0;
 }
@@ -216,14 +222,14 @@ export function bump(counters: Counters, name: string): Counters {
   return { ...counters, [name]: Math.min(Number.MAX_SAFE_INTEGER, counterOf(counters, name) + 1) };
 }
 
-/** Only the named ones: what another guard has counted is not ours to forget. */
+/** Resets only the named counters: other guards keep theirs. */
 export function reset(counters: Counters, ...names: readonly string[]): Counters {
   return Object.fromEntries(Object.entries(counters).filter(([name]) => !names.includes(name)));
 }
 
 type Best = Position["best"];
 
-/** The best so far. Of equals the earliest stays: a later one with the same score is no progress worth moving for. */
+/** The best checkpoint so far. Of equal scores the earliest wins: the same score later is not progress. */
 export function betterOf(best: Best, next: { readonly sequence: number; readonly score: number | null }): Best {
   if (next.score === null || !Number.isFinite(next.score)) return best;
   const better = best === null || next.score > best.score;
@@ -231,9 +237,8 @@ export function betterOf(best: Best, next: { readonly sequence: number; readonly
 }
 
 /**
- * What a death makes of the nodes that were running: none vanishes. One that has begun steps, none of which was under way,
- * has left nothing that the journal does not know: it goes on from there. The others are pending again or unknown, by
- * what they declared.
+ * What a crash makes of the nodes that were running. A node with recorded steps and none in flight continues, since the journal has all of
+ * its work. The others become pending or unknown, depending on what they declared.
  */
 export function recoveryEvents(position: Pick<Position, "graph" | "visit">, at: string): readonly GraphEvent[] {
   const { graph, visit } = position;
@@ -254,8 +259,8 @@ function isKnown(visit: StageAttempt, name: string): boolean {
 }
 
 /**
- * The node at which work goes on: an id, which means the same however the graph grew since, and no place in a numbering.
- * One that runs or is unknown, else the first that may start, else the first that waits; null when nothing is left.
+ * The node at which work continues, as an id, which remains valid however the graph grows. A running or unknown node, else the first that
+ * may start, else the first that waits; null when none is left.
  */
 export function resumePoint(graph: Graph): string | null {
   const underWay = graph.nodes.find(({ id }) => ["running", "unknown"].includes(stateOf(graph, id).status));

@@ -1,3 +1,5 @@
+// Prepares a run that a worker has leased: ends stale processes, loads its state, repairs its files, and continues it if it was waiting.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, runMark, snapshotParams } from "./adapters.ts";
 import { answerFile, readResult } from "./agent-log.ts";
@@ -22,8 +24,8 @@ import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
 /**
- * A run in our hands, ready to go on: processes of the one before are gone, files and position fit together, spending
- * that was never told is counted. Only then is it unparked, once.
+ * Loads a leased run and makes it ready to continue. It ends processes of the last worker, reconciles files with the position, and counts
+ * costs that were never reported. Only then does it mark a waiting run as continued, once.
  */
 export async function takeUp<S extends JsonObject>(params: {
   readonly parts: Adapters;
@@ -44,7 +46,7 @@ export async function takeUp<S extends JsonObject>(params: {
   const workspace = await ownWorkspace(parts, summary, newest);
   const writer = new RunSession({ parts, run: summary, lease, workspace, listen, loaded, workflow, apply });
   await recoverNodes(writer, loaded);
-  // What a call had taken is compared with the agent's record, which does not fit after the run went back.
+  // The cost of a call is computed from the agent's own record, which does not match after the run was rewound.
   const counts = !fellBack && newest.planes.conversation?.rewound === undefined;
   for (const step of counts ? Object.keys({ ...writer.lost, ...writer.running }) : [])
     if ((readResult(answerFile(writer, step))?.ended ?? null) !== null) writer.answered.add(step);
@@ -63,7 +65,7 @@ export async function takeUp<S extends JsonObject>(params: {
   return writer;
 }
 
-/** Only where it changes something: steps were under way when the last process died. */
+/** Needed only if steps were in flight or amounts were reserved when the last process died. */
 function resumedEntries(state: RunState, counts: boolean): readonly NewEntry[] {
   const { visit, budget } = state.position;
   const isReserved = RESOURCES.some((resource) => budget.reserved[resource] > 0);
@@ -72,15 +74,15 @@ function resumedEntries(state: RunState, counts: boolean): readonly NewEntry[] {
 }
 
 /**
- * Before anything else is written: later checkpoints do not know which steps were under way. After falling back, only the checkpoint knows which
- * calls in side worktrees were under way.
+ * Runs before any other write, because later checkpoints do not contain the steps that were in flight. After falling back to an older
+ * checkpoint, only that checkpoint has the calls in side worktrees that were in flight.
  */
 async function recoverNodes(writer: RunSession, { newest, state, fellBack }: LoadedRun): Promise<void> {
   const events = recoveryEvents(fellBack ? newest.planes.position : state.position, writer.isoNow());
   if (events.length > 0) await writer.append(movedEntry(events, writer.visit));
 }
 
-/** On record at once: what is finished from here on must not be dropped with what could not be used. */
+/** Saves a checkpoint at once: work that finishes from here on must not be discarded together with the unusable part. */
 async function fallBack(writer: RunSession, newest: Checkpoint): Promise<void> {
   const text = `Went back to ${newest.id}: what is newer cannot be used`;
   const prepare = () => [{ kind: "note", body: { text } } as const];
@@ -88,7 +90,7 @@ async function fallBack(writer: RunSession, newest: Checkpoint): Promise<void> {
   writer.tell({ kind: "note", text });
 }
 
-/** Does a parked run go on now? A question waits for its answer, a time for itself, a budget for a higher limit. */
+/** Whether a waiting run may continue now. A question waits for its answer, a wait for its time, a budget for a higher limit. */
 export function mayContinue(params: {
   readonly state: RunSummary["state"];
   readonly position: Position;
@@ -96,13 +98,13 @@ export function mayContinue(params: {
 }): boolean {
   const { state } = params;
   if (state.kind !== "parked") return true;
-  // The time is our own guess: a user who resumes earlier knows more, and a try costs nothing.
+  // The time is an estimate. A user who resumes earlier may know better, and a try costs nothing.
   if (state.on === "provider") return true;
-  // Whether there is room is measured, not a matter of time.
+  // The engine measures free disk space, so no time decides.
   if (state.on === "disk") return true;
   if (state.until !== null) return Date.parse(state.until) <= params.now;
   if (state.decision !== undefined) return state.decision.recheck === true;
-  // Whoever resumes has seen to the rest: signed in, freed the disk, waited long enough.
+  // A user who resumes has handled every other cause: signed in, freed disk space or waited long enough.
   return state.on !== "budget" || exceeded(params.position.budget).length === 0;
 }
 
@@ -146,9 +148,10 @@ async function ownWorkspace(parts: Adapters, summary: RunSummary, newest: Checkp
 }
 
 /**
- * After a crash or an interrupt. Files that a step left half-done are saved, then put back to where the step began, unless its agent can continue
- * its session or had finished. Without a step under way, what differs is the user's work, so it is kept and saved.
- * `resumed` are the entries that continue the run: they are written when the files are back, since steps under way are known only until then.
+ * Repairs the files after a crash or an interrupt. Files that a step left half-done are saved, then restored to where the step began,
+ * unless its agent can resume its session or had finished. If no step was in flight, differences are the user's work and are kept.
+ * `resumed` are the entries that continue the run. They are written after the restore, because the steps in flight are known only until
+ * then.
  */
 async function recoverFiles(
   writer: RunSession,
@@ -188,7 +191,7 @@ async function appendAll(writer: RunSession, entries: readonly NewEntry[]): Prom
   if (entries.length > 0) await writer.append(...entries);
 }
 
-/** null: nothing to put back. A fork may name a checkpoint of its parent, which is not here. */
+/** Null: nothing to restore. A fork may name a checkpoint of its parent, which is not in this run. */
 async function baseOf(writer: RunSession, lost: readonly (readonly [string, RunningStep])[]): Promise<number | null> {
   if (lost.length === 0) return null;
   const base = Math.max(...lost.map(([, step]) => step.base));
@@ -198,12 +201,12 @@ async function baseOf(writer: RunSession, lost: readonly (readonly [string, Runn
   return agents || !(await movedBranch({ writer }, base)) ? base : null;
 }
 
-/** In a checkpoint of their own, so that nothing that goes back later goes back beyond them. */
+/** Saves the user's edits in their own checkpoint, so that no later restore discards them. */
 async function keepEdits(writer: RunSession): Promise<void> {
   const { workspace, parts } = writer;
   const { at: _at, ...look } = snapshotParams(parts);
   if (workspace === undefined || (await workspace.currentFiles(look)).tree === writer.files?.tree) return;
-  // Between two tries of a call that goes on with its session, they may be the call's own.
+  // Between two tries of a call that resumes its session, the changes may be the call's own.
   const text = Object.keys(writer.sessions).some((step) => !Object.hasOwn(writer.asides, step))
     ? "Files were changed since the last checkpoint, by the call that goes on or by somebody; they are kept"
     : "Files were changed while nobody worked on the run; they are kept";
@@ -215,7 +218,10 @@ async function keepEdits(writer: RunSession): Promise<void> {
   writer.tell({ kind: "note", text });
 }
 
-/** The newest checkpoint holds what strayed there before the kill. Where nobody has touched the files since, it is taken back; else it is kept, and told. */
+/**
+ * The newest checkpoint contains unexpected changes from before the kill. If the files are unchanged since, the changes are reverted;
+ * otherwise they are kept and reported.
+ */
 async function takeBackLeft(writer: RunSession): Promise<void> {
   const { workspace, parts, files } = writer;
   const { settled } = writer.state;

@@ -1,3 +1,5 @@
+// What a worker reports while it executes a run: progress events, the outcome, and the signals that halt its work.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { AgentEvent } from "./agent.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
@@ -7,8 +9,8 @@ import type { ErrorVerdict } from "./position.ts";
 import type { WaitingFor } from "./run.ts";
 
 /**
- * What a runner tells whoever watches, as it happens. News only: the journal is the record, and a front end that comes
- * late reads that. Listeners must not throw and cannot slow a run down.
+ * Events that a worker emits to its listeners as they happen. The journal is the record: a front end that starts late reads that. Listeners
+ * must not throw and cannot slow a run down.
  */
 export type ProgressEvent = { readonly run: string; readonly at: string } & (
   | { readonly kind: "started"; readonly stage: string; readonly iteration: number; readonly resumed: boolean }
@@ -24,7 +26,7 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
       readonly score: number | null;
     }
   | { readonly kind: "step_started"; readonly step: string }
-  /** `replayed`: it was finished before; nothing ran. */
+  /** `replayed`: the step had finished before; nothing was executed. */
   | { readonly kind: "step_finished"; readonly step: string; readonly replayed: boolean }
   | {
       readonly kind: "step_failed";
@@ -39,7 +41,7 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
       readonly key: string;
       readonly what: "intended" | "acted" | "adopted" | "failed" | "unknown";
     }
-  /** What happened to nodes of the visit's graph. */
+  /** What happened to nodes of the stage attempt's graph. */
   | { readonly kind: "graph_moved"; readonly events: readonly GraphEvent[] }
   | { readonly kind: "checkpoint"; readonly checkpoint: CheckpointSummary }
   | { readonly kind: "budget"; readonly text: string }
@@ -50,24 +52,24 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
 
 export type ProgressListener = (event: ProgressEvent) => void;
 
-/** How a stretch of work on a run ended. Whatever it is, everything up to here is saved. */
+/** How one execution of a run ended. Whatever the outcome, everything up to here is saved. */
 export type RunOutcome =
   | { readonly kind: "done"; readonly reason: string }
   | { readonly kind: "fatal"; readonly reason: string }
   | { readonly kind: "parked"; readonly on: WaitingFor; readonly reason: string; readonly until: string | null }
   | { readonly kind: "interrupted" }
-  /** Nothing was done: the world is not as it was, and somebody must say what to do. */
+  /** Nothing was executed: the world has changed, and the user must decide. */
   | { readonly kind: "ask"; readonly findings: readonly Finding[] };
 
 /**
- * Thrown through a stage function to end this process's work on a run in order. A stage that catches it meets it again
- * at its next call, and what the stage concludes afterwards is not looked at.
+ * Thrown through a stage function to end this process's work on a run in order. A stage that catches it gets it again at its next call, and
+ * the stage's result is ignored.
  */
 export class Stopped extends Error {
-  /** "fatal": it was aborted. */
+  /** "fatal": the run was aborted. */
   readonly outcome: Extract<RunOutcome, { readonly kind: "parked" | "interrupted" | "fatal" }>;
 
-  /** With the checkpoint that belongs to it: whoever parks by a call of the stage saves in that call. */
+  /** The checkpoint of this outcome is already saved, by the stage call that made the run wait. */
   readonly saved: boolean;
 
   constructor(outcome: Stopped["outcome"], params: { readonly saved: boolean }) {
@@ -78,7 +80,7 @@ export class Stopped extends Error {
   }
 }
 
-/** Thrown as Stopped is, when the error policy says that the run ends: it goes to its fatal end with this reason. */
+/** Thrown like Stopped when the error policy ends the run: the run becomes fatal with this reason. */
 export class Aborted extends Error {
   constructor(reason: string) {
     super(reason);
@@ -86,11 +88,11 @@ export class Aborted extends Error {
   }
 }
 
-/** Whether work must stop, and why. The first cause stands. */
+/** Whether work must stop, and why. The first cause counts. */
 export class Halt {
   readonly signal: AbortSignal;
   #wish = new AbortController();
-  /** Settles when work must stop. */
+  /** Resolves when work must stop. */
   readonly halted: Promise<void>;
   readonly #stop: (cause: Error) => void;
   #cause: Error | undefined;
@@ -116,30 +118,30 @@ export class Halt {
     this.#stop(cause);
   }
 
-  /** The run ends, whatever else its stage is at. */
+  /** Ends the run, whatever else its stage is doing. */
   abort(reason: string): never {
     const aborted = new Aborted(reason);
     this.stop(aborted);
     throw aborted;
   }
 
-  /** Aborted when work shall stop at the next safe point: what is under way may finish, a wait need not. */
+  /** Aborted when work shall stop at the next safe point: work in flight may finish, a wait ends early. */
   get wished(): AbortSignal {
     return this.#wish.signal;
   }
 
-  /** Stop where nothing is under way: whoever comes to such a point calls `checkWish`. Takes the place of an earlier wish. */
+  /** Requests a stop at the next point where nothing is in flight; such a point calls `checkWish`. Replaces an earlier request. */
   wish(cause: Error): void {
     this.unwish();
     this.#wish.abort(cause);
   }
 
-  /** For one that is taken back before such a point was reached. */
+  /** Withdraws a request that no safe point has seen yet. */
   unwish(): void {
     if (this.#wish.signal.aborted) this.#wish = new AbortController();
   }
 
-  /** At a safe point. */
+  /** Called at a safe point. */
   checkWish(): void {
     const { aborted, reason } = this.wished;
     if (aborted && reason instanceof Error) this.stop(reason);
@@ -151,7 +153,7 @@ export class Halt {
   }
 }
 
-/** What went wrong, in a line. */
+/** Formats an error as one line. */
 export function reasonOf(error: unknown): string {
   if (error instanceof HoldfastError) return `${error.code}: ${error.message}`;
   return error instanceof Error ? error.message : String(error);

@@ -1,3 +1,5 @@
+// Records the outside calls of a run: wraps commands, forge and branches so that requests and answers reach the recorder.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Adapters } from "./adapters.ts";
 import { type Agent, chooseAgent } from "./agent.ts";
@@ -9,7 +11,7 @@ import type { RunSession } from "./run-session.ts";
 import type { AgentCall } from "./workflow.ts";
 import type { Branch } from "./workspace.ts";
 
-/** The same parts; what goes out through them and comes back is noted on the tape. For one run each. */
+/** Returns the same adapters, with every request and answer noted in the recorder. The result is for one run only. */
 export function recordingParts(parts: Adapters, tape: Tape): Adapters {
   return {
     ...parts,
@@ -68,7 +70,7 @@ function tapedQuestion(tape: Tape): Wrap {
     };
 }
 
-/** One try of an agent, as far as it is known when it has ended; the files that it left come with the checkpoint. */
+/** One try of an agent, as far as it is known at its end. The files that it left come with the checkpoint. */
 export interface AgentTake {
   readonly record: Omit<RecordedAgent, "files" | "failed">;
   readonly before: FilesPlane | null;
@@ -83,7 +85,7 @@ export function requestOf(
   },
 ): AskedAgent {
   const { mask, iteration } = params;
-  // Who took over from it is none of the workflow's business.
+  // The workflow does not see which agent replaced the requested one.
   const { provider: agent, model } = chooseAgent(call.model, params.config);
   const { role, yolo, timeoutMs = null, collect = [] } = call;
   const works = call.aside !== undefined ? "aside" : (call.changesFiles ?? true) ? "files" : "reads";
@@ -102,7 +104,7 @@ export function requestOf(
   };
 }
 
-/** null: the run is not recorded. */
+/** Null: the run is not recorded. */
 export async function recordAgentCall(
   writer: RunSession,
   params: {
@@ -144,7 +146,7 @@ export async function recordAgentCall(
   };
 }
 
-/** On the tape, for the commit that is about to be made. */
+/** Notes the call in the recorder, for the commit that follows. */
 export function recordAgentEntry(
   writer: RunSession,
   take: AgentTake | null,
@@ -161,13 +163,13 @@ function markOf(files: FilesPlane | null): FileMark | null {
   return { tree, commit, head, branch };
 }
 
-/** Stands between a question to the outside and its answer. */
+/** Wraps a request to the outside world. */
 export type Wrap = <A extends readonly unknown[], R>(
   method: string,
   ask: (...args: A) => Promise<R>,
 ) => (...args: A) => Promise<R>;
 
-/** A forge all of whose methods go through `wrap`. */
+/** Returns a forge whose methods all go through `wrap`. */
 export function eachForgeQuestion(forge: Forge, marked: Forge["marked"], wrap: Wrap): Forge {
   const { name, location, lateMs } = forge;
   return {
@@ -198,7 +200,7 @@ export function eachForgeQuestion(forge: Forge, marked: Forge["marked"], wrap: W
   };
 }
 
-/** A branch whose questions about remotes, and to them, go through `wrap`. The rest is of the repository itself. */
+/** Returns a branch whose remote operations go through `wrap`. Local operations are unwrapped. */
 export function eachRemoteQuestion(branch: Branch, wrap: Wrap): Branch {
   return {
     ...branch,

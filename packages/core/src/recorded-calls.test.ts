@@ -62,7 +62,7 @@ describe("tape", () => {
     },
   });
 
-  /** A call's record and the end of its step stand in one commit: whatever is found, is found together. */
+  /** A call's record and the end of its step are in one commit, so they are always found together. */
   function pairs(entries: readonly JournalEntry[]): readonly string[] {
     return entries.flatMap((entry, at) => {
       if (entry.kind === "call.recorded") {
@@ -78,7 +78,7 @@ describe("tape", () => {
     });
   }
 
-  /** Every commit of the run, and both sides of it. */
+  /** Before and after every commit of the run. */
   const DEATHS = Array.from({ length: 9 }, (_, nth) => nth + 1).flatMap((at) =>
     (["before", "after"] as const).map((moment) => ({ name: `${moment} commit ${at}`, at, moment })),
   );

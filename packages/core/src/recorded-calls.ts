@@ -1,3 +1,6 @@
+// The calls of a recorded run to agents, commands, forge and clock: their journal format, and the recorder that collects them until a
+// commit.
+
 import type { Agent, AgentEvent } from "./agent.ts";
 import type { JournalEntry, NewEntry } from "./journal.ts";
 import {
@@ -25,17 +28,17 @@ import { canonicalJson } from "./values/canonical-json.ts";
 import { capture } from "./values/capture.ts";
 
 /**
- * What a recorded run asked of the outside and was told, until the next commit takes it along. What no commit took has never been: whoever comes after a kill
- * asks again.
+ * Collects what a recorded run asks of the outside world and the answers, until the next commit writes them. What no commit wrote is lost
+ * with the process, and the next process asks again.
  */
 export class Tape {
-  /** Hides secrets, those of the environment included. */
+  /** Hides secrets, including those of the environment. */
   readonly mask: (text: string) => string;
   readonly #environment: () => Environment;
   readonly #waiting: NewEntry[] = [];
   readonly #told = new Set<string>();
   readonly #versions = new Map<string, Promise<string | null>>();
-  /** Of the stage that runs now. */
+  /** Number of the stage attempt that runs now. */
   visit = 0;
 
   constructor(params: { readonly environment: () => Environment; readonly mask: (text: string) => string }) {
@@ -43,7 +46,7 @@ export class Tape {
     this.#environment = params.environment;
   }
 
-  /** A copy without secrets. */
+  /** Returns a copy without secrets. */
   masked(value: unknown): Json {
     return maskValue(capture(value), this.mask);
   }
@@ -52,7 +55,7 @@ export class Tape {
     this.#waiting.push({ kind: "call.recorded", body: { ...call } });
   }
 
-  /** What the clock said. Readings in a row are one note. */
+  /** Notes a clock reading. Consecutive readings share one note. */
   read(value: number): number {
     const { visit } = this;
     const last = this.#waiting.at(-1)?.body;
@@ -67,12 +70,12 @@ export class Tape {
     return value;
   }
 
-  /** For the commit that is made now. */
+  /** Returns the notes for the commit that is made now, and clears them. */
   drain(): readonly NewEntry[] {
     return this.#waiting.length === 0 ? NONE : this.#waiting.splice(0);
   }
 
-  /** Its values once: most calls of a process have the same. */
+  /** The values are written once for each hash: most calls of a process have the same environment. */
   environment(): RecordedEnvironment {
     const { hash, values } = this.#environment();
     if (this.#told.has(hash)) return { hash, values: null };
@@ -80,7 +83,7 @@ export class Tape {
     return { hash, values };
   }
 
-  /** Asked once a process. An agent that cannot tell is not the worse for it. */
+  /** Asks each agent once per process. Null when the agent does not report a version. */
   version(agent: Agent): Promise<string | null> {
     const known = this.#versions.get(agent.name);
     if (known !== undefined) return known;
@@ -95,10 +98,10 @@ export class Tape {
 
 const NONE: readonly NewEntry[] = [];
 
-/** Beyond this, what an agent said is in its log and in the digest only. */
+/** Events beyond this many characters are only in the agent's log and in the digest. */
 const KEPT_CHARACTERS = 1_000_000;
 
-/** What an agent let hear while it worked. Its raw lines are what these were read from; they are in the log. */
+/** The events of an agent while it works. The raw lines that they were parsed from are in the log. */
 export class Hearing {
   readonly #events: Json[] = [];
   #characters = 0;
@@ -126,12 +129,12 @@ export class Hearing {
 }
 
 /**
- * What went out of a run and came back, as `call.recorded` entries hold it: in the commit of the step that it belongs to, so a kill leaves the whole of it or
- * nothing. What a step came to is that step's result; this is all that it was made from.
+ * A call of a run to the outside world, as a `call.recorded` entry holds it. It is in the commit of its step, so a kill leaves either all
+ * of it or nothing. The step has the result; this has the input that the result was made from.
  */
 type RecordedCall = RecordedAgent | RecordedCommand | RecordedLookup | RecordedClock;
 
-/** One try of an agent. */
+/** One try of an agent call. */
 export type RecordedAgent = {
   readonly kind: "agent";
   readonly visit: number;
@@ -140,37 +143,37 @@ export type RecordedAgent = {
   readonly attempt: number;
   readonly asked: AskedAgent;
   readonly sent: {
-    /** null: the prompt that was asked with. */
+    /** Null: the prompt of `asked`. */
     readonly prompt: string | null;
     readonly session: string | null;
     readonly forkAt: string | null;
   };
   readonly ran: {
-    /** Who did it: not the one that was asked for, where another took over. */
+    /** The agent that ran; it differs from the requested one after a fallback. */
     readonly agent: string;
     readonly model: string | null;
-    /** As the agent itself says; null: it does not. */
+    /** As the agent reports it; null: it does not. */
     readonly version: string | null;
-    /** null: no program was started. */
+    /** Null: no process was started. */
     readonly argv: readonly string[] | null;
     readonly environment: RecordedEnvironment;
-    /** null: the run has none. "not_taken": the agent has no way to be given one. */
+    /** Null: the run has no seed. "not_taken": the agent does not support one. */
     readonly seed: { readonly value: number; readonly how: "taken" | "not_taken" } | null;
   };
   readonly heard: {
     readonly events: readonly Json[];
-    /** So many more came than are kept. */
+    /** How many events are not kept. */
     readonly left: number;
-    /** Of all of them. */
+    /** Digest of all events, those not kept included. */
     readonly digest: Digest;
   };
   readonly files: { readonly before: FileMark | null; readonly after: FileMark | null };
   readonly milliseconds: number;
-  /** What a try came to that is not the step's result; null: see there. */
+  /** Why the try failed; null: the step's result says how it ended. */
   readonly failed: { readonly cause: string; readonly message: string } | null;
 };
 
-/** What the workflow asked for: the same workflow at the same place asks for the same. */
+/** What the workflow requested: the same workflow at the same position requests the same. */
 export type AskedAgent = {
   readonly agent: string;
   readonly model: string | null;
@@ -180,14 +183,14 @@ export type AskedAgent = {
   readonly timeoutMs: number | null;
   readonly env: Readonly<Record<string, string>>;
   readonly collect: readonly string[];
-  /** Where it may change files. */
+  /** Where the agent may change files. */
   readonly works: "files" | "reads" | "aside";
   readonly iteration: number;
 };
 
 type RecordedEnvironment = {
   readonly hash: Digest;
-  /** Secrets masked; null: as recorded with this hash before. */
+  /** With secrets masked; null: recorded before under this hash. */
   readonly values: Readonly<Record<string, string>> | null;
 };
 
@@ -198,11 +201,11 @@ export type FileMark = {
   readonly branch: string | null;
 };
 
-/** A command of the user's: a gate, a verification. */
+/** A command of the user: a gate or a verification. */
 type RecordedCommand = {
   readonly kind: "command";
   readonly visit: number;
-  /** null: of no step of a visit (an effect's). */
+  /** Null: the command belongs to an effect, not to a step of a stage attempt. */
   readonly step: string | null;
   readonly command: string;
   readonly env: Readonly<Record<string, string>>;
@@ -211,7 +214,7 @@ type RecordedCommand = {
   readonly result: Json;
 };
 
-/** A question to the forge, and its answer. */
+/** A query to the forge, and its answer. */
 export type RecordedLookup = {
   readonly kind: "forge";
   readonly visit: number;
@@ -222,7 +225,7 @@ export type RecordedLookup = {
     | { readonly kind: "refused"; readonly code: string; readonly message: string };
 };
 
-/** What the clock said to a stage, reading by reading. */
+/** Clock readings of a stage, in order. */
 type RecordedClock = { readonly kind: "clock"; readonly visit: number; readonly values: readonly number[] };
 
 export function parseRecordedCall(entry: Pick<JournalEntry, "run" | "entry" | "body">): RecordedCall {
@@ -309,8 +312,9 @@ export interface Environment {
 }
 
 /**
- * What of an environment an outcome may hang on, secrets masked, and its hash. Left out is what tells one terminal, session or login from another: with it
- * no two environments would be the same. A secret counts by its being there: its value is nowhere, not even in the hash.
+ * The part of an environment that an outcome may depend on, with secrets masked, and its hash. It leaves out what differs between
+ * terminals, sessions and logins, since no two environments would match otherwise. A secret counts only by its presence: its value is not
+ * even in the hash.
  */
 export function describeEnvironment(
   variables: Readonly<Record<string, string | undefined>>,
@@ -326,7 +330,7 @@ export function describeEnvironment(
   return { hash: hasher(canonicalJson(values)), values };
 }
 
-/** Names that differ, in order; those of secrets only where one side lacks them. */
+/** Names of the variables that differ, sorted. A secret is listed only where one side lacks it. */
 export function changedVariables(
   before: Readonly<Record<string, string>>,
   now: Readonly<Record<string, string>>,

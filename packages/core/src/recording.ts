@@ -1,3 +1,5 @@
+// Reads a run's journal as the record for a replay, and finds where a replay or another run diverges from it.
+
 import type { FilesPlane, Planes } from "./checkpoint.ts";
 import { type JournalEntry, numberOf, textOf } from "./journal.ts";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
@@ -7,7 +9,7 @@ import { capture } from "./values/capture.ts";
 import { diffJson } from "./values/diff-json.ts";
 import { withoutNonces } from "./workflow.ts";
 
-/** A run's journal as a replay needs it: what each step of each visit came to, in the order in which that was written. */
+/** A run's journal in the form that a replay needs: the result of each step, in the order in which it was written. */
 export interface Recording {
   readonly run: string;
   readonly steps: readonly RecordedStep[];
@@ -15,13 +17,13 @@ export interface Recording {
   /** Newest try of each agent step, by `callKey`. */
   readonly agents: ReadonlyMap<string, RecordedAgent & { readonly entry: number }>;
   readonly lookups: readonly (RecordedLookup & { readonly entry: number })[];
-  /** Readings of the clock, in order. */
+  /** Clock readings, in order. */
   readonly readings: readonly { readonly entry: number; readonly visit: number; readonly value: number }[];
-  /** Visits whose end is in the journal, and the entry that says so. */
+  /** Stage attempts that ended, and the entry of each end. */
   readonly ended: ReadonlyMap<number, number>;
-  /** Which visit a stage was entered with, in order. */
+  /** Stage attempts in the order in which they were entered. */
   readonly entered: readonly { readonly entry: number; readonly visit: number }[];
-  /** Entries at which another process took the run up. */
+  /** Entries at which another process acquired the run's lease. */
   readonly takenUp: readonly number[];
   readonly calls: number;
   readonly last: number;
@@ -35,11 +37,11 @@ export interface RecordedStep {
   readonly came:
     | { readonly kind: "finished"; readonly result: Json; readonly recorded: boolean }
     | { readonly kind: "failed"; readonly reason: string; readonly code: string | null }
-    /** A rule of the error policy said that the run ends. */
+    /** A rule of the error policy ended the run. */
     | { readonly kind: "aborted"; readonly reason: string };
-  /** Of all tries since the one before it that came to an end. */
+  /** Costs of all tries since the last one that ended the step. */
   readonly spent: readonly Spent[];
-  /** Newest try of an agent; null: it is none's, or that is not on record. */
+  /** Newest try of an agent; null: the step is not an agent call, or the call is not recorded. */
   readonly call: (RecordedAgent & { readonly entry: number }) | null;
   /** Sequence of the checkpoint in the same commit. */
   readonly checkpoint: number | null;
@@ -58,9 +60,9 @@ export interface RecordedCheckpoint {
   readonly name: string | null;
   readonly stage: string;
   readonly iteration: number;
-  /** Its commit says that a step or a stage ended: the workflow took it, nobody else. */
+  /** Its commit ended a step or a stage: the workflow itself took the checkpoint. */
   readonly isOwn: boolean;
-  /** A run that had ended goes on from it. */
+  /** A run that had ended continues from this checkpoint. */
   readonly isReopening: boolean;
 }
 
@@ -68,11 +70,11 @@ export function callKey(visit: number, step: string): string {
   return `${visit}/${step}`;
 }
 
-/** Entry at which the last process took up this visit; 0: the one that entered it carried it to its end. */
+/** Entry at which the last process resumed this stage attempt; 0: the process that entered it also ended it. */
 export function lastResumed({ takenUp, entered, ended }: Recording, visit: number): number {
   const at = entered.findIndex((one) => one.visit === visit);
   const from = entered[at]?.entry ?? 0;
-  // Whoever holds the run after that (to tag it, to go on from somewhere else) has no part in the visit.
+  // A process that holds the lease later (to tag the run, to restore it) has nothing to do with this stage attempt.
   const to = ended.get(visit) ?? entered[at + 1]?.entry ?? Number.POSITIVE_INFINITY;
   return takenUp.findLast((entry) => entry > from && entry < to) ?? 0;
 }
@@ -88,7 +90,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   const takenUp: number[] = [];
   const tries = new Map<string, Tries>();
   let calls = 0;
-  /** What ended in the entries right before: a checkpoint behind them may be of the same commit. */
+  /** What ended in the preceding entries: a checkpoint after them may belong to the same commit. */
   let behind: Behind = NOTHING_BEHIND;
   for (const { entry, kind, at, body } of entries) {
     const visit = numberOf(body, "visit");
@@ -116,7 +118,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
       case "step.finished": {
         spend(tries, key, { entry, body });
         const came = kind === "step.failed" ? failureOf(body) : resultOf(body);
-        // Tried again inside the call, or by whoever resumed it.
+        // The call was tried again, either inside the call or after a resume.
         if (came === null) break;
         const { spent, files } = tries.get(key) ?? NO_TRIES;
         tries.delete(key);
@@ -143,7 +145,8 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         const name = typeof body["name"] === "string" ? body["name"] : null;
         const trigger = textOf(body, "trigger");
         const found = behind.step === null ? undefined : steps[behind.step];
-        // A step that changes files ends in the commit of a checkpoint that has its name; one that puts files back, in that of the restore.
+        // A step that changes files ends in the commit of a checkpoint with its name. A step that restores files ends in the commit of the
+        // restore.
         const isOfStep =
           found !== undefined && ((behind.files && name === found.step) || (behind.restored && trigger === "restore"));
         if (isOfStep && behind.step !== null) steps[behind.step] = { ...found, checkpoint: sequence };
@@ -172,7 +175,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   };
 }
 
-/** null: the call went on. What the error policy decided stands with a failed try; what it had no say in was thrown into the stage. */
+/** Null: the call continued. A failed try contains the error policy's verdict; a failure without a verdict was thrown into the stage. */
 function failureOf(body: JsonObject): RecordedStep["came"] | null {
   const { verdict, errors } = body;
   if (isJsonObject(errors) && typeof errors["abort"] === "string") return { kind: "aborted", reason: errors["abort"] };
@@ -192,7 +195,7 @@ interface Tries {
 const NO_TRIES: Tries = { files: false, spent: [] };
 
 interface Behind {
-  /** Index of the step. */
+  /** Index of the step in `steps`. */
   readonly step: number | null;
   readonly files: boolean;
   readonly stage: boolean;
@@ -202,7 +205,7 @@ interface Behind {
 
 const NOTHING_BEHIND: Behind = { step: null, files: false, stage: false, restored: false, reopened: false };
 
-/** Entries that may stand between the end of a step and the checkpoint of the same commit. */
+/** Kinds of entries that may come between the end of a step and the checkpoint of the same commit. */
 const TOGETHER: ReadonlySet<string> = new Set([
   "step.finished",
   "step.failed",
@@ -233,36 +236,36 @@ function amountsOf(value: Json | undefined): Amounts | null {
   };
 }
 
-/** The first place at which what is done now is not what was recorded. */
+/** The first point at which a replay differs from the record. */
 export interface Divergence {
   readonly where: {
     readonly stage: string;
     readonly iteration: number;
     readonly visit: number;
-    /** null: not of one step. */
+    /** Null: it does not belong to one step. */
     readonly step: string | null;
-    /** Sequence of the checkpoint that was compared; null: there is none at that place. */
+    /** Sequence of the checkpoint that was compared; null: there is none at that point. */
     readonly checkpoint: number | null;
-    /** Journal entry of the record; null: there is none. */
+    /** Entry in the recorded journal; null: there is none. */
     readonly entry: number | null;
   };
   readonly what:
     | "call" // an agent is asked for something else
-    | "checkpoint" // a checkpoint comes out otherwise
+    | "checkpoint" // a checkpoint differs
     | "event" // the workflow records another event
-    | "step" // a step is asked for that was not done then
-    | "missing" // a step that was done then is not asked for
-    | "lookup" // the forge is asked what it was not asked then
-    | "end" // the run ends otherwise
-    | "environment" // what agents are started with
-    | "files"; // the worktree is not what the newest checkpoint says
-  /** A path into what was compared: `/position/feedback`, `prompt`, `$PATH`. */
+    | "step" // a step is requested that the record does not have
+    | "missing" // a recorded step is not requested
+    | "lookup" // the forge gets a query that the record does not have
+    | "end" // the run ends differently
+    | "environment" // the environment of agents differs
+    | "files"; // the worktree differs from the newest checkpoint
+  /** Path of the value that was compared: `/position/feedback`, `prompt`, `$PATH`. */
   readonly field: string;
   readonly expected: Json;
   readonly actual: Json;
 }
 
-/** One line for people. Long values are cut around the place at which they part. */
+/** Formats a divergence as one line. Long values are cut around their first difference. */
 export function divergenceText({ where, what, field, expected, actual }: Divergence, width = 200): string {
   const [was, is] = cutValues(expected, actual, width);
   return `${placeText(where)}: ${WORDS[what]} ${field}: recorded ${was}, now ${is}`;
@@ -293,7 +296,7 @@ const WORDS: Readonly<Record<Divergence["what"], string>> = {
   files: "the worktree's",
 };
 
-/** Both from a little before the first character that differs, so that the reader sees what parts them. */
+/** Cuts both values from a little before the first character that differs, so that the reader sees the difference. */
 export function cutValues(expected: Json, actual: Json, width: number): readonly [string, string] {
   const [a, b] = [jsonText(expected), jsonText(actual)];
   if (a.length <= width && b.length <= width) return [a, b];
@@ -311,7 +314,7 @@ function jsonText(value: Json): string {
   return value === null ? "nothing" : JSON.stringify(value);
 }
 
-/** Does the workflow ask an agent for what it asked for then? The prompt last: whatever else differs explains it. */
+/** Compares an agent request with the recorded one. The prompt comes last, because any other difference explains it. */
 export function compareAsked(recorded: AskedAgent, asked: AskedAgent): FirstChange | null {
   const { prompt: then, ...before } = recorded;
   const { prompt: now, ...after } = asked;
@@ -321,8 +324,9 @@ export function compareAsked(recorded: AskedAgent, asked: AskedAgent): FirstChan
 }
 
 /**
- * Is a checkpoint that a replay made the one that was recorded? Position, files, values, conversation, inputs, settings and what was imported. Not compared is
- * what tells one process or one folder from another: which steps were under way, the nonces of prompts, where the worktree is, the date of a snapshot, journal numbers.
+ * Compares a replayed checkpoint with the recorded one: position, files, values, conversation, inputs, settings and imported data. It
+ * ignores what differs between processes and folders: steps in flight, prompt nonces, the worktree's path, snapshot dates and journal
+ * numbers.
  */
 export function comparePlanes(recorded: Planes, played: Planes): FirstChange | null {
   return firstChange(comparable(recorded), comparable(played));
@@ -345,7 +349,7 @@ function comparable(planes: Planes): Json {
   });
 }
 
-/** Of a graph's nodes: when something happened to them. */
+/** Keys of a graph node that hold times. */
 const TIMES: ReadonlySet<string> = new Set(["startedAt", "endedAt", "approvedAt"]);
 
 function filesOf(files: FilesPlane | null): Json {
@@ -355,37 +359,37 @@ function filesOf(files: FilesPlane | null): Json {
   return { tree, head, branch, artifactCount, artifacts };
 }
 
-/** One thing that a run came to which does not hang on clocks, ids or folders: an agent's answer, a check's verdict, the end of a stage. */
+/** A result of a run that does not depend on clocks, ids or folders: an agent's answer, a check's verdict, the end of a stage. */
 export interface Outcome {
   readonly entry: number;
   readonly visit: number;
   readonly stage: string;
   readonly iteration: number;
-  /** null: the end of the stage itself. */
+  /** Null: the end of the stage itself. */
   readonly step: string | null;
   readonly kind: "agent" | "check" | "stage";
   readonly came: JsonObject;
-  /** The files at that moment; null: not told. */
+  /** Tree of the files at that moment; null: unknown. */
   readonly tree: string | null;
 }
 
 export interface RunsCompared {
-  /** Outcomes from the beginning on that are the same in both. */
+  /** How many outcomes, from the beginning, are equal in both runs. */
   readonly same: number;
   readonly step: FirstDivergence | null;
   readonly files: FirstDivergence | null;
   readonly verdict: FirstDivergence | null;
 }
 
-/** Where two runs part: what each did there (null: nothing more), and the field. */
+/** Where two runs diverge: the outcome of each (null: it has no more), and the field. */
 export interface FirstDivergence extends FirstChange {
   readonly a: Outcome | null;
   readonly b: Outcome | null;
 }
 
 /**
- * Each is the first of its sort. Swapping the runs swaps the sides of the answer, and nothing else. `ids` are those of both runs: what agents write may
- * name the run, and must differ then.
+ * Finds the first divergence of each sort. Swapping the runs swaps the sides of the answer and nothing else. `ids` are the ids of both
+ * runs: agents may write the run's id, which always differs.
  */
 export function compareRuns(a: readonly Outcome[], b: readonly Outcome[], ids: readonly string[] = []): RunsCompared {
   const step = firstParting(a, b, ({ stage, iteration, step: name, came }) => ({
@@ -400,7 +404,7 @@ export function compareRuns(a: readonly Outcome[], b: readonly Outcome[], ids: r
   return { same: step === null ? a.length : sharedBefore(a, b, step), step, files, verdict };
 }
 
-/** Without what differs in every two runs: their ids with the number of the stage attempt, nonces, commits and times. */
+/** Removes what differs between any two runs: ids with the number of the stage attempt, nonces, commits and times. */
 function comparableRun(value: Json, ids: readonly string[]): Json {
   if (typeof value === "string") {
     const named = ids
@@ -413,7 +417,7 @@ function comparableRun(value: Json, ids: readonly string[]): Json {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, comparableRun(part, ids)]));
 }
 
-/** Ids hold lower-case letters, digits and hyphens: nothing in them is special in a pattern. */
+/** Ids consist of lower-case letters, digits and hyphens, so they need no escaping in a pattern. */
 function nameOf(id: string): RegExp {
   return new RegExp(`(?<![a-z0-9-])${id}(?![a-z0-9-])(?:\\.\\d+)?`, "g");
 }
@@ -440,7 +444,7 @@ function sharedBefore(a: readonly Outcome[], b: readonly Outcome[], { a: left, b
   return left === null ? (right === null ? 0 : b.indexOf(right)) : a.indexOf(left);
 }
 
-/** From a journal, oldest entry first. */
+/** Reads the outcomes from a journal, oldest entry first. */
 export function readOutcomes(entries: Iterable<Pick<JournalEntry, "entry" | "kind" | "body">>): readonly Outcome[] {
   const outcomes: Outcome[] = [];
   const agents = new Set<string>();
@@ -490,7 +494,7 @@ function answerOf(result: Json): JsonObject | null {
   return { outcome, cause, text, changed, collected };
 }
 
-/** Of a step that speaks as checks do; null: another step. */
+/** The verdict of a step whose result has the form of a check; null: it does not. */
 function verdictOf(result: Json): JsonObject | null {
   if (!isJsonObject(result)) return null;
   const { kind, code, pass } = result;
@@ -505,14 +509,14 @@ interface FirstChange {
   readonly actual: Json;
 }
 
-/** Where two values part first, by the order of their keys; null: they are the same. */
+/** The first difference of two values, by the order of their keys; null: they are equal. */
 export function firstChange(expected: Json, actual: Json): FirstChange | null {
   const [change] = diffJson({ from: expected, to: actual, limit: 1 }).changes;
   if (change === undefined) return null;
   return { field: change.path, expected: change.from ?? null, actual: change.to ?? null };
 }
 
-/** Without the keys named, at any depth. */
+/** Removes the named keys at any depth. */
 export function withoutKeys(value: Json, keys: ReadonlySet<string>): Json {
   if (isJsonArray(value)) return value.map((part) => withoutKeys(part, keys));
   if (!isJsonObject(value)) return value;

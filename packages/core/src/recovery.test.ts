@@ -204,7 +204,7 @@ describe("find start", () => {
     await store.createRun({ id: RUN, workflow: "impl", work: { kind: "issue", number: 42 } });
     const lease = await store.takeLease({ run: RUN, label: "test" });
     for (const round of [1, 2, 3]) {
-      // So long that each has a row of the log to itself, which can be damaged alone.
+      // The values are so long that each has a row of its own in the log, which can be damaged alone.
       const planes = { ...emptyPlanes(), context: { values: { text: `round ${round} `.repeat(2000) }, tokens: {} } };
       await store.commit({ lease, checkpoint: { trigger: "stage", planes } });
     }

@@ -1,3 +1,5 @@
+// Chooses the checkpoint that a run resumes from: the newest intact one, or the one that the user chose.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CoreAdapters } from "./adapters.ts";
 import type { Checkpoint, CheckpointId, CheckpointSummary } from "./checkpoint.ts";
@@ -6,7 +8,7 @@ import type { ResumeFrom } from "./resume-plan.ts";
 import type { RunState } from "./run.ts";
 import { allCheckpoints } from "./store.ts";
 
-/** Where a run can be taken up. `findings` name what was passed over. */
+/** Where a run can resume from. `findings` name the checkpoints that were skipped. */
 type Start =
   | { readonly kind: "none" }
   | {
@@ -17,13 +19,13 @@ type Start =
     };
 
 /**
- * The newest checkpoint, or the newest whole one with the damaged ones named. A run that has checkpoints and none that is whole
- * throws STORE_CORRUPT: to begin anew then would be to lose everything without a word.
+ * Returns the newest checkpoint, or the newest intact one with findings for the damaged ones. Throws STORE_CORRUPT if no checkpoint is
+ * intact: starting anew would silently lose everything.
  */
 export async function findStart(params: {
   readonly parts: CoreAdapters;
   readonly run: string;
-  /** Only this one; never exchanged for another. */
+  /** Use only this checkpoint, never another one. */
   readonly chosen?: number;
 }): Promise<Start> {
   const { parts, run, chosen } = params;
@@ -66,7 +68,7 @@ type Read =
 
 export const NOT_RESTORABLE = "its git objects are not in this repository";
 
-/** Its planes and its git objects, or what is wrong with them. */
+/** Reads the planes and checks the git objects, or returns the problem. */
 export async function readWhole(parts: CoreAdapters, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
   if (quarantined) return { kind: "damaged", problem: "it was set aside as damaged" };
   try {
@@ -98,14 +100,14 @@ function damageFindings(run: string, candidates: readonly Candidate[]): readonly
   return plan.kind === "restore" ? plan.findings : [];
 }
 
-/** What is chosen by reading the failure (rollback/) is a chosen one here. */
+/** A rollback that selects a checkpoint from the failure (rollback.ts) passes it as "chosen". */
 export type Strategy = { readonly kind: "last" } | { readonly kind: "chosen"; readonly sequence: number };
 
-/** What is known about a candidate before it is chosen. */
+/** What is known about a checkpoint before the choice. */
 export interface Candidate {
   readonly checkpoint: CheckpointSummary;
   readonly intact: boolean;
-  /** false when an effect after it cannot be looked up again. */
+  /** False when the outcome of an effect after this checkpoint cannot be looked up. */
   readonly effectsReconcilable: boolean;
   /** What is wrong with it; null when it is intact. */
   readonly problem: string | null;
@@ -124,28 +126,28 @@ export type RecoveryPlan =
       readonly passedOver: readonly PassedOver[];
       readonly findings: readonly Finding[];
       readonly verdict: Verdict;
-      /** The run had ended and is taken up again by force. */
+      /** The run had ended and is reopened by force. */
       readonly reopens: boolean;
     }
-  /** The run is done: resuming it is a success that changes nothing. */
+  /** The run is done: a resume succeeds and changes nothing. */
   | { readonly kind: "done"; readonly why: string }
   /** The run ended fatally, or the chosen checkpoint cannot be used. */
   | { readonly kind: "refused"; readonly why: string; readonly hint: string }
   | { readonly kind: "nothing"; readonly why: string; readonly passedOver: readonly PassedOver[] };
 
 /**
- * Chooses the checkpoint to go back to, and says why, and why not the others. Damaged ones are passed over aloud: each is
- * named in the plan and becomes a finding. A chosen one is never silently exchanged for another.
+ * Chooses the checkpoint to restore, with the reasons for it and against the others. Each damaged checkpoint is named in the plan and
+ * becomes a finding. A chosen checkpoint is never silently replaced by another.
  */
 export function planRecovery(params: {
   readonly run: string;
   readonly strategy: Strategy;
-  /** Every checkpoint of the run that is not dropped, in any order. */
+  /** Every checkpoint of the run that retention has not dropped, in any order. */
   readonly candidates: readonly Candidate[];
   readonly state: RunState;
   readonly findings: readonly Finding[];
   readonly policy: FindingPolicy;
-  /** Take up a run that has ended. Needs a chosen checkpoint. */
+  /** Reopen a run that has ended. Needs a chosen checkpoint. */
   readonly force: boolean;
 }): RecoveryPlan {
   const { strategy, state } = params;
@@ -205,7 +207,7 @@ function chooseChosen(sequence: number, candidates: readonly Candidate[]): Choic
   return { kind: "found", candidate, why: "it was chosen", passedOver: [], damage: [] };
 }
 
-/** The newest that is whole; those before it are named with what is wrong. */
+/** Chooses the newest intact checkpoint and reports the damage of newer ones. */
 function chooseNewest(newestFirst: readonly Candidate[]): Choice {
   const passedOver: PassedOver[] = [];
   const damage: Finding[] = [];

@@ -25,7 +25,7 @@ import type { StageContext, Workflow } from "./workflow.ts";
 type Ask = () => Promise<string>;
 type Work = (context: StageContext<State>, ask: Ask) => Promise<unknown>;
 
-/** A recorded run whose stage asks the forge for the title of issue 1, which `say` sets. */
+/** A recorded run whose stage queries the forge for the title of issue 1, which `say` sets. */
 async function startAsking(work: Work) {
   const toy = await startTestRun(SQLITE, onTestFinished);
   let title = "";
@@ -47,13 +47,13 @@ async function startAsking(work: Work) {
     toy,
     parts,
     say: (text: string): void => void (title = text),
-    /** One life, killed at this commit; null: to its end. */
+    /** Executes the run in one process, killed at this commit; null: to its end. */
     async live(kill: { readonly at: number; readonly moment: "before" | "after" } | null): Promise<void> {
       const { promise, resolve } = Promise.withResolvers<void>();
       const store = kill === null ? toy.store : createCrashingStore(toy.store, { ...kill, die: resolve });
       const own = recordingParts({ ...parts, store }, newTape());
       await Promise.race([promise, toy.go(flowOf(own), { parts: own })]);
-      // The next one takes it as it would take that of a dead process: by an entry of its own.
+      // The next process acquires the lease as it would after a dead process, with an entry of its own.
       const lease = await toy.store.getLease(ID);
       if (lease !== undefined) await toy.store.releaseLease(lease);
     },
@@ -65,7 +65,7 @@ async function startAsking(work: Work) {
         mask: (text) => text,
         worktree: "",
         signal: new AbortController().signal,
-        // Its stages are given the values that they left, whatever they are called.
+        // The stages get the values that they left, so the type does not matter.
         workflow: (played) => flowOf(played) as unknown as Workflow<JsonObject>,
         scratch: (player) => ({
           ...parts,
@@ -82,7 +82,7 @@ async function startAsking(work: Work) {
                   args.map((arg) => capture(arg)),
                 );
                 if (answer.kind !== "answered") throw new Error("refused");
-                // What the same method answered then.
+                // The recorded answer of the same method.
                 return (await Promise.resolve(answer.value)) as never;
               },
           ),
@@ -104,13 +104,13 @@ function forgeOf(title: () => string): Forge {
     state: "open",
     updatedAt: "2026-01-01T00:00:00Z",
   });
-  // Nothing else of it is asked for.
+  // The tests use no other method of it.
   return { name: "toy", location: "here", lateMs: 0, getIssue: () => Promise.resolve(issue()) } as unknown as Forge;
 }
 
 const SAME = { verdict: "identical", divergence: null, outcome: "done" } as const;
 
-/** Asks beside its steps, then does two. */
+/** Queries the forge outside of its steps, then executes two steps. */
 const asksFirst: Work = async ({ step }, ask) => {
   const title = await ask();
   await step("a", () => "a");

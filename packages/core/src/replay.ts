@@ -1,3 +1,5 @@
+// Replays a recorded run in a scratch store and a scratch repository, and reports whether it comes out identical.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, type CoreAdapters, WORKTREE, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
@@ -15,19 +17,19 @@ import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
 interface ReplayParams {
-  /** Of the run that is replayed: read only. */
+  /** Adapters of the recorded run, used for reading only. */
   readonly parts: CoreAdapters;
   readonly run: RunSummary;
   readonly to: number | null;
   readonly mask: (text: string) => string;
-  /** Where it is done again: a store in memory, a repository of its own, and nothing that reaches anybody. */
+  /** Adapters of the replay: a store in memory, a repository of its own, and no connection to the outside world. */
   readonly scratch: (player: Player) => Adapters;
   readonly worktree: string;
   readonly workflow: (parts: Adapters, options: JsonObject) => Workflow<JsonObject>;
   readonly signal: AbortSignal;
 }
 
-/** Works a recorded run through once more, from its first checkpoint on, in a scratch place: nothing is started and nothing outside is touched. */
+/** Replays a recorded run from its first checkpoint in a scratch environment. It starts no process and changes nothing outside. */
 export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
   const { parts, run, to, signal } = params;
   const problems = [];
@@ -69,10 +71,10 @@ class Play {
   readonly #params: ReplayParams;
   readonly #recording: Recording;
   readonly #load: Load;
-  /** By the options of the checkpoint at which it stood last: somebody may have changed them. */
+  /** Built with the options of the checkpoint that the replay last began at: the user may have changed them. */
   #workflow: Workflow<JsonObject>;
   #workspace: Workspace | undefined;
-  /** What the worktree holds, as far as it was looked at since something was placed there. */
+  /** The worktree's files, read once after each change that the replay made; null: not read since. */
   #now: FilesPlane | null = null;
 
   static async begin(
@@ -132,7 +134,7 @@ class Play {
     return this.#parts.store;
   }
 
-  /** Newest checkpoint that was found the same. */
+  /** Newest checkpoint that was equal to its original. */
   get lastSame(): number | null {
     return this.player.lastSame;
   }
@@ -199,7 +201,7 @@ class Play {
     return { where, what: "end", field: "checkpoint", expected: left.sequence, actual: null };
   }
 
-  /** The run goes on from this checkpoint as it was recorded, whatever came before it. */
+  /** Continues the run from this checkpoint as it was recorded, whatever came before it. */
   async #standAt(at: RecordedCheckpoint): Promise<void> {
     const { store } = this;
     const { id } = this.#params.run;
@@ -209,7 +211,7 @@ class Play {
     const lease = await store.takeLease({ run: id, label: "replay" });
     try {
       const top = (await store.latest(id))?.sequence ?? 0;
-      // What nobody will make again keeps the numbers of the rest as they were.
+      // Checkpoints that the replay will not make again are copied, so that the others keep their numbers.
       for (const { sequence } of this.#recording.checkpoints.filter(
         (one) => one.sequence > top && one.sequence < at.sequence,
       )) {
@@ -234,7 +236,7 @@ class Play {
     this.player.begin(at);
   }
 
-  /** As long as nothing was placed, it holds what it held: stages change files in steps, and those are not run. */
+  /** Without a placement the worktree does not change: stages change files in steps, and a replay executes none. */
   async #look(workspace: Workspace): Promise<FilesPlane> {
     this.#now ??= { ...(await workspace.look(snapshotParams(this.#parts))), ref: "refs/holdfast/replay" };
     return this.#now;
@@ -263,7 +265,7 @@ const PATIENCE_MS = 1_500;
 
 type Load = (sequence: number) => Promise<Checkpoint>;
 
-/** The last few: each is asked for several times in a row. */
+/** Caches the last few checkpoints: each is requested several times in a row. */
 function remembering(load: Load): Load {
   const known = new Map<number, Promise<Checkpoint>>();
   return (sequence) => {
@@ -298,29 +300,29 @@ function notRecorded(run: string): HoldfastError {
 
 export interface ReplayReport {
   readonly run: string;
-  /** "damaged": bytes of the record are not what they were, so nothing was replayed. */
+  /** "damaged": the recorded bytes were altered, so nothing was replayed. */
   readonly verdict: "identical" | "diverged" | "damaged";
   readonly divergence: Divergence | null;
   readonly problems: readonly Problem[];
-  /** Of the record. */
+  /** First checkpoint of the record. */
   readonly from: number;
-  /** Last checkpoint that came out as it was; null: none. */
+  /** Last checkpoint that was equal to its original; null: none. */
   readonly to: number | null;
   readonly iteration: number;
   readonly steps: number;
-  /** Calls of agents that were answered from the record. None was started. */
+  /** Agent calls that the record answered. No agent was started. */
   readonly agents: number;
-  /** Checkpoints made again and found the same. */
+  /** Checkpoints that were made again and are equal. */
   readonly compared: number;
-  /** Checkpoints that somebody asked for, or that an interruption left: put in as they were. */
+  /** Checkpoints that the user requested or that an interruption left; they are copied from the record. */
   readonly filled: number;
-  /** How the run stands at the end of the replay. */
+  /** State of the run at the end of the replay. */
   readonly outcome: "open" | "parked" | "done" | "fatal";
 }
 
 /**
- * Checkpoints at which a run goes on in a visit that no transition led to (somebody restored an older one, or took an ended run up again), or with other
- * options than before. No workflow can come there by itself.
+ * Checkpoints at which the run continues with other options, or in a stage attempt without a transition to it. The user restored an older
+ * checkpoint, for example, or reopened the run. A workflow cannot get there by itself.
  */
 async function findJumps(
   recording: Recording,

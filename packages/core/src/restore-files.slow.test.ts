@@ -92,7 +92,7 @@ test("killed when a checkpoint held what strayed there: it is taken back and tol
   expect((await notesOf(toy)).join("\n")).toContain("stray.txt");
 });
 
-// The third is `restore.started`: what begins there is finished by a resume, as any restore; see restore-sequence.slow.test.ts.
+// Commit 3 is `restore.started`: a resume finishes that restore like any other; see restore.slow.test.ts.
 test.each([2, 4, 5, 6, 7])("killed after commit %i of taking back: it is back, and told", async (at) => {
   let calls = 0;
   const toy = await startTestRunInWorktree((_task, root) => {

@@ -1,3 +1,5 @@
+// Restores the files of a run's own worktree: after half-done steps, unexpected changes, a lost branch or a missing worktree.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, findRunWorkspace, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
@@ -19,9 +21,9 @@ interface PutBack {
 }
 
 /**
- * Makes the files what they are in a checkpoint of this run; the position stays. What is there now is saved first, so
- * nothing is lost. Killed in between, the journal shows a restore of files that began, and the same call again completes it.
- * `finish` returns the entries of the commit that says that the files are back. Returns the tree.
+ * Restores the files of a checkpoint of this run; the position does not change. The current files are saved first, so nothing is lost.
+ * After a kill in between, the journal shows an unfinished restore of files, and the same call completes it.
+ * `finish` returns the entries of the commit that ends the restore. Returns the tree.
  */
 export async function restoreRunFiles(writer: RunSession, params: PutBack): Promise<string | null> {
   const { workspace, parts, run } = writer;
@@ -41,7 +43,8 @@ async function putBack(
 ): Promise<string> {
   const from = await workspace.look(snapshotParams(writer.parts));
   if (from.tree === to.tree) {
-    // Killed when they were back, and nobody had written it down: the newest checkpoint holds what was taken away, and the next step must not begin from that.
+    // The process was killed after the files were restored and before that was recorded. The newest checkpoint still holds the discarded
+    // files, and the next step must not start from them.
     if (writer.files !== null && sameFiles(from, writer.files)) {
       const { sequence, settled } = writer.state;
       const settles: readonly NewEntry[] =
@@ -89,8 +92,8 @@ function moved(root: string): HoldfastError {
 }
 
 /**
- * Agents are told to stay on the run's branch, and do not always. Wherever one has gone, the run goes on on its own branch with
- * the files as they are: its next commit holds them. `before`: as the last checkpoint before the call has them.
+ * Agents are instructed to keep the run's branch checked out, and do not always do so. Wherever an agent has moved, the run continues on
+ * its own branch with the current files, and its next commit contains them. `before`: the files of the last checkpoint before the call.
  */
 export async function keepBranch(writer: RunSession, step: string, before: FilesPlane | null): Promise<void> {
   const { workspace } = writer;
@@ -105,7 +108,7 @@ export async function keepBranch(writer: RunSession, step: string, before: Files
   );
 }
 
-/** An agent can remove the very directory that it works in; what it did there is gone with it, and nothing else is. */
+/** An agent can remove its own working directory. Its work there is lost, and nothing else. */
 async function checkPlace(writer: RunSession, root: string, step: string): Promise<void> {
   const { parts, run } = writer;
   const trees = (await parts.workspaces?.list()) ?? [];
@@ -118,7 +121,7 @@ async function checkPlace(writer: RunSession, root: string, step: string): Promi
   });
 }
 
-/** Where the files stood when a call began: by the newest checkpoint, and by what of ours was at work on them. */
+/** The state of the files when a call began: the newest checkpoint, and the run's own work on them. */
 export interface BeganAt {
   readonly files: FilesPlane | null;
   readonly fileSteps: number;
@@ -130,15 +133,15 @@ export function beganAt({ files, fileSteps, running }: RunSession): BeganAt {
 }
 
 /**
- * After a call that is to change nothing in the run's own worktree: it only looks, or it works aside. What came about there all the same was seen by no gate
- * and no review, and would be committed as the work of somebody else. So it is saved and then taken back, commits included: where nothing of ours changed
- * files since it began. Newer checkpoints say nothing of that, anybody may ask for one.
+ * Runs after a call that must not change the run's own worktree: it only reads, or it works in a side worktree. No gate and no review saw
+ * such changes, and they would be committed as the work of another call. So they are saved and then reverted, commits included, if no other
+ * step of this run changed files since. Newer checkpoints are no evidence, since the user may request one at any time.
  */
 export async function revertChanges(writer: RunSession, began: BeganAt): Promise<void> {
   if (began.alone && writer.fileSteps === began.fileSteps) await revertUnexpectedFiles(writer);
 }
 
-/** The same while such calls are under way, before their files are built on. */
+/** Reverts such changes while these calls are in flight, before other work builds on the files. */
 export async function revertUnexpectedFiles(writer: RunSession): Promise<void> {
   const { workspace, running, parts } = writer;
   const { settled } = writer.state;
@@ -155,12 +158,13 @@ export async function revertUnexpectedFiles(writer: RunSession): Promise<void> {
   const text = `The run's own worktree was changed while only ${who} worked, who were to change nothing there: ${named(paths)}. It is saved as ${saved}`;
   const before = writer.sequence;
   try {
-    // Told in the commit that says that it is done: killed behind that, it is known all the same.
+    // The note is in the commit that ends the restore, so a kill after it does not lose the note.
     const finish = () => [{ kind: "note", body: { text: `${text}, and taken back` } } as const];
     await restoreRunFiles(writer, { to: settled.sequence, trigger: "error_recovery", why: changedBy(who), finish });
     writer.tell({ kind: "note", text: `${text}, and taken back` });
   } catch (error) {
-    // Something keeps writing there and nothing was begun: no reason to do paid work again. The next look tries again.
+    // Another process keeps writing there and the restore has not begun. Paid work must not be repeated for that; the next check tries
+    // again.
     if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED" || writer.sequence !== before)
       throw error;
     await emitNote(writer, `${text}; it is still being written, and is kept for now`);
@@ -191,8 +195,8 @@ function shortName(branch: string): string {
 }
 
 /**
- * No checkpoint that others ask for while files are put in place by us. Begun before the checkpoint that such work takes first: what was asked for until then
- * stands in the queue before it, and what is asked for later is refused.
+ * Prevents requested checkpoints while the engine places files. It starts before the first checkpoint of that work: earlier requests are
+ * ahead in the queue, and later ones are refused.
  */
 export async function whilePlacingFiles<T>(writer: RunSession, work: () => Promise<T>): Promise<T> {
   writer.placing += 1;
@@ -204,21 +208,21 @@ export async function whilePlacingFiles<T>(writer: RunSession, work: () => Promi
   }
 }
 
-/** Scope of a restore that brings all files and leaves position and values where they are. */
+/** Scope of a restore of all files that leaves position and values as they are. */
 const ALL_FILES: readonly string[] = ["."];
 
 interface RepairedPlace {
   readonly workspace: Workspace | undefined;
-  /** To be written with whatever is committed next. */
+  /** Entries to write with the next commit. */
   readonly entries: readonly NewEntry[];
-  /** A restore that did not finish and that brings more or less than all files. */
+  /** An unfinished restore whose scope is not exactly all files. */
   readonly unfinished: { readonly sequence: number; readonly paths: readonly string[] | null } | null;
 }
 
 /**
- * The branch and the worktree as the checkpoint has them. Before a worktree is made the journal says so, as a restore that began:
- * killed before its files are all there, the next resume knows that they are nobody's edits. No checkpoint is written
- * here, so a step that was in flight stays one.
+ * Recreates the branch and the worktree of the checkpoint. Before it creates a worktree, it writes the start of a restore to the journal.
+ * After a kill the next resume then knows that missing files are not the user's edits. It writes no checkpoint, so a step in flight remains
+ * in flight.
  */
 export async function repairWorktree(params: {
   readonly parts: CoreAdapters;
@@ -243,13 +247,16 @@ export async function repairWorktree(params: {
     : checkpoint;
   if (unfinished === null) await parts.store.commit({ lease, entries: [started(target)] });
   const workspace = found ?? (await makeWorktree({ parts, workspaces, run, checkpoint }));
-  // Another restore that began before puts all files where they belong, and is finished after this.
+  // An earlier unfinished restore places all files and is finished after this.
   if (unfinished !== null && !bringsFiles) return { workspace, entries: [], unfinished };
   const tree = await placeFiles({ parts, workspaces, workspace, target, fresh: false });
   return { workspace, entries: [finished(target, tree)], unfinished: null };
 }
 
-/** The files of the target in place of those that are there, which are kept unless nobody can have worked on them. */
+/**
+ * Replaces the current files by those of the target. The current files are kept under a ref, unless `fresh` is set: then a checkpoint
+ * already contains them.
+ */
 export async function placeFiles(params: {
   readonly parts: CoreAdapters;
   readonly workspaces: Workspaces;
@@ -290,7 +297,7 @@ async function makeWorktree(params: {
   });
 }
 
-/** What the restore was to bring stands only in its own entry, which a checkpoint may follow. */
+/** Only the restore's own entry contains its scope, and checkpoints may follow that entry. */
 async function readUnfinished(parts: CoreAdapters, run: string): Promise<RepairedPlace["unfinished"]> {
   let fold = NEW_RUN;
   for await (const entry of parts.store.readJournal({ run })) if (concernsRun(entry.kind)) fold = stepRun(fold, entry);

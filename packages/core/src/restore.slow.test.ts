@@ -25,7 +25,7 @@ async function handleOf(story: RollbackCase, parts: Partial<CoreAdapters> = {}):
 const outcomes = (steps: readonly RestoreStep[]): string =>
   steps.map(({ step, outcome }) => `${step}:${outcome}`).join(" ");
 
-/** Restores, expects it to fail, and that neither files nor position moved. */
+/** Restores, expects a failure, and expects that neither files nor position changed. */
 async function fails(story: RollbackCase, sequence: number, parts: Partial<CoreAdapters> = {}): Promise<HoldfastError> {
   const files = story.app();
   const before = await story.store.latest(ID);
@@ -156,7 +156,7 @@ describe("a step that fails stops it, and nothing was changed", () => {
     expect(
       kept.some((ref) => ref !== "" && story.tree.git("ls-tree", ref, "app.txt").includes(blobOf(story, "theirs\n"))),
     ).toBe(true);
-    // Nothing of it counts as having gone back.
+    // The failed restore does not count as a rollback.
     expect(await story.choose()).toMatchObject({ kind: "stay" });
   });
 
@@ -202,7 +202,7 @@ describe("a conversation that cannot be gone back to is handed over, aloud", () 
   });
 });
 
-/** Methods of a class keep their object. */
+/** Methods of a class need their object, so each call goes through it. */
 function bound(workspace: Workspace): Workspace {
   return {
     root: workspace.root,
@@ -226,10 +226,10 @@ function blobOf(story: RollbackCase, text: string): string {
   return id;
 }
 
-/** A bit that flipped in the bytes of a checkpoint that is not the newest; which one. */
+/** Damages the stored bytes of a checkpoint that is not the newest; returns its sequence. */
 async function damageOne(story: RollbackCase): Promise<number> {
   await using handle = await handleOf(story);
-  // So long that it has a row to itself.
+  // The value is so long that it has a row of its own.
   const { sequence } = await handle.save({ values: { text: "long ".repeat(5000) } });
   await handle.save({ values: { text: "other ".repeat(5000) } });
   const db = new DatabaseSync(join(story.store.location, "store.db"));

@@ -1,3 +1,5 @@
+// Restores a whole checkpoint or some of its paths, step by step, and undoes the restore when a step fails.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, type SessionAgent, snapshotParams } from "./adapters.ts";
 import { planSession } from "./agent-session.ts";
@@ -10,23 +12,23 @@ import type { FileChange, RestorePlan, Workspace } from "./workspace.ts";
 export interface RunRestorePlan {
   readonly run: string;
   readonly target: CheckpointSummary;
-  /** null: only values and position come back (no files in the checkpoint, or no worktree to put them in). */
+  /** Null: only values and position are restored (the checkpoint has no files, or there is no worktree for them). */
   readonly files: RestorePlan | null;
-  /** null: the whole checkpoint; else only these files, and the position stays where it is. */
+  /** Null: the whole checkpoint; otherwise only these files, and the position does not change. */
   readonly paths: readonly string[] | null;
 }
 
 export interface RestoreReport {
-  /** What was there before, as a checkpoint: restoring it undoes this. */
+  /** The state before the restore, as a checkpoint: restoring it undoes this restore. */
   readonly undo: CheckpointSummary | null;
-  /** The restore itself, the run's newest checkpoint now. */
+  /** The checkpoint of the restore itself, now the newest of the run. */
   readonly checkpoint: CheckpointSummary;
   readonly written: number;
   readonly removed: number;
   readonly steps: readonly RestoreStep[];
 }
 
-/** Looks only, and holds on to nothing: killed here, nothing is left behind. */
+/** Reads only and acquires nothing: a kill here leaves nothing behind. */
 export async function planRestore(params: {
   readonly parts: CoreAdapters;
   readonly target: Checkpoint;
@@ -52,10 +54,13 @@ export async function planRestore(params: {
 }
 
 /**
- * The checkpoint is read again → before_restore checkpoint and "started" entry in one commit → files → files verified → "finished" entry and
- * restore checkpoint (values and conversation) in one commit → read back. A step that fails ends it with everything as it was; its error
- * carries the list of steps. Killed anywhere, the journal shows an unfinished restore, what was there is in a checkpoint, and the same
- * restore run again completes it.
+ * Applies a restore in this order:
+ * - read the checkpoint again;
+ * - commit a before_restore checkpoint with the "started" entry;
+ * - place the files and verify them;
+ * - commit the restore checkpoint (values and conversation) with the "finished" entry, and read it back.
+ * If a step fails, everything is as before, and the error contains the list of steps. After a kill the journal shows an unfinished restore,
+ * the previous state is in a checkpoint, and the same restore completes it.
  */
 export async function applyRestore(params: RestoreWork): Promise<RestoreReport> {
   const { parts, plan, saver, lease, workspace } = params;
@@ -124,7 +129,7 @@ interface RestoreWork {
   readonly workspace: Workspace | undefined;
 }
 
-/** Tells the rest of the steps, from what is durable now. */
+/** Reports the remaining steps, from what is durable now. */
 async function report(params: {
   readonly work: RestoreWork;
   readonly log: RestoreLog;
@@ -156,7 +161,7 @@ async function agentOf(parts: CoreAdapters, name: string): Promise<SessionAgent 
 
 async function standing(parts: CoreAdapters, { run, stage, iteration }: Checkpoint): Promise<string> {
   const state = (await parts.store.getRun(run))?.state.kind;
-  // Saved by hand, with no workflow that would go on.
+  // The user saved the run by hand: it has no workflow that would continue.
   if (stage === "none") return "nothing goes on by itself: the run was saved by hand";
   const where = `the run stands at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
   return state === "fatal" || state === "done" ? `${where}; it had ended, and goes on only when forced` : where;
@@ -204,7 +209,7 @@ function overwritten(root: string): HoldfastError {
   });
 }
 
-/** Known from the plan alone, so nothing is begun that would then be refused. */
+/** The plan alone shows this, so no work begins that would then be refused. */
 export function rejectBlocked(plan: RunRestorePlan): void {
   const paths = plan.files?.blocked ?? [];
   if (paths.length === 0) return;
@@ -238,29 +243,29 @@ function treeMissing(target: Checkpoint, cause: unknown): HoldfastError {
   });
 }
 
-/** The sequence of a restore, in its order. */
+/** The steps of a restore, in order. */
 const RESTORE_STEPS = ["integrity", "files", "values", "conversation", "verify", "resume"] as const;
 type RestoreStepName = (typeof RESTORE_STEPS)[number];
 
-/** What one step came to. A type and no interface: it is printed as JSON, and carried by errors, as it is. */
+/** The result of one step. A type and not an interface, because it is printed as JSON and is part of error data. */
 export type RestoreStep = {
   readonly step: RestoreStepName;
   /**
-   * "skipped": there was nothing to do. "handed_over": it cannot be brought back, and whoever goes on is told of it instead.
-   * "not_reached": a step failed, and nothing of this one was done.
+   * "skipped": there was nothing to do. "handed_over": it cannot be restored, and the next agent session gets a handover instead.
+   * "not_reached": an earlier step failed, and this one did nothing.
    */
   readonly outcome: "done" | "skipped" | "handed_over" | "failed" | "not_reached";
   readonly text: string;
 };
 
-/** The whole list: what was told, and the rest as not reached. */
+/** Completes the list: steps that were not reported are "not_reached". */
 function completeSteps(told: readonly RestoreStep[]): readonly RestoreStep[] {
   return RESTORE_STEPS.map(
     (step) => told.find((one) => one.step === step) ?? { step, outcome: "not_reached", text: "not reached" },
   );
 }
 
-/** From an error's data, where somebody else may have put anything. */
+/** Reads the steps from an error's data, which may hold anything. */
 export function stepsOf(data: Readonly<Record<string, unknown>>): readonly RestoreStep[] {
   const { steps } = data;
   return Array.isArray(steps) ? steps.filter(isStep) : [];
@@ -271,7 +276,7 @@ function isStep(value: unknown): value is RestoreStep {
   return RESTORE_STEPS.some((step) => step === value.step) && "text" in value && typeof value.text === "string";
 }
 
-/** What each step of a restore came to; an error that ends it carries the list. */
+/** Collects the result of each step of a restore; an error that ends the restore contains the list. */
 export class RestoreLog {
   readonly #told: RestoreStep[] = [];
 
@@ -287,11 +292,11 @@ export class RestoreLog {
     }
   }
 
-  /** The error with the list in its data. */
+  /** Returns the error with the list in its data. */
   failed(step: RestoreStepName, error: unknown): unknown {
     if (!(error instanceof HoldfastError) || "steps" in error.data) return error;
     const { code, message, hint, retry, data, cause } = error;
-    // Found while the files are planned, and yet it is the checkpoint that is not whole.
+    // Planning the files finds this problem, but the damage is in the checkpoint.
     const at = code === "TREE_MISSING" || code === "STORE_CORRUPT" ? "integrity" : step;
     const told = this.#told.filter((one) => one.step !== at);
     const steps = completeSteps([...told, { step: at, outcome: "failed", text: message }]);
@@ -315,20 +320,20 @@ interface TakeBack {
   readonly saver: Saver;
   readonly lease: Lease;
   readonly workspace: Workspace;
-  /** What was there before the restore. */
+  /** The state before the restore. */
   readonly undo: CheckpointSummary;
   readonly changes: readonly FileChange[];
 }
 
 /**
- * A restore that began and cannot end is taken back, so that what failed changed nothing. Only what the restore touched: the rest is
- * somebody else's. When it cannot be taken back either, the journal goes on telling of an unfinished restore, and the error says so.
+ * Undoes a restore that cannot finish, so that a failed restore changes nothing. It touches only the paths of the restore: the rest belongs
+ * to others. If the undo fails too, the journal still shows an unfinished restore, and the error says so.
  */
 export async function orUndoRestore<T>(back: TakeBack, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    // Whoever took the run over decides about its files.
+    // The process that now holds the lease decides about the files.
     if (!(error instanceof HoldfastError) || error.code === "LEASE_LOST") throw error;
     const isBack = await takeBack(back).then(
       () => true,
@@ -347,10 +352,10 @@ async function takeBack({ parts, saver, lease, workspace, undo, changes }: TakeB
   const { files: to } = (await parts.store.getCheckpoint(undo)).planes;
   const from = await workspace.look(snapshotParams(parts));
   if (to !== null && from.tree !== to.tree) {
-    // What somebody wrote over restored files is in no checkpoint.
+    // Edits that the user made over restored files are in no checkpoint, so they are kept here.
     await parts.workspaces?.keep({ run: undo.run, commit: from.commit });
     const paths = changes.map(({ path }) => path);
-    // Quoted names are git's spelling; a scope takes them as they are on disk.
+    // Quoted names are in git's notation; a scope needs them as they are on disk.
     const scope = paths.some((path) => path.startsWith('"')) ? {} : { paths };
     await workspace.applyRestore(await workspace.planRestore({ from, to, ...scope }));
   }
@@ -366,8 +371,8 @@ async function takeBack({ parts, saver, lease, workspace, undo, changes }: TakeB
 }
 
 /**
- * What becomes of the conversation: the session itself is gone back to by the next call, so what can be said now is how. What cannot be gone
- * back to is said aloud, because an agent that remembers less works differently.
+ * Reports how the next call will restore the conversation, because only that call rewinds the session. It reports also what cannot be
+ * restored, because an agent that remembers less works differently.
  */
 function tellConversation(
   log: RestoreLog,
@@ -405,7 +410,7 @@ function handedOver(agent: string, why: string): string {
   return `${agent} cannot go back (${why}): the next call is a fresh session that is told what was done`;
 }
 
-/** WORKSPACE_BUSY where git is in the middle of something: files put there would become a part of it. */
+/** Throws WORKSPACE_BUSY during a git operation such as a merge: files placed now would become part of it. */
 export function rejectBusy(
   root: string,
   { operation }: { readonly operation: string | null },

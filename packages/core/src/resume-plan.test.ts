@@ -94,7 +94,7 @@ describe("adopt world", () => {
 describe("resume plan", () => {
   const tip = (letter: string): string => letter.repeat(40);
 
-  /** As the observer makes them, as far as the plan reads them. */
+  /** Samples as the observer makes them, with the fields that the plan reads. */
   const SAMPLE: Readonly<Partial<Record<FindingKind, Pick<Finding, "expected" | "actual">>>> = {
     issue_title_changed: { expected: "old", actual: "new" },
     issue_body_changed: { expected: "old", actual: "new" },
@@ -303,7 +303,7 @@ describe("resume plan", () => {
               extensions = withAccepted(extensions, { kind: action.finding, actual: action.actual });
           }
           if (first.kind === "done") return;
-          // What no plane takes over is there again the next time.
+          // Findings that change no plane come again on the next resume.
           const again = findings.filter(({ kind }) =>
             first.actions.some((a) => a.kind === "remember" && a.finding === kind),
           );

@@ -1,3 +1,5 @@
+// Plans a resume: judges the findings by policy and the user's answers, and derives the actions to take before the run continues.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { IssueSnapshot, Planes } from "./checkpoint.ts";
 import {
@@ -21,22 +23,22 @@ import { type Position, nextAttempt } from "./position.ts";
 import type { RunState } from "./run.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 
-/** What a person says to a finding. "put_back" fits files alone: the checkpoint's take their place, and these are kept. */
+/** The user's answer to a finding. "put_back" is only for files: the checkpoint's files replace the current ones, which are kept. */
 type Answer = "accept" | "put_back";
 export type Answers = Readonly<Partial<Record<FindingKind, Answer>>>;
 
-/** A finding with what was decided about it. */
+/** A finding and the decision about it. */
 export interface Judgement {
   readonly finding: Finding;
-  /** After answers and earlier decisions. */
+  /** The verdict after answers and earlier decisions. */
   readonly verdict: Verdict;
-  /** "moot": the pull request was merged, so it does not matter any more. */
+  /** "moot": the pull request was merged, so the finding no longer matters. */
   readonly decision: "accepted_before" | "accepted" | "put_back" | "by_policy" | "moot" | "open";
 }
 
 type IssueChange = Partial<Pick<IssueSnapshot, "title" | "body" | "labels" | "state">>;
 
-/** One thing to do before the run goes on, with the reason in a sentence. All may be done again and end in the same place. */
+/** One action before the run continues, with its reason as a sentence. Every action is idempotent. */
 export type ResumeAction = { readonly why: string } & (
   | { readonly kind: "keep_tips"; readonly commits: readonly string[] }
   | { readonly kind: "quarantine"; readonly sequence: number }
@@ -45,28 +47,28 @@ export type ResumeAction = { readonly why: string } & (
   | { readonly kind: "finish_restore" }
   | { readonly kind: "go_back"; readonly sequence: number; readonly reopens: boolean }
   | { readonly kind: "take_issue"; readonly change: IssueChange; readonly feedback: string }
-  /** The stage that the work was moved to by somebody; it begins a stay of its own there. */
+  /** The work was moved to this stage, for example by a label on the issue; a new stage attempt begins there. */
   | { readonly kind: "move_stage"; readonly stage: string; readonly iteration?: number }
-  /** The workflow's own, of those named here; the others stay. */
+  /** Replaces the named values of the workflow; the others keep theirs. */
   | { readonly kind: "change_values"; readonly values: JsonObject }
   | { readonly kind: "take_settings" }
   | { readonly kind: "take_files" }
   | { readonly kind: "remember"; readonly finding: FindingKind; readonly actual: Json }
   | { readonly kind: "put_files_back" }
   | { readonly kind: "finish" }
-  /** Nothing to do here; said so that nobody wonders. */
+  /** Nothing to do here; it only explains that to the user. */
   | { readonly kind: "go_on" }
 );
 
 export type ResumePlan =
   | {
-      /** "warn": somebody should read what is done. */
+      /** "warn": the user should read the actions. */
       readonly kind: "resume" | "warn";
       readonly judgements: readonly Judgement[];
       readonly actions: readonly ResumeAction[];
     }
   | {
-      /** Only `actions` that make nothing worse whatever the answer is. */
+      /** Contains only `actions` that are harmless whatever the answer is. */
       readonly kind: "ask";
       readonly judgements: readonly Judgement[];
       readonly actions: readonly ResumeAction[];
@@ -80,7 +82,7 @@ export type ResumePlan =
       readonly hint: string;
     }
   | {
-      /** Without actions: it was done before, and nothing is changed. */
+      /** Without actions the run was done before, and nothing changes. */
       readonly kind: "done";
       readonly judgements: readonly Judgement[];
       readonly actions: readonly ResumeAction[];
@@ -89,22 +91,22 @@ export type ResumePlan =
   | { readonly kind: "nothing"; readonly why: string; readonly hint: string };
 
 /**
- * What a resume would do, from all that was found, in whatever order it was found. The worst finding decides. An answer turns a
- * question into a warning, never a refusal into anything; what was accepted before is not asked again.
+ * Plans a resume from all findings, in any order. The worst finding decides. An answer turns a question into a warning, but never changes a
+ * refusal. The user is not asked again about what was accepted before.
  */
 export function planResume(params: {
   readonly run: string;
   readonly state: RunState;
-  /** The checkpoint to go on from; null: there is none. */
+  /** The checkpoint to resume from; null: there is none. */
   readonly from: ResumeFrom | null;
   readonly findings: readonly Finding[];
   readonly policy: FindingPolicy;
-  /** What the run's workflow says of a finding instead of the policy; null: nothing. */
+  /** The verdict of the run's workflow about a finding, instead of the policy; null: it has none. */
   readonly verdictOf?: (finding: Finding) => Verdict | null;
   readonly answers: Answers;
-  /** As the checkpoint has them. */
+  /** Findings that the checkpoint has as accepted. */
   readonly accepted: Accepted;
-  /** Take up a run that has ended. Needs a chosen checkpoint. */
+  /** Reopen a run that has ended. Needs a chosen checkpoint. */
   readonly force: boolean;
 }): ResumePlan {
   const { run, state, from } = params;
@@ -113,7 +115,7 @@ export function planResume(params: {
   }
   const reopens = (state.kind === "done" || state.kind === "fatal") && params.force && from.kind === "chosen";
   if (state.kind === "done" && !reopens) {
-    // Whoever names a checkpoint wants to go back to it: "done" would leave them where they are without a word.
+    // A user who names a checkpoint wants to go back to it: "done" would silently leave the run as it is.
     if (from.kind === "chosen") {
       const at = `${run}@${from.sequence}`;
       const why = `Run ${run} is done since ${state.at}, and is not taken back to checkpoint ${from.sequence} unasked`;
@@ -133,7 +135,7 @@ export function planResume(params: {
 
 export type ResumeFrom =
   | { readonly kind: "newest" }
-  /** Newer ones cannot be used. */
+  /** Newer checkpoints cannot be used. */
   | { readonly kind: "newest_intact"; readonly sequence: number; readonly why: string }
   | { readonly kind: "chosen"; readonly sequence: number };
 
@@ -153,7 +155,7 @@ function decide(params: {
     case "ask": {
       const flags = kinds.map((kind) => `--accept ${kind}`).join(" ");
       const hint = `Look at what changed, then go on with \`holdfast resume ${run} ${flags}\`.`;
-      // Safe whatever the answer will be, and by then it may be too late.
+      // This is safe whatever the answer is, and at the time of the answer it may be too late.
       const safe = actionsFor(judgements.map((one) => ({ ...one, decision: "by_policy" })));
       return { kind: "ask", judgements, actions: safe.filter((action) => action.kind === "keep_tips"), why, hint };
     }
@@ -162,7 +164,7 @@ function decide(params: {
       const actions = [...actionsFor(judgements)];
       if (actions.some((action) => action.kind === "finish")) {
         const ending = new Set(["keep_tips", "finish"]);
-        // What else changed is told beside it; it is not why there is nothing left to do.
+        // Other changes are reported as well, but they are not the reason why nothing is left to do.
         const merged = judgements.find(({ finding }) => finding.kind === "pull_request_merged")?.finding.summary;
         return { kind: "done", judgements, actions: actions.filter((one) => ending.has(one.kind)), why: merged ?? why };
       }
@@ -215,8 +217,8 @@ function judge(
 }
 
 /**
- * A merge closes the issue, moves the base and takes the branch with it. With the work in it, none of that is a question any more;
- * what is not in it still is one.
+ * A merge closes the issue, moves the base and may delete the branch. If the merge contains the work, none of these is a question; missing
+ * work still is.
  */
 function setMootAside(judgements: readonly Judgement[]): readonly Judgement[] {
   const merged = judgements.find(({ finding }) => finding.kind === "pull_request_merged");
@@ -248,7 +250,7 @@ const MEND: Readonly<Partial<Record<FindingKind, string>>> = {
   issue_mismatch: "Start a run of its own for the other issue.",
 };
 
-/** What is done about findings that do not stand in the way, in the order in which it has to be done. */
+/** The actions for findings that do not block the resume, in the order of execution. */
 function actionsFor(judgements: readonly Judgement[]): readonly ResumeAction[] {
   const actions = judgements.flatMap(({ finding, decision }) => {
     if (decision === "accepted_before" || decision === "open") return [];
@@ -259,8 +261,8 @@ function actionsFor(judgements: readonly Judgement[]): readonly ResumeAction[] {
 }
 
 /**
- * What exists outside of us is made safe first, then the place to work in, then where the run stands. Files are put back last,
- * when a checkpoint holds those that are there.
+ * First make external state safe, then the worktree, then the run's position. Files are restored last, when a checkpoint holds the current
+ * ones.
  */
 const ORDER: readonly ResumeAction["kind"][] = [
   "keep_tips",
@@ -287,7 +289,7 @@ const PUT_BACK: ResumeAction = {
 
 type ActionsOf = (finding: Finding) => readonly ResumeAction[];
 
-/** Total: a new kind of finding cannot be forgotten. */
+/** The record is total, so a new kind of finding cannot be forgotten. */
 const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   issue_title_changed: (finding) => takeIssue(finding),
   issue_body_changed: (finding) => takeIssue(finding),
@@ -396,7 +398,7 @@ function issueChange(kind: FindingKind, actual: Json): IssueChange | null {
   return actual === "open" || actual === "closed" ? { state: actual } : null;
 }
 
-/** Title, body, labels and state are findings of their own and one new issue. */
+/** Title, body, labels and state are separate findings, but together they are one new issue. */
 function joinIssue(actions: readonly ResumeAction[]): readonly ResumeAction[] {
   const rest: ResumeAction[] = [];
   let joined: Extract<ResumeAction, { kind: "take_issue" }> | undefined;
@@ -415,7 +417,7 @@ function field(value: Json, name: string): Json | undefined {
   return isJsonObject(value) ? value[name] : undefined;
 }
 
-/** From a command line: `issue_body_changed`, or `files_changed=put_back`. USAGE for anything else. */
+/** Parses answers from a command line: `issue_body_changed`, or `files_changed=put_back`. Throws USAGE for anything else. */
 export function parseAnswers(texts: readonly string[]): Answers {
   const answers: Partial<Record<FindingKind, Answer>> = {};
   for (const text of texts) {
@@ -442,7 +444,7 @@ function unknownAnswer(kind: FindingKind, said: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message: `"${said}" is no answer to ${kind}`, hint });
 }
 
-/** Where the run stands once the world as it is now counts as known: the next resume compares with this. */
+/** The planes after the current world is accepted: the next resume compares with these. */
 export function acceptFindings(params: {
   readonly planes: Planes;
   readonly actions: readonly ResumeAction[];
@@ -495,7 +497,7 @@ function changeIssue(planes: Planes, change: IssueChange): Planes {
   return issue === null ? planes : withIssue(planes, { ...issue, ...change });
 }
 
-/** Feedback that no prompt was given yet stands before it. */
+/** Earlier feedback that no prompt has used yet comes first. */
 function tell(planes: Planes, text: string): Planes {
   const { feedback } = planes.position;
   const news = `The issue was changed after the work began; its new text counts.\n${text}`;

@@ -300,7 +300,7 @@ describe("resume killed", () => {
       readonly name: string;
       readonly prepare: (scene: StoppedRun) => Promise<void> | void;
       readonly resume: SceneResume;
-      /** So often it dies on the way. */
+      /** The minimum number of kills on the way. */
       readonly least: number;
     }
     const cases: readonly Case[] = [
@@ -357,7 +357,7 @@ describe("resume killed", () => {
       },
     ];
 
-    /** What must be equal, however often it was begun. */
+    /** What must be equal, however often the resume was started. */
     async function outcome(scene: StoppedRun): Promise<unknown> {
       const { planes } = await scene.newest();
       const run = await scene.store.getRun(RUN);
@@ -386,11 +386,11 @@ describe("resume killed", () => {
       const scene = await createStoppedRun();
       await prepare(scene);
       let deaths = 0;
-      // Whoever takes up what the dead one left dies in turn, twice after as many changes, or once where that came to nothing new.
+      // Each process that continues after a kill is killed too: twice after the same number of changes, or once if that changed nothing.
       let changes = 1;
       for (let second = false; ;) {
         const before = await traces(scene);
-        // The pre-flight only looks; what is killed is the performance.
+        // The check only reads, so only applying the plan is killed.
         const planned = await scene.plan(resume);
         const dying = dyingParts(scene.parts, changes + 1);
         await scene.perform(planned, dying.parts).catch((error: unknown) => {
@@ -405,7 +405,7 @@ describe("resume killed", () => {
       expect(comparable(await outcome(scene), scene)).toEqual(comparable(expected, whole));
     });
 
-    /** Whatever a take-up leaves behind in store, refs, worktrees and files. */
+    /** Everything that a resume leaves in store, refs, worktrees and files. */
     async function traces(scene: StoppedRun): Promise<string> {
       const run = await scene.store.getRun(RUN);
       const there = await scene.workspaces.find(RUN);
@@ -413,7 +413,7 @@ describe("resume killed", () => {
       return JSON.stringify([run?.entries, scene.repo.git("for-each-ref"), scene.repo.git("worktree", "list"), files]);
     }
 
-    /** Scenes stand in folders of their own, a second apart, and one that is killed takes longer. */
+    /** Normalizes what differs between scenes: folders, times a second apart, and longer durations after kills. */
     function comparable(value: unknown, scene: StoppedRun): unknown {
       let text = JSON.stringify(value).replaceAll(scene.repo.root, "ROOT");
       for (const line of scene.repo.git("log", "--branches", "--format=%H %s").trim().split("\n"))

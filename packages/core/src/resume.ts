@@ -1,3 +1,5 @@
+// Resumes a run: checks what changed since its checkpoint, plans what to do about it, and applies the plan under the run's lease.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, rejectRolledBackStore, runMark } from "./adapters.ts";
 import { forgetResult } from "./agent-log.ts";
@@ -34,30 +36,30 @@ import type { Workspace } from "./workspace.ts";
 
 export interface ResumeCheck {
   readonly run: RunSummary;
-  /** All that was found, whatever is done about it. */
+  /** All findings, whatever is done about them. */
   readonly findings: readonly Finding[];
   readonly plan: ResumePlan;
-  /** What the run goes on from; null when there is nothing to go on from, or nothing to do. */
+  /** The checkpoint that the run resumes from; null when there is none, or nothing to do. */
   readonly checkpoint: Checkpoint | null;
   readonly current: Setting;
-  /** Sequence of the run's newest checkpoint when this was planned, whole or not; 0 without any. */
+  /** Sequence of the run's newest checkpoint at planning time, intact or not; 0 without any. */
   readonly top: number;
 }
 
 interface TakeUpParams {
   readonly parts: Adapters;
   readonly run: string;
-  /** A checkpoint to go back to; absent: the newest one that is whole. */
+  /** The checkpoint to resume from; absent: the newest intact one. */
   readonly chosen?: number;
   readonly current: Setting;
   readonly policy: FindingPolicy;
-  /** Of the workflow that carries the run. */
+  /** The freshness rules of the run's workflow. */
   readonly freshness?: Freshness | null;
   readonly answers: Answers;
   readonly force: boolean;
 }
 
-/** The pre-flight of a resume: what changed while nobody worked, and what would be done about it. Changes nothing. */
+/** Checks a run before a resume: what changed since the checkpoint, and what would be done about it. Changes nothing. */
 export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
   const { parts, chosen, current, policy, answers, force } = params;
   const run = await findRun(params);
@@ -71,12 +73,12 @@ export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
     return { run, findings: [], plan, checkpoint: null, current, top };
   }
   const { checkpoint } = start;
-  // A run that is done stands at its newest checkpoint: whoever names that one does not go back.
+  // A done run is at its newest checkpoint: naming that one does not go back.
   const stays = run.state.kind === "done" && !force && chosen === top;
   const from: ResumeFrom = stays ? { kind: "newest" } : start.from;
-  // A run that stays ended is not looked at: the world went on without it.
+  // The world of a run that stays ended is not checked, because it changed without the run.
   const looks = !ended || (force && from.kind === "chosen");
-  // Newer ones that are damaged are set aside as for any other resume: what goes on needs to read the newest.
+  // Newer damaged checkpoints are quarantined as for any other resume: the resumed run must be able to read the newest.
   const newest = from.kind === "chosen" ? await findStart({ parts, run: run.id }) : undefined;
   const known = newest?.kind === "found" ? { newest: newest.checkpoint } : {};
   const seen = looks ? await observeWorld({ parts, run, checkpoint, current, ...known }) : [];
@@ -94,7 +96,7 @@ export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
   return { run, findings, plan: led, checkpoint, current, top };
 }
 
-/** A run that is taken up after its end may go on with other values than the checkpoint's, or the next thing to do would be to end again. */
+/** A reopened run may need other values than the checkpoint's, or its next action would be to end again. */
 function reopened(plan: ResumePlan, freshness: Freshness | null, standing: RecordedRun): ResumePlan {
   if (plan.kind !== "resume" && plan.kind !== "warn") return plan;
   if (!plan.actions.some((action) => action.kind === "go_back" && action.reopens)) return plan;
@@ -107,14 +109,14 @@ function reopened(plan: ResumePlan, freshness: Freshness | null, standing: Recor
   return { ...plan, actions: [...plan.actions, changed, { kind: "move_stage", ...enters, why: next }] };
 }
 
-/** Where the issue was moved to another stage, the run goes there: once the issue as it is now is taken over. */
+/** If the issue was moved to another stage, the run moves there, after it accepts the issue's new state. */
 function followed(
   plan: ResumePlan,
   params: { readonly freshness: Freshness | null; readonly checkpoint: Checkpoint; readonly current: Setting },
 ): ResumePlan {
   const { freshness, current } = params;
   if (freshness === null || (plan.kind !== "resume" && plan.kind !== "warn")) return plan;
-  // Whoever goes back to an older checkpoint goes there, whatever label the run itself has set since.
+  // A user who goes back to an older checkpoint wants that position, whatever label the run has set since.
   if (plan.actions.some(({ kind }) => kind === "go_back")) return plan;
   const at = plan.actions.findIndex((action) => action.kind === "take_issue" && action.change.labels !== undefined);
   if (at === -1) return plan;
@@ -126,8 +128,8 @@ function followed(
 }
 
 /**
- * Performs what was planned, under the run's lease, when every process that worked on the run is gone. CONFLICT when somebody carried
- * the run on since it was planned: what was found then does not count any more.
+ * Applies the plan under the run's lease, after every process of the run has ended. Throws CONFLICT if another process continued the run
+ * since the plan was made: its findings are then obsolete.
  */
 export async function applyResumeCheck(params: {
   readonly parts: Adapters;
@@ -154,8 +156,8 @@ export async function applyResumeCheck(params: {
 }
 
 /**
- * Removes the git locks of processes that were killed, and returns a text that names them; null when there are none. The caller
- * holds the lease and has ended every process of the run, so a lock in its own worktree or on its branch has no owner.
+ * Removes the git locks of killed processes and returns a text that names them; null when there are none. The caller holds the lease and
+ * has ended every process of the run, so a lock in its worktree or on its branch has no owner.
  */
 export async function clearStaleLocks(
   parts: Pick<Adapters, "workspaces">,
@@ -185,7 +187,7 @@ async function findRun(params: TakeUpParams): Promise<RunSummary> {
 interface ResumeWork {
   readonly parts: Adapters;
   readonly run: RunSummary;
-  /** What the run goes on from, as the findings have it. */
+  /** The checkpoint that the run resumes from, as in the findings. */
   readonly checkpoint: Checkpoint;
   readonly current: Setting;
   readonly plan: ResumePlan;
@@ -194,17 +196,17 @@ interface ResumeWork {
 
 interface ResumeReport {
   readonly workspace: Workspace | undefined;
-  /** The newest checkpoint, when this made one. */
+  /** The newest checkpoint, if this resume made one. */
   readonly checkpoint: CheckpointSummary | null;
-  /** Of a restore, when the run went back; and what was repaired before the plan was performed. */
+  /** The steps of a restore, if the run went back, and the repairs before the plan was applied. */
   readonly steps?: readonly RestoreStep[];
 }
 
 const NOTHING: ResumeReport = { workspace: undefined, checkpoint: null };
 
 /**
- * Performs a plan. Killed anywhere and planned and performed again, it ends in the same place: what it makes outside of the store is
- * made once by its name, and what was decided is written in one commit, after which the same differences are none any more.
+ * Applies a plan. After a kill, planning and applying again gives the same result. Everything outside of the store is created once under
+ * its name, and all decisions are written in one commit. After that commit the same differences are no longer findings.
  */
 async function applyResume(work: ResumeWork): Promise<ResumeReport> {
   const { plan } = work;
@@ -216,7 +218,7 @@ async function applyResume(work: ResumeWork): Promise<ResumeReport> {
   return await takeUp(work, plan);
 }
 
-/** A tip that could not be fetched is the remote's alone: a reason to ask, and none to go on over it. */
+/** A tip that could not be fetched exists only on the remote. That is a reason to ask the user, and not to overwrite it. */
 async function keepTips({ parts, run }: ResumeWork, actions: readonly ResumeAction[], asks: boolean): Promise<void> {
   for (const action of actions) {
     if (action.kind !== "keep_tips") continue;
@@ -230,7 +232,7 @@ async function keepTips({ parts, run }: ResumeWork, actions: readonly ResumeActi
   }
 }
 
-/** Whatever lies in the worktree is saved with the end: nobody comes back for it. */
+/** Saves the worktree's files with the end, because no later process will look at them. */
 async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "done" }>): Promise<ResumeReport> {
   const { parts, lease, run } = work;
   const place = await repairWorktree({ ...work, actions: [] });
@@ -251,7 +253,7 @@ async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "do
   };
 }
 
-/** A quota is the agent's that ran out of it: another one need not wait. A question of the stage that somebody left for another is none any more. */
+/** Another agent need not wait for the quota of the first one. A question of a stage that the user has left is obsolete. */
 function unparkedBy(
   { run }: ResumeWork,
   params: { readonly judgements: readonly Judgement[]; readonly actions: readonly ResumeAction[] },
@@ -281,7 +283,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
   const entries = [
     ...judgements.flatMap(note),
     ...actions.filter(({ kind }) => NOTED.has(kind)).map(({ why }) => noteOf(why)),
-    // Side by side: whoever replays the run tells by them that no transition led here.
+    // The two entries are adjacent: a replay recognizes by them that no transition led here.
     ...actions.flatMap((action) => reopenedBy(action)),
     ...actions.flatMap((action) => (action.kind === "move_stage" ? [entered(planes)] : [])),
     ...place.entries,
@@ -322,7 +324,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
   return { workspace, checkpoint: restored, ...told };
 }
 
-/** Actions after which the worktree no longer holds what a call under way had written there. */
+/** Actions after which the worktree no longer contains the writes of a call in flight. */
 const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "recreate_worktree",
   "finish_restore",
@@ -330,7 +332,10 @@ const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "go_back",
 ]);
 
-/** Before the files are replaced: killed in between, the next resume calls the agent again instead of adopting a result without its files. */
+/**
+ * Runs before the files are replaced. After a kill in between, the next resume calls the agent again instead of adopting a result without
+ * its files.
+ */
 async function forgetResults({ parts, run }: ResumeWork): Promise<void> {
   const { state } = await loadRun(parts, run.id);
   const { number: visit, running = {} } = state.position.visit;
@@ -338,7 +343,7 @@ async function forgetResults({ parts, run }: ResumeWork): Promise<void> {
     if (files) forgetResult(parts.agentAnswer({ run: run.id, visit, step }));
 }
 
-/** Actions whose outcome is part of the next checkpoint. */
+/** Actions whose result is part of the next checkpoint. */
 const WRITES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "go_back",
   "take_issue",
@@ -350,7 +355,7 @@ const WRITES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "put_files_back",
 ]);
 
-/** Actions that the journal tells of in words. */
+/** Actions that the journal describes in a note. */
 const NOTED: ReadonlySet<ResumeAction["kind"]> = new Set(["go_back", "change_values", "move_stage"]);
 
 interface Target {
@@ -364,8 +369,8 @@ function targetOf(actions: readonly ResumeAction[], unfinished: Target | null): 
 }
 
 /**
- * Through a restore, so that what is there is saved first. What was spent since the newest checkpoint stays spent too, and the visit
- * gets no number that one after it may have had, because effects are told apart by it.
+ * Goes back through a restore, so that the current state is saved first. Costs since the newest checkpoint remain spent. The stage attempt
+ * gets a number that no later attempt used, because effects are identified by it.
  */
 async function moveTo(params: {
   readonly work: ResumeWork;
@@ -406,7 +411,7 @@ async function commitHere(params: {
   return await saver.commit({ lease, planes: { ...planes, files }, params: save, entries, sequence });
 }
 
-/** One line for each decision, so that the journal says who let what pass. */
+/** One note for each decision, so that the journal shows what was accepted and why. */
 function note({ finding, decision }: Judgement): readonly NewEntry[] {
   if (decision === "accepted_before" || decision === "open") return [];
   const text = `${finding.summary}: ${SAID[decision]}`;
@@ -435,7 +440,7 @@ function reopenedBy(action: ResumeAction): readonly NewEntry[] {
   return [{ kind: "run.reopened", body: { reason: action.why } }];
 }
 
-/** The newest checkpoint, and its planes with the entries after it folded in. A step that was in flight stays in flight. */
+/** The newest checkpoint, and its planes with the later entries applied. A step in flight remains in flight. */
 async function findStanding(
   parts: Adapters,
   run: string,

@@ -153,7 +153,7 @@ describe("retention laws", () => {
     );
   });
 
-  /** True times go forward. Each stamp is true, ahead, or behind in a way that an earlier stamp betrays. */
+  /** True times increase. Each timestamp is true, ahead, or behind in a way that an earlier timestamp proves. */
   const someClockFaults = fc
     .array(
       fc.record({ gap: fc.nat(20), fault: fc.constantFrom("none", "none", "ahead", "behind"), by: fc.nat(1000) }),
@@ -427,7 +427,7 @@ describe("retention plan", () => {
 });
 
 describe("retention table", () => {
-  /** Six in each of two stages, then one of another trigger, which is the newest and so stays in any case. */
+  /** Six in each of two stages, then one of another trigger, which is the newest and therefore always kept. */
   function keptOf(
     trigger: Trigger,
     policy: RetentionPolicy = defaultRetention,

@@ -1,8 +1,10 @@
+// Decides which checkpoints of a store to keep and which to drop, and why.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CheckpointSummary, Trigger } from "./checkpoint.ts";
 import type { RunState } from "./run.ts";
 
-/** How many to keep: a number, or all of them. Never a sentinel. */
+/** How many to keep: a number, or all. There is no sentinel value. */
 type Keep = number | "all";
 
 export interface KeepRule {
@@ -11,27 +13,27 @@ export interface KeepRule {
 }
 
 export interface RetentionPolicy {
-  /** Newest N for each trigger and stage; a trigger not named here uses `defaultKeep`. */
+  /** The newest N for each trigger and stage; a trigger that is not named here uses `defaultKeep`. */
   readonly perTrigger: Readonly<Partial<Record<Trigger, KeepRule>>>;
   readonly defaultKeep: KeepRule;
-  /** Newest N of a run, whatever their triggers; of those, the rules above. null: the rules alone count. */
+  /** Only the newest N of a run are candidates for the rules above, whatever their triggers. Null: the rules alone decide. */
   readonly maxPerRun: number | null;
-  /** What a number keeps goes when it is older than this; what "all" keeps stays. null: age never drops. */
+  /** Drops older checkpoints that a number keeps, but not those that "all" keeps. Null: age never drops. */
   readonly maxAgeDays: number | null;
   /**
-   * keep_latest: a done run keeps its latest, and what a person asked for (manual) by its own rule. latest_only: its
-   * latest, and what is protected.
+   * keep_latest: a done run keeps its latest checkpoint, and manual ones by their own rule. latest_only: it keeps its latest and the
+   * protected ones.
    */
   readonly onSuccess: "keep_latest" | "latest_only" | "by_rules";
-  /** keep_recent: a fatal run keeps everything younger than `recentDays`, for whoever looks for the cause. */
+  /** keep_recent: a fatal run keeps everything younger than `recentDays`, so that the user can find the cause. */
   readonly onFailure: "keep_recent" | "by_rules";
   readonly recentDays: number;
   /**
-   * Of a run whose newest checkpoint is younger, no rule above drops anything, whatever its status. Absent or null: the rules apply at once. Only
-   * the size limit below still counts.
+   * The rules above drop nothing of a run whose newest checkpoint is younger, whatever its status. Absent or null: the rules apply at once.
+   * The size limit below applies in any case.
    */
   readonly minRunAgeDays?: number | null;
-  /** Whole store; oldest droppable go first; null: no budget. */
+  /** Limit for the whole store, in bytes: the oldest droppable checkpoints go first. Null: no limit. */
   readonly maxBytes: number | null;
   readonly compressAfterDays: number | null;
 }
@@ -40,7 +42,7 @@ export interface RetentionSubject {
   readonly run: string;
   readonly state: RunState;
   readonly checkpoints: readonly CheckpointSummary[];
-  /** Sequences that retention may never touch and why the caller says so (only copy of unpushed work, live fork parent, …). */
+  /** Sequences that retention must never drop, with the caller's reason (only copy of unpushed work, parent of a live fork, …). */
   readonly pinned: ReadonlyMap<number, string>;
   readonly resumable: ReadonlySet<number>;
 }
@@ -54,7 +56,7 @@ export interface RetentionPlan {
   readonly decisions: readonly RetentionDecision[];
 }
 
-/** Rules for a run that is old enough. Milestones and audit trail stay; safety nets are few and fresh. */
+/** Rules for a run that is old enough. Milestones and the audit trail are kept; of automatic safety checkpoints, only a few recent ones. */
 export const defaultRetention: RetentionPolicy = {
   perTrigger: {
     manual: { keep: "all", per: "run" },
@@ -66,12 +68,12 @@ export const defaultRetention: RetentionPolicy = {
     conflict_resolved: { keep: "all", per: "run" },
     interrupt: { keep: 1, per: "run" },
     session_end: { keep: 1, per: "run" },
-    // Each is the way back from one restore: ten undos deep.
+    // Each one undoes one restore: ten levels of undo.
     before_restore: { keep: 10, per: "run" },
     fork: { keep: "all", per: "run" },
     import: { keep: "all", per: "run" },
   },
-  // automatic, iteration, timer, before_risky, before_external, error_recovery, restore
+  // Applies to automatic, iteration, timer, before_risky, before_external, error_recovery and restore.
   defaultKeep: { keep: 5, per: "run" },
   maxPerRun: null,
   maxAgeDays: 30,
@@ -82,12 +84,12 @@ export const defaultRetention: RetentionPolicy = {
   compressAfterDays: 7,
 };
 
-/** What a store keeps unless its user says otherwise: every run stays whole for 30 days after its newest checkpoint. */
+/** The default of a store: every run stays complete for 30 days after its newest checkpoint. */
 export const storeRetention: RetentionPolicy = { ...defaultRetention, minRunAgeDays: 30 };
 
 /**
- * As the published life cycle of loop checkpoints has it: the newest five of a run for thirty days, of a run that
- * succeeded the latest, of one that failed all that are recent. It says nothing of triggers, so none is treated better.
+ * The published life cycle of loop checkpoints. A run keeps its newest five for thirty days, its latest after success, and all recent ones
+ * after failure. It does not mention triggers, so all are equal.
  */
 export const loopRetention: RetentionPolicy = {
   perTrigger: {},
@@ -103,7 +105,7 @@ export const loopRetention: RetentionPolicy = {
 
 export const RETENTION_PRESETS = { standard: storeRetention, loops: loopRetention } as const;
 
-/** Throws CONFIG_INVALID. A policy may come from a file, where the type system cannot look. */
+/** Throws CONFIG_INVALID. A policy may come from a file, where types do not help. */
 export function checkRetention(policy: RetentionPolicy): void {
   const rules = { ...policy.perTrigger, defaultKeep: policy.defaultKeep };
   for (const [name, rule] of Object.entries(rules)) {
@@ -143,15 +145,11 @@ function invalid(name: string, value: unknown, hint: string): HoldfastError {
 const DAY = 86_400_000;
 
 /**
- * What stays, what goes, and why. Never dropped, whatever the policy says: the newest checkpoint of a run, the newest
- * it can resume from, the best scored, tagged ones and pinned ones. Order is by sequence; time is only asked for age.
- *
- * A wrong clock never makes it drop more than a right one would. A checkpoint from the future has no age. One that is
- * stamped earlier than a checkpoint before it was taken after the clock was set back: its time is not believed, and
- * age does not drop it. The checkpoint that shows this (its witness) stays as long as it does. (A clock that was slow
- * from a run's first checkpoint on leaves no such trace.)
- *
- * Planning again after the plan was applied drops nothing more.
+ * Decides what to keep and what to drop, and why. It never drops a run's newest checkpoint, the newest that it can resume from, the best
+ * scored, tagged ones and pinned ones. The order is by sequence; time only decides age. A wrong clock never drops more than a right one
+ * would. A checkpoint from the future has no age. A checkpoint with an earlier time than one before it was taken after the clock was set
+ * back. Its time is not trusted, and age does not drop it. The checkpoint that proves this (its `witness`) is kept as long. (A clock that
+ * was slow from the first checkpoint on leaves no such proof.) Planning again after the plan was applied drops nothing more.
  */
 export function planRetention(params: {
   readonly subjects: readonly RetentionSubject[];
@@ -168,25 +166,25 @@ export function planRetention(params: {
   }));
 }
 
-/** One checkpoint under judgement. Mutable only while a plan is being made. */
+/** One checkpoint and its decision. Mutable only while a plan is made. */
 interface Judged {
   readonly checkpoint: CheckpointSummary;
-  /** Milliseconds; never goes back along the run. Only orders what goes first when bytes are short. */
+  /** Milliseconds since the epoch; it never decreases along the run. It only orders what goes first when the store is too large. */
   readonly time: number;
-  /** Set when age would drop this one, were its own stamp believed. */
+  /** The checkpoint that proves a clock error. Set when age would drop this checkpoint if its own time were trusted. */
   readonly witness: Judged | null;
   fate: Fate;
-  /** How many that stay have this one as their witness. */
+  /** How many kept checkpoints have this one as their witness. */
   leaners: number;
 }
 
 type Fate =
   | { readonly kind: "protected"; readonly why: string }
-  /** `agedBy`: the age, in milliseconds, at which this reason would no longer hold. */
+  /** `agedBy`: the age, in milliseconds, from which this reason no longer holds. */
   | { readonly kind: "kept"; readonly why: string; readonly agedBy: number | null }
   | { readonly kind: "dropped"; readonly why: string };
 
-/** In order of sequence. */
+/** Returns the decisions in order of sequence. */
 function judge(params: {
   readonly subject: RetentionSubject;
   readonly policy: RetentionPolicy;
@@ -225,7 +223,10 @@ function judge(params: {
   return judged;
 }
 
-/** The newest checkpoint is protected, so a plan that was applied does not make its run older. null: the rules count. */
+/**
+ * Keeps everything of a young run; null: the rules decide. The newest checkpoint is protected, so applying a plan does not make its run
+ * older.
+ */
 function youngRun(ordered: readonly CheckpointSummary[], policy: RetentionPolicy, now: number): Fate | null {
   const days = policy.minRunAgeDays ?? null;
   if (days === null || ordered.length === 0) return null;
@@ -238,9 +239,9 @@ function judgeByRules(params: {
   readonly subject: RetentionSubject;
   readonly policy: RetentionPolicy;
   readonly checkpoint: CheckpointSummary;
-  /** 0 for the newest of its group. */
+  /** Position in its group, 0 for the newest. */
   readonly rank: number;
-  /** 0 for the newest of the run. */
+  /** Position in the run, 0 for the newest. */
   readonly place: number;
   readonly age: number;
 }): Fate {
@@ -287,7 +288,7 @@ function protect(subject: RetentionSubject, ordered: readonly CheckpointSummary[
   return protections;
 }
 
-/** Place of each checkpoint in its group, newest first. By sequence: a clock has no say in it. */
+/** Position of each checkpoint in its group, newest first. Sequences decide, not times, so a wrong clock has no influence. */
 function rank(ordered: readonly CheckpointSummary[], policy: RetentionPolicy): ReadonlyMap<number, number> {
   const seen = new Map<string, number>();
   const ranks = new Map<number, number>();
@@ -305,13 +306,13 @@ function ruleFor(checkpoint: CheckpointSummary, policy: RetentionPolicy): KeepRu
   return policy.perTrigger[checkpoint.trigger] ?? policy.defaultKeep;
 }
 
-/** A time that cannot be read counts as now: unreadable is not old. */
+/** A time that cannot be parsed counts as now: unreadable does not mean old. */
 function timeOf(checkpoint: CheckpointSummary, now: number): number {
   const time = Date.parse(checkpoint.createdAt);
   return Number.isNaN(time) ? now : time;
 }
 
-/** Oldest first, until the rest fits. What would free nothing is left alone. */
+/** Drops the oldest first, until the rest fits. Skips checkpoints that would free nothing. */
 function applyByteBudget(judged: readonly Judged[], maxBytes: number | null): void {
   if (maxBytes === null) return;
   const staying = judged.filter((one) => !goes(one));

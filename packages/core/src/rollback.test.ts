@@ -145,7 +145,7 @@ const someFacts = fc
   .map((some): RollbackFacts => {
     const candidates = some.trees.map((tree, at) => {
       const odd = some.odd[at];
-      // Most are sound, or little would ever be chosen.
+      // Most candidates are intact, because otherwise few would ever be chosen.
       const rare = at % 3 === 0;
       return candidate(at + 1, {
         tree,

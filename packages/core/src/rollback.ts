@@ -1,6 +1,8 @@
+// Finds the cause of a failure in a run's journal and chooses the newest safe checkpoint before it. A pure decision on facts.
+
 import type { RunState } from "./run.ts";
 
-/** Why a checkpoint is not the one, from the plainest reason on: the first that holds is told. */
+/** Why a checkpoint is rejected, the simplest reason first: the first that applies is reported. */
 export const REJECTIONS = [
   "quarantined",
   "damaged",
@@ -15,24 +17,24 @@ export const REJECTIONS = [
 ] as const;
 type Rejection = (typeof REJECTIONS)[number];
 
-// Types, not interfaces: they are printed as JSON as they are.
+// These are types, not interfaces, because they are printed as JSON.
 export type Rejected = { readonly sequence: number; readonly kind: Rejection; readonly why: string };
 type ToldCause = { readonly kind: CauseKind; readonly why: string };
 
 export type RollbackChoice =
-  /** Go back to `chosen`. */
+  /** Roll back to `chosen`. */
   | {
       readonly kind: "back";
       readonly chosen: number;
       readonly why: string;
       readonly cause: ToldCause;
       readonly rejected: readonly Rejected[];
-      /** Done after it, and found again on the way forward. */
+      /** Effects after it that the run finds again when it continues. */
       readonly adopted: readonly EffectFact[];
-      /** Done after it, and gone back behind all the same, because that was asked for. */
+      /** Effects after it that cannot be found again, accepted because the user asked for that. */
       readonly accepted: readonly EffectFact[];
     }
-  /** Going back would mend nothing: `chosen` is where the run stands. */
+  /** A rollback would not help: `chosen` is the run's current position. */
   | {
       readonly kind: "stay";
       readonly chosen: number;
@@ -46,13 +48,13 @@ export type RollbackChoice =
       readonly why: string;
       readonly cause: ToldCause;
       readonly rejected: readonly Rejected[];
-      /** In the way of those that are before the cause; empty: something else is. */
+      /** Effects that block the checkpoints before the cause; empty: something else does. */
       readonly effects: readonly EffectFact[];
     };
 
 /**
- * The newest checkpoint that is intact, surely before the cause, and after every effect that a run could not find again. Nothing is weighed
- * against anything: a checkpoint that one of these speaks against is never chosen.
+ * Chooses the newest checkpoint that is intact, certainly before the cause, and after every effect that a run could not find again. Each is
+ * a hard condition: a checkpoint that fails one is never chosen.
  */
 export function chooseRollback(facts: RollbackFacts, options: { readonly pastEffects: boolean }): RollbackChoice {
   const found = findCause(facts);
@@ -121,7 +123,7 @@ function olderThan(candidate: RollbackCandidate, chosen: RollbackCandidate): Aga
   return { kind: "older", why };
 }
 
-/** Half of a step is no reason to go back when the call that made it can simply be gone on with. */
+/** A half-done step is not a reason for a rollback if its call can be resumed. */
 function stays(facts: RollbackFacts, cause: Cause, chosen: number, rejected: readonly Rejected[]): boolean {
   if (facts.state.kind === "fatal") return false;
   const newer = rejected.filter(({ sequence }) => sequence > chosen && !isLeft(facts, sequence));
@@ -175,13 +177,13 @@ function nothingLeft(
   return { why, effects };
 }
 
-/** All that a rollback is chosen from: read from the journal once, and judged without looking anywhere else. */
+/** Everything that the choice depends on: read from the journal once, so that the decision needs no other source. */
 export interface RollbackFacts {
   readonly run: string;
   readonly state: RunState;
-  /** Every checkpoint that is not dropped, in any order. */
+  /** Every checkpoint that retention has not dropped, in any order. */
   readonly candidates: readonly RollbackCandidate[];
-  /** On the line that the run stands on, oldest first; those of a line that a restore left are not here. */
+  /** Results on the run's current line of history, oldest first. Results on a line that a restore left are not included. */
   readonly checks: readonly CheckResult[];
   readonly scores: readonly ScoreResult[];
   readonly effects: readonly EffectFact[];
@@ -190,20 +192,20 @@ export interface RollbackFacts {
 
 export interface RollbackCandidate {
   readonly sequence: number;
-  /** Place in the journal: effects are before or after it. */
+  /** Journal entry: effects are before or after it. */
   readonly entry: number;
   readonly stage: string;
   readonly iteration: number;
   readonly tree: string | null;
-  /** null: whole. */
+  /** Null: intact. */
   readonly damage: Damage | null;
-  /** Steps that were changing files when it was taken. */
+  /** Steps that were changing files when the checkpoint was taken. */
   readonly half: readonly string[];
   /** A restore went back past it, or replaced files of it. */
   readonly leftBehind: boolean;
-  /** The run had ended, or stood in the stage that ends it. */
+  /** The run had ended, or was in the stage that ends it. */
   readonly ended: boolean;
-  /** Against the checkpoint before it; null: nobody has looked. */
+  /** Compared with the checkpoint before it; null: not computed. */
   readonly changed: FileCounts | null;
 }
 
@@ -218,11 +220,11 @@ export interface FileCounts {
   readonly removed: number;
 }
 
-/** What a gate said, and of which files. */
+/** The result of a gate, and the files it judged. */
 export interface CheckResult {
   readonly name: string;
   readonly entry: number;
-  /** The checkpoint that holds the files it judged; it may be dropped by now. */
+  /** The checkpoint that contains the judged files; it may have been dropped. */
   readonly sequence: number;
   /** Equal for equal files. */
   readonly files: string;
@@ -241,32 +243,32 @@ export interface EffectFact {
   readonly key: string;
   readonly kind: string;
   readonly target: string;
-  /** Where it was settled, or intended as long as nobody knows whether it happened. */
+  /** The entry that settled the effect, or the intent while the outcome is unknown. */
   readonly entry: number;
-  /** null: looked up and adopted on the way forward. Else why that cannot be. */
+  /** Null: the run looks it up and adopts it when it continues. Otherwise why it cannot. */
   readonly unsafe: string | null;
 }
 
-/** What stands last in the journal of things that went wrong. */
+/** The last failure in the journal. */
 export type Trouble =
   | { readonly kind: "none" }
-  /** A provider, a network, a budget, a disk: no state of the files is to blame. */
+  /** A provider, a network, a budget or a disk failed; the files are not the cause. */
   | { readonly kind: "outside"; readonly reason: string }
   | { readonly kind: "failed"; readonly reason: string };
 
-/** What "the same files" means; a checkpoint without files is like no other. */
+/** Identifies equal files; a checkpoint without files equals no other. */
 export function filesKey(checkpoint: { readonly tree: string | null; readonly sequence: number }): string {
   return checkpoint.tree ?? `#${checkpoint.sequence}`;
 }
 
-/** Why the run failed, as far as its journal tells. */
+/** Why the run failed, as far as its journal shows. */
 type Cause = {
   readonly kind: CauseKind;
-  /** In plain words. */
+  /** The cause in plain words. */
   readonly why: string;
-  /** The newest checkpoint that is surely without it; null: no checkpoint holds it, or none is known to be without it. */
+  /** The newest checkpoint that certainly does not have the cause; null: no checkpoint has it, or none is known to be without it. */
   readonly after: number | null;
-  /** Files that are known to be bad, and what is known of them. */
+  /** Files that are known to be bad, and why. */
   readonly bad: ReadonlyMap<string, string>;
 };
 
@@ -275,13 +277,13 @@ const CAUSE_KINDS = [
   "outside", // provider, network, budget, disk
   "flaky", // the same files passed and failed
   "regression", // a check that passed fails, or a score fell
-  "oscillation", // two states in turn, none of them good
+  "oscillation", // two states alternate, neither of them good
   "deletion", // a step removed many files, and the run failed after it
   "unknown",
 ] as const;
 type CauseKind = (typeof CAUSE_KINDS)[number];
 
-/** Is there a state of the files to go back from? */
+/** Whether the cause is in the files, so that other files can help. */
 function isInFiles(kind: CauseKind): boolean {
   switch (kind) {
     case "regression":
@@ -297,8 +299,8 @@ function isInFiles(kind: CauseKind): boolean {
 }
 
 /**
- * The cause lies between what was known to be good and what is known to be bad. What is nobody's fault comes first: no files are
- * better than others then. Damaged checkpoints tell nothing, so that one more of them changes nothing.
+ * Finds the cause between the last known good and the first known bad state. External causes come first, because then no files are better
+ * than others. Damaged checkpoints are no evidence, so one more of them changes nothing.
  */
 export function findCause(facts: RollbackFacts): Cause {
   const { trouble, state } = facts;
@@ -325,7 +327,7 @@ function plain(kind: CauseKind, why: string): Cause {
   return { kind, why, after: null, bad: new Map() };
 }
 
-/** Before all of them: what still fails must not come back with the rest. */
+/** Goes back before all regressions, so that none of them comes back with the files. */
 function joined(regressions: readonly Regression[]): Cause {
   const after = Math.min(...regressions.map((one) => one.after));
   const bad = new Map(regressions.toReversed().flatMap((one) => [...one.bad]));
@@ -334,7 +336,7 @@ function joined(regressions: readonly Regression[]): Cause {
 
 const MANY_REMOVED = 5;
 
-/** Where nothing was ever checked, a step that mostly removed files is the first thing anybody would look at. */
+/** If nothing was ever checked, a step that mostly removed files is the most likely cause. */
 function findDeletion(line: readonly RollbackCandidate[], reason: string): Cause | null {
   const at = line.findLastIndex(({ changed, half }) => {
     if (changed === null || half.length > 0) return false;
@@ -348,7 +350,7 @@ function findDeletion(line: readonly RollbackCandidate[], reason: string): Cause
   return { kind: "deletion", why, after: before.sequence, bad: new Map() };
 }
 
-/** Something that was good and is not any more. */
+/** Something that was good and no longer is. */
 interface Regression {
   readonly why: string;
   /** The newest checkpoint known to be good. */
@@ -364,7 +366,7 @@ interface Flaky {
 
 function findRegressions(facts: RollbackFacts): {
   readonly regressions: readonly Regression[];
-  /** Fail now, and are no evidence: the same files passed them too. */
+  /** Checks that fail now but are no evidence, because the same files also passed them. */
   readonly flaky: readonly Flaky[];
 } {
   const byName = Map.groupBy(facts.checks, (check) => check.name);
@@ -387,7 +389,7 @@ function findFlaky(name: string, results: readonly CheckResult[]): Flaky | null 
   return null;
 }
 
-/** None when it never passed: it is not worse than it was. */
+/** Empty if the check never passed: then nothing got worse. */
 function checkRegression(facts: RollbackFacts, name: string, results: readonly CheckResult[]): readonly Regression[] {
   const passes = results.filter((one) => one.pass);
   const failed = results.at(-1);
@@ -399,7 +401,7 @@ function checkRegression(facts: RollbackFacts, name: string, results: readonly C
 }
 
 function scoreRegression(facts: RollbackFacts): readonly Regression[] {
-  // Measured again, the newer figure counts.
+  // If the same files were measured again, the newer score counts.
   const scores = new Map<string, ScoreResult>();
   for (const one of facts.scores) {
     scores.delete(one.files);
@@ -407,7 +409,7 @@ function scoreRegression(facts: RollbackFacts): readonly Regression[] {
   }
   const last = [...scores.values()].at(-1);
   if (last === undefined) return [];
-  // A better one that nobody can go back to is no reason to leave what there is.
+  // A better state that the run cannot go back to is not a reason to leave the current one.
   const here = new Set(facts.candidates.filter(isUsable).map(filesKey));
   const measured = [...scores.values()].filter((one) => one === last || here.has(one.files));
   const best = Math.max(...measured.map((one) => one.score));
@@ -423,7 +425,7 @@ function scoreRegression(facts: RollbackFacts): readonly Regression[] {
   return [{ why, after, bad: new Map(bad) }];
 }
 
-/** The same files may have been saved again since they were judged; and the one that was judged may be dropped. */
+/** The same files may have been saved again after they were judged, and the judged checkpoint may have been dropped. */
 function newestWith(facts: RollbackFacts, good: readonly (CheckResult | ScoreResult)[]): number {
   const files = new Set(good.map((one) => one.files));
   const again = facts.candidates.filter((one) => isUsable(one) && files.has(filesKey(one)));
@@ -436,15 +438,15 @@ function isUsable({ damage, leftBehind, half }: RollbackCandidate): boolean {
 
 interface State {
   readonly files: string;
-  /** Of the first checkpoint that holds it, in this turn. */
+  /** Sequence of the first checkpoint with these files, in this turn. */
   readonly first: number;
 }
 
 const TURNS = 4;
 
 /**
- * Two states in turn, twice at least, at the end of the line. When one of them is better than the other it is a regression and the better one
- * is where to go; when none is, either of them only begins the loop again.
+ * Detects two states that alternate at least twice at the end of the line. If one is better, it is a regression and the better one is the
+ * target. If neither is, both only restart the loop.
  */
 function findOscillation(facts: RollbackFacts, line: readonly RollbackCandidate[]): Cause | null {
   const states: State[] = [];
@@ -461,7 +463,7 @@ function findOscillation(facts: RollbackFacts, line: readonly RollbackCandidate[
   const second = states[before + 2];
   if (turns < TURNS || start === undefined || second === undefined) return null;
   if (isBetter(facts, [...pair])) return null;
-  // Nothing was there before: the first state is at least not yet the loop.
+  // There was nothing before: the first state is at least not yet the loop.
   const after = (before < 0 ? second.first : start.first) - 1;
   const why = `The files went back and forth between two states ${Math.floor(turns / 2)} times since checkpoint ${start.first}, and neither is better`;
   const files = before < 0 ? [second.files] : [...pair];
@@ -471,7 +473,7 @@ function findOscillation(facts: RollbackFacts, line: readonly RollbackCandidate[
   return { kind: "oscillation", why, after, bad };
 }
 
-/** One that passed all that it was put to, or scored higher than the other. */
+/** Whether one state passed all of its checks, or scored higher than the other. */
 function isBetter(facts: RollbackFacts, pair: readonly string[]): boolean {
   const clean = pair.some((files) => {
     const checks = facts.checks.filter((one) => one.files === files);

@@ -36,7 +36,7 @@ function workflowOf(work: GraphWork, ends: GraphEnd[] = []): Workflow<State> {
   return define({ work: stage });
 }
 
-/** Dies while these nodes are at work; whatever comes before ends. */
+/** Kills the process while these nodes run; nodes before them end. */
 async function dieIn(toy: TestRun, graph: Graph, ids: readonly string[]): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let left = ids.length;
@@ -117,7 +117,7 @@ test("a node whose deed is in the journal goes on from there, whatever it declar
   };
   const workflow = define({ work: stage });
   await begin(toy.parts, workflow);
-  // Set, start, deed: dead before the fourth commit.
+  // The commits are: set, start, the node's own step. The process dies before the fourth.
   expect(await toy.crash(workflow, 4, "before")).toBe("died");
   expect(await statusOf(toy, "once")).toBe("running");
   dies = false;
@@ -254,7 +254,7 @@ test("a restored checkpoint in which a node was at work that must not run twice:
   expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
 });
 
-/** How a node fares, told by its name alone: the same after every death. */
+/** The result of a node depends only on its name and attempt, so it is the same after every crash. */
 function faresOf(seed: number): (id: string, attempt: number) => "complete" | "failed" | "throws" | "timeout" {
   return (id, attempt) => {
     const hash = [...`${id}/${attempt}`].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 9973, seed);
@@ -363,7 +363,7 @@ async function countEnds(toy: TestRun, id: string): Promise<number> {
   return count;
 }
 
-/** Whatever is asked. */
+/** Answers whatever question the run asks. */
 async function answer(toy: TestRun, seed: number): Promise<void> {
   const state = (await toy.store.getRun(ID))?.state;
   if (state?.kind !== "parked" || state.decision === undefined) return;

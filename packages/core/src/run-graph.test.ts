@@ -415,7 +415,7 @@ describe("stage graph", () => {
       await toy.store.quarantine({ run: ID, sequences: [newest?.sequence ?? 0], reason: "damaged" });
       stop = false;
       expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
-      // Running in the whole one, and its process is gone.
+      // Node a is running in the intact checkpoint, and its process is gone.
       expect(seen).toEqual(["a pending", "b pending"]);
     });
   });

@@ -1,3 +1,6 @@
+// Executes the task graph of a stage attempt: starts ready nodes up to a limit, records their ends, and handles batches, timeouts and
+// questions.
+
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 import {
@@ -15,10 +18,10 @@ import { reasonOf } from "./progress.ts";
 import type { StageContext } from "./workflow.ts";
 
 /**
- * Runs the graph of this visit until nothing is left to do, or nothing that somebody else must not decide first. A node's
- * start is durable before its work begins; what ends and what starts in one turn shares a commit. Killed anywhere, the
- * same call goes on with the same graph. Its end is a step: called again, it answers the same. Told to stop, nothing
- * starts any more and what is running is left for the resume.
+ * Executes the graph of this stage attempt until nothing is left, or until the user must decide first. A node's start is durable before its
+ * work begins; all ends and starts of one turn share a commit.
+ * After a kill the same call continues with the same graph. Its end is a step, so a repeated call gives the same answer. After an abort
+ * nothing starts any more, and running nodes are left for the resume.
  */
 export async function runGraph<S extends JsonObject>(context: StageContext<S>, work: GraphWork): Promise<GraphEnd> {
   checkLimit(work.limit);
@@ -30,10 +33,10 @@ export async function runGraph<S extends JsonObject>(context: StageContext<S>, w
     const again: GraphEvent = { kind: "replay", at: timeOf(context) };
     if (work.replayFailed === true) await context.graph.moveOnce(graphName(name, "replay"), again);
     const end = await new GraphRun(context, work, new Map(Object.entries(steps))).toEnd();
-    // A union of plain data.
+    // GraphEnd is a union of plain data, so the cast is safe.
     return (await context.step(ended, () => end as GraphEnd & JsonObject)) as GraphEnd;
   }
-  // Recorded above, by us.
+  // The step was recorded above with a GraphEnd.
   return (await context.step(ended, () => null)) as unknown as GraphEnd;
 }
 
@@ -43,15 +46,15 @@ class GraphRun<S extends JsonObject> {
   readonly #view: GraphView;
   readonly #batches: BatchKeeper<S>;
   readonly #finished: ReadonlyMap<string, Json>;
-  /** Nodes at work, by id. */
+  /** Promises of the nodes that run, by id. */
   readonly #atWork = new Map<string, Promise<void>>();
-  /** What ended and is not written yet. */
+  /** Events of nodes that ended and are not written yet. */
   #ended: GraphEvent[] = [];
   #failure: { readonly error: unknown } | undefined;
   #awake = false;
   #resolve: () => void = () => {};
 
-  /** `finished`: steps of the visit when this process took it up. */
+  /** `finished`: steps that the stage attempt had finished when this process loaded it. */
   constructor(context: StageContext<S>, work: GraphWork, finished: ReadonlyMap<string, Json>) {
     this.#context = context;
     this.#work = work;
@@ -81,7 +84,7 @@ class GraphRun<S extends JsonObject> {
     return this.#batches.failed === null && this.#view.ready({ limit: this.#work.limit }).length > 0;
   }
 
-  /** Writes what ended and what starts now, as one act, and sets that to work. */
+  /** Writes ends and starts in one commit, then launches the started nodes. */
   async #turn(): Promise<void> {
     const { signal, graph } = this.#context;
     if (signal.aborted) await this.#stop();
@@ -96,7 +99,7 @@ class GraphRun<S extends JsonObject> {
     this.#batches.serve();
   }
 
-  /** Told what ended, the batches may be over: then a barrier holds back what would be next, or nothing starts any more. */
+  /** Runs after the ends are applied. A batch may have ended: then a barrier holds back the next one, or nothing starts any more. */
   #starts(view: GraphView): readonly GraphEvent[] {
     this.#batches.look();
     if (this.#batches.failed !== null) return [];
@@ -130,7 +133,7 @@ class GraphRun<S extends JsonObject> {
     this.#atWork.set(id, working);
   }
 
-  /** Nothing runs and nothing may start: it is over, or somebody must say something first. */
+  /** Nothing runs and nothing may start: the graph has ended, or the user must decide first. */
   async #rest(): Promise<GraphEnd | null> {
     const context = this.#context;
     const progress = this.#view.progress();
@@ -150,13 +153,13 @@ class GraphRun<S extends JsonObject> {
     return null;
   }
 
-  /** A graph may come with nodes that nobody runs. */
+  /** Recovers nodes that the given graph marks as running although no process executes them. */
   #strays(): readonly GraphEvent[] {
     const at = timeOf(this.#context);
     return this.#view.underWay().map((node) => ({ kind: "recover", node, at }));
   }
 
-  /** What was brought to its end all the same is written; the rest is as after a crash. */
+  /** Writes the nodes that completed all the same; the others are as after a crash. */
   async #stop(): Promise<never> {
     const { signal, graph } = this.#context;
     await Promise.all(this.#atWork.values());
@@ -171,7 +174,7 @@ class GraphRun<S extends JsonObject> {
     this.#resolve();
   }
 
-  /** Resolves a turn after something changed, so that all that ends in one turn is written at once. */
+  /** Resolves one turn after a change, so that all ends of one turn are written at once. */
   async #woken(): Promise<void> {
     const { signal } = this.#context;
     const wake = (): void => this.#wake();
@@ -197,47 +200,50 @@ function checkLimit(limit: number): void {
 }
 
 export interface GraphWork {
-  /** As it begins. When this visit has set one of the same id, that one goes on and this is not looked at. */
+  /** The initial graph. If this stage attempt already set one with the same id, that one continues and this one is ignored. */
   readonly graph: Graph;
-  /** At most so many nodes at once. */
+  /** How many nodes may run at the same time. */
   readonly limit: number;
   readonly work: NodeWork;
-  /** Of each call in one visit. Default "run". */
+  /** Identifies each call within one stage attempt. Default "run". */
   readonly name?: string;
-  /** First makes every failed node pending again, with all that was skipped for it. Once for this name. */
+  /** First makes every failed node pending again, with the nodes that were skipped because of it. Applies once for each name. */
   readonly replayFailed?: boolean;
-  /** Nothing of a batch starts before the one before it has ended and `afterBatch` has returned. Default: whatever is ready starts. */
+  /** No node of a batch starts before the previous batch has ended and `afterBatch` has returned. Default: every ready node starts. */
   readonly barrier?: boolean;
-  /** Called when all of a batch has ended, one batch after the other. Killed in it, it is called again: what it does, it does in steps. */
+  /**
+   * Called when all nodes of a batch have ended, one batch after the other. It is called again after a kill, so it must do its work in
+   * steps.
+   */
   readonly afterBatch?: (batch: EndedBatch) => Promise<void>;
   /**
-   * Nothing can go on before somebody says something. Answers with what happened (approve, skip, complete, retry …); with
-   * nothing, the graph is left as it is and runGraph returns. Default: a person is asked.
+   * Called when nothing can continue without a decision. It returns events (approve, skip, complete, retry …); with none, the graph is left
+   * as it is and runGraph returns. Default: ask the user.
    */
   readonly onWaiting?: (waiting: GraphWaiting) => Promise<readonly GraphEvent[]>;
-  /** How long a node that ran out of time gets to end by itself, before its work is not looked at any more. Default 10 s. */
+  /** How long a node may continue after its timeout before its result is ignored, in milliseconds. Default 10 s. */
   readonly graceMs?: number;
 }
 
 /**
- * What a node does. It may be called again after a crash: what it did through the context under a name of the scope's is
- * not done again. A throw is a failure of the node that may be retried, unless it says that the run cannot go on.
+ * The work of a node. It may be called again after a crash: work that it did through the context under a name of its scope is not repeated.
+ * A thrown error is a failure of the node that may be retried, unless its code concerns the whole run.
  */
 export type NodeWork = (node: GraphNode, scope: NodeScope) => Promise<NodeOutcome>;
 
 export interface NodeScope {
-  /** 1 for the first try; a death does not make it a new one. */
+  /** 1 for the first try; a crash does not start a new one. */
   readonly attempt: number;
-  /** Aborted when work must stop and when the node is out of time. */
+  /** Aborted when the run must stop and when the node times out. */
   readonly signal: AbortSignal;
   /**
-   * Names of the steps of this try. The one without a part is the node's deed: once it is finished, the node goes on from
-   * there whatever it declared about being run twice.
+   * Names the steps of this try. The name without a part is the node's main step: once it is finished, the node continues from there,
+   * whatever it declared about repeated execution.
    */
   name(part?: string): string;
-  /** Names of what all tries have in common. */
+  /** Names that all tries share. */
   sharedName(part: string): string;
-  /** More nodes, durable when it resolves. They may wait for any that is there. Once for each id. */
+  /** Adds nodes, durable when it resolves. They may depend on any existing node. Adding the same id again has no effect. */
   add(node: GraphNode, edges?: readonly GraphEdge[]): Promise<void>;
 }
 
@@ -250,22 +256,22 @@ export interface EndedBatch {
   /** 1-based. */
   readonly number: number;
   readonly nodes: readonly string[];
-  /** Names of its steps. A batch that ends again, because a node of it was tried again or added, has others. */
+  /** Names the steps of this end of the batch. A batch that ends again, because a node was retried or added, has other names. */
   name(part: string): string;
 }
 
-/** Types and no interfaces: they are a step's result. */
+/** These are types, not interfaces, because they are a step's result. */
 export type GraphWaiting = { readonly unknown: readonly string[]; readonly approvals: readonly GraphEdge[] };
 
 export type GraphEnd =
   | { readonly kind: "complete" }
   | {
-      /** For the workflow to decide on, as a rule by asking a person; runGraph may be called again, under another name. */
+      /** The workflow decides, usually by asking the user. It may call runGraph again under another name. */
       readonly kind: "failed";
       readonly nodes: readonly string[];
-      /** The critical node whose failure ended everything. */
+      /** The critical node whose failure ended the graph. */
       readonly abortedBy: string | null;
-      /** The first batch of which nothing succeeded: nothing after it could run. A checkpoint was taken there. */
+      /** The first batch without any success: nothing after it could run. A checkpoint was taken there. */
       readonly batch: number | null;
     }
   | ({ readonly kind: "waiting" } & GraphWaiting);
@@ -273,7 +279,7 @@ export type GraphEnd =
 interface NodeRun<S extends JsonObject> {
   readonly context: StageContext<S>;
   readonly node: GraphNode;
-  /** As it was started. */
+  /** The state with which it was started. */
   readonly state: NodeState;
   readonly work: NodeWork;
   readonly graceMs: number;
@@ -281,8 +287,8 @@ interface NodeRun<S extends JsonObject> {
 }
 
 /**
- * One try of one node. Resolves with what happened to it; null: work must stop and it was not brought to an end, so it is
- * left as it is. Rejects with what concerns the whole run.
+ * Executes one try of one node. Resolves with its event; null: the run must stop and the node did not end, so it is left as it is. Rejects
+ * with errors that concern the whole run.
  */
 async function runNode<S extends JsonObject>(run: NodeRun<S>): Promise<GraphEvent | null> {
   const { context, node } = run;
@@ -308,7 +314,7 @@ function plain<S extends JsonObject>({ context }: NodeRun<S>): Timing {
   return { signal: context.signal, ended: (working) => working };
 }
 
-/** Out of time it is told to end, and what it still brings to an end counts; what it does after that is not looked at. */
+/** Aborts the node at its timeout. A completion within the grace period counts; later results are ignored. */
 function timed<S extends JsonObject>({ context, graceMs }: NodeRun<S>, timeoutMs: number): Timing {
   const controller = new AbortController();
   const late: NodeOutcome = { kind: "timeout" };
@@ -365,7 +371,7 @@ function eventOf(node: string, outcome: NodeOutcome, at: string): GraphEvent {
   }
 }
 
-/** Thrown in a node, these say that the run cannot go on or that the workflow is wrong; trying again would hide it. */
+/** Errors with these codes end the run or show a faulty workflow; a retry of the node would hide them. */
 const CONCERNS_RUN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "USAGE",
   "NOT_JSON",
@@ -388,7 +394,7 @@ const CONCERNS_RUN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "INTERNAL",
 ]);
 
-/** Asks for the first thing that a graph waits for; the run is parked until there is an answer. */
+/** Asks the user about the first thing that the graph waits for; the run waits until the answer. */
 async function askPerson<S extends JsonObject>(
   context: StageContext<S>,
   view: GraphView,
@@ -405,7 +411,7 @@ async function askPerson<S extends JsonObject>(
     });
     return [outcomeEvent(node, answer, at)];
   }
-  // Of those that hold something back, the one that does so now.
+  // Prefers an approval that blocks a node now.
   const edge = approvals.find(({ from }) => view.state(from).status === "complete") ?? approvals[0];
   if (edge?.type !== "approval") return [];
   const { from, to, by } = edge;
@@ -417,7 +423,7 @@ async function askPerson<S extends JsonObject>(
   return [approvalEvent(edge, by, answer, at)];
 }
 
-/** Answers that came while nobody worked on the run, for what still waits for them. */
+/** Answers that the user gave while no process executed the run, for nodes that still wait for them. */
 function answersGiven(view: GraphView, finished: ReadonlyMap<string, Json>, at: string): readonly GraphEvent[] {
   return view.waitingFor().unknown.flatMap((node) => {
     const answer = finished.get(outcomeName(view, node));
@@ -454,20 +460,20 @@ interface OwedBatch {
   readonly marker: string;
 }
 
-/** Which batches are over, and what is owed when one is: the workflow's own work after it, a barrier, an escalation. */
+/** Tracks which batches have ended, and the work that follows: `afterBatch`, a barrier, an escalation. */
 class BatchKeeper<S extends JsonObject> {
   readonly #context: StageContext<S>;
   readonly #view: GraphView;
   readonly #work: GraphWork;
   readonly #finished: ReadonlyMap<string, Json>;
   readonly #changed: (failure?: { readonly error: unknown }) => void;
-  /** What was done in this process, by marker. */
+  /** Markers of the work that this process has done. */
   readonly #called = new Set<string>();
-  /** The first that was not over when it was last looked at. */
+  /** The first batch that had not ended at the last check. */
   #next = 1;
   readonly #owed: OwedBatch[] = [];
   #busy = false;
-  /** The first of which nothing succeeded, and which nobody was told of. */
+  /** The first batch without any success that has not been reported. */
   failed: FailedBatch | null = null;
 
   constructor(params: {
@@ -483,29 +489,29 @@ class BatchKeeper<S extends JsonObject> {
     this.#changed = params.changed;
   }
 
-  /** The workflow's work after a batch is owed or under way. */
+  /** Whether work after a batch is pending or running. */
   get busy(): boolean {
     return this.#busy || this.#owed.length > 0;
   }
 
-  /** Counts only: nothing begins in it. */
+  /** Updates the counts only; it starts no work. */
   look(): void {
     const { barrier = false } = this.#work;
     for (; this.#next <= this.#view.batches && this.#view.isOver(this.#next); this.#next += 1) this.#end(this.#next);
     this.#view.setGate(!barrier ? Infinity : this.busy ? this.#next - 1 : this.#next);
   }
 
-  /** Begins what is owed. */
+  /** Starts the pending work. */
   serve(): void {
     if (this.#owed.length > 0 && !this.#busy) void this.#callOwed();
   }
 
-  /** Something in this batch, or a later one, may run again. */
+  /** A node of this batch or of a later one may run again. */
   reopen(batch: number): void {
     this.#next = Math.min(this.#next, batch);
   }
 
-  /** Saved and marked: whoever goes on is not told of it again. */
+  /** Saves a checkpoint and marks the failure, so that a resume does not report it again. */
   async escalate({ number, marker }: FailedBatch): Promise<void> {
     await this.#context.checkpoint({ trigger: "error_recovery", name: `batch ${number} failed` });
     await this.#context.step(marker, () => null);
@@ -516,7 +522,7 @@ class BatchKeeper<S extends JsonObject> {
     const statuses = nodes.map((id) => this.#view.state(id).status);
     const ran = statuses.some((status) => status !== "skipped");
     if (!ran) return;
-    // Each end of the batch has another round: every try and every success makes it higher.
+    // Each end of the batch has its own round: every try and every success increases it.
     const round = nodes.reduce((sum, id, at) => {
       const tries = this.#view.state(id).tries ?? 0;
       return sum + tries + (statuses[at] === "complete" ? 1 : 0);
@@ -546,7 +552,7 @@ class BatchKeeper<S extends JsonObject> {
   }
 }
 
-/** The context's time, as entries tell it. */
+/** The context's time in the format of journal entries. */
 function timeOf(context: { now(): number }): string {
   return new Date(context.now()).toISOString();
 }

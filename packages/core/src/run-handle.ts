@@ -1,3 +1,6 @@
+// The handle of one run for library and CLI: save, read, restore, roll back, cherry-pick, fork. Also resolves addresses to runs and
+// checkpoints.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, NO_WORKTREE, WORKTREE, findRunWorkspace } from "./adapters.ts";
 import type { Checkpoint, CheckpointSummary } from "./checkpoint.ts";
@@ -17,7 +20,7 @@ import { type CheckpointAnswer, type CheckpointRequestParams, requestCheckpoint 
 import { type CheckpointQuery, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** One run, to read and to write. Reading needs no lease; the first write takes it and `close` lets go of it. */
+/** One run, for reading and writing. Reading needs no lease; the first write acquires it, and `close` releases it. */
 export class RunHandle implements AsyncDisposable {
   readonly id: string;
   readonly #parts: CoreAdapters;
@@ -41,24 +44,22 @@ export class RunHandle implements AsyncDisposable {
     return summary;
   }
 
-  /** Durable when it resolves. Takes the lease on first use and keeps it until `close`. */
+  /** The checkpoint is durable when it resolves. Acquires the lease on first use and holds it until `close`. */
   async save(params: SaveParams = {}): Promise<CheckpointSummary> {
     checkSave(params);
     const captured = this.#saver.capture(params);
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
-    // Each wait is a turn of its own, and a save is quick enough to feel it.
+    // Each await costs a turn of the event loop, and a save is fast enough that it matters.
     const filesless = params.files === false || this.#parts.workspaces === null;
     return await this.#saver.save(captured, lease, filesless ? undefined : await this.#ownWorkspace());
   }
 
-  /** Takes the lease now rather than with the first write: whoever comes second is told before the work, not after it. */
+  /** Acquires the lease now and not with the first write, so that a second process fails before its work, not after it. */
   async hold(): Promise<void> {
     if (this.#keeper.held === undefined) await this.#keeper.take(this.#saver);
   }
 
-  /**
-   * A checkpoint by whoever holds the run now. "free": nobody does, and `save` is the way.
-   */
+  /** Requests a checkpoint from the process that holds the run. "free": no process does, and the caller should use `save`. */
   async ask(params: Omit<CheckpointRequestParams, "parts" | "run">): Promise<CheckpointAnswer> {
     return await requestCheckpoint({ ...params, parts: this.#parts, run: this.id });
   }
@@ -76,7 +77,7 @@ export class RunHandle implements AsyncDisposable {
     return await this.#parts.store.latest(this.id);
   }
 
-  /** As `latest`, passing over what the store cannot give back, and naming it. */
+  /** Like `latest`, but skips checkpoints that the store cannot read, and names them. */
   async newestWhole(): ReturnType<typeof newestUsable> {
     return await newestUsable(this.#parts.store, this.id);
   }
@@ -86,7 +87,7 @@ export class RunHandle implements AsyncDisposable {
     return await this.#parts.store.listCheckpoints({ ...query, run: this.id });
   }
 
-  /** All of them, newest first, read in pages. */
+  /** All checkpoints, newest first, read in pages. */
   checkpoints(): AsyncGenerator<CheckpointSummary> {
     return allCheckpoints(this.#parts.store, this.id);
   }
@@ -99,7 +100,7 @@ export class RunHandle implements AsyncDisposable {
     return this.#parts.store.watch({ run: this.id, signal });
   }
 
-  /** `from`: other runs that lose the tag in the same moment. */
+  /** `from`: other runs that lose the tag in the same transaction. */
   async tag(
     sequence: number,
     name: string,
@@ -140,24 +141,24 @@ export class RunHandle implements AsyncDisposable {
     }
   }
 
-  /** Where a careful engineer would go back to, why, and why not to the others. Looks only. */
+  /** The checkpoint that a careful engineer would go back to, with the reasons for it and against the others. Reads only. */
   async planRollback(params: { readonly pastEffects?: boolean } = {}): Promise<RollbackChoice> {
     return await findRollback(this.#parts, { run: this.id, pastEffects: params.pastEffects ?? false });
   }
 
-  /** For somebody who chooses: the newest ones, with what changed and what was done since. Looks only. */
+  /** The newest checkpoints for a user who chooses one, with later changes and effects. Reads only. */
   async preview(limit: number): Promise<readonly CheckpointPreview[]> {
     return await previewCheckpoints(this.#parts, { run: this.id, limit, workspace: await this.workspace() });
   }
 
-  /** Plans and applies in one go. */
+  /** Plans and applies a restore in one call. */
   async restore(params: { readonly sequence: number; readonly paths?: readonly string[] }): Promise<RestoreReport> {
     return await this.applyRestore(await this.planRestore(params));
   }
 
   /**
-   * What taking these files of another run's checkpoint into this run's worktree would do. Looks only. RESTORE_REFUSED where they could not
-   * stay there.
+   * Plans to cherry-pick these files of another run's checkpoint into this run's worktree. Reads only. Throws RESTORE_REFUSED if they could
+   * not be kept there.
    */
   async planGraft(params: { readonly source: Checkpoint; readonly paths: readonly string[] }): Promise<CherryPickPlan> {
     const [run, newest, workspace] = await Promise.all([this.summary(), this.#saver.newest(), this.#ownWorkspace()]);
@@ -176,7 +177,7 @@ export class RunHandle implements AsyncDisposable {
     }
   }
 
-  /** A new run whose first checkpoint is this one. In a repository it gets its own worktree, unless told not to. */
+  /** Creates a new run whose first checkpoint is this one. In a repository it gets its own worktree, unless `worktree` is false. */
   async fork(params: {
     readonly sequence: number;
     readonly id?: string;
@@ -197,13 +198,13 @@ export class RunHandle implements AsyncDisposable {
     return new RunHandle(this.#parts, run);
   }
 
-  /** The worktree made for this run, or the one it was started in; undefined when neither is there. */
+  /** The worktree made for this run, or the one it was started in; undefined when neither exists. */
   async workspace(): Promise<Workspace | undefined> {
     this.#workspace ??= findRunWorkspace(this.#parts, this.#run);
     return await this.#workspace;
   }
 
-  /** Who may write the run, and whether it is still there; a dead holder is passed over by the next who writes. */
+  /** The process that may write the run, and whether it is alive. The next writer ignores a dead holder. */
   async holder(): Promise<{ readonly lease: Lease; readonly alive: OwnerLiveness } | undefined> {
     const lease = await this.#parts.store.getLease(this.id);
     return lease === undefined ? undefined : { lease, alive: this.#parts.liveness(lease.owner) };
@@ -213,7 +214,7 @@ export class RunHandle implements AsyncDisposable {
     return await this.#parts.store.listTombstones(this.id);
   }
 
-  /** Lets go of the lease. */
+  /** Releases the lease. */
   async close(): Promise<void> {
     await this.#keeper.release();
     this.#saver.forget();
@@ -223,7 +224,7 @@ export class RunHandle implements AsyncDisposable {
     await this.close();
   }
 
-  /** As `workspace`, but a run that has files never goes on silently without them. */
+  /** Like `workspace`, but a run that has files never continues silently without them. */
   async #ownWorkspace(): Promise<Workspace | undefined> {
     const found = await this.workspace();
     if (found !== undefined || this.#parts.workspaces === null) return found;
@@ -259,7 +260,7 @@ export async function resolveRun(
   const own = here === undefined ? [] : runsHere(runs, here);
   const candidates = own.length > 0 ? own : runs;
   const [found, other] = candidates;
-  // Without an address the newest is meant; `@7` must not mean another run than it did yesterday.
+  // Without an address the newest run is meant. `@7` must not silently change its run from one day to the next.
   if (found !== undefined && other !== undefined && address !== undefined) throw ambiguous(address, candidates);
   if (found !== undefined) return found;
   throw new HoldfastError({

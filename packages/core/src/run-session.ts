@@ -1,3 +1,5 @@
+// A run in the process that holds its lease: its state in memory, and the commits that change it.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, snapshotParams } from "./adapters.ts";
 import { type Resource, nearLimit, spendTime, usedText } from "./budget.ts";
@@ -29,11 +31,11 @@ import type { Workspace } from "./workspace.ts";
 export interface SaveRequest {
   readonly trigger: Trigger;
   readonly name?: string;
-  /** Called when the files are durable and only the commit is left: the entries of the same commit. */
+  /** Called when the files are durable and only the commit is left; returns the entries of the same commit. */
   readonly prepare?: (at: SavedAt) => readonly NewEntry[];
-  /** What the checkpoint holds beyond the state after these entries. */
+  /** Changes the checkpoint beyond the state after these entries. */
   readonly change?: (planes: Planes, at: SavedAt) => Planes;
-  /** The files are as they should be, whatever is under way. Default: unless only steps are that must not change them. */
+  /** The files are as they should be, whatever is in flight. Default: true, unless only steps are in flight that must not change files. */
   readonly settles?: boolean;
 }
 
@@ -43,13 +45,11 @@ export interface SavedAt {
 }
 
 /**
- * A run in the process that holds its lease. Its state changes by commits only: `append` and `save` apply the entries with `reduce` and write
- * them.
- *
- * The state is the speculative head. It changes in the same turn as the store's commit is called, so that steps that run at the same time see each
- * other's entries before the store has confirmed them. A commit that fails is taken back when no other was made on top of it; otherwise
- * work stops, because later commits were decided on a state that is not durable.
- *
+ * A run in the process that holds its lease. Its state changes by commits only: `append` and `save` apply the entries with `reduce` and
+ * write them.
+ * The state is the speculative head. It changes in the same turn as the store's commit is called, so parallel steps see each other's
+ * entries before the store has confirmed them. A failed commit is undone if no other was made on top of it. Otherwise work stops, because
+ * later commits were decided on a state that is not durable.
  * Everything else here belongs to this process and is lost with it: listeners, timers, abort signals, counters of what it has reported.
  */
 export class RunSession {
@@ -57,38 +57,38 @@ export class RunSession {
   readonly run: Run;
   readonly workspace: Workspace | undefined;
   halt = new Halt();
-  /** Conversations of calls in side worktrees, by step. A checkpoint holds only the run's own conversation. */
+  /** Conversations of calls in side worktrees, by step. A checkpoint contains only the run's own conversation. */
   readonly sideTalks = new Map<string, ConversationPlane>();
-  /** Lost calls whose result was kept before their process died: their files stay as they are. */
+  /** Lost calls whose result was kept before their process died: their files are not restored. */
   readonly answered = new Set<string>();
-  /** By key: when this process last tried an effect. */
+  /** When this process last tried an effect, by key. */
   readonly acted = new Map<string, number>();
-  /** When this process loaded the run; earlier processes had ended by then. */
+  /** When this process loaded the run; earlier processes had ended by then. Milliseconds since the epoch. */
   readonly began: number;
   /** How many steps that change the run's files have begun. */
   fileSteps = 0;
-  /** How many times files are being put in place right now. No checkpoint is taken on request meanwhile: it would hold half of them. */
+  /** How many file placements are in progress. Meanwhile no checkpoint is taken on request, since it would contain half of the files. */
   placing = 0;
-  /** Called before a checkpoint that no step takes: they fetch what only running agents know. */
+  /** Called before a checkpoint that no step takes; the callbacks fetch what only running agents know. */
   readonly beforeSave = new Set<() => Promise<void>>();
   #state: RunState;
   readonly #apply: ApplyEvent;
   readonly #definition: Digest;
   readonly #lease: Lease;
   readonly #listen: ProgressListener | undefined;
-  /** What an agent has said since the newest checkpoint; undefined: nothing new. */
+  /** The agent's conversation since the newest checkpoint; undefined: nothing new. */
   #talk: ConversationPlane | null | undefined;
-  /** Resources for which the 80 % notice was given. */
+  /** Resources for which the 80 % notice was emitted. */
   readonly #budgetReported: Set<Resource>;
   #entry: number;
   #top: number;
   #saved: { readonly entry: number; readonly at: number };
-  /** Working time since the newest checkpoint of processes before this one. */
+  /** Working time of earlier processes since the newest checkpoint, in milliseconds. */
   #earlierMs: number;
-  /** Up to when this process's working time is in the budget, by a clock that cannot be set. */
+  /** Up to when this process's working time is in the budget, by a monotonic clock. */
   #countedTo: number;
   #queue: Promise<unknown> = Promise.resolve();
-  /** Commits that were made, and that the store has answered. */
+  /** Commits that were made, and commits that the store has answered. */
   #commits = 0;
   #answers = 0;
   /** After falling back, entries count only from the next checkpoint on. */
@@ -138,7 +138,7 @@ export class RunSession {
     return this.#state.position.iteration;
   }
 
-  /** With the working time up to now. */
+  /** The budget with the working time up to now. */
   get budget(): Budget {
     return spendTime(this.#state.position.budget, this.#unsavedMs());
   }
@@ -195,12 +195,12 @@ export class RunSession {
     return this.#talk === undefined ? this.#state.conversation : this.#talk;
   }
 
-  /** For the next checkpoint. */
+  /** Keeps the conversation for the next checkpoint. */
   observeConversation(talk: ConversationPlane): void {
     this.#talk = talk;
   }
 
-  /** One commit. Throws, and nothing has changed, when an entry cannot follow on the state. */
+  /** Writes one commit. Throws without any change when an entry cannot follow on the state. */
   append(...given: readonly NewEntry[]): Promise<void> {
     const entries = this.#recorded(given);
     const before = this.#state;
@@ -211,7 +211,7 @@ export class RunSession {
     });
   }
 
-  /** Files, position and entries in one commit. Saves run one after the other: each needs the sequence before it. */
+  /** Commits files, position and entries together. Saves run one after the other: each needs the sequence before it. */
   save(request: SaveRequest): Promise<CheckpointSummary> {
     const { player } = this.parts;
     const save = player === undefined ? () => this.#save(request) : () => this.#play(player, request);
@@ -227,12 +227,12 @@ export class RunSession {
     return performance.now() - this.#saved.at;
   }
 
-  /** Settles when the saves that were requested so far have ended. */
+  /** Resolves when the saves that were requested so far have ended. */
   async quiet(): Promise<void> {
     await this.#queue;
   }
 
-  /** What a checkpoint with these files would hold. */
+  /** The planes of a checkpoint with these files. */
   planesWith(files: FilesPlane | null): Planes {
     return this.#planesOf(this.#state, files, this.#unsavedMs());
   }
@@ -254,7 +254,7 @@ export class RunSession {
     return new Date(this.parts.clock.now()).toISOString();
   }
 
-  /** What was recorded in between is saved first, so that every checkpoint has its recorded number. */
+  /** Checkpoints that were recorded in between are saved first, so that every checkpoint has its recorded number. */
   async #play(player: Player, request: SaveRequest): Promise<CheckpointSummary> {
     for (;;) {
       const next = await player.before(this, request);
@@ -265,7 +265,7 @@ export class RunSession {
     }
   }
 
-  /** With the recorded calls that wait: they are written with what came of them. */
+  /** Adds the pending recorded calls, so that they are in the same commit as their results. */
   #recorded(entries: readonly NewEntry[]): readonly NewEntry[] {
     const { tape } = this.parts;
     return tape === undefined ? entries : [...tape.drain(), ...entries];
@@ -309,7 +309,7 @@ export class RunSession {
   async #snapshot(sequence: number, message: string): Promise<FilesPlane | null> {
     if (this.workspace === undefined) return null;
     const { base } = this.inputs;
-    // A replay only looks at the files.
+    // A replay only reads the files.
     if (this.parts.player !== undefined) return { ...(await this.parts.player.look(this.workspace)), base };
     return await this.workspace.snapshot({
       run: this.run.id,
@@ -323,7 +323,7 @@ export class RunSession {
   #reduced(entries: readonly NewEntry[]): RunState {
     const at = this.isoNow();
     const run = this.run.id;
-    // The store numbers entries when it writes them; 0 stands in messages for one that is not written yet.
+    // The store numbers entries when it writes them; messages use 0 for an unwritten entry.
     return entries.reduce((state, entry) => reduce(state, { ...entry, run, at, entry: 0 }, this.#apply), this.#state);
   }
 
@@ -341,7 +341,7 @@ export class RunSession {
     this.sideTalks.clear();
   }
 
-  /** 80 % is reported once, also when a reservation is released and made again. */
+  /** Reports 80 % once, also when a reservation is released and made again. */
   #reportBudget(): void {
     const { budget } = this;
     for (const resource of nearLimit(budget)) {
@@ -366,7 +366,7 @@ export class RunSession {
   #refuse(error: unknown, { before, after }: { readonly before: RunState; readonly after: RunState }): never {
     this.#answers += 1;
     const isLost = error instanceof HoldfastError && error.code === "LEASE_LOST";
-    // Another process has the run: what was finished here is still to be kept, as a run of its own.
+    // Another process has the run. The state is kept, so that the finished work can be saved as an orphaned run.
     if (!isLost && this.#state === after) this.#state = before;
     else this.halt.stop(error instanceof Error ? error : new Error(String(error)));
     throw error;
@@ -389,7 +389,7 @@ export class RunSession {
     throw error;
   }
 
-  /** Time that passed since it was last counted, and that of processes before. */
+  /** Time since it was last counted, plus that of earlier processes, in milliseconds. */
   #unsavedMs(): number {
     return this.#earlierMs + Math.max(0, Math.floor(this.#elapsed() - this.#countedTo));
   }
@@ -400,7 +400,7 @@ export class RunSession {
   }
 }
 
-/** The store sets the times of effects; retention may have dropped the settled checkpoint. */
+/** The store sets the times of effects, and retention may have dropped the settled checkpoint. */
 function comparable({ effects, settled: _settled, ...rest }: RunState): ReturnType<typeof capture> {
   const ledger = Object.entries(effects).map(
     ([
@@ -417,7 +417,7 @@ function comparable({ effects, settled: _settled, ...rest }: RunState): ReturnTy
 type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 type News = Without<ProgressEvent, "run" | "at">;
 
-/** In the journal, and to whoever watches. */
+/** Writes a note to the journal and emits it to the listener. */
 export async function emitNote(writer: RunSession, text: string): Promise<void> {
   await writer.append({ kind: "note", body: { text } });
   writer.tell({ kind: "note", text });

@@ -1,8 +1,10 @@
+// The run: its id, work, state and summary, the decision to begin or continue one, and the addresses of runs and checkpoints.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CheckpointParent } from "./checkpoint.ts";
 import type { JsonObject } from "./json.ts";
 
-/** Lower-case, safe in a ref, a path and a URL. The one allow-list at the border; everything else trusts it. */
+/** Lower-case, safe in a ref, a path and a URL. This is the only allow-list at the border; all other code trusts it. */
 export const RUN_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
 export type Work =
@@ -10,7 +12,7 @@ export type Work =
   | { readonly kind: "task"; readonly text: string }
   | { readonly kind: "none" };
 
-/** Fixed at creation. */
+/** The fields of a run that are fixed at creation. */
 export interface Run {
   readonly id: string;
   readonly createdAt: string;
@@ -21,7 +23,7 @@ export interface Run {
   readonly labels: JsonObject;
 }
 
-/** Folded from the journal (run-fold.ts); never stored as a fact of its own. */
+/** Computed from the journal; never stored separately. */
 export type RunState =
   | { readonly kind: "open" }
   | {
@@ -29,7 +31,7 @@ export type RunState =
       readonly on: WaitingFor;
       readonly reason: string;
       readonly until: string | null;
-      /** Absent when no question was put. */
+      /** Absent when there is no question. */
       readonly decision?: PendingDecision;
     }
   | { readonly kind: "done"; readonly at: string }
@@ -37,29 +39,31 @@ export type RunState =
       readonly kind: "fatal";
       readonly at: string;
       readonly reason: string;
-      /** Somebody ended it; absent: it came to its end by itself. */
+      /** The user aborted the run; absent: it failed by itself. */
       readonly cause?: "aborted";
     };
 
-/** A question to a person, and what may be answered; no options: any text. */
+/** A question to the user with the allowed answers; no options: any text. */
 export type PendingDecision = {
   readonly name: string;
   readonly question: string;
   readonly options: readonly string[];
-  /** The user may also remove the reason for the question: a resume without an answer runs the stage again, which asks again if the reason stands. */
+  /**
+   * The user may also remove the reason for the question. A resume without an answer then runs the stage again, which asks again if the
+   * reason persists.
+   */
   readonly recheck?: boolean;
 };
 
 /**
- * "quota": the provider refuses further requests for a while. "provider": it, or the connection to it, does not work. "forge": the same of the forge.
- * "session": its time was over, and nothing is waited for but somebody who goes on. "pause": somebody said so, and somebody must say
- * otherwise.
+ * "quota": the provider refuses requests for a while. "provider": the provider or the connection to it fails. "forge": the forge fails.
+ * "session": its time is over, and it continues when the user resumes it. "pause": the user paused the run and must continue it.
  */
 export type WaitingFor = "person" | "quota" | "provider" | "forge" | "budget" | "ci" | "disk" | "session" | "pause";
 
 export interface RunSummary extends Run {
   readonly state: RunState;
-  /** Id of the checkpoint whose restore began and never said it finished: the files may be half of each. */
+  /** Id of the checkpoint whose restore began and did not finish: the files may be a mixture. */
   readonly unfinishedRestore: string | null;
   readonly checkpoints: number;
   readonly latest: {
@@ -73,8 +77,8 @@ export interface RunSummary extends Run {
 }
 
 /**
- * "issue-42-k3f9", "fix-login-bug-k3f9", "run-k3f9". Always fits RUN_ID, whatever the task text holds: what is not an
- * ASCII letter or digit becomes a hyphen, and a text with nothing left is called "task".
+ * Makes "issue-42-k3f9", "fix-login-bug-k3f9" or "run-k3f9". The id always matches RUN_ID, whatever the task text contains. Every character
+ * other than an ASCII letter or digit becomes a hyphen, and a text with nothing left becomes "task".
  */
 export function makeRunId(params: { readonly work: Work; readonly random: string }): string {
   if (!RANDOM.test(params.random)) {
@@ -87,7 +91,7 @@ export function makeRunId(params: { readonly work: Work; readonly random: string
 }
 
 const RANDOM = /^[a-z0-9]{4,16}$/;
-/** With the hyphen and the longest random part this stays within RUN_ID's 63. */
+/** With the hyphen and the longest random part the id is within RUN_ID's 63 characters. */
 const MAX_STEM = 40;
 
 function stem(work: Work): string {
@@ -109,7 +113,7 @@ function stem(work: Work): string {
 
 function slug(text: string): string {
   const words = text
-    // Bounds the work on a pasted novel; only the first words are used anyway.
+    // Bounds the cost for a very long text; only the first words are used.
     .slice(0, MAX_STEM * 10)
     .normalize("NFKD")
     .replace(/\p{M}/gu, "")
@@ -125,7 +129,7 @@ function slug(text: string): string {
   return result === "" ? "task" : result;
 }
 
-/** Label of a run that executes another one again; it names that run. A rerun never counts as the work's own run. */
+/** Label of a run that executes another one again; its value is that run's id. A rerun never counts as the work's own run. */
 export const RERUN_OF = "rerun-of";
 
 export interface BeginRequest {
@@ -133,22 +137,22 @@ export interface BeginRequest {
   readonly work: Work;
   /** The id that the caller chose; null: the run is found by its issue or task text. */
   readonly id: string | null;
-  /** Begin a new run although an earlier one has ended; of a task also although one is unfinished. */
+  /** Begin a new run although an earlier one has ended; for a task, also although one is unfinished. */
   readonly again: boolean;
-  /** Ids for this work, from 1. */
+  /** Generates ids for this work; the count starts at 1. */
   readonly nameOf: (count: number) => string;
 }
 
 export type BeginPlan =
   | { readonly kind: "begin"; readonly id: string }
-  /** An unfinished run of the same work. Its lease decides which process works on it. */
+  /** An unfinished run of the same work. Its lease decides which process executes it. */
   | { readonly kind: "continue"; readonly id: string }
-  /** The work has ended: the outcome of this run is the answer, and nothing is done. */
+  /** The work has ended: the outcome of this run is the answer, and nothing is executed. */
   | { readonly kind: "ended"; readonly run: RunSummary };
 
 /**
- * What starting work means, given the runs of the repository (newest first). The key is the workflow and the id, or else the workflow and the
- * issue number or task text. A supervisor that starts the same work after every crash therefore never gets a second run.
+ * Decides what starting work means, given the runs of the repository (newest first). The key is the workflow and the id, or else the
+ * workflow and the issue number or task text. So a supervisor that starts the same work after every crash never gets a second run.
  */
 export function planBegin(runs: readonly RunSummary[], request: BeginRequest): BeginPlan {
   const { id, again } = request;
@@ -160,7 +164,7 @@ export function planBegin(runs: readonly RunSummary[], request: BeginRequest): B
   }
   const own = runs.filter((run) => isOfWork(run, request) && run.labels[RERUN_OF] === undefined);
   const anyway = again && request.work.kind === "task";
-  // The oldest first: of several that are unfinished, every process that starts the work chooses the same one.
+  // Takes the oldest: if several are unfinished, every process that starts the work chooses the same one.
   const unfinished = own.findLast(
     (run) => !hasEnded(run) && run.forkedFrom === null && !(anyway && run.checkpoints > 0),
   );
@@ -169,7 +173,7 @@ export function planBegin(runs: readonly RunSummary[], request: BeginRequest): B
   return ended === undefined ? { kind: "begin", id: freeName(runs, request) } : { kind: "ended", run: ended };
 }
 
-/** "issue-42", "issue-42-2", "issue-42-3": the number follows the id that the caller chose, which is cut where it would be too long. */
+/** Makes "issue-42", "issue-42-2", "issue-42-3". The number follows the id that the caller chose, which is cut if it would be too long. */
 export function numberedId(id: string, count: number): string {
   const suffix = count === 1 ? "" : `-${count}`;
   const numbered = `${id.slice(0, MAX_ID - suffix.length).replace(/-+$/, "")}${suffix}`;
@@ -200,9 +204,9 @@ function freeName(runs: readonly RunSummary[], { nameOf }: BeginRequest): string
   }
 }
 
-/** What a person types to name a run or a checkpoint: `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`, `@7`, `@latest`, `@tag`. */
+/** What a user types to name a run or a checkpoint: `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`, `@7`, `@latest`, `@tag`. */
 export interface Address {
-  /** null: the run is to be told from the surroundings (worktree, only run of the store). */
+  /** Null: the run follows from the context (the worktree, or the only run of the store). */
   readonly run: string | null;
   readonly at: AddressAt;
 }
@@ -213,9 +217,9 @@ type AddressAt =
   | { readonly kind: "latest" }
   | { readonly kind: "tag"; readonly name: string };
 
-/** Throws USAGE. One spelling for one address: `formatAddress(parseAddress(text))` is `text`. */
+/** Throws USAGE. Every address has one spelling: `formatAddress(parseAddress(text))` is `text`. */
 export function parseAddress(text: string): Address {
-  // Also from JavaScript: a library user may hand in anything.
+  // JavaScript callers of the library may pass any value.
   if (typeof text !== "string") throw badAddress(String(text), "it is not a text");
   const sign = text.indexOf("@");
   const run = sign === -1 ? text : text.slice(0, sign);
@@ -242,10 +246,7 @@ export function formatAddress(address: Address): string {
 
 const TAG = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/;
 
-/**
- * The one allow-list for tags: safe in a ref, a path and a URL, and never mistaken for a sequence or for `latest`.
- * Throws USAGE.
- */
+/** The only allow-list for tags: safe in a ref, a path and a URL, and never confused with a sequence or with `latest`. Throws USAGE. */
 export function checkTagName(name: string): string {
   const why = tagProblem(name);
   if (why === null) return name;

@@ -1,3 +1,5 @@
+// Saves checkpoints of a run outside of a workflow, and computes the planes of the next checkpoint and of a restored one.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, rejectRolledBackStore, snapshotParams } from "./adapters.ts";
 import {
@@ -27,14 +29,14 @@ export interface SavePlan {
 }
 
 /**
- * Saves checkpoints of one run under one lease. Order of a save: git objects and ref durable first, then one store
- * transaction; killed in between, an unreferenced ref is left and swept later, never a checkpoint that names nothing.
+ * Saves checkpoints of one run under one lease. The git objects and the ref are durable first, then one store transaction follows. A kill
+ * in between leaves an unreferenced ref for the garbage collector, never a checkpoint without its files.
  */
 export class Saver {
   readonly #parts: CoreAdapters;
   readonly #run: string;
   readonly #workflow: string;
-  /** The newest checkpoint's planes, while we hold the lease and so know them. */
+  /** The newest checkpoint's planes. They are known only while this process holds the lease. */
   #newest: Planes | undefined;
   #sequence: number | undefined;
   /** Saves with files run one after the other: each needs the sequence before it. */
@@ -46,7 +48,7 @@ export class Saver {
     this.#workflow = run.workflow;
   }
 
-  /** After somebody else (a restore, another process) wrote to the run. */
+  /** Called after other code (a restore, another process) wrote to the run. */
   forget(): void {
     this.#newest = undefined;
     this.#sequence = undefined;
@@ -68,7 +70,7 @@ export class Saver {
     };
   }
 
-  /** `params` as `capture` gave them. */
+  /** `params` must come from `capture`. */
   async save(params: SaveParams, lease: Lease, workspace: Workspace | undefined): Promise<CheckpointSummary> {
     if (workspace === undefined || params.files === false || params.planes?.files !== undefined) {
       const previous = this.#newest ?? (await this.#loadNewest());
@@ -97,7 +99,7 @@ export class Saver {
         ...(what.sequence === undefined ? {} : { sequence: what.sequence }),
       },
     });
-    // Commits keep the order of the calls, so the next save carries over from this one already.
+    // Commits keep the order of the calls, so the next save can already build on this one.
     this.#newest = what.planes;
     let checkpoint: CheckpointSummary | null;
     try {
@@ -115,7 +117,7 @@ export class Saver {
     workspace: Workspace,
     message: string,
   ): Promise<{ readonly sequence: number; readonly files: FilesPlane }> {
-    // Once, by the first save of a process: what is pinned from here on is ours.
+    // Checked once, by the first save of a process: later refs are its own.
     if (this.#sequence === undefined) await rejectRolledBackStore(this.#parts, this.#run);
     const sequence = await this.#nextSequence();
     const files = await workspace.snapshot({
@@ -127,7 +129,10 @@ export class Saver {
     return { sequence, files };
   }
 
-  /** With what the run did since: a checkpoint without it would be the newest, and what was finished would be done again. */
+  /**
+   * The newest checkpoint with the later entries of the run applied. A checkpoint without them would become the newest, and finished work
+   * would be repeated.
+   */
   async newest(): Promise<Checkpoint | undefined> {
     const { store } = this.#parts;
     const latest = await store.latest(this.#run);
@@ -154,7 +159,7 @@ export class Saver {
   }
 }
 
-/** What a caller saves: `values` is the usual one; `planes` for those who fill more. */
+/** What a caller saves: usually `values`; `planes` is for callers that set more. */
 export interface SaveParams {
   readonly values?: JsonObject;
   readonly tokens?: Readonly<Record<string, number>>;
@@ -163,9 +168,9 @@ export interface SaveParams {
   readonly score?: number | null;
   readonly trigger?: Trigger;
   readonly name?: string;
-  /** Used as given; what is absent is carried over from the run's newest checkpoint. */
+  /** Used as given; absent planes come from the run's newest checkpoint. */
   readonly planes?: Partial<Planes>;
-  /** Capture the worktree too. Default: yes when the run has a workspace. */
+  /** Whether to capture the worktree. Default: true when the run has a workspace. */
   readonly files?: boolean;
 }
 
@@ -181,7 +186,7 @@ const SAVE_OPTIONS: readonly (keyof SaveParams)[] = [
   "files",
 ];
 
-/** USAGE for what a caller without types may give: an option that nobody reads, values that are not an object. */
+/** Throws USAGE for what an untyped caller may pass: an unknown option, or values that are not an object. */
 export function checkSave(params: SaveParams): void {
   checkOptions("save", params, SAVE_OPTIONS);
   const { values } = params as { readonly values?: unknown };
@@ -194,8 +199,8 @@ export function checkSave(params: SaveParams): void {
 }
 
 /**
- * Copies what the caller gave, at once: it may go on changing its objects while we wait for a lease or a snapshot.
- * What equals the newest checkpoint is shared with it, so that the store sees at a glance what changed.
+ * Copies the caller's objects at once: the caller may change them while the save waits for a lease or a snapshot. Parts equal to the newest
+ * checkpoint are shared with it, so that the store detects changes quickly.
  */
 function captureParams(params: SaveParams, newest: Planes | undefined): SaveParams {
   const { values, tokens, planes } = params;
@@ -207,13 +212,13 @@ function captureParams(params: SaveParams, newest: Planes | undefined): SavePara
   };
 }
 
-/** A capture has the shape of what it was taken from: it refuses all that it could not copy as it is. */
+/** A capture has the same shape as its source: `capture` rejects everything that it could not copy exactly. */
 function captureSame<T extends object>(live: T, previous: object | undefined): T {
   const captured: unknown = capture(live, previous as Json | undefined);
   return captured as T;
 }
 
-/** The next checkpoint's planes, from the newest one's and what the caller gives. Files are filled in by the snapshot. */
+/** The next checkpoint's planes, from the newest one's and the caller's. The snapshot fills in the files. */
 function nextPlanes(previous: Planes, params: SaveParams): Planes {
   const given = params.planes;
   const position = given?.position ?? previous.position;
@@ -241,9 +246,9 @@ function nextPlanes(previous: Planes, params: SaveParams): Planes {
 }
 
 /**
- * What a whole restore resumes from: the target's position and values, but money that is spent stays spent and
- * effects that happened stay happened. Rewinding those would do things twice. Limits that were raised stay raised, those of the budget and those among the
- * workflow's options: whoever goes on reads them from the newest checkpoint.
+ * The planes after a whole restore: the target's position and values, with the newest budget and effects. Rewinding those would repeat
+ * effects and costs. Raised limits remain raised, both of the budget and in the workflow's options: a resume reads them from the newest
+ * checkpoint.
  */
 export function restoredPlanes(target: Planes, newest: Planes, at: string): Planes {
   return {
@@ -261,15 +266,15 @@ export function restoredPlanes(target: Planes, newest: Planes, at: string): Plan
 }
 
 /**
- * A stay in the stage of its own: under the old number, effects done since would be taken for this one's. The files are
- * the ones that were chosen, also when they are half of a step: nothing puts them back further.
+ * Starts a stage attempt of its own: under the old number, later effects would count as this one's. The files are the chosen ones, even in
+ * the middle of a step: nothing restores them any further.
  */
 function visitAgain(target: StageAttempt, newest: StageAttempt): StageAttempt {
   const { running: _half, lost: _counted, ...visit } = forgetAborts(forgetAsideCalls(target));
   return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
 }
 
-/** Before it is forgotten which steps were under way: a node that must not run twice may have done its work. */
+/** Runs before the steps in flight are forgotten: a node that must not run twice may have done its work. */
 export function recoveredGraph(position: Position, at: string): Position["graph"] {
   const { graph } = position;
   return graph === null ? null : recoveryEvents(position, at).reduce(stepGraph, graph);

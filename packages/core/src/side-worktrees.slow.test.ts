@@ -20,7 +20,7 @@ interface Seen {
 
 const nothing = (): Seen => ({ asides: [], reports: [], merges: [] });
 
-/** Each name an aside, all at once, merged in their order. */
+/** Opens one side worktree per name, in parallel, and merges them in order. */
 const sideBySide =
   (seen: Seen, names: readonly string[], between: (context: StageContext<State>) => Promise<void> = async () => {}) =>
   async (context: StageContext<State>): Promise<typeof DONE> => {
@@ -55,7 +55,7 @@ const inRun = (toy: TestWorktree, name: string): string | null => {
   return existsSync(path) ? readFileSync(path, "utf8") : null;
 };
 
-/** Every text that a pinned commit of an aside has under this name. */
+/** Every text that a pinned commit of a side worktree has under this name. */
 async function pinned(toy: TestWorktree, name: string): Promise<readonly string[]> {
   const refs = await toy.workspaces.asides.refs();
   return refs.flatMap(({ commit }) => {

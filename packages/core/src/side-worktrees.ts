@@ -1,3 +1,5 @@
+// Side worktrees of a stage: opening, entering, merging and removing them, in a way that a crash can interrupt anywhere.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { snapshotParams } from "./adapters.ts";
 import { type Json, isJsonArray, isJsonObject } from "./json.ts";
@@ -22,8 +24,8 @@ import {
 } from "./workspace.ts";
 
 /**
- * The base is pinned and on record before the folder is made, so whoever comes after a kill makes the same one. The folder itself is only ever made from
- * what is on record, and so can be made again at any time.
+ * Opens a side worktree. Its base is pinned and recorded before the folder is made, so a process after a kill makes the same one. The
+ * folder is made only from recorded data, so it can be recreated at any time.
  */
 export async function openAside(stay: StageExecution, name: string): Promise<Aside> {
   const { writer } = stay;
@@ -32,12 +34,13 @@ export async function openAside(stay: StageExecution, name: string): Promise<Asi
   const known = stay.claim(name);
   return await stay.busy(async () => {
     if (parts.player !== undefined) return await playAside(stay, name, known);
-    // Never in the middle of a merge. What is known was recorded below, by us.
+    // Never runs during a merge. A known result is the AsideOpened that `recordBase` recorded.
     const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
     const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
     const commit = asideTip(Object.entries(writer.steps), { name, base });
     const place = placeOf(writer, name);
-    // One that is closed is asked for only because the stage runs again; one in which a call continues its session, or had ended, keeps its files.
+    // A closed side worktree is requested only because the stage runs again. One keeps its files if a call in it resumes its session, or
+    // had ended.
     const isOpen = openAsides(Object.entries(writer.steps)).has(name);
     const kept = isOpen && keepsFilesIn(writer, name) ? await asides.find(place) : undefined;
     stay.asides.set(name, { name, base, commit, isKept: kept !== undefined, busy: null });
@@ -61,9 +64,9 @@ export async function openAside(stay: StageExecution, name: string): Promise<Asi
   }
 }
 
-/** As it was recorded, without a folder: calls in it are answered from the record too. */
+/** Replays the recorded opening without a folder: the record also answers the calls in it. */
 async function playAside(stay: StageExecution, name: string, known: Json | undefined): Promise<Aside> {
-  // Recorded by us, when it was opened.
+  // The result is the AsideOpened that was recorded at opening.
   const { base, skipped } = (known ?? (await playStep(stay, name))) as AsideOpened;
   const { writer } = stay;
   stay.asides.set(name, {
@@ -82,7 +85,7 @@ function keepsFilesIn({ asides, sessions, answered }: RunSession, name: string):
   );
 }
 
-/** For one call: the aside as the call before it left it, or as this very call left it when its session goes on. */
+/** Prepares the side worktree for one call: as the previous call left it, or as this call left it when its session resumes. */
 export async function enterAside(
   stay: StageExecution,
   open: OpenAside,
@@ -94,11 +97,11 @@ export async function enterAside(
   return there ?? (await stay.inTurn(() => asides.place({ ...place, base: open.base, commit: open.commit })));
 }
 
-/** Given up: its folder goes, what lay there stays pinned. */
+/** Drops a side worktree: its folder is removed, and its content remains pinned. */
 export async function dropAside(stay: StageExecution, aside: Aside): Promise<void> {
   const { writer } = stay;
   const open = requireOpen(stay, aside);
-  // Behind its name, so that it belongs to whatever the aside belongs to.
+  // The step name extends the side worktree's name, so both belong to the same owner, such as a graph node.
   const step = `${aside.name}/drop`;
   const known = stay.claim(step);
   await stay.busy(async () => {
@@ -114,7 +117,10 @@ export async function dropAside(stay: StageExecution, aside: Aside): Promise<voi
   });
 }
 
-/** The folder of one that is closed. What cannot be removed now is removed when the stage ends or the run is taken up: no reason to fail. */
+/**
+ * Removes the folder of a closed side worktree. If that fails now, the end of the stage or the next resume removes it, so it is not an
+ * error.
+ */
 async function removeFolder(stay: StageExecution, open: OpenAside): Promise<void> {
   const { writer } = stay;
   const { name } = open;
@@ -164,7 +170,10 @@ function noAsides(run: string, step: string): HoldfastError {
   });
 }
 
-/** Asides of the run that its visit does not hold open: of a stage that ended, or of what the run went back from. A run that ended holds none. */
+/**
+ * Removes side worktrees that the current stage attempt does not hold open: those of an ended stage, or from before a rewind. A run that
+ * ended holds none.
+ */
 export async function sweepAsides(writer: RunSession, params: { readonly ended: boolean }): Promise<void> {
   const { workspaces, player } = writer.parts;
   if (workspaces === null || player !== undefined) return;
@@ -178,8 +187,8 @@ export async function sweepAsides(writer: RunSession, params: { readonly ended: 
 }
 
 /**
- * Worked out in objects first: a conflict changes nothing. What merges is a step that changes files as any other: killed in the middle, the files go back
- * to where it began and it is done again.
+ * Merges a side worktree. The merge is computed in git objects first, so a conflict changes nothing. Placing the result is a step that
+ * changes files: after a kill in the middle, the files are restored to its start and it runs again.
  */
 export async function mergeAside(
   stay: StageExecution,
@@ -213,7 +222,7 @@ export async function mergeAside(
     return await place({ kind: "merged", files }, workspace, plan);
   }
 
-  /** Nothing of the files is changed by it. */
+  /** Records a result that does not change the files. */
   async function conclude(merged: AsideMerged): Promise<AsideMerged> {
     stay.open();
     const result = recordOf(merged, aside.name);
@@ -242,7 +251,7 @@ export async function mergeAside(
   }
 }
 
-/** Files that others change now would be taken for the merge's, or go back with it. */
+/** Files that another step changes now would be taken for the merge's, or be restored with it. */
 function requireQuiet({ writer }: StageExecution, step: string): Workspace {
   const { workspace, running, run } = writer;
   const others = Object.entries(running)
@@ -259,7 +268,7 @@ function requireQuiet({ writer }: StageExecution, step: string): Workspace {
   });
 }
 
-/** What cannot be put into the files is a conflict too: something that no snapshot holds stands there, or is to be changed. */
+/** Obstacles are a conflict too: a path that no snapshot contains is in the way, or would have to change. */
 function obstaclesOf(plan: RestorePlan, to: PreviewSnapshot): AsideMerged | null {
   if (plan.blocked.length > 0) {
     const detail = `Files that are ignored or too large for snapshots stand in the way:\n${plan.blocked.join("\n")}`;
@@ -283,7 +292,7 @@ function recordOf(merged: AsideMerged, aside: string): Json {
   return closed;
 }
 
-/** Recorded above. */
+/** Parses a result that `recordOf` made. */
 function parseMerged(known: Json): AsideMerged {
   const { kind, files, detail } = isJsonObject(known) ? known : {};
   const paths = isJsonArray(files) ? files.filter((path) => typeof path === "string") : [];

@@ -59,7 +59,7 @@ describe("request files", () => {
     mkdirSync(join(directory, "folder.json/in"), { recursive: true });
     symlinkSync("/dev/zero", join(directory, "endless.json"));
     writeFileSync(join(directory, "huge.json"), " ".repeat(100_000));
-    // Whoever opened it to read would wait for ever.
+    // A process that opened the pipe for reading would wait forever.
     execFileSync("mkfifo", [join(directory, "pipe.json")]);
     expect((await requests.waiting("r1")).map(({ id }) => id).toSorted()).toEqual(["now", "old"]);
     for (const name of ["late.json.new", "fresh.json.new"]) writeFileSync(join(directory, name), "{");
@@ -96,7 +96,7 @@ describe("order files", () => {
     expect(await orders.orderFor("r1")).toEqual(order("b", "abort"));
     await orders.settle(order("b", "abort"));
     await orders.order(order("c", "pause"));
-    // The one that took its place stands.
+    // The signal that replaced it remains.
     await orders.settle(order("a", "pause"));
     expect(await orders.orderFor("r1")).toEqual(order("c", "pause"));
     await orders.settle(order("c", "pause"));

@@ -1,65 +1,69 @@
+// Signals between processes of a store, as files: requests for checkpoints, and pause and abort signals.
+
 import { constants } from "node:fs";
 import { lstat, mkdir, open, readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { makeDurableDirectory, syncDirectory, writeDurable } from "@holdfast/platform/files";
 import { asRecord } from "./json.ts";
 
-/** A checkpoint of a run, asked for by a process that does not hold its lease. */
+/** A request for a checkpoint, from a process that does not hold the run's lease. */
 export interface CheckpointRequest {
-  /** Random, safe in a file's name. */
+  /** Random, safe in a file name. */
   readonly id: string;
   readonly run: string;
-  /** Of the lease whose holder is asked. Nobody else answers: one that outlives its lease is nobody's. */
+  /** Epoch of the lease whose holder is asked. Only that holder answers: a request that outlives the lease is stale. */
   readonly epoch: number;
   readonly name: string | null;
 }
 
 /**
- * What shall become of a run, said by somebody who does not carry it. It is for whoever carries the run, now or next, and stands until that is
- * done or taken back.
+ * A pause or abort signal from a process that does not execute the run. It is for the process that executes the run, now or next, and it
+ * remains until that process has handled it or the user withdraws it.
  */
 export type Signal = {
-  /** Random, safe in a file's name; tells it from the next one of its kind. */
+  /** Random, safe in a file name; distinguishes it from the next signal of its kind. */
   readonly id: string;
   readonly run: string;
-  /** Who says so, for the journal. */
+  /** The sender, for the journal. */
   readonly by: string;
   readonly at: string;
   readonly reason: string;
   /** Do not wait for the next safe point. */
   readonly now: boolean;
-  /** "pause": stop, until somebody resumes it. "abort": end it for good. */
+  /** "pause": stop until the user resumes the run. "abort": end it for good. */
   readonly kind: "pause" | "abort";
 };
 
 /**
- * Notes to whoever holds a run's lease. They are wishes, not records: what was answered is told by the journal alone, so a note that is lost costs
- * a try, and one that is read twice (it is taken once) nothing. Of a withdrawal and a taking at the same moment exactly one succeeds.
+ * Messages to the process that holds a run's lease. They are requests, not records: only the journal contains the answers. A lost message
+ * costs a retry, and a message is taken only once. If a withdrawal and a taking coincide, exactly one succeeds.
  */
 export interface Signals {
-  /** The holder can see it, whole, when this resolves. The same id again replaces what was asked. */
+  /** The holder can see the complete request when this resolves. The same id again replaces the request. */
   ask(request: CheckpointRequest): Promise<void>;
-  /** All of a run that nobody has taken, in no order. Those that cannot be read are removed. */
+  /** All requests of a run that no process has taken, in no order. Unreadable ones are removed. */
   waiting(run: string): Promise<readonly CheckpointRequest[]>;
-  /** The holder is at it. false: it was withdrawn, or is taken already. */
+  /** The holder starts to handle it. False: it was withdrawn or is already taken. */
   take(request: CheckpointRequest): Promise<boolean>;
-  /** Whoever asked wants it no more. false: too late, it was taken. */
+  /** The sender withdraws its request. False: too late, it was taken. */
   withdraw(request: CheckpointRequest): Promise<boolean>;
-  /** "gone": answered, given up, withdrawn, or never asked. */
+  /** "gone": answered, failed, withdrawn, or never asked. */
   stateOf(request: CheckpointRequest): Promise<"waiting" | "taken" | "gone">;
-  /** The holder is done with it, one way or the other. A second call does nothing. */
+  /** The holder has finished with it, successfully or not. A second call does nothing. */
   finish(request: CheckpointRequest): Promise<void>;
-  /** Durable when it resolves. One of each kind a run: the later takes the place of the earlier. */
+  /** Durable when it resolves. A run has one signal of each kind: a later one replaces the earlier. */
   order(order: Signal): Promise<void>;
-  /** What stands; an order to abort before one to pause. Throws where it cannot be told: nobody may take that for "nothing". */
+  /** The current signal; abort comes before pause. Throws if it cannot be read, because a failure must not look like no signal. */
   orderFor(run: string): Promise<Signal | null>;
-  /** It is done, or taken back. One that took its place meanwhile stands. */
+  /** The signal was handled or withdrawn. A newer signal that replaced it remains. */
   settle(order: Signal): Promise<void>;
-  /** Removes what was asked of others than the holder of this epoch, and what they left when they died. */
+  /** Removes requests to holders of other epochs, and the stale files of dead holders. */
   sweep(params: { readonly run: string; readonly epoch: number }): Promise<void>;
 }
 
-/** Notes as files in the store's own directory, which is its owner's alone: `requests/<run>/<id>.json`, once taken `<id>.taken`. */
+/**
+ * Requests are files in the store's directory, which only its owner can access: `requests/<run>/<id>.json`, then `<id>.taken` once taken.
+ */
 export function openSignalFiles(store: string): Signals {
   const directoryOf = (run: string): string => join(store, "requests", run);
   const waitingAt = ({ run, id }: CheckpointRequest): string => join(directoryOf(run), `${id}.json`);
@@ -70,7 +74,7 @@ export function openSignalFiles(store: string): Signals {
       checkId(request.id);
       await mkdir(directoryOf(request.run), { recursive: true, mode: 0o700 });
       const place = waitingAt(request);
-      // Under a name that nobody reads until it is whole. Not synced: after a power cut there is nobody to answer it.
+      // Written under a name that readers ignore until it is complete. Not synced: after a power cut no process is left to answer it.
       const file = await open(`${place}.new`, "w", 0o600);
       try {
         await file.writeFile(JSON.stringify(request));
@@ -94,7 +98,7 @@ export function openSignalFiles(store: string): Signals {
     take: (request) => moved(() => rename(waitingAt(request), takenAt(request))),
     withdraw: (request) => moved(() => rm(waitingAt(request))),
     async stateOf(request) {
-      // In this order: it can be taken between the two looks, and never goes back.
+      // The order matters: a request can be taken between the two checks, and it never goes back.
       if (await isThere(waitingAt(request))) return "waiting";
       return (await isThere(takenAt(request))) ? "taken" : "gone";
     },
@@ -104,7 +108,7 @@ export function openSignalFiles(store: string): Signals {
         const path = join(directoryOf(run), name);
         const request = parseRequest(await readNote(path), { run, id: name.replace(/\..*$/, "") });
         if (typeof request === "string" || request.epoch !== epoch) {
-          // One that is being written at this moment is for the holder of now.
+          // A file that is being written at this moment is for the current holder.
           if (!name.endsWith(".new") || (await isOld(path))) await remove(path);
         }
       }
@@ -145,7 +149,10 @@ async function namesIn(directory: string): Promise<readonly string[]> {
   return await missing(readdir(directory), []);
 }
 
-/** null: it is not there. Empty, as if torn, for what cannot be a note of ours: a link, a pipe that nobody writes to, a folder, something huge. */
+/**
+ * Null: it does not exist. Returns an empty text, as for a torn file, for everything that cannot be a request: a link, a pipe, a folder, a
+ * huge file.
+ */
 async function readNote(path: string): Promise<string | null> {
   const found = await missing(lstat(path), null);
   if (found === null) return null;
@@ -153,7 +160,7 @@ async function readNote(path: string): Promise<string | null> {
   return await missing(readFile(path, { encoding: "utf8", flag: NEVER_WAITS }), null);
 }
 
-/** Bytes; the longest name of a checkpoint is far below. */
+/** In bytes; the longest name of a checkpoint is far shorter. */
 const LONGEST_NOTE = 65_536;
 const NEVER_WAITS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
@@ -184,7 +191,7 @@ async function missing<T>(work: Promise<T>, otherwise: T): Promise<T> {
   }
 }
 
-/** Orders as files in the store's own directory: `orders/<run>/<kind>.json`. They outlive the process that they are for. */
+/** Signals are files in the store's directory: `orders/<run>/<kind>.json`. They outlive the process that they are for. */
 export function createSignalFiles(store: string): Pick<Signals, "order" | "orderFor" | "settle"> {
   const directoryOf = (run: string): string => join(store, "orders", run);
   const placeOf = (run: string, kind: Signal["kind"]): string => join(directoryOf(run), `${kind}.json`);
@@ -211,7 +218,7 @@ export function createSignalFiles(store: string): Pick<Signals, "order" | "order
   };
 }
 
-/** The writer writes it whole or not at all. Damaged, it says at least of which kind it was: stopping is the safe reading. */
+/** The sender writes the file atomically. The file name of a damaged one still gives its kind, and stopping is the safe interpretation. */
 function parseOrder(text: string, { run, kind }: Pick<Signal, "run" | "kind">): Signal {
   let value: unknown;
   try {

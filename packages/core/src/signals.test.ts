@@ -30,7 +30,7 @@ describe("triggers", () => {
     ...more,
   });
 
-  /** What the stage's own checkpoints are, in order: what a transition takes is left out. */
+  /** Triggers of the stage's own checkpoints, in order, without those of transitions. */
   async function triggersOf(toy: TestWorktree, work: StageFunction<State>): Promise<readonly Trigger[]> {
     const workflow = define({ work }, { reduce: (state, event) => ({ seen: [...state.seen, String(event)] }) });
     await begin(toy.parts, workflow, toy.workspace);
@@ -149,7 +149,7 @@ describe("triggers", () => {
         { reduce: (state, event) => ({ seen: [...state.seen, String(event)] }) },
       );
       await begin(toy.parts, workflow, toy.workspace);
-      // The commit in which the change is. A call starts first; when that was lost, the run is resumed and the lost call counted.
+      // The commit that contains the change. A call starts first; after a loss the run is resumed and the lost call is counted.
       for (const at of [1, 2, 2, 2]) {
         const seen = await toy.kinds();
         if (seen.includes("step.finished") || seen.includes("graph.set")) break;
@@ -281,7 +281,7 @@ describe("save unasked", () => {
         },
       });
       await begin(parts, workflow);
-      // The first commit is step a's: killed right after it, no checkpoint has it.
+      // The first commit is step a's: after a kill right after it, no checkpoint contains it.
       expect(await crash(workflow, 1, "after")).toBe("died");
       const dead = await store.getLease(ID);
       if (dead !== undefined) await store.releaseLease(dead);

@@ -1,3 +1,5 @@
+// Signals to the process that executes a run: pause and abort, requested checkpoints, and checkpoints by timer.
+
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import type { CoreAdapters } from "./adapters.ts";
 import type { NewEntry } from "./journal.ts";
@@ -9,11 +11,11 @@ import type { RunSummary } from "./run.ts";
 import type { CheckpointRequest, Signal, Signals } from "./signal-files.ts";
 
 interface Orders extends AsyncDisposable {
-  /** What stopped the work is on record: the order that asked for it is done. */
+  /** Removes the signal that caused this stop, once the stop is recorded. */
   settled(cause: Stopped): Promise<void>;
 }
 
-/** While this process carries the run, it does what others say shall become of it. */
+/** Handles pause and abort signals while this process executes the run. */
 export function watchSignals(writer: RunSession): Orders {
   const { requests } = writer.parts;
   if (requests === null) return { settled: NOTHING, [Symbol.asyncDispose]: NOTHING };
@@ -69,8 +71,8 @@ function outcomeOf(order: Signal): Extract<RunOutcome, { readonly kind: "parked"
 }
 
 /**
- * What somebody said shall become of a run that nobody carries at this moment, done under our lease; null: nothing was said. A run that waits for
- * something keeps its reason when it is paused, so there the order itself stands, until somebody resumes it.
+ * Applies a signal to a run that no process executes, under our lease; null: there is none. A run that waits keeps its reason when it is
+ * paused, so its signal remains until the user resumes the run.
  */
 export async function applySignal(parts: CoreAdapters, lease: Lease, run: RunSummary): Promise<RunOutcome | null> {
   const order = await parts.requests?.orderFor(run.id);
@@ -85,7 +87,7 @@ export async function applySignal(parts: CoreAdapters, lease: Lease, run: RunSum
   return outcome;
 }
 
-/** Of a run that is over nothing is left to do; and should it be taken up again, none of it was said of that. */
+/** Removes the signals of an ended run. If the run is reopened, they do not apply to it. */
 export async function clearSignals({ requests }: CoreAdapters, run: string): Promise<void> {
   for (const _kind of ["abort", "pause"]) {
     const order = (await requests?.orderFor(run)) ?? null;
@@ -99,7 +101,7 @@ function entryOf(outcome: ReturnType<typeof outcomeOf>): NewEntry {
   return { kind: "run.parked", body: { on, reason, until } };
 }
 
-/** What is saved when work was stopped from outside. */
+/** Saves the run when work was stopped from outside. */
 export async function stopCleanly(writer: RunSession, { outcome, saved }: Stopped): Promise<RunOutcome> {
   if (saved) return outcome;
   if (outcome.kind === "interrupted")
@@ -121,7 +123,7 @@ function abortedEntry(reason: string): NewEntry {
   return { kind: "run.ended", body: { outcome: "fatal", reason, cause: "aborted" } };
 }
 
-/** Files as they are, position with what is half-done named in it, and every effect that may or may not have happened. */
+/** Saves the files as they are, the position with its half-done steps, and every effect with an unknown outcome. */
 async function saveStopped(
   writer: RunSession,
   params: {
@@ -130,7 +132,7 @@ async function saveStopped(
     readonly entries: readonly NewEntry[];
   },
 ): Promise<void> {
-  // Who goes on finds this checkpoint, and could not tell any more.
+  // A resume starts from this checkpoint and could no longer recognize unexpected files.
   await revertUnexpectedFiles(writer);
   await writer.save({
     trigger: params.trigger,
@@ -143,10 +145,10 @@ async function saveStopped(
   });
 }
 
-/** Journal entry in the same commit as the checkpoint that answers a request: by it the one who asked knows. */
+/** Journal entry in the same commit as the requested checkpoint; the requesting process finds the answer by it. */
 const ANSWERED = "x.requested";
 
-/** While this process carries the run, whoever asks gets a checkpoint. Nothing that goes wrong here is the run's trouble. */
+/** Answers checkpoint requests while this process executes the run. A failure here never fails the run. */
 export function answerRequests(writer: RunSession, epoch: number): AsyncDisposable {
   const { requests } = writer.parts;
   if (requests === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
@@ -192,29 +194,30 @@ async function answer(writer: RunSession, requests: Signals, request: Checkpoint
 
 export type CheckpointAnswer =
   | { readonly kind: "saved"; readonly sequence: number; readonly by: Lease }
-  /** Nobody holds the run (any more), and nobody saved for us: whoever asked can do it. */
+  /** No process holds the run any more, and none saved: the caller can do it. */
   | { readonly kind: "free" }
-  /** The holder is on another host, where nobody can tell whether it lives. */
+  /** The holder is on another host, where its liveness is unknown. */
   | { readonly kind: "elsewhere"; readonly by: Lease }
-  /** It lives and does not answer: it is none that carries a run, or has no time. */
+  /** The holder is alive and does not answer: it does not execute a run, or is too busy. */
   | { readonly kind: "silent"; readonly by: Lease }
-  /** It tried, and could not. */
+  /** The holder tried and failed. */
   | { readonly kind: "failed"; readonly by: Lease };
 
 export interface CheckpointRequestParams {
   readonly parts: CoreAdapters;
   readonly run: string;
   readonly name: string | null;
-  /** Aborted: the request is withdrawn. One that was taken is answered all the same. */
+  /** When aborted, the request is withdrawn. A request that was taken is answered all the same. */
   readonly signal: AbortSignal;
-  /** Until somebody has taken it. */
+  /** How long to wait until a process has taken the request, in milliseconds. */
   readonly patienceMs: number;
   readonly onWaiting?: (by: Lease) => void;
 }
 
 /**
- * Asks whoever holds the run for a checkpoint, and waits until the store has it. Killed at any point, it is taken once or not at all: the answer stands in
- * the journal, in one commit with the checkpoint, and only the holder of the epoch that was asked can write it.
+ * Requests a checkpoint from the process that holds the run, and waits until the store has it. After a kill at any point the checkpoint is
+ * taken once or not at all. The answer is in the same journal commit as the checkpoint, and only the holder of the requested epoch can
+ * write it.
  */
 export async function requestCheckpoint(params: CheckpointRequestParams): Promise<CheckpointAnswer> {
   const { parts, run, name, signal } = params;
@@ -244,7 +247,7 @@ export async function requestCheckpoint(params: CheckpointRequestParams): Promis
 
 const FREE: CheckpointAnswer = { kind: "free" };
 
-/** "left": the lease is not this holder's any more, and the journal has no answer of it. */
+/** "left": this holder no longer has the lease, and the journal has no answer from it. */
 async function waitFor(
   params: CheckpointRequestParams & {
     readonly requests: Signals;
@@ -260,7 +263,7 @@ async function waitFor(
     params.signal.throwIfAborted();
     const state = await requests.stateOf(request);
     const held = await isHeld(params.parts, lease);
-    // Looked at last: what was committed before the holder left is seen.
+    // Checked last, so that a commit from before the holder left is seen.
     const sequence = await journal.look();
     if (sequence !== null) return { kind: "saved", sequence, by: lease };
     if (!held) return "left";
@@ -282,7 +285,7 @@ const NOTE_MS = 1000;
 const TAKEN_MS = 600_000;
 const POLL_MS = 50;
 
-/** Without a place for requests: a save takes milliseconds, so waiting a little beats failing. */
+/** Used when there are no requests. A save takes milliseconds, so a short wait is better than a failure. */
 async function leaves(params: CheckpointRequestParams, lease: Lease): Promise<boolean> {
   const began = performance.now();
   while (performance.now() - began < params.patienceMs) {
@@ -297,7 +300,7 @@ async function isHeld(parts: CoreAdapters, { run, epoch }: Lease): Promise<boole
   return now !== undefined && now.epoch === epoch && parts.liveness(now.owner) !== "dead";
 }
 
-/** What the journal says of a request since it was made. */
+/** Reads the journal's answer to a request. */
 class Answers {
   readonly #parts: CoreAdapters;
   readonly #run: string;
@@ -335,8 +338,8 @@ async function pause(signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Saves a checkpoint whenever the run has gone on for so long without one, whatever stage it is in: a safety net, whose own failure fails
- * nothing. A run that waits and changes nothing is not saved again and again.
+ * Saves a checkpoint when the run has executed for this long without one, in any stage. It is a safety net, so its own failure fails
+ * nothing. An idle run is not saved repeatedly.
  */
 export function saveOnTimer(writer: RunSession): AsyncDisposable {
   const { checkpointEveryMs } = writer.parts;
@@ -351,7 +354,7 @@ export function saveOnTimer(writer: RunSession): AsyncDisposable {
         saving = undefined;
       });
   };
-  // More often than it is due: a checkpoint that something else took begins the time anew.
+  // Polls more often than a save is due, because any other checkpoint restarts the period.
   const timer = setInterval(look, Math.max(1, Math.min(checkpointEveryMs / 4, TIMED_SAVE_POLL_MS, MAX_TIMER_MS)));
   timer.unref();
   return {
@@ -365,15 +368,15 @@ export function saveOnTimer(writer: RunSession): AsyncDisposable {
 const TIMED_SAVE_POLL_MS = 15_000;
 const PLACED_MS = 20;
 
-/** Not while work is being stopped, which saves by itself, nor while files are half in place. */
+/** Not while work is being stopped, since that saves by itself, nor while files are being placed. */
 function mayAsk(writer: RunSession): boolean {
   return writer.halt.cause === undefined && writer.placing === 0;
 }
 
-/** A checkpoint in the middle of whatever the stage is doing. */
+/** Saves a checkpoint in the middle of the stage's work. */
 async function saveFromOutside(writer: RunSession, request: SaveRequest): Promise<void> {
   for (const bring of writer.beforeSave) await bring();
-  // Begun while the agents were asked what they know.
+  // A placement may have begun while the agents were queried.
   while (writer.placing > 0) await new Promise((resolve) => setTimeout(resolve, PLACED_MS));
   await writer.save(request);
 }

@@ -45,7 +45,7 @@ test("it is said once in a run, also over a kill; with no other limit that is sa
   const { parts, store, go, crash, workspace } = await startTestRunInWorktree(() => ({ usage }));
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
   await beginRun({ parts, workflow, ...given, workspace, limit: { microUsd: 1_000_000 } });
-  // step.started, the notice, the answer; and step.started of the second.
+  // step.started, the notice and the answer; then step.started of the second call.
   expect(await crash(workflow, 4, "after")).toBe("died");
   await go(workflow);
   const journal = await Array.fromAsync(store.readJournal({ run: ID }));

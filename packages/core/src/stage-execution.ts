@@ -1,3 +1,5 @@
+// One execution of a stage function in this process: the steps it requested, its calls in flight, its waits and its budget.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { runMark } from "./adapters.ts";
 import type { AgentUsage } from "./agent.ts";
@@ -10,18 +12,21 @@ import { Stopped } from "./progress.ts";
 import type { RunSession } from "./run-session.ts";
 import { own } from "./state.ts";
 
-/** One run of a stage's function in this process: which steps it asked for, and which of its calls are under way. */
+/** One execution of a stage function in this process: the steps that it requested, and its calls in flight. */
 export class StageExecution {
   readonly writer: RunSession;
   readonly stage: string;
-  /** Begins the mark of every process of its steps. */
+  /** Prefix of the mark of every process of its steps. */
   readonly mark: string;
-  /** Asides that it asked for, by name. */
+  /** Side worktrees that it requested, by name. */
   readonly asides = new Map<string, OpenAside>();
-  /** Digests of changes in the main checkout that were asked about. */
+  /** Digests of changes in the main checkout that the user was asked about. */
   readonly asked = new Set<string>();
   readonly #asked = new Set<string>();
-  /** Finished before this process took the run up, and not asked for yet. Of nodes that have ended, nobody asks any more. */
+  /**
+   * Steps that were finished before this process loaded the run and are not requested yet. Steps of ended graph nodes are not included,
+   * because they are never requested again.
+   */
   readonly #unasked: Set<string>;
   #active = 0;
   #closed = false;
@@ -37,32 +42,32 @@ export class StageExecution {
     this.#unasked = new Set(Object.keys(steps).filter(isOwn));
   }
 
-  /** Still among what was done before: what only tells (notes, checkpoints) has been told. */
+  /** The stage is still repeating finished steps, so notes and checkpoints here were already made. */
   get replaying(): boolean {
     return this.#unasked.size > 0;
   }
 
-  /** The result of a step that is finished; undefined: it is the caller's to run. */
+  /** The result of a finished step; undefined: the caller must execute it. */
   claim(name: string): Json | undefined {
     this.check();
     if (this.#asked.has(name)) throw askedTwice(this.stage, name);
     const result = own(this.writer.steps, name);
     if (result === undefined) {
       checkStepName(name);
-      // Between two steps, where no other is under way.
+      // This is a safe point only if no other step is in flight.
       if (this.#active === 0) this.writer.halt.checkWish();
     } else this.#unasked.delete(name);
     this.#asked.add(name);
     return result;
   }
 
-  /** The result of a step that may be asked for more than once; undefined: it is not finished. */
+  /** The result of a step that may be requested more than once; undefined: it is not finished. */
   recall(name: string): Json | undefined {
     this.#unasked.delete(name);
     return own(this.writer.steps, name);
   }
 
-  /** After a failed try: the name may be asked for again. */
+  /** After a failed try the name may be requested again. */
   unclaim(name: string): void {
     this.#asked.delete(name);
   }
@@ -82,13 +87,13 @@ export class StageExecution {
     return { kind: "step.failed", body: { visit: this.writer.visit, step, ...body } };
   }
 
-  /** A new call is refused once work must stop. */
+  /** Rejects new calls once work must stop. */
   check(): void {
     this.writer.halt.check();
     this.open();
   }
 
-  /** A call under way may still write what it finished, until the stage is over. */
+  /** A call in flight may still write its result, until the stage has ended. */
   open(): void {
     if (!this.#closed) return;
     throw (
@@ -119,14 +124,14 @@ export class StageExecution {
     }
   }
 
-  /** One after the other: what is about folders of asides, or merges them. */
+  /** Serializes work on the folders of side worktrees and their merges. */
   async inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(work);
     this.#turn = done.catch(() => undefined);
     return await done;
   }
 
-  /** Settles when no call is under way. */
+  /** Resolves when no call is in flight. */
   async idle(): Promise<void> {
     if (this.#active > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
@@ -135,7 +140,7 @@ export class StageExecution {
     this.#closed = true;
   }
 
-  /** WORKFLOW_CHANGED when the stage concluded without steps that it had finished: it is not the code that began it. */
+  /** Throws WORKFLOW_CHANGED when the stage concluded without steps that it had finished: its code differs from the code that began it. */
   checkAsked(): void {
     if (this.#unasked.size === 0) return;
     const names = [...this.#unasked];
@@ -153,18 +158,21 @@ export class StageExecution {
 export interface OpenAside {
   readonly name: string;
   readonly base: string;
-  /** What it holds when no call is under way in it: of the last call that the visit finished there, whether or not it is asked for again, else the base. */
+  /**
+   * Its commit when no call is in flight: that of the last call that the stage attempt finished in it, otherwise the base. The call counts
+   * even before the stage requests it again.
+   */
   commit: string;
-  /** Is its folder still the one in which a call was cut off, or had ended, when the process before this one died? */
+  /** Whether its folder is still the one in which a call was interrupted, or had ended, when the last process died. */
   readonly isKept: boolean;
-  /** The call that works in it. */
+  /** Name of the call that works in it; null: none. */
   busy: string | null;
 }
 
-/** Begins the name of a question whose reason may be gone when the stage runs again, so that the stage need not ask it again. */
+/** Prefix of a question whose reason may be gone when the stage runs again, so that the stage need not ask it again. */
 export const RECHECK = "recheck:";
 
-/** It becomes part of a child's environment. */
+/** The name becomes part of a child process's environment. */
 const STEP_NAME = /^[^\p{C}]{1,200}$/u;
 
 function checkStepName(name: string): void {
@@ -186,8 +194,8 @@ function askedTwice(stage: string, name: string): HoldfastError {
 }
 
 /**
- * In one commit: why, until when, and a checkpoint, so that whatever changes until somebody goes on can be told from
- * what the run did. `prepare` adds what belongs to the same act.
+ * Makes the run wait, in one commit: the reason, the time, and a checkpoint. With the checkpoint, a resume can distinguish later changes
+ * from the run's own. `prepare` adds entries to the same commit.
  */
 export async function startWaiting(
   stay: StageExecution,
@@ -228,13 +236,15 @@ function checkUntil(until: string | null): void {
   });
 }
 
-/** What the estimate would exceed; null: the call may start. Its `step.started` entry reserves the estimate, in the same turn. */
+/**
+ * The resources that the estimate would exceed; null: the call may start. Its `step.started` entry reserves the estimate, in the same turn.
+ */
 export function exceededBy({ budget }: RunSession, estimate: Amounts): readonly Resource[] | null {
   const reservation = reserve(budget, estimate);
   return reservation.kind === "exceeded" ? reservation.resources : null;
 }
 
-/** Before a pause: whoever waits for others uses up time as well, and nothing else. */
+/** Called before a wait: a wait uses up time and nothing else. */
 export async function waitForTimeBudget(stay: StageExecution): Promise<void> {
   if (exceeded(stay.writer.budget).includes("milliseconds")) await parkSpent(stay, ["milliseconds"]);
 }
@@ -243,12 +253,12 @@ export async function parkSpent(stay: StageExecution, resources: readonly Resour
   return await startWaiting(stay, { on: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
 }
 
-/** Why a run is parked on its budget. */
+/** Why a run waits for its budget. */
 export function usedUp(budget: Budget, resources: readonly Resource[]): string {
   return `The budget is used up: ${resources.map((one) => usedText(budget, one)).join(", ")}`;
 }
 
-/** What to hold for a call that was cut off and whose usage is unknown. null: the run has no limit that depends on it. */
+/** What to hold for a call that was cut off and whose usage is unknown. Null: the run has no limit that depends on it. */
 export async function assumeUnknown(writer: RunSession): Promise<Amounts | null> {
   const { limit } = writer.budget;
   if (limit.tokens === null && limit.microUsd === null) return null;
@@ -266,12 +276,12 @@ export async function assumeUnknown(writer: RunSession): Promise<Amounts | null>
   return assumedUsage(limit, largest);
 }
 
-/** By the agent's own word, else by the table; null stays null. */
+/** Prices the usage by the agent's own report, or else by the price table; an unknown price remains null. */
 export function priced(writer: RunSession, usage: AgentUsage, who: Paid): AgentUsage {
   return { ...usage, microUsd: costOf(usage, priceOf(writer.parts.prices, who.agent, who.model)) };
 }
 
-/** What is unknown counts as a call without a price or without tokens, and is never called zero. Time is the run's, not the call's. */
+/** An unknown amount counts as a call without a price or without tokens, never as zero. Time belongs to the run, not to the call. */
 export function spentOf({ inputTokens, outputTokens, microUsd }: AgentUsage): Amounts {
   return {
     tokens: whole((inputTokens ?? 0) + (outputTokens ?? 0)),
@@ -288,8 +298,8 @@ interface Paid {
 }
 
 /**
- * A limit that hangs on what nobody tells cannot be kept: said once a run, with what still limits it. Asked before the call is settled: the first call
- * without a price is the one that says it.
+ * A limit on an unknown amount cannot be enforced. The notice is given once per run, with the limits that still apply. Call it before the
+ * call is settled: the first call without a price gives the notice.
  */
 export function limitNotice(budget: Budget, usage: AgentUsage, who: Paid): string | null {
   const { limit, spent } = budget;
@@ -313,8 +323,8 @@ function whole(amount: number): number {
 }
 
 /**
- * While `work` is under way, checkpoints are taken by the clock and for whoever asks. `before` brings up to date what they are to hold. When this
- * returns none is being taken.
+ * While `work` runs, checkpoints are taken by timer and on request. `before` updates what they contain. When this returns, no checkpoint is
+ * being taken.
  */
 export async function withTimer<T>(
   stay: StageExecution,
@@ -332,7 +342,7 @@ export async function withTimer<T>(
     return await work();
   } finally {
     writer.beforeSave.delete(bring);
-    // What it would still bring is older than what is known when the work has ended.
+    // Anything it would still fetch is older than what is known at the end of the work.
     await brought.catch(() => undefined);
     await writer.quiet();
   }

@@ -1,3 +1,5 @@
+// Executes a stage function with its context, ends its work when the run must stop, and provides what a stage may call.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { runMark } from "./adapters.ts";
 import { runAgent } from "./agent-call.ts";
@@ -25,12 +27,12 @@ import type {
   Workflow,
 } from "./workflow.ts";
 
-/** How long steps get to end after they were told to. What does not, cannot write any more. */
+/** How long steps may take to end after they were aborted. A later step cannot write any more. */
 const GRACE_MS = 10_000;
 
 /**
- * Runs a stage's function to its end, or until work must stop. Throws the cause then: what the stage may have concluded
- * is not looked at, because a call that was refused may be behind it; run again, it concludes the same.
+ * Executes a stage function to its end, or until work must stop; then it throws the cause. It ignores a result of the stage in that case,
+ * because it may come from a rejected call. The next execution concludes the same.
  */
 export async function runStage<S extends JsonObject>(
   writer: RunSession,
@@ -47,7 +49,7 @@ export async function runStage<S extends JsonObject>(
     try {
       result = await params.work(context);
     } catch (error) {
-      // The others that it started are told to end.
+      // Aborts the other work that the stage started.
       halt.stop(error instanceof Error ? error : new Error(String(error)));
     }
     await stay.idle();
@@ -66,14 +68,14 @@ export async function runStage<S extends JsonObject>(
 }
 
 /**
- * Steps are ended at once. What asks the world for something (an effect, a forge) gets the time to hear the answer: cut off, nobody would know
- * whether it happened. Whoever took the lease may run processes under the same mark: ours end by their signal alone then.
+ * Ends the processes of steps at once. An effect or a forge call gets time for its answer, because otherwise its outcome would be unknown.
+ * After a lost lease the new holder may run processes under the same mark, so ours end only by their abort signal.
  */
 async function endWork(writer: RunSession, working: Promise<void>): Promise<void> {
   const { parts, run, halt } = writer;
   const end = async (mark: string): Promise<void> => {
     if (isLeaseLost(halt.cause)) return;
-    // What cannot be ended now is ended before the run is taken up again; what is there is saved all the same.
+    // The next resume ends what cannot be ended now; the current state is saved all the same.
     await parts.commands.endMarked(mark).catch((error: unknown) => {
       writer.tell({ kind: "note", text: `Processes of the run may be left: ${reasonOf(error)}` });
     });
@@ -92,7 +94,7 @@ function isLeaseLost(cause: Error | undefined): boolean {
   return cause instanceof HoldfastError && cause.code === "LEASE_LOST";
 }
 
-/** The context of one stay. Plain functions, so that a stage may take them apart. */
+/** The context of one stage execution. It consists of plain functions, so that a stage may destructure it. */
 function createStageContext<S extends JsonObject>(stay: StageExecution, workflow: Workflow<S>): StageContext<S> {
   const { writer } = stay;
   const recorder = new Recorder(stay, workflow);
@@ -112,11 +114,11 @@ function createStageContext<S extends JsonObject>(stay: StageExecution, workflow
     now: () => readClock(writer),
 
     step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T> {
-      // What was recorded is a capture of what fn returned, now or before.
+      // The recorded result is a capture of what fn returned, now or before, so the cast is safe.
       return runStep(stay, name, fn, options) as Promise<T>;
     },
     async effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
-      // As above; what a target shows as present is the spec's own to type.
+      // The cast is safe as above; the type of a receipt that the target reports is the spec's own responsibility.
       return (await runEffect(stay, spec)) as EffectOutcome<R>;
     },
     agent: async (call: AgentCall) => await askAboutDenial(stay, call, await runAgent(stay, call)),
@@ -132,7 +134,7 @@ function createStageContext<S extends JsonObject>(stay: StageExecution, workflow
       await stay.busy(() => writer.save({ trigger, ...(name === undefined ? {} : { name }) }));
     },
     restoreFiles: (name, { sequence }) => restoreFiles(stay, name, sequence),
-    // A capture has the shape of what it was taken from, and the journal holds the capture.
+    // A capture has the same shape as its source, and the journal holds the capture.
     record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
     graph: stageGraph(stay),
     fence: (call) => fenceOf(writer, call),
@@ -149,21 +151,21 @@ function createStageContext<S extends JsonObject>(stay: StageExecution, workflow
   };
 }
 
-/** A reading that decides something is part of what a record must give back. */
+/** A clock reading that decides something is part of the record. */
 function readClock({ parts }: StageExecution["writer"]): number {
   const { clock, tape, player } = parts;
   if (player !== undefined) return player.now();
   return tape === undefined ? clock.now() : tape.read(clock.now());
 }
 
-/** Nobody may set a timer that ends later than asked because a clock jumped back. */
+/** A clock that jumped back must not make a sleep longer than requested. */
 async function sleep(stay: StageExecution, name: string, milliseconds: number): Promise<void> {
   const { parts, halt } = stay.writer;
   const until = Number(await runStep(stay, name, () => parts.clock.now() + milliseconds));
   const rest = Math.min(milliseconds, until - parts.clock.now());
   if (rest > 0) {
     await waitForTimeBudget(stay);
-    // Rejects with what stops it.
+    // The wait rejects with the reason of the abort.
     await parts.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
       halt.checkWish();
       throw error;
@@ -172,7 +174,7 @@ async function sleep(stay: StageExecution, name: string, milliseconds: number): 
   halt.check();
 }
 
-/** The same denial in a second call would come in every further one. So the user decides, instead of another iteration. */
+/** The same denial in a second call would repeat in every further one. So the user decides, instead of another iteration. */
 async function askAboutDenial(stay: StageExecution, call: AgentCall, report: AgentReport): Promise<AgentReport> {
   const { writer } = stay;
   const { player } = writer.parts;
@@ -204,10 +206,10 @@ async function isRepeated({ writer }: StageExecution, step: string, message: str
 async function restoreFiles(stay: StageExecution, name: string, sequence: number): Promise<{ readonly tree: string }> {
   const { writer } = stay;
   const known = stay.claim(name);
-  // Recorded below, by us.
+  // The result was recorded below.
   if (known !== undefined) return known as { readonly tree: string };
   return await stay.busy(async () => {
-    // As above.
+    // The cast is safe as above.
     if (writer.parts.player !== undefined) return (await playStep(stay, name)) as { readonly tree: string };
     let result = { tree: "" };
     writer.fileSteps += 1;

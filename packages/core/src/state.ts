@@ -1,3 +1,6 @@
+// The state of a run, and the only code that changes it: `reduce` for one journal entry, `takeCheckpoint` for one checkpoint, `loadState`
+// to recover.
+
 import { NOTHING, addReserved, amountsBeyond, hold, reopenLost, settle, settleLost, spendTime } from "./budget.ts";
 import type { ConversationPlane, FilesPlane, Planes } from "./checkpoint.ts";
 import { type Effect, stepEffect } from "./effects.ts";
@@ -46,16 +49,15 @@ import {
 import { forgetAsideCalls } from "./workspace.ts";
 
 /**
- * The state of a run, and the only code that changes it. `reduce` applies one journal entry, `takeCheckpoint` applies one checkpoint.
- * The engine uses both while it works (RunSession), and `loadState` uses both to recover a run from what is stored.
- *
- * What is observed from outside has no entry: the files, the time, what an agent has said, and which version of the workflow runs. It becomes part of
- * the state with the next checkpoint, whose planes hold it.
+ * The state of a run. `reduce` applies one journal entry, `takeCheckpoint` applies one checkpoint. The engine uses both while it works
+ * (RunSession), and `loadState` uses both to recover a run from the store.
+ * Observations from outside have no entry: the files, the time, the agent's conversation, and the version of the workflow. They become part
+ * of the state with the next checkpoint, whose planes contain them.
  */
 
 export interface RunState {
   readonly run: string;
-  /** Its visit has no `settled`: that describes one checkpoint. */
+  /** Its `visit` has no `settled`, because that describes one checkpoint. */
   readonly position: Position;
   /** The workflow's own values. */
   readonly values: JsonObject;
@@ -63,15 +65,15 @@ export interface RunState {
   readonly inputs: Planes["inputs"];
   readonly config: Planes["config"];
   readonly extensions: JsonObject;
-  /** As the newest checkpoint has it, without `rewound` once an agent has been called. */
+  /** As in the newest checkpoint, without `rewound` once an agent has been called. */
   readonly conversation: ConversationPlane | null;
-  /** Of the newest checkpoint that can be used. */
+  /** Sequence of the newest usable checkpoint. */
   readonly sequence: number;
   readonly files: FilesPlane | null;
   readonly settled: SettledFiles;
   /** By key, in the order in which they were first intended. */
   readonly effects: Readonly<Record<string, Effect>>;
-  /** Something happened since the newest checkpoint that only a checkpoint holds whole. */
+  /** Something happened since the newest checkpoint that only a checkpoint contains completely. */
   readonly unsaved: boolean;
 }
 
@@ -81,13 +83,13 @@ export interface SettledFiles {
   readonly files: FilesPlane | null;
 }
 
-/** What an event that a stage recorded makes of the workflow's values. null: the workflow is not known, and events are collected. */
+/** Applies an event that a stage recorded to the workflow's values. Null: the workflow is not known, and events are collected. */
 export type ApplyEvent = ((values: JsonObject, event: Json) => JsonObject) | null;
 
 /** Entry numbers and hashes are the store's; the state does not depend on them. */
 export type StateEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
 
-/** The state after one more entry. Throws, and nothing has changed, when the entry cannot follow on this state. */
+/** The state after one more entry. Throws without any change when the entry cannot follow on this state. */
 export function reduce(state: RunState, entry: StateEntry, apply: ApplyEvent): RunState {
   const after = reduceKind(state, entry, apply);
   return after.unsaved || !isUnsavedChange(entry) ? after : { ...after, unsaved: true };
@@ -139,7 +141,7 @@ function reduceKind(state: RunState, entry: StateEntry, apply: ApplyEvent): RunS
   }
 }
 
-/** A checkpoint holds everything, so the state after it is what it holds. */
+/** A checkpoint contains everything, so the state after it is its content. */
 export function takeCheckpoint(
   state: Pick<RunState, "run" | "effects" | "settled">,
   { sequence, planes }: { readonly sequence: number; readonly planes: Planes },
@@ -163,11 +165,11 @@ export function takeCheckpoint(
   };
 }
 
-/** What a checkpoint taken now holds. */
+/** The planes of a checkpoint taken now. */
 export function planesOf(
   state: RunState,
   observed: {
-    /** Of the workflow that runs now; absent: the state's. */
+    /** Definition of the workflow that runs now; absent: the state's. */
     readonly definition?: Digest | null;
     readonly files: FilesPlane | null;
     readonly conversation: ConversationPlane | null;
@@ -192,8 +194,8 @@ export function planesOf(
 }
 
 /**
- * Planes with a mark that their files are not settled: an agent call that must not change the run's files was under way, and they differ from the
- * settled ones. `settles`: the files are as they should be, whatever is under way.
+ * Marks planes whose files are not settled: they differ from the settled ones while an agent call was in flight that must not change them.
+ * `settles`: the files are as they should be, whatever is in flight.
  */
 export function markSettled(
   planes: Planes,
@@ -214,15 +216,15 @@ export function sameFiles(one: FilesIdentity, other: FilesIdentity | null): bool
   return one.tree === other?.tree && one.head === other.head && one.branch === other.branch;
 }
 
-/** Steps are under way, and none of them may change the run's own files. */
+/** Whether steps are in flight and none of them may change the run's own files. */
 export function onlyReaders(state: RunState): boolean {
   const running = Object.values(runningOf(state));
   return running.length > 0 && running.every(({ files }) => !files);
 }
 
 /**
- * A checkpoint at the end of a step that changes files also holds half of every other such step that is under way. They cannot be told apart, so
- * those steps go back to this checkpoint.
+ * A checkpoint at the end of a step that changes files also contains half of every other such step in flight. They cannot be separated, so
+ * those steps restore to this checkpoint.
  */
 export function rebaseRunning(planes: Planes, sequence: number): Planes {
   const { running } = planes.position.visit;
@@ -232,7 +234,7 @@ export function rebaseRunning(planes: Planes, sequence: number): Planes {
   return { ...planes, position: { ...planes.position, visit } };
 }
 
-/** A conversation that the run went back to. One that was forked stays so: its session is also the parent's. */
+/** Marks a conversation that the run went back to. A forked one stays "fork": its session is also the parent's. */
 export function rewoundTo(kept: ConversationPlane | null, how: "restore" | "fork"): ConversationPlane | null {
   return kept === null ? null : { ...kept, rewound: kept.rewound === "fork" ? "fork" : how };
 }
@@ -240,19 +242,19 @@ export function rewoundTo(kept: ConversationPlane | null, how: "restore" | "fork
 export interface LoadedState {
   readonly state: RunState;
   /**
-   * Newer checkpoints than this one exist and cannot be used. What was finished after it is not taken over, because its files are gone. What
-   * was spent is taken over, and the visit gets a number that was never used.
+   * Newer checkpoints than this one exist and cannot be used. Work that finished after it is dropped, because its files are gone. Costs are
+   * kept, and the stage attempt gets a number that was never used.
    */
   readonly fellBack: boolean;
 }
 
-/** Recovers a run: its newest usable checkpoint, and all entries after it. */
+/** Recovers a run from its newest usable checkpoint and all entries after it. */
 export function loadState(params: {
   readonly run: string;
   readonly checkpoint: { readonly sequence: number; readonly planes: Planes };
-  /** Behind the checkpoint. */
+  /** Entries after the checkpoint. */
   readonly entries: readonly StateEntry[];
-  /** The run's ledger as the store has it now. */
+  /** The run's effect ledger as the store has it now. */
   readonly effects: readonly Effect[];
   /** Absent: the checkpoint's own files. */
   readonly settled?: SettledFiles;
@@ -276,7 +278,7 @@ export function loadState(params: {
       effects: state.effects,
       settled: { sequence: start.sequence, files: start.files },
       position: { ...start.position, budget: state.position.budget, visit: { ...visit, number } },
-      // Agents may remember what cannot be used any more.
+      // Agents may remember work that cannot be used any more.
       conversation: rewoundTo(start.conversation, "restore"),
     },
     fellBack,
@@ -297,14 +299,14 @@ function pendingEffects({ effects }: RunState): readonly string[] {
     .map(({ key }) => key);
 }
 
-/** Events that a writer without the workflow left in a checkpoint. */
+/** Applies events that a writer without the workflow left in a checkpoint. */
 function applyCollected(state: RunState, apply: ApplyEvent): RunState {
   const { unreduced } = state.position.visit;
   if (unreduced === undefined || apply === null) return state;
   return withVisit({ ...state, values: unreduced.reduce(apply, state.values), unsaved: true }, { unreduced: [] });
 }
 
-/** Calls that died with their process: what was reserved for them counts as spent until it is known what they took. */
+/** Calls that died with their process: their reserved amounts count as spent until their cost is known. */
 function resume(state: RunState, { counts }: RunResumed): RunState {
   const { running, lost } = unpack(state.position.visit);
   const calls = Object.fromEntries(Object.entries(running).filter(([, { estimate }]) => estimate !== null));
@@ -315,7 +317,7 @@ function resume(state: RunState, { counts }: RunResumed): RunState {
 function startStep(state: RunState, body: StepStarted): RunState {
   const { step, files, estimate, counted, aside } = body;
   const { running, asides, lost } = unpack(state.position.visit);
-  // Started again without an end: the first try never reported what it took.
+  // The step started again without an end: the first try never reported its cost.
   const unreported = own(running, step)?.estimate ?? null;
   const paid = unreported === null ? state : pay(state, step, unreported);
   const started: RunningStep = { files, estimate, base: state.sequence, ...(counted === undefined ? {} : { counted }) };
@@ -360,7 +362,7 @@ function failStep(state: RunState, body: StepFailed): RunState {
   });
 }
 
-/** A call that was stopped and reported what it took. The rest is as after a crash. */
+/** A call that was stopped and reported its cost. The rest is as after a crash. */
 function interruptStep(state: RunState, { step, spent }: StepInterrupted): RunState {
   const { running } = unpack(state.position.visit);
   const stopped = own(running, step);
@@ -370,7 +372,7 @@ function interruptStep(state: RunState, { step, spent }: StepInterrupted): RunSt
   return withVisit(pay(state, step, spent), { running: { ...running, [step]: settled } });
 }
 
-/** What a lost call really took. The amounts that were reserved for it count as spent since the run was resumed. */
+/** Settles the real cost of a lost call. Its reserved amounts count as spent since the run was resumed. */
 function loseStep(state: RunState, { step, spent, held }: StepLost): RunState {
   const visit = unpack(state.position.visit);
   const counted = own(visit.lost, step)?.estimate ?? NOTHING;
@@ -379,7 +381,7 @@ function loseStep(state: RunState, { step, spent, held }: StepLost): RunState {
   return withVisit(after, { running: without(visit.running, step), lost: without(visit.lost, step) });
 }
 
-/** A lost call had finished after all: it is under way again until its result is on record. */
+/** A lost call had finished after all: it is in flight again until its result is recorded. */
 function adoptStep(state: RunState, { step }: StepAdopted): RunState {
   const { running, lost } = unpack(state.position.visit);
   const call = own(lost, step);
@@ -397,7 +399,7 @@ function keepSession(state: RunState, { visit: number, step, session }: StepSess
   return { ...kept, conversation };
 }
 
-/** Releases what was reserved for the step and spends what it took. */
+/** Releases the step's reservation and spends its actual cost. */
 function pay(state: RunState, step: string, actual: Amounts | null): RunState {
   const estimate = own(runningOf(state), step)?.estimate ?? null;
   if (estimate === null && actual === null) return state;
@@ -417,7 +419,7 @@ function unpack(visit: StageAttempt): FullVisit {
   return { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost };
 }
 
-/** Fields that are empty are absent, so that equal states are equal JSON. */
+/** Omits empty fields, so that equal states are equal JSON. */
 function withVisit(state: RunState, change: Partial<FullVisit>): RunState {
   const full = { ...unpack(state.position.visit), ...change };
   const { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost } = full;

@@ -258,7 +258,7 @@ describe("run standing", () => {
         expect(facts.holder).not.toBeNull();
         expect(facts.holder?.liveness).toBe(standing.known === "certain" ? "dead" : "unknown");
         if (standing.known === "presumed") expect(isFresh(facts, 60_000)).toBe(false);
-        // A fresh loop has no pid to look at, and is none that crashed.
+        // A fresh loop has no process to check, and has not crashed.
         expect(facts.stage).not.toBeNull();
         expect(facts.state.kind).toBe("open");
         expect(isResumable(standing)).toBe(true);

@@ -1,3 +1,5 @@
+// The status of a run: one discriminated union, computed from journal, lease and liveness. Also folds a journal into the state of its run.
+
 import type { EntryKind, JournalEntry, RunEnded, RunReopened, RunWaiting } from "./journal.ts";
 import {
   type JsonObject,
@@ -17,19 +19,19 @@ import {
 import { DEFAULT_STALE_AFTER_MS, type Lease, type OwnerLiveness, SILENT_AFTER_MS } from "./lease.ts";
 import type { PendingDecision, RunState, WaitingFor } from "./run.ts";
 
-/** What a person is told about a run: worked out from its journal, its lease and who holds that, and stored nowhere. */
+/** The status of a run as the user sees it: computed from its journal, its lease and the liveness of the holder; never stored. */
 export type RunStatus =
-  /** A process that gives signs of life carries it. `ordered`: it was told to stop, and will at the next safe point. */
+  /** A process with a recent heartbeat executes it. `ordered`: it received a signal and will stop at the next safe point. */
   | { readonly kind: "running"; readonly ordered: "pause" | "abort" | null }
-  /** The same, in its last stage. */
+  /** Running, in its last stage. */
   | { readonly kind: "completing" }
-  /** Its process waits for a place among those at work. */
+  /** Its process waits for a slot. */
   | { readonly kind: "queued" }
-  /** Its process is there and gives no sign of life: it hangs, or was stopped. Nobody can take the run from it. */
+  /** Its process exists and has no recent heartbeat: it hangs or is suspended. No other process can acquire its lease. */
   | { readonly kind: "stale"; readonly since: string; readonly suspended: boolean }
-  /** Somebody on another host holds it, and gave a sign of life not long ago. */
+  /** A process on another host holds it and had a recent heartbeat. */
   | { readonly kind: "elsewhere"; readonly host: string }
-  /** Parked, and goes on when it has what it waits for. `due`: the time has come. */
+  /** Waits until its condition is met. `due`: the time has come. */
   | {
       readonly kind: "waiting";
       readonly on: Exclude<WaitingFor, "budget" | "pause">;
@@ -38,40 +40,43 @@ export type RunStatus =
     }
   | { readonly kind: "paused" }
   | { readonly kind: "budget_exhausted" }
-  /** It came to the end that its own limits set. */
+  /** It ended at its own limits. */
   | { readonly kind: "limit_reached"; readonly reason: string }
   | { readonly kind: "completed"; readonly at: string }
   | { readonly kind: "failed"; readonly at: string; readonly reason: string }
   | { readonly kind: "aborted"; readonly reason: string }
-  /** Its process is gone and had not let go; "presumed": it was on another host and has been silent for too long. `resume` takes it up. */
+  /**
+   * Its process exited without releasing its lease. "presumed": it was on another host and has had no heartbeat for too long. `resume`
+   * continues it.
+   */
   | { readonly kind: "crashed"; readonly known: "certain" | "presumed" }
-  /** Let go in order before the end. `resume` takes it up. */
+  /** Its process released the lease before the end. `resume` continues it. */
   | { readonly kind: "stopped" }
-  /** Made, and not a stage of it begun. */
+  /** Created, and no stage has begun. */
   | { readonly kind: "new" }
-  /** Saved by hand: no workflow carries it. */
+  /** Saved by hand: no workflow executes it. */
   | { readonly kind: "manual" };
 
 export interface StatusFacts {
   readonly state: RunState;
-  /** Does a workflow carry it, or is it saved by hand? */
+  /** Whether the run is saved by hand, without a workflow. */
   readonly manual: boolean;
-  /** As its newest checkpoint has it; null: there is none. */
+  /** Stage of its newest checkpoint; null: there is none. */
   readonly stage: string | null;
-  /** Stages of its workflow in which the work itself is done; empty where that is not known. */
+  /** Stages of its workflow in which the main work is already done; empty if unknown. */
   readonly completing: ReadonlySet<string>;
   readonly holder: {
     readonly lease: Lease;
     readonly liveness: OwnerLiveness;
-    /** The kernel says that the process is stopped. */
+    /** The operating system reports that the process is stopped. */
     readonly suspended: boolean;
   } | null;
-  /** What somebody said shall become of it, and nobody has done yet. */
+  /** A signal that no process has handled yet. */
   readonly order: { readonly kind: "pause" | "abort"; readonly reason: string } | null;
   readonly now: number;
 }
 
-/** An end is an end; then whoever is at it; then what was said; then why nobody is. */
+/** Computes the status. An end comes first, then a live holder, then signals, then the reason why no process executes it. */
 export function statusOf(facts: StatusFacts): RunStatus {
   const { state } = facts;
   switch (state.kind) {
@@ -88,14 +93,14 @@ export function statusOf(facts: StatusFacts): RunStatus {
   }
 }
 
-/** The end stage of a workflow whose own limits stopped it. */
+/** The end stage of a workflow that its own limits stopped. */
 const LIMIT = "limit";
 
-/** null: nobody who could be alive has it. */
+/** Null: no live process holds it. */
 function held({ holder, order, completing, stage, manual, now }: StatusFacts): RunStatus | null {
   if (manual || holder === null || holder.liveness === "dead") return null;
   const { lease, suspended } = holder;
-  // A heartbeat from the future was written under a wrong clock and proves as little as an old one.
+  // A heartbeat from the future was written under a wrong clock, and proves as little as an old one.
   const silence = Math.abs(now - Date.parse(lease.heartbeatAt));
   if (holder.liveness === "unknown")
     return silence <= DEFAULT_STALE_AFTER_MS ? { kind: "elsewhere", host: lease.owner.host } : null;
@@ -108,7 +113,7 @@ function held({ holder, order, completing, stage, manual, now }: StatusFacts): R
 function unheld(facts: StatusFacts, state: Extract<RunState, { readonly kind: "open" | "parked" }>): RunStatus {
   const { order, holder, stage, now } = facts;
   if (facts.manual) return { kind: "manual" };
-  // Whoever takes it up does this first.
+  // The next process to acquire the run applies the signal first.
   if (order?.kind === "abort") return { kind: "aborted", reason: order.reason };
   if (order?.kind === "pause") return { kind: "paused" };
   if (state.kind === "parked") {
@@ -122,7 +127,7 @@ function unheld(facts: StatusFacts, state: Extract<RunState, { readonly kind: "o
   return { kind: "crashed", known: holder.liveness === "dead" ? "certain" : "presumed" };
 }
 
-/** Would `resume` take it up now, as it is? */
+/** Whether `resume` would continue it now, as it is. */
 export function isResumable(standing: RunStatus): boolean {
   switch (standing.kind) {
     case "paused":
@@ -137,22 +142,22 @@ export function isResumable(standing: RunStatus): boolean {
   }
 }
 
-/** Is there a process that may carry it, at work or not? */
+/** Whether a process may hold it, working or not. */
 export function isHeld({ kind }: RunStatus): boolean {
   return HELD.has(kind);
 }
 
 const HELD: ReadonlySet<RunStatus["kind"]> = new Set(["running", "completing", "queued", "stale", "elsewhere"]);
 
-/** Is a process at it that spends? */
+/** Whether a process executes it and may spend budget. */
 export function isRunning(standing: RunStatus): boolean {
   return standing.kind === "running" || standing.kind === "completing" || standing.kind === "stale";
 }
 
-/** What a run's journal says about the run as a whole. */
+/** The part of a run's journal that concerns the run as a whole. */
 export interface RunFold {
   readonly state: RunState;
-  /** A restore that began and never said it finished: the files may be half of one checkpoint, half of another. */
+  /** A restore that began and did not finish: the files may be a mixture of two checkpoints. */
   readonly unfinishedRestore: { readonly entry: number; readonly body: JsonObject } | null;
 }
 
@@ -167,8 +172,8 @@ export function foldRun(entries: Iterable<FoldedEntry>): RunFold {
 }
 
 /**
- * One entry further; for stores that keep the fold beside the journal.
- * An end stands until the run is re-opened: a later end or park changes nothing, so the first reason is never lost.
+ * Applies one entry, for stores that keep the fold next to the journal. An end remains until the run is reopened: a later end or wait
+ * changes nothing, so the first reason is never lost.
  */
 export function stepRun(fold: RunFold, entry: FoldedEntry): RunFold {
   const ended = fold.state.kind === "done" || fold.state.kind === "fatal";
@@ -191,7 +196,7 @@ export function stepRun(fold: RunFold, entry: FoldedEntry): RunFold {
   }
 }
 
-/** The kinds that stepRun looks at; every other leaves the fold as it is. */
+/** Whether stepRun handles this kind; any other kind leaves the fold unchanged. */
 export function concernsRun(kind: EntryKind): boolean {
   return RUN_KINDS.has(kind);
 }
@@ -211,7 +216,7 @@ export function unfinishedTarget(fold: RunFold): string | null {
   return typeof target === "string" ? target : null;
 }
 
-/** A fold that was kept beside the journal. */
+/** Parses a fold that was stored next to the journal. */
 export function parseRunFold(value: unknown, what: string): RunFold {
   return parseShape({ shape: foldShape, value, what });
 }

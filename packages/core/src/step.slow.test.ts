@@ -33,7 +33,7 @@ test("a step that changes files: its result and the files are one commit; failed
   await expect(go(workflow)).rejects.toThrow("half-way");
   expect([file("one.txt"), file("two.txt")]).toEqual([true, false]);
   fails = false;
-  // 1: step.started of two, 2: its end.
+  // Commits: 1 is step.started of two, 2 is its end.
   expect(await crash(workflow, 2, "before")).toBe("died");
   expect(file("two.txt")).toBe(true);
   expect(await go(workflow)).toMatchObject({ kind: "done" });
@@ -56,12 +56,12 @@ test("killed in the step, then when the files were back and nobody had written i
   };
   const workflow = define({ work });
   await begin(parts, workflow, workspace);
-  // 1: step.started, 2: its end.
+  // Commits: 1 is step.started, 2 is its end.
   expect(await crash(workflow, 2, "before")).toBe("died");
-  // 1: what was half done, 2: the files are back.
+  // Commits: 1 saves the half-done files, 2 records that the files are restored.
   expect(await crash(workflow, 2, "before")).toBe("died");
   expect(file("log.txt")).toBe(false);
-  // 1: that they are back, 2: step.started, 3: its end.
+  // Commits: 1 records that the files are restored, 2 is step.started, 3 is its end.
   expect(await crash(workflow, 3, "before")).toBe("died");
   expect(file("log.txt")).toBe(true);
   expect(await go(workflow)).toMatchObject({ kind: "done" });
@@ -115,7 +115,7 @@ test("files of an earlier checkpoint come back once, wherever the process dies",
     expect(Object.keys(readWorktree(workspace.root)).toSorted()).toEqual([".gitignore", "a.txt", "good.txt"]);
     expect((await store.latest(ID))?.tree).toBe([...wanted][0]);
     expect((await store.getRun(ID))?.unfinishedRestore).toBeNull();
-    // Of files alone: one that a resume finds unfinished must not take the run's position back with them.
+    // The restore covers files only: a resume that finishes it must not rewind the run's position.
     for await (const { kind, body } of store.readJournal({ run: ID }))
       if (kind === "restore.started") expect(body["paths"]).toEqual(["."]);
   }

@@ -1,3 +1,5 @@
+// What a stage does in steps: plain steps, steps that change files, decisions, recorded events and changes of its graph.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { snapshotParams } from "./adapters.ts";
 import { type GraphEvent, stepGraph, viewGraph } from "./graph-state.ts";
@@ -15,7 +17,7 @@ import type { Decision, StageGraph, StepOptions, StepScope, Workflow } from "./w
 
 type Work = (scope: StepScope) => Promise<Json> | Json;
 
-/** A plain step is one commit with one entry, after its work: begun and lost, it has changed nothing that counts. */
+/** Executes a plain step: one commit with one entry, after its work. A step that was begun and lost has changed nothing that counts. */
 export async function runStep(stay: StageExecution, name: string, work: Work, options?: StepOptions): Promise<Json> {
   const { writer } = stay;
   const known = stay.claim(name);
@@ -80,7 +82,7 @@ async function areComplete(
   return true;
 }
 
-/** Durable before the work: found without an end, the files may be half of it. */
+/** Writes the start durably before the work: if a start has no end, the files may be half-done. */
 export async function beginStep(
   stay: StageExecution,
   name: string,
@@ -93,7 +95,7 @@ export async function beginStep(
   if (writer.listening) writer.tell({ kind: "step_started", step: name });
 }
 
-/** Returns what to throw. Work that was told to stop has not failed: it is as after a crash. */
+/** Records a failed try and returns what to throw. Aborted work has not failed: it is as after a crash. */
 export async function failStep(stay: StageExecution, name: string, error: unknown): Promise<unknown> {
   const { writer } = stay;
   if (writer.halt.cause !== undefined) return writer.halt.cause;
@@ -114,8 +116,8 @@ export async function failStep(stay: StageExecution, name: string, error: unknow
 }
 
 /**
- * Steps of ours that move the branch do it whole and may be called again; the old files under the new head would look
- * like changes to undo it.
+ * Whether the branch's head moved. The engine's steps that move the branch do so atomically and may be repeated. The old files under the
+ * new head would look like changes that undo it.
  */
 export async function movedBranch(stay: { readonly writer: StageExecution["writer"] }, base: number): Promise<boolean> {
   const { workspace, parts, run } = stay.writer;
@@ -138,15 +140,16 @@ function scopeOf(stay: StageExecution, name: string): StepScope {
 }
 
 /**
- * How things stand before something that the world may not give back: a push, a rebase, a call to somebody else. Where a checkpoint holds that already, none is
- * taken, and the entries name the one there is. `entries` are of the same commit, so that a kill leaves both or neither.
+ * Saves the state before an action that may be irreversible: a push, a rebase, a call to an external service. If a checkpoint already has
+ * that state, none is taken, and the entries name the existing one. `entries` are in the same commit, so that a kill leaves both or
+ * neither.
  */
 export async function saveBefore(
   writer: RunSession,
   params: {
     readonly trigger: "before_risky" | "before_external";
     readonly name: string;
-    /** Given the checkpoint that holds what was before; null: that was not asked for, or cannot be told. */
+    /** Gets the sequence of the checkpoint before the action; null: checkpoints are off, or a step is changing files. */
     readonly entries: (before: number | null) => readonly NewEntry[];
   },
 ): Promise<void> {
@@ -158,7 +161,7 @@ export async function saveBefore(
     return;
   }
   const isOn = trigger === "before_risky" ? checkpoints.beforeRisky : checkpoints.beforeExternal;
-  // Files that a step of ours is changing right now are half of it: a checkpoint of them would be none to go back to.
+  // A step that is changing files now has half-done files: a checkpoint of them could not be restored.
   const isQuiet = writer.placing === 0 && !Object.values(writer.running).some(({ files }) => files);
   if (!isOn || !isQuiet) return await appendAll(writer, entries(null));
   if (!writer.state.unsaved && !(await filesChanged(writer))) return await appendAll(writer, entries(writer.sequence));
@@ -177,12 +180,12 @@ async function appendAll(writer: RunSession, entries: readonly NewEntry[]): Prom
 
 const NAME_CHARACTERS = 100;
 
-/** Targets are texts of the user's; a name is one line. */
+/** Targets are the user's texts; a name is one line. */
 function nameOf(text: string): string {
   return text.replaceAll(/\s+/g, " ").slice(0, NAME_CHARACTERS).toWellFormed();
 }
 
-/** Waits for the user's answer; then the answer, the same for the rest of the visit. */
+/** Waits for the user's answer and returns it. It remains the same for the rest of the stage attempt. */
 export async function decide(
   stay: StageExecution,
   { name: own, question, options, recheck }: Decision,
@@ -200,11 +203,11 @@ export async function decide(
   return await startWaiting(stay, parked);
 }
 
-/** The workflow's values in the middle of a stage: read, and changed by one recorded event at a time. */
+/** The workflow's values in the middle of a stage: readable, and changed by one recorded event at a time. */
 export class Recorder<S extends JsonObject> {
   readonly #stay: StageExecution;
   readonly #workflow: Workflow<S>;
-  /** What was parsed, so that a state that did not change is the same object. */
+  /** Caches the parsed state, so that an unchanged state is the same object. */
   #parsed: { readonly values: JsonObject; readonly state: S } | undefined;
 
   constructor(stay: StageExecution, workflow: Workflow<S>) {
@@ -219,7 +222,7 @@ export class Recorder<S extends JsonObject> {
     return this.#parsed.state;
   }
 
-  /** The event and the values that it makes are one commit: an event that the workflow's reducer refuses is not written. */
+  /** The event and the values that it makes are one commit: an event that the workflow's reducer rejects is not written. */
   async record(name: string, live: Json): Promise<Json> {
     const stay = this.#stay;
     const { writer } = stay;
@@ -247,7 +250,7 @@ export class Recorder<S extends JsonObject> {
   }
 }
 
-/** What the workflow's `reduce` makes of its values with a recorded event. */
+/** Applies a recorded event to the values with the workflow's `reduce`. */
 export function eventsOf<S extends JsonObject>(workflow: Workflow<S>, run: string): NonNullable<ApplyEvent> {
   const { reduce, shape } = workflow;
   return (values, event) => {
@@ -260,7 +263,7 @@ export function eventsOf<S extends JsonObject>(workflow: Workflow<S>, run: strin
         data: { run },
       });
     }
-    // The state is an object, and a capture has the shape of its source.
+    // The state is an object, and a capture has the same shape as its source.
     return capture(reduce(workflow.parseState(values), event), values) as S;
   };
 }
@@ -276,7 +279,7 @@ function noReducer(workflow: string): HoldfastError {
 /** The graph in the run's state, and the entries that change it. */
 export function stageGraph(stay: StageExecution): StageGraph {
   const { writer } = stay;
-  /** The graph after the given events, while `choose` looks at it: the commit holds both. */
+  /** The graph after the given events, while `choose` reads it; one commit contains both. */
   let tentative: Graph | null = null;
   const view = viewGraph(() => tentative ?? requireGraph(stay));
 
@@ -301,7 +304,7 @@ export function stageGraph(stay: StageExecution): StageGraph {
   }
 
   const moveThen: StageGraph["moveThen"] = async (given, choose) => {
-    // A node that has ended may still be written while work stops; nothing starts then.
+    // A completed node may still be written while work stops; nothing starts then.
     if (given.length > 0 && given.every(({ kind }) => kind === "complete")) stay.open();
     else stay.check();
     return await commitMoves({ given, choose, also: [] });
@@ -338,22 +341,22 @@ async function setGraph(stay: StageExecution, live: Graph): Promise<void> {
     return;
   }
   const graph = capture(live);
-  // A capture has the shape of its source.
+  // A capture has the same shape as its source.
   checkGraph(graph as unknown as Graph);
   await stay.busy(() => writer.append({ kind: "graph.set", body: { graph, visit: writer.visit } }));
 }
 
 function captureEvent(event: GraphEvent): GraphEvent {
-  // As above.
+  // The cast is safe as above.
   return capture(event) as unknown as GraphEvent;
 }
 
 export function movedEntry(events: readonly GraphEvent[], visit: number): NewEntry {
-  // Plain data, captured or made by the engine.
+  // The events are plain data, captured or made by the engine.
   return { kind: "graph.moved", body: { events: events as unknown as Json[], visit } };
 }
 
-/** null: this stage attempt has set none. What an earlier attempt left cannot be changed any more. */
+/** Null: this stage attempt has set none. The graph of an earlier attempt cannot be changed any more. */
 function currentGraph({ writer }: StageExecution): Graph | null {
   const { graph, visit } = writer.state.position;
   return visit.graph === true ? graph : null;

@@ -1,3 +1,5 @@
+// Captures and validates the arguments of store methods, and folds the entries of a commit. All stores share it.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CheckpointParent, type Planes, TRIGGERS, type Trigger } from "./checkpoint.ts";
 import { type Effect, checkIntent, concernsEffect, stepEffect } from "./effects.ts";
@@ -11,7 +13,7 @@ import { canonicalJson } from "./values/canonical-json.ts";
 import { capture } from "./values/capture.ts";
 import { type SmallStateWriter, createSmallStateWriter } from "./values/small-state.ts";
 
-/** A commit as captured in the call: nothing the caller still holds can change it. */
+/** A commit as captured in the call: the caller can no longer change it. */
 export interface CapturedCommit {
   readonly lease: LeaseClaim;
   readonly entries: readonly CapturedEntry[];
@@ -22,7 +24,7 @@ interface CapturedEntry {
   readonly kind: EntryKind;
   /** Canonical JSON of the body. */
   readonly text: string;
-  /** Frozen. */
+  /** The frozen body. */
   readonly body: () => JsonObject;
 }
 
@@ -35,17 +37,17 @@ export interface CapturedCheckpoint {
   readonly facts: PlaneFacts;
 }
 
-/** Small planes are captured as the very text that is stored. */
+/** Small planes are captured as the exact text that is stored. */
 export type CapturedPlanes =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "value"; readonly value: Planes & Json };
 
-/** What a handle remembers of the planes it captured last for a run. */
+/** What a store handle remembers of the planes that it captured last for a run. */
 export interface RunMemory {
   readonly writer: SmallStateWriter;
-  /** Whether the planes were small the last time; looking at large ones as if they were small is wasted. */
+  /** Whether the planes were small the last time. Treating large planes as small wastes time. */
   small: boolean;
-  /** The value captured last: what is equal to it is shared. */
+  /** The value captured last: equal parts are shared with it. */
   previous: Json | undefined;
 }
 
@@ -113,12 +115,12 @@ function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What the planes hold beyond the facts that lists show is the caller's; planeFacts looks at those. */
+/** Checks only that the planes are an object; planeFacts checks the fields that lists show, and the caller owns the rest. */
 function isPlanes(value: Json): value is Planes & JsonObject {
   return isObject(value);
 }
 
-/** What a commit's entries make of the run as a whole; null when none of them speaks of it. USAGE for a body that cannot be read later. */
+/** Folds a commit's entries into the state of the run; null when none concerns it. Throws USAGE for a body that could not be read later. */
 export function foldRunEntries(params: {
   readonly run: string;
   readonly at: string;
@@ -153,7 +155,7 @@ function step(fold: RunFold, entry: Parameters<typeof stepRun>[1]): RunFold {
 
 type Entry = Parameters<typeof stepEffect>[1];
 
-/** What a commit's entries make of the ledger; CONFLICT when one does not fit. Changes nothing. */
+/** Folds a commit's entries into the effect ledger; throws CONFLICT when one does not fit. Changes nothing. */
 export function foldEffects(params: {
   readonly run: string;
   readonly at: string;
@@ -177,7 +179,7 @@ export function foldEffects(params: {
   return [...folded.values()];
 }
 
-/** What would be damage in a journal is a caller's mistake while nothing is written yet. */
+/** What would be corruption in a journal is the caller's mistake while nothing is written yet. */
 function fittingStep(before: Effect | undefined, entry: Entry): Effect | null {
   try {
     checkFit(before, entry);
@@ -188,7 +190,7 @@ function fittingStep(before: Effect | undefined, entry: Entry): Effect | null {
   }
 }
 
-/** The fold passes over what comes after "done"; a writer that says so is told instead. */
+/** The fold ignores entries after "done"; a writer of such an entry gets an error instead. */
 function checkFit(before: Effect | undefined, entry: Entry): void {
   if (entry.kind === "effect.intended") {
     const wish = stepEffect(() => undefined, entry);
@@ -198,7 +200,7 @@ function checkFit(before: Effect | undefined, entry: Entry): void {
   }
 }
 
-/** What callers without a type checker can get wrong, refused before anything is queued. */
+/** The checks below reject what untyped callers can get wrong, before anything is queued. */
 
 export function checkRunId(run: unknown): string {
   if (typeof run === "string" && RUN_ID.test(run)) return run;
@@ -208,12 +210,12 @@ export function checkRunId(run: unknown): string {
   );
 }
 
-/** Each once, without the one that they are others of. */
+/** Returns the other runs without duplicates and without `run` itself. */
 export function othersOf(run: string, others: readonly string[]): readonly string[] {
   return [...new Set(others.map(checkRunId))].filter((one) => one !== run);
 }
 
-/** Kinds that only the store itself writes: they are the record of its own methods. */
+/** Kinds that only the store itself writes: they record its own methods. */
 const OWN_KINDS: ReadonlySet<string> = new Set([
   "run.created",
   "lease.taken",
@@ -266,8 +268,7 @@ export function planeFacts(planes: Planes): PlaneFacts {
 
 const PLANES_HINT = "Start from the newest checkpoint's planes, or from empty ones.";
 
-/** It is addressed as `run@tag` beside `run@7` and `run@latest`, so it must not look like either. */
-/** What a person called a checkpoint. */
+/** Checks the name that a user gave a checkpoint. */
 export function checkName(name: unknown): string {
   if (typeof name === "string" && name.length <= 1000 && name.isWellFormed()) return name;
   throw usage("A checkpoint's name is a text of at most 1000 characters", "Shorten it.");
@@ -282,7 +283,7 @@ function usage(message: string, hint: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message, hint });
 }
 
-/** Milliseconds of an ISO 8601 time. */
+/** Parses an ISO 8601 time to milliseconds since the epoch. */
 export function checkTime(time: unknown): number {
   const ms = typeof time === "string" ? Date.parse(time) : Number.NaN;
   if (Number.isFinite(ms)) return ms;
@@ -331,7 +332,7 @@ function isWork(value: Json): value is Work & JsonObject {
   }
 }
 
-/** Asking for the same run twice is one run; the time of asking is no part of what was asked. */
+/** Whether two requests describe the same run. The time of a request is not part of it, so creating a run twice gives one run. */
 export function sameBirth(a: Omit<Run, "createdAt">, b: Omit<Run, "createdAt">): boolean {
   return asked(a) === asked(b);
 }
@@ -347,7 +348,7 @@ function asked(run: Omit<Run, "createdAt">): string {
   });
 }
 
-/** What a writer shows: enough to tell whether its lease still holds. */
+/** What a writer presents: enough to check whether its lease is still valid. */
 export interface LeaseClaim {
   readonly run: string;
   readonly epoch: number;
@@ -358,7 +359,7 @@ export function claimOf(lease: Lease): LeaseClaim {
   return { run: lease.run, epoch: lease.epoch, token: lease.owner.token };
 }
 
-/** The place that comes with a lease; LOOP_LIMIT where there is none and nobody wants to wait. */
+/** Chooses the slot for a lease; throws LOOP_LIMIT if none is free and the caller does not wait. */
 export function chooseSlot(params: {
   readonly run: string;
   readonly plan: Exclude<LeasePlan, { readonly kind: "refuse" }>;
@@ -370,7 +371,7 @@ export function chooseSlot(params: {
 }): NonNullable<Lease["slot"]> {
   const { run, plan, wish, now } = params;
   const held = plan.kind === "held_by_us" ? plan.lease : null;
-  // Whoever has a place keeps it, whatever the limit is now.
+  // A run that has a slot keeps it, whatever the limit is now.
   if (held?.slot === "working") return "working";
   const since = held?.slot === "waiting" ? held.takenAt : new Date(now).toISOString();
   const slot = planSlot({ ...params, limit: wish.limit, since });

@@ -1,3 +1,5 @@
+// The writing operations of the memory store, and the state that its handles share.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { livenessOf, randomId } from "@holdfast/platform/identity";
 import type { CheckpointParent, CheckpointSummary, Planes } from "./checkpoint.ts";
@@ -31,7 +33,7 @@ import { canonicalJson } from "./values/canonical-json.ts";
 import { encode } from "./values/encode.ts";
 import { type Memo, createMemo } from "./values/memo.ts";
 
-/** All checks first: when it throws, nothing was changed. */
+/** Checks everything first: when it throws, nothing was changed. */
 export function commit(
   world: MemoryState,
   run: MemoryRun,
@@ -119,7 +121,7 @@ function valueOf(planes: CapturedPlanes): Planes & Json {
   });
 }
 
-/** All checks first: when it throws, nothing was dropped. */
+/** Checks everything first: when it throws, nothing was dropped. */
 export function drop(
   world: MemoryState,
   run: MemoryRun,
@@ -165,7 +167,7 @@ export function takeLease(
     readonly now: number;
     readonly staleAfterMs: number;
     readonly slot: SlotClaim | undefined;
-    /** Called when nothing refuses it, before anything is written: the run may not be there yet. */
+    /** Called when nothing refuses the lease, before any write: the run may not exist yet. */
     readonly make: () => void;
   },
 ): Lease {
@@ -259,7 +261,7 @@ function ownerRecord(lease: Lease): JsonObject {
   return { host, pid, started, boot, label, epoch: lease.epoch };
 }
 
-/** Numbers and chains an entry. */
+/** Appends an entry with its number and its hash in the chain. */
 export function append(
   world: MemoryState,
   run: MemoryRun,
@@ -277,7 +279,7 @@ export function append(
   return journal;
 }
 
-/** What the handles of one memory store share. Gone with the process. */
+/** The state that the handles of one memory store share. It is lost with the process. */
 export interface MemoryState {
   readonly id: string;
   /** In the order of creation. */
@@ -296,7 +298,7 @@ export interface MemoryRun {
   lease: Lease | null;
   readonly entries: JournalEntry[];
   fold: RunFold;
-  /** By sequence; without tags and quarantine, which are added on the way out. */
+  /** By sequence; without tags and quarantine marks, which reads add. */
   readonly checkpoints: Map<number, MemoryCheckpoint>;
   sequence: number;
   digest: Digest | null;

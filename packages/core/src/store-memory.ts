@@ -1,3 +1,5 @@
+// The memory store: the reference implementation of the store contract, without durability.
+
 import { isDeepStrictEqual } from "node:util";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -55,7 +57,10 @@ interface OpenMemoryParams {
   readonly identity?: ProcessIdentity;
 }
 
-/** The reference: the port in plain JavaScript, every call one step. It keeps every promise but the one to survive. */
+/**
+ * The reference implementation in plain JavaScript, in which every call is one synchronous step. It keeps every promise of the contract
+ * except durability.
+ */
 export function openMemoryStore(params: OpenMemoryParams = {}): Store {
   const world = params.world ?? createMemoryState();
   const clock = params.clock ?? systemClock;
@@ -69,7 +74,7 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
     if (closed) throw storeClosed("memory");
   }
 
-  /** A step runs whole before anything else can look; its errors become rejections. */
+  /** Executes one step without interruption and turns its errors into rejections. */
   function step<T>(work: () => T): Promise<T> {
     try {
       open();
@@ -93,7 +98,7 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
     return run;
   }
 
-  /** The run that is there, or one that nobody sees yet. */
+  /** Returns the existing run, or a new one that is not in the store yet. */
   function bear(wish: NewRun): MemoryRun {
     const born = captureNewRun(wish);
     const found = world.runs.get(born.id);
@@ -341,7 +346,7 @@ function summaryOfRun(run: MemoryRun): RunSummary {
   });
 }
 
-/** The place to start from is fixed in the call: nothing committed before the first `next()` is missed. */
+/** The starting position is fixed in the call: nothing committed before the first `next()` is missed. */
 function watchWorld(
   world: MemoryState,
   query: {
@@ -383,7 +388,7 @@ function change(world: MemoryState, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Nothing at rest can be damaged here; it shows what verification means. */
+/** Data in memory cannot be damaged at rest; this shows what verification means. */
 function* verifyWorld(
   world: MemoryState,
   { only, scope }: { readonly only: MemoryRun | null; readonly scope: "all" | "journal" },

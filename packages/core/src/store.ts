@@ -1,3 +1,5 @@
+// The store contract: where runs, journals and checkpoints live, and the errors that every store throws.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Checkpoint, CheckpointId, CheckpointParent, CheckpointSummary, Planes, Trigger } from "./checkpoint.ts";
 import type { Effect } from "./effects.ts";
@@ -8,33 +10,33 @@ import type { Run, RunSummary, Work } from "./run.ts";
 
 /**
  * Where runs, journals and checkpoints live.
- *
- * Durable: when a promise of a writing method resolves, its change survives kill -9 and power loss. When it rejects,
- * either nothing was changed, or (only after a lost answer) the change is there whole; never a part of it.
- * Concurrent: any number of handles in any number of processes. Readers never block writers and never see a part
- * of a commit. Calls on one handle may overlap; they commit in call order and may share one sync.
- * What goes in is captured before the call returns its promise: changing the object afterwards changes nothing.
- * What comes out is deeply frozen.
- * Every method rejects with HoldfastError only.
+ * - Durable: when a promise of a writing method resolves, its change survives kill -9 and power loss. When it rejects, either nothing was
+ * changed or, only after a lost answer, the whole change is there; never a part of it.
+ * - Concurrent: any number of handles in any number of processes. Readers never block writers and never see a part of a commit. Calls on
+ * one handle may overlap; they commit in call order and may share one sync.
+ * - Arguments are captured before the call returns its promise: changing an object afterwards changes nothing.
+ * - Results are deeply frozen.
+ * - Every method rejects with HoldfastError only.
  */
 export interface Store {
-  /** Random, made with the store; tells a store from another at the same place. */
+  /** Random, made with the store; distinguishes it from another store at the same location. */
   readonly id: string;
   readonly location: string;
 
-  /** RUN_EXISTS when the id is taken by a run with another birth record; the same call again returns the run. */
+  /** Throws RUN_EXISTS when the id belongs to a run with another birth record; the same call again returns the run. */
   createRun(run: NewRun): Promise<Run>;
   getRun(id: string): Promise<RunSummary | undefined>;
   /** Newest first. */
   listRuns(query?: RunQuery): Promise<readonly RunSummary[]>;
 
   /**
-   * LEASE_HELD (data: the owner) while the owner lives or its life cannot be told (another host: until the heartbeat
-   * is older than `staleAfterMs`, by default a minute). A dead owner's lease is taken with epoch + 1. Taking it again
-   * with the same handle returns the lease held. A lease serves only the handle that took it.
-   * With `slot` also a place among those at work, decided in the same transaction over the leases of all runs: LOOP_LIMIT, and nothing is
-   * written, when there is none (data: who has them). Taken by the same handle again, one that waits tries again.
-   * With `birth` a run that is not there yet is made in the same transaction (RUN_EXISTS as by `createRun`): whoever is refused leaves none behind.
+   * Acquires a run's lease.
+   * - LEASE_HELD (data: the owner) while the owner is alive or its liveness is unknown. On another host that lasts until the heartbeat is
+   * older than `staleAfterMs`, by default a minute. A dead owner's lease is acquired with epoch + 1. Acquiring it again with the same
+   * handle returns the held lease. A lease is valid only for the handle that acquired it.
+   * - With `slot` it also acquires a slot, decided in the same transaction over the leases of all runs. LOOP_LIMIT, and nothing is written,
+   * when none is free (data: the holders). A waiting handle tries again by calling again.
+   * - With `birth` a missing run is created in the same transaction (RUN_EXISTS as in `createRun`): a refused caller leaves no run behind.
    */
   takeLease(params: {
     readonly run: string;
@@ -43,36 +45,37 @@ export interface Store {
     readonly staleAfterMs?: number;
     readonly slot?: SlotClaim;
   }): Promise<Lease>;
-  /** LEASE_LOST when the epoch is stale. */
+  /** Throws LEASE_LOST when the epoch is stale. */
   renewLease(lease: Lease): Promise<Lease>;
-  /** Releasing a lease that is not held any more is no error. */
+  /** Releasing a lease that is no longer held is not an error. */
   releaseLease(lease: Lease): Promise<void>;
   getLease(run: string): Promise<Lease | undefined>;
-  /** Of all runs, those that are held, also by the dead, in no order; all of one moment. */
+  /** The held leases of all runs, including those of dead owners, in no order; a consistent snapshot. */
   listLeases(): Promise<readonly Lease[]>;
 
   /**
-   * One transaction: the entries, then the checkpoint, and the fold of effect entries into the ledger. The epoch is
-   * checked inside it: LEASE_LOST, and nothing is written, when another owner took over. CONFLICT, and nothing is written,
-   * for an effect entry that does not fit the ledger. Kinds that record the store's own methods are refused (USAGE).
+   * Writes the entries, then the checkpoint, and folds effect entries into the ledger, in one transaction. It checks the epoch inside the
+   * transaction: LEASE_LOST, and nothing is written, when another owner acquired the lease. CONFLICT, and nothing is written, for an effect
+   * entry that does not fit the ledger. USAGE for kinds that record the store's own methods.
    */
   commit(commit: Commit): Promise<Committed>;
 
   getCheckpoint(ref: CheckpointRef): Promise<Checkpoint>;
   /** Newest checkpoint of the run; undefined when it has none. */
   latest(run: string): Promise<Checkpoint | undefined>;
-  /** Newest first. Its cost follows `limit`, not the history's length. */
+  /** Newest first. Its cost depends on `limit`, not on the length of the history. */
   listCheckpoints(query: CheckpointQuery): Promise<readonly CheckpointSummary[]>;
 
-  /** In order, from `after` (exclusive) on. Reads in pages: memory does not follow the history's length. */
+  /** In order, from `after` (exclusive) on. It reads in pages, so memory does not grow with the history. */
   readJournal(query: {
     readonly run: string;
     readonly after?: number;
     readonly limit?: number;
   }): AsyncIterable<JournalEntry>;
   /**
-   * Entries of one run, or of all, from now on (or of each run from `after` on), by any process, until the signal aborts or the store is
-   * closed. Within a run they come in order; between runs there is none. "Now" is the call: nothing before the first look is missed.
+   * Entries of one run, or of all, by any process, until the signal aborts or the store is closed. It starts now, or for each run at
+   * `after`. Within a run they come in order; between runs there is no order. "Now" is the time of the call: entries before the first
+   * `next()` are not missed.
    */
   watch(query: {
     readonly run?: string;
@@ -83,8 +86,8 @@ export interface Store {
   listEffects(run: string): Promise<readonly Effect[]>;
 
   /**
-   * A tag names one checkpoint of a run. TAG_EXISTS when it names another and `move` is not set. Needs no lease. `from`: other runs that lose the
-   * tag in the same transaction, those of them that have it.
+   * A tag names one checkpoint of a run. TAG_EXISTS when it names another and `move` is not set. Needs no lease. `from`: other runs that
+   * lose the tag in the same transaction, if they have it.
    */
   tag(params: {
     readonly run: string;
@@ -93,26 +96,30 @@ export interface Store {
     readonly move?: boolean;
     readonly from?: readonly string[];
   }): Promise<void>;
-  /** Removing a tag that is not there is no error. */
+  /** Removing a tag that does not exist is not an error. */
   untag(params: { readonly run: string; readonly name: string }): Promise<void>;
 
   /**
-   * Removes checkpoints and leaves a tombstone for each; returns those of all that were named, by sequence. All or
-   * nothing. Dropping one that is gone is no error; CONFLICT for one that carries a tag, or the newest of its run;
-   * CHECKPOINT_NOT_FOUND for one that never was. Bytes come back with `sweep`.
+   * Removes checkpoints and leaves a tombstone for each; returns the tombstones of all named sequences, in order. It drops all or nothing.
+   * Dropping a dropped one is not an error. CONFLICT for a tagged one or the newest of its run; CHECKPOINT_NOT_FOUND for one that never
+   * existed. `sweep` frees the bytes.
    */
   drop(params: { readonly run: string; readonly drops: readonly Drop[] }): Promise<readonly Tombstone[]>;
   listTombstones(run: string): Promise<readonly Tombstone[]>;
 
-  /** Frees what no checkpoint refers to, re-packs and compresses what is old; removes stale temporary files. Safe beside writers. */
+  /**
+   * Frees what no checkpoint refers to, repacks and compresses old data, and removes stale temporary files. Safe while other processes
+   * write.
+   */
   sweep(params?: { readonly compressBefore?: string; readonly dryRun?: boolean }): Promise<SweepReport>;
 
   /**
-   * Recomputes everything; yields what is wrong as it goes, then one "summary". Changes nothing. INTERRUPTED on abort. With `scope` "journal" only the
-   * entries, their chain and the tables that are folded from them, not what checkpoints hold: its cost follows the number of entries.
+   * Recomputes everything; yields problems as it finds them, then one "summary". Changes nothing. INTERRUPTED on abort. With `scope`
+   * "journal" it checks only the entries, their chain and the tables folded from them, not the content of checkpoints. Its cost then
+   * depends on the number of entries.
    */
   verify(params?: VerifyParams): AsyncIterable<VerifyEvent>;
-  /** Marks checkpoints as damaged so that latest and resume pass over them, aloud (a journal entry). They are kept. */
+  /** Marks checkpoints as damaged, with a journal entry, so that `latest` and resume skip them. They are kept. */
   quarantine(params: {
     readonly run: string;
     readonly sequences: readonly number[];
@@ -120,26 +127,28 @@ export interface Store {
   }): Promise<void>;
 
   /**
-   * Only of a store that is open for reading: runs that were left out of an answer of `listRuns` because the database holds less of
-   * them than was written. Reading one of them is STORE_CUT; the others stay readable.
+   * Only for a store that is open for reading: runs that `listRuns` left out because the database has less of them than was written.
+   * Reading one of them throws STORE_CUT; the others remain readable.
    */
   withheld?(): readonly CutRun[];
   /**
-   * Frees the space that the store keeps for the last entries on a full disk, made when it was opened for writing; returns the bytes. For a
-   * caller that gets DISK_FULL and must record that it waits. Absent: this store keeps none.
+   * Frees the disk space that the store reserved when it was opened for writing, and returns the bytes. It is for a caller that gets
+   * DISK_FULL and must record that it waits. Absent: this store reserves none.
    */
   makeRoom?(): Promise<number>;
   stats(): Promise<StoreStats>;
-  /** Small facts of the store itself (when gc last ran). Durable, last write wins. */
+  /** Small facts about the store itself (for example when gc last ran). Durable; the last write wins. */
   getMeta(key: string): Promise<string | undefined>;
   setMeta(key: string, value: string): Promise<void>;
-  /** Settles what is under way, releases the leases held, then lets go. A second call is no error; every other call after it rejects. */
+  /**
+   * Waits for calls in flight, releases its leases and closes the store. A second call is not an error; any other call after it rejects.
+   */
   close(): Promise<void>;
 }
 
 export interface CutRun {
   readonly number: number;
-  /** null: nothing of the run is left, not even its name. */
+  /** Null: nothing of the run is left, not even its id. */
   readonly run: string | null;
   readonly why: string;
 }
@@ -156,9 +165,9 @@ export interface RunBirth {
 }
 
 export interface SlotClaim {
-  /** How many runs with a place may be at work at once; null: this one works whatever their number. */
+  /** How many runs with a slot may work at the same time; null: this one works whatever their number. */
   readonly limit: number | null;
-  /** Where there is none, the lease is taken all the same, as one that waits: by priority (a fact of the store), then by age. */
+  /** If no slot is free, acquire the lease as a waiting one. The queue is ordered by priority (a meta value of the store), then by age. */
   readonly wait: boolean;
 }
 
@@ -189,14 +198,14 @@ export interface Commit {
 
 export interface NewCheckpoint {
   /**
-   * The sequence the caller reckons with (its git ref carries it): CONFLICT when it is not the next one.
-   * Absent: the next one, whatever it is.
+   * The sequence that the caller expects, because its git ref contains it: CONFLICT when it is not the next one. Absent: the next one,
+   * whatever it is.
    */
   readonly sequence?: number;
   readonly trigger: Trigger;
   readonly name?: string;
   readonly planes: Planes;
-  /** Of a fork's first checkpoint; elsewhere the run's newest checkpoint is the parent and this is not looked at. */
+  /** Parent of a fork's first checkpoint. Otherwise the run's newest checkpoint is the parent and this is ignored. */
   readonly parent?: CheckpointParent;
 }
 
@@ -253,9 +262,9 @@ export type VerifyEvent =
 
 export interface Problem {
   /**
-   * PIN_MISSING: the objects are there, but nothing keeps git from collecting them. PIN_MOVED: the ref of the checkpoint names another
-   * object. HIGH_WATER_CUT: the record of how far the run had come is gone. STORE_ROLLED_BACK: the repository has refs of newer checkpoints
-   * of the run than the store knows.
+   * PIN_MISSING: the objects exist, but no ref keeps git from collecting them. PIN_MOVED: the checkpoint's ref names another object.
+   * HIGH_WATER_CUT: the high-water mark of the run is gone. STORE_ROLLED_BACK: the repository has refs of newer checkpoints than the store
+   * knows.
    */
   readonly code:
     | "STORE_CUT"
@@ -270,9 +279,9 @@ export interface Problem {
   readonly entry: number | null;
   readonly sequence: number | null;
   readonly what: string;
-  /** Last journal entry of the run that can still be trusted; null when it is not about a run. */
+  /** Last journal entry of the run that can still be trusted; null when it does not concern a run. */
   readonly trustedTo: number | null;
-  /** Newest checkpoint of the run that is whole; null when there is none. */
+  /** Newest intact checkpoint of the run; null when there is none. */
   readonly newestIntact: number | null;
 }
 
@@ -286,7 +295,7 @@ export interface StoreStats {
   readonly durability: string;
 }
 
-/** What every store refuses, in the same words. */
+/** The errors that every store throws, in the same words. */
 
 export function runNotFound(run: string): HoldfastError {
   return new HoldfastError({
@@ -430,7 +439,7 @@ export function storeClosed(location: string): HoldfastError {
   });
 }
 
-/** Made, and killed before its first checkpoint. */
+/** The run was created, and its process was killed before its first checkpoint. */
 export function runNotStarted(run: string): HoldfastError {
   return new HoldfastError({
     code: "NOTHING_TO_RESUME",
@@ -440,7 +449,7 @@ export function runNotStarted(run: string): HoldfastError {
   });
 }
 
-/** RUN_NOT_FOUND where there is none. */
+/** Throws RUN_NOT_FOUND when there is none. */
 export async function knownRun(store: Pick<Store, "getRun">, run: string): Promise<RunSummary> {
   const summary = await store.getRun(run);
   if (summary === undefined) throw runNotFound(run);
@@ -449,7 +458,7 @@ export async function knownRun(store: Pick<Store, "getRun">, run: string): Promi
 
 const PAGE = 500;
 
-/** Every checkpoint of a run, newest first, read in pages: memory does not follow the history's length. */
+/** Every checkpoint of a run, newest first. It reads in pages, so memory does not grow with the history. */
 export async function* allCheckpoints(store: Store, run: string): AsyncGenerator<CheckpointSummary> {
   let before: number | undefined;
   for (;;) {
@@ -461,8 +470,8 @@ export async function* allCheckpoints(store: Store, run: string): AsyncGenerator
 }
 
 /**
- * The newest checkpoint that the store can give back, and the sequences of newer ones that it cannot. For those who look: one
- * damaged page must not hide everything else that is known of a run.
+ * The newest checkpoint that the store can read, and the sequences of newer ones that it cannot. For commands that only show a run: one
+ * damaged page must not hide the rest.
  */
 export async function newestUsable(
   store: Store,
@@ -480,7 +489,7 @@ export async function newestUsable(
   return { checkpoint: undefined, damaged };
 }
 
-/** What is wrong with the entries of a run, their chain, and what is folded from them; not with what its checkpoints hold. */
+/** Problems of a run's entries, their chain and what is folded from them; not of the content of its checkpoints. */
 export async function journalDamage(store: Store, run: string): Promise<readonly string[]> {
   const found: string[] = [];
   for await (const event of store.verify({ run, scope: "journal" }))

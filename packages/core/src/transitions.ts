@@ -1,44 +1,46 @@
+// The part of a workflow that is data: stages, events and transitions, how a run moves between stages, and the checks of a definition.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { InputsPlane, Trigger } from "./checkpoint.ts";
 import { nearest } from "./options.ts";
 import type { Position } from "./position.ts";
 
-/** Which stage follows which event, as data. Pairs that are absent are errors, not silence. */
+/** Which stage follows which event, as data. A missing pair is an error. */
 export type TransitionTable = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** The part of a workflow that is data: what is checked when it is defined, hashed into its definition, and shown. */
+/** The part of a workflow that is data: it is checked when defined, hashed into its definition, and shown. */
 export interface WorkflowShape {
   readonly name: string;
-  /** Raised by its author when stages mean something else than before. Part of the definition's hash. */
+  /** The author increases it when the meaning of stages changes. Part of the definition's hash. */
   readonly version: number;
   readonly initial: string;
   readonly stages: readonly string[];
   readonly events: readonly string[];
   readonly transitions: TransitionTable;
-  /** Stages that end the run. One may have a function all the same: it runs before the end is written (a report, a last restore). */
+  /** Stages that end the run. One may still have a function, which runs before the end is written (a report, a last restore). */
   readonly ends: Readonly<Record<string, "done" | "fatal">>;
 }
 
-/** What a stage's work concluded. */
+/** The result of a stage's work. */
 export interface StageResult<S> {
   readonly event: string;
-  /** In plain words, for people: why this event. */
+  /** Why this event, in plain words, for people. */
   readonly reason: string;
   /** The workflow's own values from now on; absent: unchanged. */
   readonly state?: S;
-  /** What the run turned out to work on (issue, base), once it is known; what is absent stays. */
+  /** What the run works on (issue, base), once it is known; absent fields are unchanged. */
   readonly inputs?: Partial<InputsPlane>;
-  /** What the next prompt must be told; absent: unchanged; null: nothing. */
+  /** Text for the next prompt; absent: unchanged; null: none. */
   readonly feedback?: string | null;
-  /** Of a review; remembered as the best one when it is. */
+  /** Score of a review; the engine remembers the best one. */
   readonly score?: number;
-  /** Why the checkpoint at its end is taken, where the stage knows better; absent: "iteration" when a new one begins, else "stage". */
+  /** Trigger of the checkpoint at the end of the stage. Absent: "iteration" when a new one begins, else "stage". */
   readonly trigger?: Trigger;
 }
 
 /**
- * The position after a stage concluded this. Counters are not touched: the guard has counted already. The visit is new,
- * so nothing that was finished in the old one answers in the next.
+ * The position after a stage concluded with this result. Counters are unchanged: the guard has already counted. The stage attempt is new,
+ * so finished steps of the old one do not answer in it.
  */
 export function transition(shape: WorkflowShape, position: Position, result: StageResult<unknown>): Position {
   const stage = nextStage(shape, position.stage, result.event);
@@ -52,7 +54,7 @@ export function transition(shape: WorkflowShape, position: Position, result: Sta
   };
 }
 
-/** WORKFLOW_INVALID, in this order: an unknown stage, an unknown event, a pair that the table lacks. */
+/** Throws WORKFLOW_INVALID, in this order: an unknown stage, an unknown event, a pair that the table lacks. */
 export function nextStage(shape: WorkflowShape, stage: string, event: string): string {
   if (!shape.stages.includes(stage)) throw unknown("stage", stage, shape, shape.stages);
   if (!shape.events.includes(event)) throw unknown("event", event, shape, shape.events);
@@ -79,7 +81,7 @@ function unknown(what: string, name: string, shape: WorkflowShape, known: readon
 
 export type Pair = readonly [stage: string, event: string];
 
-/** Throws WORKFLOW_INVALID with everything that is wrong, so that an author mends it in one go. */
+/** Throws WORKFLOW_INVALID with all problems, so that the author can fix them at once. */
 export function checkWorkflow(params: {
   readonly shape: WorkflowShape;
   /** Stages that have a function. */
@@ -94,7 +96,7 @@ export function checkWorkflow(params: {
     ...missingFunctions(shape, params.functions),
     ...missingPairs(shape, params.required),
   ];
-  // Reachability means something only in a table whose names hold.
+  // Reachability is meaningful only if all names in the table are valid.
   if (problems.length === 0) problems.push(...unreachable(shape));
   if (problems.length === 0) return;
   throw new HoldfastError({
@@ -105,7 +107,7 @@ export function checkWorkflow(params: {
   });
 }
 
-/** Stages become part of an effect's key. */
+/** Stage names become part of an effect's key. */
 const NAME = /^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/;
 
 function badNames(shape: WorkflowShape): readonly string[] {

@@ -1,9 +1,11 @@
+// Verifies a store together with the git objects that its checkpoints name, and repairs what can be repaired.
+
 import { type CoreAdapters, findNewerRefs } from "./adapters.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
 import { type Problem, type VerifyEvent, allCheckpoints } from "./store.ts";
 import { type SnapshotRef, neededAside } from "./workspace.ts";
 
-/** The store's own examination, then every tree that a checkpoint names; one summary for both. */
+/** Yields the store's own verification, then a check of every tree that a checkpoint names; one summary for both. */
 export async function* verifyRun(
   parts: CoreAdapters,
   params: { readonly run?: string; readonly signal?: AbortSignal },
@@ -30,14 +32,14 @@ export async function* verifyRun(
 
 export interface Repaired {
   readonly run: string;
-  /** Marked as damaged: nothing resumes from them. */
+  /** Marked as damaged: no resume uses them. */
   readonly quarantined: readonly number[];
-  /** Pinned again: their objects were there, but nothing held on to them. */
+  /** Pinned again: their objects existed, but no ref kept them. */
   readonly pinned: readonly number[];
   readonly newestIntact: number | null;
 }
 
-/** Marks what the examination found damaged, so that nothing resumes from it, and pins what lost its ref. */
+/** Quarantines damaged checkpoints, so that no resume uses them, and recreates missing refs. */
 export async function repair(parts: CoreAdapters, events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
   const byRun = new Map<string, Problem[]>();
   for (const event of events) {
@@ -57,7 +59,7 @@ export async function repair(parts: CoreAdapters, events: readonly VerifyEvent[]
   return done;
 }
 
-/** The checkpoint itself is whole. */
+/** With these codes the checkpoint itself is intact. */
 const UNDAMAGED: ReadonlySet<Problem["code"]> = new Set<Problem["code"]>([
   "PIN_MISSING",
   "PIN_MOVED",
@@ -125,7 +127,7 @@ async function* treeProblems(
   }
 }
 
-/** null: it cannot be read, which the store's own examination reports. */
+/** Null: it cannot be read, which the store's own verification reports. */
 async function commitOf({ store }: CoreAdapters, { run, sequence }: CheckpointSummary): Promise<string | null> {
   const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
   return checkpoint?.planes.files?.commit ?? null;
@@ -147,13 +149,13 @@ async function* rolledBack(
   }
 }
 
-/** Of the asides that the checkpoint holds open: without their commits the run cannot go on from it. */
+/** Checks the side worktrees that the checkpoint holds open: without their commits the run cannot continue from it. */
 async function examineAsides(
   { store, workspaces }: CoreAdapters,
   { run, sequence }: CheckpointSummary,
   pinned: ReadonlySet<string>,
 ): Promise<"whole" | "unpinned" | "missing"> {
-  // One that cannot be read is reported by the store's own examination.
+  // The store's own verification reports an unreadable checkpoint.
   const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
   const needed = neededAside(Object.entries(checkpoint?.planes.position.visit.steps ?? {}));
   for (const commit of needed) {
@@ -176,7 +178,7 @@ async function hasTree(
     const { files } = (await parts.store.getCheckpoint({ run, sequence })).planes;
     here = files === null || (await parts.workspaces.has(files));
   } catch {
-    // The store's own examination reports a checkpoint that cannot be read.
+    // The store's own verification reports an unreadable checkpoint.
     here = true;
   }
   present.set(tree, here);

@@ -1,3 +1,6 @@
+// The interfaces of the git package that core uses: worktrees, snapshots, restores, side worktrees and branches. Also reads side worktrees
+// from finished steps.
+
 import type { FilesPlane, GitPath, Skipped } from "./checkpoint.ts";
 import { type Json, isJsonObject, pureSha256 } from "./json.ts";
 import type { StageAttempt } from "./position.ts";
@@ -9,70 +12,77 @@ export interface CheckoutState {
 }
 
 /**
- * Git worktrees and what is in them. Never touches the user's index, HEAD, stash, hooks, config, or a ref outside
- * refs/holdfast/ (it makes branches for runs, and moves none). Runs nothing that the repository names: no hook, filter, fsmonitor, alias, pager or external diff.
+ * Git worktrees and their content. It never touches the user's index, HEAD, stash, hooks, config, or a ref outside refs/holdfast/. (It
+ * creates branches for runs, and moves none.) It runs nothing that the repository names: no hook, filter, fsmonitor, alias, pager or
+ * external diff.
  */
 export interface Workspaces {
-  /** The git common directory: where a store of this repository lives. */
+  /** The git common directory: a store of this repository is there. */
   readonly commonDir: string;
   readonly bare: boolean;
-  /** Worktrees beside the runs' own. */
+  /** The side worktrees of runs. */
   readonly asides: Asides;
-  /** The worktree at this path (or above it). WORKSPACE_MISSING when there is none. */
+  /** The worktree at this path or above it. WORKSPACE_MISSING when there is none. */
   open(path: string): Promise<Workspace>;
   /**
-   * Rejects when `create` would find something in its way: a folder that is not empty (USAGE), a branch that is checked out
-   * elsewhere (CONFLICT), a base that is no commit (USAGE). Makes nothing.
+   * Rejects when `create` could not succeed. USAGE: the folder is not empty, or the base is not a commit. CONFLICT: the branch is checked
+   * out elsewhere. Creates nothing.
    */
   check(params: CreateWorkspace): Promise<void>;
-  /** A new worktree and branch for a run. The same call again returns the one that is there. */
+  /** Creates a worktree and a branch for a run. The same call again returns the existing one. */
   create(params: CreateWorkspace): Promise<Workspace>;
   /** The worktree made for this run; undefined when there is none, or its folder is gone. */
   find(run: string): Promise<Workspace | undefined>;
   list(): Promise<readonly WorktreeInfo[]>;
   /**
-   * RESTORE_REFUSED (data: what would be lost) when it holds changes or ignored files, or commits that no other branch or remote has,
-   * unless `force`. Its branch is kept.
+   * Removes the run's worktree and keeps its branch. Unless `force` is set, throws RESTORE_REFUSED (data: what would be lost) when it has
+   * changes, ignored files, or commits that no other branch or remote has.
    */
   remove(params: { readonly run: string; readonly force?: boolean }): Promise<void>;
 
-  /** The user's main checkout as it is now; null where there is none beside the worktree at `runRoot`, or it cannot be read. Changes nothing. */
+  /**
+   * The current state of the user's main checkout. Null when there is none besides the worktree at `runRoot`, or it cannot be read. Changes
+   * nothing.
+   */
   mainCheckout(runRoot: string): Promise<CheckoutState | null>;
 
-  /** Are the objects that the plane names here, whole? */
+  /** Whether the objects of the plane exist and are complete. */
   has(files: Pick<FilesPlane, "tree" | "commit">): Promise<boolean>;
-  /** Pins an existing snapshot under another run's name (a fork). Durable when it returns. */
+  /** Pins an existing snapshot under another run's name (for a fork). Durable when it returns. */
   pin(params: { readonly run: string; readonly sequence: number; readonly commit: string }): Promise<string>;
   /** Every snapshot ref under refs/holdfast/, as run and sequence; with `run` only those of this run. */
   refs(run?: string): Promise<readonly SnapshotRef[]>;
-  /** Removes these refs (snapshots and asides under refs/holdfast/). Gone already is no error. */
+  /** Removes these refs (snapshots and side worktrees under refs/holdfast/). A missing ref is not an error. */
   unpin(refs: readonly string[]): Promise<void>;
   /**
-   * Removes the locks that a killed git left in the worktree made for this run, in its side worktrees and on its branch (full
-   * name); returns their paths. Only for a caller that holds the run's lease and has ended every process of the run. A lock in a
-   * worktree of the user's, or on a branch that such a worktree has checked out, is never removed.
+   * Removes the locks that a killed git left in the run's worktree, in its side worktrees and on its branch (full name); returns their
+   * paths. Only for a caller that holds the run's lease and has ended every process of the run. It never removes a lock in a user's
+   * worktree, or on a branch that such a worktree has checked out.
    */
   clearLocks(params: { readonly run: string; readonly branch: string | null }): Promise<readonly string[]>;
-  /** Those of the commits that no branch, tag or remote-tracking ref reaches: our refs may be their only copy. */
+  /** Those of the commits that no branch, tag or remote-tracking ref reaches: Holdfast's refs may be their only copy. */
   unpublished(commits: readonly string[]): Promise<ReadonlySet<string>>;
   /**
-   * Holds on to a commit that no snapshot names (another tip of the branch, files that lay in the way) until somebody removes its
-   * ref by hand; returns the ref. TREE_MISSING when the commit is not here. Durable when it returns.
+   * Keeps a commit that no snapshot names (another tip of the branch, replaced files) until the user removes its ref by hand; returns the
+   * ref. TREE_MISSING when the commit does not exist here. Durable when it returns.
    */
   keep(params: { readonly run: string; readonly commit: string }): Promise<string>;
   /** Commit of a branch (full name); null when there is no such branch. */
   branchTip(branch: string): Promise<string | null>;
-  /** Makes the branch (full name) of a run anew. It never moves one: CONFLICT when it stands elsewhere. Durable when it returns. */
+  /** Recreates the branch (full name) of a run. It never moves one: CONFLICT when it exists at another commit. Durable when it returns. */
   createBranch(params: { readonly branch: string; readonly commit: string }): Promise<void>;
   diff(params: DiffParams): Promise<Diff>;
-  /** Every file of a tree or commit, in git's order. TREE_MISSING when it is not here. */
+  /** Every file of a tree or commit, in git's order. TREE_MISSING when it does not exist here. */
   filesOf(tree: string): Promise<readonly GitPath[]>;
   close(): Promise<void>;
 }
 
 export interface CreateWorkspace {
   readonly run: string;
-  /** Where; default `<parent of the main worktree>/<repo name>-worktrees/<run>`, or inside a bare repository `<repo>/trees/<run>`. */
+  /**
+   * Path of the worktree. Default: `<parent of the main worktree>/<repo name>-worktrees/<run>`, or in a bare repository
+   * `<repo>/trees/<run>`.
+   */
   readonly path?: string;
   /** Default `holdfast/<run>`. */
   readonly branch?: string;
@@ -82,7 +92,7 @@ export interface CreateWorkspace {
 
 export interface WorktreeInfo {
   readonly path: string;
-  /** Made for this run, or aside of its own. */
+  /** The run that it was made for, as its own worktree or as a side worktree; null: none. */
   readonly run: string | null;
   readonly aside: boolean;
   readonly branch: string | null;
@@ -104,13 +114,13 @@ export interface Workspace {
   readonly root: string;
   /** Durable when it returns: objects, ref and their directories are synced. Pins `refs/holdfast/<run>/<sequence>`. */
   snapshot(params: SnapshotParams): Promise<FilesPlane>;
-  /** A snapshot that nothing holds on to: no ref, not synced. To plan with, not to keep; git's own gc takes it after a while. */
+  /** A snapshot without a ref and without a sync. It is for planning only; git's own gc collects it after a while. */
   look(params: Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored">): Promise<PreviewSnapshot>;
-  /** What `snapshot` would hold and leave out, without pinning: for asking "did anything change?". */
+  /** What `snapshot` would contain and leave out, without pinning; for detecting changes. */
   currentFiles(params?: Pick<SnapshotParams, "maxUntrackedBytes" | "includeIgnored">): Promise<CurrentFiles>;
   /**
-   * Pure look: what a restore would do. `from` is a snapshot of the worktree as it is now. TREE_MISSING (data: the commit) when
-   * something that the restore would read is not there, or not whole; the rest of the target is not looked at.
+   * Plans a restore and changes nothing. `from` is a snapshot of the current worktree. TREE_MISSING (data: the commit) when an object that
+   * the restore would read is missing or damaged; the rest of the target is not checked.
    */
   planRestore(params: {
     readonly from: PreviewSnapshot;
@@ -118,23 +128,25 @@ export interface Workspace {
     readonly paths?: readonly string[];
   }): Promise<RestorePlan>;
   /**
-   * Makes the files equal the plan's target. Idempotent: killed half-way, the same call on a new plan finishes the job.
-   * RESTORE_REFUSED, and nothing changed, when the worktree is not any more what the plan was made from, when an
-   * ignored or skipped file or a nested repository stands in the way, or when another git operation is under way.
+   * Makes the files equal to the plan's target. Idempotent: after a kill half-way, the same call on a new plan completes it.
+   * RESTORE_REFUSED, and nothing changed, when the worktree differs from the plan's start or another git operation is in progress. The same
+   * when an ignored or skipped file or a nested repository is in the way.
    */
   applyRestore(plan: RestorePlan): Promise<RestoreResult>;
   /**
-   * The worktree knows its repository, and HEAD names this branch again; files stay as they are, and the index too unless commits are dropped. Was there anything to do? A git operation
-   * (a rebase, a merge) that is under way is given up where it stands: for worktrees of runs only, when whoever began it is gone.
+   * Makes the worktree refer to its repository and HEAD to this branch again. The files do not change, nor does the index unless commits
+   * are dropped. Returns whether anything had to change.
+   * It abandons a git operation in progress (a rebase, a merge). Use it only for worktrees of runs, after the process that began the
+   * operation has ended.
    */
   standOn(params: BranchTarget): Promise<boolean>;
 }
 
 export interface BranchTarget {
-  /** Full name. Made again at `head` when it is gone. */
+  /** Full name. Recreated at `head` when it is gone. */
   readonly branch: string;
   readonly head: string;
-  /** What was committed on the branch since `head`. */
+  /** What to do with commits on the branch since `head`. */
   readonly commits: "keep" | "drop";
 }
 
@@ -146,9 +158,9 @@ export interface SnapshotParams {
   readonly run: string;
   readonly sequence: number;
   readonly message: string;
-  /** Commit date of the snapshot, ISO 8601: given, so that the same snapshot has the same id. */
+  /** Commit date of the snapshot, ISO 8601: an argument, so that the same snapshot has the same id. */
   readonly at: string;
-  /** Untracked files above this are skipped and named. Default 20 MiB. */
+  /** Larger untracked files are skipped and named. Default 20 MiB. */
   readonly maxUntrackedBytes?: number;
   readonly includeIgnored?: boolean;
   readonly base?: string;
@@ -165,20 +177,23 @@ export interface RestorePlan {
   readonly fromTree: string;
   /** Tree of the snapshot that is restored. */
   readonly targetTree: string;
-  /** Tree the worktree will have afterwards (for a per-path restore, `from` with those paths replaced). */
+  /** Tree of the worktree afterwards (for a per-path restore, `from` with those paths replaced). */
   readonly toTree: string;
   readonly paths: readonly string[] | null;
   readonly changes: readonly FileChange[];
   /**
-   * Left alone although the target lacks or has them: skipped files, nested repositories, files that a sparse checkout keeps off
-   * the disk, and files that the target's own ignore rules cover (they may have been there, ignored, when it was taken).
+   * Paths that the restore leaves alone although they differ from the target. They are skipped files, nested repositories, files outside of
+   * a sparse checkout, and files that the target's own ignore rules cover. (Those may have existed, ignored, when it was taken.)
    */
   readonly untouched: readonly Untouched[];
-  /** Ignored or skipped files that a write would land on, and git repositories that a file would be written into. Not empty: applyRestore refuses. */
+  /**
+   * Ignored or skipped files that a write would overwrite, and git repositories that a file would be written into. If not empty,
+   * applyRestore refuses.
+   */
   readonly blocked: readonly GitPath[];
-  /** Files that are ignored now, and that the target's ignore rules do not cover: they stay, and the next snapshot holds them. */
+  /** Files that are ignored now and that the target's ignore rules do not cover: they remain, and the next snapshot contains them. */
   readonly exposed: readonly GitPath[];
-  /** How `from` was captured; the world is compared with it in the same way. Absent: the defaults. */
+  /** How `from` was captured; the current files are compared with it in the same way. Absent: the defaults. */
   readonly capture?: { readonly maxUntrackedBytes: number; readonly includeIgnored: boolean };
 }
 
@@ -198,7 +213,7 @@ export interface DiffParams {
   readonly from: string;
   readonly to: string;
   readonly paths?: readonly string[];
-  /** "counts": a line a file, in the order of `files`: lines added, a tab, lines removed (`-` and `-`: binary), a tab, the name. */
+  /** "counts": one line per file, in the order of `files`: lines added, a tab, lines removed (`-` and `-`: binary), a tab, the name. */
   readonly format: "patch" | "stat" | "names" | "counts";
   readonly color?: boolean;
 }
@@ -213,55 +228,54 @@ export interface Diff {
 }
 
 /**
- * Worktrees beside a run's own, in which agents work at the same time without seeing each other's half work. Each stands on no branch, so
- * whatever an agent commits there moves nothing of the user's. Nothing outside of refs/holdfast/ and the aside's own folder is touched.
+ * Side worktrees of a run, in which agents work in parallel without seeing each other's half-done work. Each is on no branch, so an agent's
+ * commits there move nothing of the user's. Nothing outside of refs/holdfast/ and the side worktree's own folder is touched.
  */
 export interface Asides {
-  /**
-   * These files as a commit of their own on top of the head that they were seen on, pinned under refs/holdfast/<run>/aside/<commit>. Durable when it returns.
-   */
+  /** Makes a commit of these files on top of their head, pinned under refs/holdfast/<run>/aside/<commit>. Durable when it returns. */
   base(params: { readonly run: string; readonly files: PreviewSnapshot; readonly at: string }): Promise<string>;
-  /** Pins a commit in the same place. The name says what it holds: a second call finds it made. Durable when it returns. */
+  /** Pins a commit in the same namespace. The name contains the commit, so a second call finds it made. Durable when it returns. */
   pin(params: { readonly run: string; readonly commit: string }): Promise<string>;
-  /** Where `place` puts it. */
+  /** The folder that `place` uses. */
   rootOf(params: AsideName): string;
   /**
-   * The aside with the files of `commit`, on its head: made when it is not there, left alone when it stands there already, else made anew (what lay there is
-   * pinned first; ignored files go). Killed half-way, the same call finishes the job. TREE_MISSING when the commit is not here.
+   * Returns the side worktree with the files of `commit`, on its head. It is created if missing, left alone if it is already right, and
+   * otherwise recreated. (Its content is pinned first; ignored files are lost.) After a kill half-way, the same call completes it.
+   * TREE_MISSING when the commit does not exist here.
    */
   place(params: AsideName & { readonly commit: string; readonly base: string }): Promise<Workspace>;
-  /** The aside as it is; undefined when it is not there, or not whole. */
+  /** The side worktree as it is; undefined when it is missing or incomplete. */
   find(params: AsideName): Promise<Workspace | undefined>;
-  /** Of this run, or of all; the folder of one may be gone. */
+  /** The side worktrees of this run, or of all runs; a folder may be gone. */
   list(run?: string): Promise<readonly AsideInfo[]>;
-  /** What lies there is pinned first, unless it is what `holding` holds. Gone already is no error. */
+  /** Removes it. Its content is pinned first, unless it equals `holding`. A missing one is not an error. */
   remove(params: { readonly run: string; readonly key: string; readonly holding?: string }): Promise<void>;
-  /** Every ref that `base` and `pin` made and nobody removed. */
+  /** Every remaining ref that `base` and `pin` made. */
   refs(): Promise<readonly AsideRef[]>;
   /**
-   * What changed from `base` to `theirs`, put on top of `ours`, in objects alone: renames are followed file by file, no driver or attribute of the repository
-   * is heeded. `to` can be restored to; it is not pinned.
+   * Applies the changes from `base` to `theirs` on top of `ours`, in git objects only. It follows renames file by file and ignores the
+   * repository's merge drivers and attributes. `to` can be restored to; it is not pinned.
    */
   merge(params: {
     readonly base: string;
     readonly ours: PreviewSnapshot;
     readonly theirs: string;
   }): Promise<AsideMerge>;
-  /** Tree of a commit. TREE_MISSING when it is not here. */
+  /** Tree of a commit. TREE_MISSING when it does not exist here. */
   treeOf(commit: string): Promise<string>;
 }
 
 export interface AsideName {
   readonly run: string;
-  /** The step's; any text. */
+  /** Name of the step; any text. */
   readonly name: string;
-  /** The folder that it lies beside, as `<beside>.aside/`; default where the run's own worktree would be. */
+  /** The folder next to which it lies, as `<beside>.aside/`; default: where the run's own worktree would be. */
   readonly beside?: string;
 }
 
 export interface AsideInfo {
   readonly run: string;
-  /** As made of the name. */
+  /** The key made from the name. */
   readonly key: string;
   readonly path: string;
   readonly exists: boolean;
@@ -279,10 +293,10 @@ export type AsideMerge =
   | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
 
 /**
- * The run's own branch and the remote it goes to. Everything here may be called again after a crash and ends in the
- * same place: commits have pinned dates (the same call makes the same id), refs move by compare-and-set, a rebase is
- * made aside and taken over whole. Only the run's own worktree and branch are touched. The repository's hooks run on
- * push (a refusal is a value), never on commits. GIT_FAILED for what git itself cannot do.
+ * The run's own branch and its remote. Every method may be repeated after a crash with the same result. Commits have fixed dates (the same
+ * call makes the same id), refs move by compare-and-set, and a rebase is computed separately and applied atomically.
+ * Only the run's own worktree and branch are touched. The repository's hooks run on push (a refusal is a value), never on commits.
+ * GIT_FAILED for what git itself cannot do.
  */
 export interface Branch {
   /** Short name: `holdfast/issue-42`. */
@@ -293,46 +307,54 @@ export interface Branch {
   /** Tree of a commit. */
   treeOf(commit: string): Promise<string>;
   /**
-   * The files as they are now (tracked and untracked, not ignored, without `exclude`) as a commit on top of the head; the branch and the
-   * worktree's index follow. null when that would change nothing. Two calls with one `at` and the same files make one commit.
+   * Commits the current files (tracked and untracked, not ignored, without `exclude`) on top of the head; the branch and the worktree's
+   * index follow. Null when nothing would change. Two calls with the same `at` and the same files make one commit.
    */
   commit(params: CommitParams): Promise<{ readonly commit: string; readonly tree: string } | null>;
 
-  /** Where issues, pull requests and the base branch are: upstream before origin, or as configured. null: the repository has no remote. */
+  /**
+   * The remote of issues, pull requests and the base branch: upstream before origin, or as configured. Null: the repository has no remote.
+   */
   remote(): Promise<Remote | null>;
-  /** Where the run's branch goes: as git itself would push, so to origin where that is a fork of upstream. null as above. */
+  /**
+   * The remote that the run's branch is pushed to, as git itself would push: origin when that is a fork of upstream. Null: the repository
+   * has no remote.
+   */
   pushRemote(): Promise<Remote | null>;
-  /** Updates remote-tracking refs and deletes none; the failure is a value. */
+  /** Updates remote-tracking refs and deletes none; a failure is a value. */
   fetch(): Promise<{ readonly kind: "fetched" } | { readonly kind: "failed"; readonly refusal: PushRefusal }>;
-  /** Commit of a branch as last fetched, a run's own one from where it is pushed to; null when it is not there. */
+  /** Commit of a branch as last fetched; a run's own branch is read from its push remote. Null when it does not exist. */
   remoteBranch(branch: string): Promise<string | null>;
-  /** Asks the remote itself, for a run's own branch the one that it is pushed to; "unknown" when it does not answer. */
+  /** Asks the remote itself; for a run's own branch, its push remote. "unknown" when the remote does not answer. */
   lookUpRemote(branch: string): Promise<
     | { readonly kind: "known"; readonly commit: string | null }
     /** `isTemporary`: it may answer later without any help. */
     | { readonly kind: "unknown"; readonly reason: string; readonly isTemporary: boolean }
   >;
-  /** From the remote's HEAD, else main or master when exactly one is there; null when it cannot be told. */
+  /** From the remote's HEAD, else main or master when exactly one exists; null when unknown. */
   defaultBranch(): Promise<string | null>;
 
   /**
-   * What a push would publish that the user must see first: secrets, whichever commit adds them; what could not be searched; and messages that
-   * notify a group or close an issue other than `issue`.
+   * What a push would publish that the user must see first. It finds secrets, whichever commit adds them, and content that could not be
+   * searched. It also finds messages that notify a group or close an issue other than `issue`.
    */
   inspectPush(params: { readonly issue: number | null }): Promise<PushInspection>;
-  /** Pushes the head to the branch of the same name. `expected`: what the remote must still have (null: nothing); forces only over that. */
+  /**
+   * Pushes the head to the branch of the same name. `expected`: what the remote must still have (null: nothing); it forces only over that.
+   */
   push(params: { readonly expected: string | null }): Promise<PushResult>;
   /**
-   * Puts the branch's own commits on top of `onto` and the files with them. Worked out in objects alone first: a conflict changes nothing
-   * here. `at` pins committer dates. Local changes that are not committed: WORKSPACE_BUSY; untracked files that nothing lands on stay.
+   * Rebases the branch's own commits onto `onto`, with the files. The rebase is computed in git objects first, so a conflict changes
+   * nothing. `at` fixes committer dates. Throws WORKSPACE_BUSY for uncommitted local changes; untracked files that are not in the way
+   * remain.
    */
   rebase(params: { readonly onto: string; readonly at: string }): Promise<RebaseResult>;
   /**
-   * Puts the merge with its conflict marks into the files, for an agent to mend; nothing is committed and no operation is left under way.
-   * Empty `files`: it merged cleanly after all. WORKSPACE_BUSY as for rebase.
+   * Writes the merge with its conflict markers into the files, for an agent to resolve. Nothing is committed and no git operation remains
+   * in progress. Empty `files`: it merged cleanly after all. WORKSPACE_BUSY as for rebase.
    */
   placeConflict(params: { readonly onto: string }): Promise<{ readonly files: readonly GitPath[] }>;
-  /** After placeConflict: the files as they are now as one commit on top of `onto`; refuses (value) while marks are left in `files`. */
+  /** After placeConflict: commits the current files on top of `onto`. Returns "unresolved" while markers are left in `files`. */
   commitResolved(
     params: CommitParams & { readonly onto: string; readonly files: readonly GitPath[] },
   ): Promise<
@@ -342,7 +364,7 @@ export interface Branch {
 
   isAncestor(params: { readonly ancestor: string; readonly of: string }): Promise<boolean>;
   mergeBase(params: { readonly a: string; readonly b: string }): Promise<string | null>;
-  /** Files that differ between a commit (or tree) and the files now, `exclude` left out. */
+  /** Files that differ between a commit (or tree) and the current files, without `exclude`. */
   changedSince(params: { readonly from: string; readonly exclude: readonly string[] }): Promise<readonly ChangedFile[]>;
   diffSince(params: {
     readonly from: string;
@@ -354,7 +376,7 @@ export interface Branch {
 /** Opens the branch of a run's worktree. */
 export interface Branches {
   of(worktree: string): Promise<Branch>;
-  /** The remote and the history alone, from any folder of the repository: a bare one too, or one that stands on no branch. */
+  /** Queries of the remote and the history only, from any folder of the repository: also a bare one, or one with a detached HEAD. */
   asking(folder: string): Promise<Asking>;
 }
 
@@ -367,7 +389,7 @@ export interface Remote {
   readonly name: string;
   /** As git uses it, without credentials. */
   readonly url: string;
-  /** As it stands in the config, before git's own rewriting; without credentials. */
+  /** As written in the config, before git's own rewriting; without credentials. */
   readonly written: string;
 }
 
@@ -375,7 +397,7 @@ export interface CommitParams {
   readonly message: string;
   /** Author and committer date, ISO 8601. */
   readonly at: string;
-  /** Path prefixes that never get in (`.tmp`). */
+  /** Path prefixes that are never committed (`.tmp`). */
   readonly exclude: readonly string[];
 }
 
@@ -386,13 +408,13 @@ export interface ChangedFile {
 
 export interface PushInspection {
   readonly secrets: readonly PushedSecret[];
-  /** `kind` says what was not searched there, and why. */
+  /** `kind` says what was not searched, and why. */
   readonly unsearched: readonly PushedSecret[];
-  /** Lines of commit messages that take effect at the forge, secrets masked. */
+  /** Lines of commit messages that take effect at the forge, with secrets masked. */
   readonly references: readonly { readonly commit: string; readonly text: string }[];
 }
 
-/** Where a secret stands, and of what kind it is; never the secret itself. */
+/** The position and the kind of a secret; never the secret itself. */
 export interface PushedSecret {
   readonly commit: string;
   readonly path: string;
@@ -406,21 +428,21 @@ export type PushResult =
   | { readonly kind: "up_to_date"; readonly commit: string }
   | { readonly kind: "refused"; readonly refusal: PushRefusal };
 
-/** The real cause, told from what git reports per ref (--porcelain), not from a phrase that every refusal prints. */
+/** The real cause, from git's report per ref (--porcelain), not from a phrase that every refusal prints. */
 export interface PushRefusal {
   readonly cause:
     | "non_fast_forward"
     | "stale_lease"
-    /** A hook of the remote judged the commits. */
+    /** A hook of the remote rejected the commits. */
     | "hook"
-    /** A hook of this repository did. */
+    /** A hook of this repository rejected the commits. */
     | "local_hook"
     | "protected"
     /** The remote found a secret in the commits. */
     | "secret"
     | "auth"
     | "network"
-    /** The remote itself failed, and judged nothing: a lock, a full disk, an internal error. */
+    /** The remote itself failed and did not judge the commits: a lock, a full disk, an internal error. */
     | "remote"
     | "missing_remote"
     | "other";
@@ -432,17 +454,17 @@ export type RebaseResult =
   | { readonly kind: "up_to_date"; readonly commit: string }
   | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
 
-/** What the step that opens an aside leaves in the visit. */
+/** Result of the step that opens a side worktree. */
 export type AsideOpened = {
   readonly kind: "aside.opened";
   readonly base: string;
   readonly skipped: readonly { readonly [K in keyof Skipped]: Skipped[K] }[];
 };
 
-/** What the step that merges or gives up an aside leaves there. */
+/** Result of the step that merges or drops a side worktree. */
 export type AsideClosed = { readonly kind: "aside.closed"; readonly aside: string };
 
-/** Safe in a path whatever the name, and another one for every other name. */
+/** Makes a key that is safe in a path for any name, and differs for different names. */
 export function asideKey(name: string): string {
   const words = name
     .toLowerCase()
@@ -454,7 +476,7 @@ export function asideKey(name: string): string {
   return words === "" ? digest : `${words}-${digest}`;
 }
 
-/** Names of the asides that the visit opened and did not close: their folders are needed. */
+/** Names of the side worktrees that the stage attempt opened and did not close: their folders are needed. */
 export function openAsides(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
   const opened = new Set<string>();
   const closed = new Set<string>();
@@ -467,7 +489,9 @@ export function openAsides(steps: Iterable<readonly [string, Json]>): ReadonlySe
   return opened;
 }
 
-/** Commits without which the asides that the visit holds open could not be made again or merged: each one's base, and what calls in it came to. */
+/**
+ * Commits that are needed to recreate or merge the open side worktrees of the stage attempt: their bases, and the results of calls in them.
+ */
 export function neededAside(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
   const all = [...steps];
   const open = openAsides(all);
@@ -483,8 +507,8 @@ export function neededAside(steps: Iterable<readonly [string, Json]>): ReadonlyS
 }
 
 /**
- * Calls in asides that were under way begin anew where the run went back or was forked: their sessions remember what no files have any more, and the
- * aside is made again.
+ * After a rewind or fork, calls in side worktrees that were in flight begin anew. Their sessions remember work that no files have any more,
+ * and the side worktree is recreated.
  */
 export function forgetAsideCalls(visit: StageAttempt): StageAttempt {
   const { asides, ...rest } = visit;
@@ -498,7 +522,7 @@ export function forgetAsideCalls(visit: StageAttempt): StageAttempt {
   };
 }
 
-/** The newest commit of an aside, as the finished calls in it tell: the one that no other began from. */
+/** The newest commit of a side worktree, from the finished calls in it: the one that no other call began from. */
 export function asideTip(
   steps: Iterable<readonly [string, Json]>,
   aside: { readonly name: string; readonly base: string },
@@ -520,8 +544,8 @@ export function asideTip(
 }
 
 /**
- * The repository's main worktree, in which users and other tools look for files, and which outlives the worktrees of runs. Of a bare repository
- * the first worktree that belongs to no run; without one, and without a repository, `cwd`.
+ * The repository's main worktree, where users and other tools look for files, and which outlives the worktrees of runs. In a bare
+ * repository, the first worktree that belongs to no run; without one, or without a repository, `cwd`.
  */
 export async function mainWorktreeRoot(workspaces: Pick<Workspaces, "list"> | null, cwd: string): Promise<string> {
   const worktrees = (await workspaces?.list()) ?? [];
