@@ -1,3 +1,5 @@
+// The contract of agents: cases that every agent adapter must pass, on node:assert and real processes.
+
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
 import { join } from "node:path";
@@ -5,28 +7,28 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Agent, AgentEvent, AgentOutcome, AgentTask } from "@holdfast/core/agent";
 import { readProcessTable } from "@holdfast/platform/process-tree";
 
-/** One agent under test, with a directory of its own for each case. */
+/** One agent under test, with its own directory for each case. */
 export interface AgentHarness {
   readonly agent: Agent;
   readonly cwd: string;
-  /** Makes the agent's next calls behave so; what comes back is the model to call with. */
+  /** Makes the agent's next calls behave this way; returns the model to call with. */
   behave(behaviour: AgentBehaviour): Promise<string>;
-  /** A model for which the program or its instructions are not there. So it is for none at all, until `behave` was called. */
+  /** A model whose program or instructions do not exist. Without a model the same applies until `behave` is called. */
   readonly missingModel: string;
-  /** What the agent makes of a usage, where it reckons the price itself. */
+  /** The price that the agent computes for a usage, if it computes prices itself. */
   readonly priceOf?: (usage: { readonly input: number; readonly output: number }) => number;
-  /** How many times slower than a shell it may begin. */
+  /** How many times slower than a shell the agent may start. */
   readonly slowness?: number;
 }
 
-/** In this order; each part only where it is given. */
+/** The parts happen in this order, each only if it is given. */
 export interface AgentBehaviour {
   readonly write?: { readonly path: string; readonly text: string };
-  /** Lines, one every `everyMs`. */
+  /** Prints this many lines, one every `everyMs`. */
   readonly chatter?: { readonly lines: number; readonly everyMs: number };
-  /** In a session of its own, deaf to SIGTERM, holding no pipe; it writes the file after a while. */
+  /** A process in its own session that ignores SIGTERM and holds no pipe; it writes the file after a while. */
   readonly orphan?: { readonly path: string; readonly afterMs: number };
-  /** Only asked of agents that tell their usage. */
+  /** Used only for agents that report usage. */
   readonly usage?: { readonly input: number; readonly output: number; readonly microUsd: number };
   readonly hang?: boolean;
   readonly reply?: string;
@@ -35,7 +37,7 @@ export interface AgentBehaviour {
 
 export interface AgentCase {
   readonly name: string;
-  /** Why the case cannot be run on this agent or host; null: it can. */
+  /** Why the case cannot run on this agent or host; null: it can. */
   skip?(agent: Agent): string | null;
   run(harness: AgentHarness): Promise<void>;
 }
@@ -98,7 +100,10 @@ export function processesOf(mark: string): readonly number[] {
   return (readProcessTable()?.live ?? []).filter((entry) => entry.mark === mark).map((entry) => entry.pid);
 }
 
-/** All are stopped first, what they start meanwhile too: one whose child dies before it would go on and end by itself. */
+/**
+ * Stops all processes first, and those that they start meanwhile. Otherwise a process whose child dies first would continue and end by
+ * itself.
+ */
 function killAll(mark: string): void {
   const stopped = new Set<number>();
   for (;;) {
@@ -112,7 +117,7 @@ function killAll(mark: string): void {
   for (const pid of stopped) signalIfThere(pid, "SIGKILL");
 }
 
-/** One that has ended by itself since it was looked up is no fault of the agent's. */
+/** A process that has ended since the lookup is not a fault of the agent. */
 function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
@@ -226,7 +231,7 @@ const endingCases: readonly AgentCase[] = [
   },
 ];
 
-/** None of them is the login of an agent that the suites run: those have keys of their own, or none. */
+/** None of them is a credential of an agent that the suites run: those have their own keys, or none. */
 const TOKENS: readonly string[] = [
   "GITHUB_TOKEN",
   "GH_TOKEN",
@@ -285,7 +290,7 @@ const environmentCases: readonly AgentCase[] = [
   },
 ];
 
-/** What goes wrong in between must not leave the agent hanging. */
+/** A failure in between must not leave the agent running. */
 async function whileRunning(harness: AgentHarness, call: Call, look: () => void): Promise<void> {
   const running = harness.agent.run(call.task);
   try {
@@ -297,7 +302,7 @@ async function whileRunning(harness: AgentHarness, call: Call, look: () => void)
   }
 }
 
-/** False: it has ended in between, as small helpers of an agent do. */
+/** False: the process has ended, as short-lived helpers of an agent do. */
 function checkProcess(params: { readonly pid: number; readonly cwd: string; readonly mark: string }): boolean {
   if (!existsSync(`/proc/${params.pid}/environ`)) return false;
   const text = readFileSync(`/proc/${params.pid}/environ`, "utf8");
@@ -432,5 +437,5 @@ const outcomeCases: readonly AgentCase[] = [
   },
 ];
 
-/** Every promise of the agent port, one case each, on node:assert and real processes: run them in any test runner. */
+/** Every promise of the agent contract, one case each, on node:assert and real processes, for any test runner. */
 export const agentContract: readonly AgentCase[] = [...outcomeCases, ...endingCases, ...environmentCases];

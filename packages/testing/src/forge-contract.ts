@@ -1,3 +1,5 @@
+// The contract of forges: cases that every forge adapter must pass, on node:assert alone.
+
 import assert from "node:assert/strict";
 import { setTimeout } from "node:timers/promises";
 import type { CheckRun, Forge, NewPullRequest, PullRequest } from "@holdfast/core/forge";
@@ -153,7 +155,7 @@ const mergeCases: readonly ForgeCase[] = [
       const { number } = await forge.createPullRequest(pullRequest());
       assert.equal((await settledPull(forge, number)).mergeability, "mergeable");
       await push({ branch: "main", files: { "m.txt": "m\n" } });
-      // A forge may take a clean merge onto a base that moved, or want the branch brought up first.
+      // A forge may accept a clean merge onto a moved base, or require that the branch is updated first.
       assert.ok(["mergeable", "behind"].includes((await settledPull(forge, number)).mergeability));
       await push({ branch: "main", files: { "a.txt": "main\n" } });
       assert.equal((await settledPull(forge, number)).mergeability, "conflicting");
@@ -346,7 +348,7 @@ const reviewCases: readonly ForgeCase[] = [
   },
 ];
 
-/** Every promise of the forge port, one case each, on node:assert alone: run them in any test runner against any forge. */
+/** Every promise of the forge contract, one case each, on node:assert alone, for any test runner and any forge. */
 export const forgeContract: readonly ForgeCase[] = [
   ...issueCases,
   ...pullCases,
@@ -355,20 +357,20 @@ export const forgeContract: readonly ForgeCase[] = [
   ...reviewCases,
 ];
 
-/** One forge under test with a repository of its own, fresh for each case. Its default branch `main` has one commit with `a.txt`. */
+/** One forge under test with its own repository, fresh for each case. Its default branch `main` has one commit with `a.txt`. */
 export interface ForgeHarness {
   /** Another handle on the same forge, as another process would have. */
   open(): Promise<Forge>;
-  /** Commits these files on top of a branch of the remote (or of `from`, for a new one) and pushes. Returns the commit. */
+  /** Commits these files on top of a remote branch (or of `from`, for a new one) and pushes. Returns the commit. */
   push(params: PushParams): Promise<string>;
-  /** Commit of a branch on the remote; null when it is not there. */
+  /** Commit of a branch on the remote; null when it does not exist. */
   tip(branch: string): Promise<string | null>;
   isAncestor(ancestor: string, of: string): Promise<boolean>;
-  /** As the owner of the repository would: a branch that is there. */
+  /** Makes an existing branch the default, as the owner of the repository would. */
   makeDefault(branch: string): Promise<void>;
-  /** As a person would. */
+  /** Writes a review as a person would. */
   writeReview(pullRequest: number, review: WrittenReview): Promise<void>;
-  /** As a CI service would. */
+  /** Writes checks as a CI service would. */
   writeChecks(commit: string, runs: readonly Pick<CheckRun, "name" | "state" | "summary">[]): Promise<void>;
 }
 
@@ -395,7 +397,7 @@ export function pullRequest(change: Partial<NewPullRequest> = {}): NewPullReques
   return { title, body: "Adds it.", head: "topic", base: "main", draft: false, key: "run-1/pr/create", ...change };
 }
 
-/** Asks until the forge has made up its mind. */
+/** Polls until the forge has computed the mergeability. */
 export async function settledPull(forge: Forge, number: number): Promise<PullRequest> {
   for (let attempt = 1; ; attempt++) {
     const pull = await forge.getPullRequest(number);

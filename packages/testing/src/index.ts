@@ -1,3 +1,5 @@
+// The contract suites that users run against their own agents, stores and forges (`holdfast/testing`).
+
 export { agentContract } from "./agent-contract.ts";
 export type { AgentBehaviour, AgentCase, AgentHarness } from "./agent-contract.ts";
 export { createSetClock, storeContract } from "./store-contract.ts";

@@ -1,7 +1,9 @@
+// An assertion for rejections with a HoldfastError.
+
 import assert from "node:assert/strict";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 
-/** The rejection must be ours, with this code, a message and a hint. */
+/** Requires a HoldfastError with this code, a message and a hint. */
 export async function rejectsWith(code: ErrorCode, work: () => Promise<unknown>): Promise<HoldfastError> {
   try {
     await work();

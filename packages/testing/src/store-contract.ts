@@ -1,3 +1,5 @@
+// The contract of stores: cases that every store must pass, on node:assert alone.
+
 import assert from "node:assert/strict";
 import type { Store, VerifyEvent } from "@holdfast/core/store";
 import { rejectsWith } from "./refuses.ts";
@@ -17,7 +19,7 @@ async function assertHealthy(store: Store, run?: string): Promise<Extract<Verify
   return last;
 }
 
-/** A little of everything. */
+/** Fills a store with checkpoints, an effect, a tag, tombstones, a meta value and a second run. */
 async function populate(store: Store): Promise<void> {
   const lease = await leasedRun(store);
   const messages: string[] = [];
@@ -232,7 +234,7 @@ const upkeepCases: readonly StoreCase[] = [
 export { createSetClock } from "./store-contract/harness.ts";
 export type { OwnerIdentity, SetClock, StoreCase, StoreHarness } from "./store-contract/harness.ts";
 
-/** Every promise of the store port, one case each, on node:assert alone: run them in any test runner against any store. */
+/** Every promise of the store contract, one case each, on node:assert alone, for any test runner and any store. */
 export const storeContract: readonly StoreCase[] = [
   ...runCases,
   ...leaseCases,

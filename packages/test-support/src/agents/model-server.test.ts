@@ -23,7 +23,7 @@ async function serve(script: ModelScript) {
   return server;
 }
 
-/** One maker's way of asking: a first request, and one with a tool call behind the user's text. */
+/** The request format of one provider: a first request, and one with a tool call after the user's text. */
 const MAKERS = {
   anthropic: {
     path: "/v1/messages",
@@ -149,7 +149,7 @@ describe.each(makers)("%s", (maker) => {
     const response = await ask(server.url, maker, { stream: true });
     await expect(response.text()).rejects.toThrow();
     expect(server.requests[0]?.end).toBe("cut");
-    // Anthropic tells a first part when the stream begins.
+    // Anthropic reports a first part of the usage when the stream begins.
     expect(server.sent().output).toBe(maker === "anthropic" ? 1 : 0);
   });
 
@@ -199,7 +199,7 @@ test("requests without tools take the other step, and other paths are noted", as
   expect(server.other).toEqual(["GET /v1/nothing"]);
 });
 
-/** The last usage anywhere in it, whatever the maker calls it. */
+/** The last usage anywhere in the value, whatever the provider calls it. */
 function totalsIn(value: unknown): object {
   const numbers: Record<string, number> = {};
   const walk = (node: unknown): void => {

@@ -1,3 +1,5 @@
+// Cases of the store contract about checkpoints, effects, tags and drops.
+
 import assert from "node:assert/strict";
 import type { NewEntry } from "@holdfast/core/journal";
 import type { Lease } from "@holdfast/core/lease";

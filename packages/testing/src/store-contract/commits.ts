@@ -1,3 +1,5 @@
+// Cases of the store contract about commits, the journal and watching it.
+
 import assert from "node:assert/strict";
 import type { Planes } from "@holdfast/core/checkpoint";
 import { type JournalEntry, birthDigest, entryHash } from "@holdfast/core/journal";
@@ -387,7 +389,7 @@ export const watchCases: readonly StoreCase[] = [
       const lease = await leasedRun(store, "a");
       await leasedRun(store, "b");
       await save(store, lease);
-      // A stable sort by run keeps the order within each.
+      // A stable sort by run keeps the order within each run.
       const byRun = (lines: readonly string[]): readonly string[] =>
         lines.toSorted((one, other) => one.charCodeAt(0) - other.charCodeAt(0));
       assert.deepEqual(byRun(await seen), [

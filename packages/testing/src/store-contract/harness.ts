@@ -1,3 +1,5 @@
+// The harness of the store contract, and the sample data of its cases.
+
 import assert from "node:assert/strict";
 import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
@@ -7,9 +9,9 @@ import type { Clock } from "@holdfast/platform/clock";
 
 /** One store under test, fresh for each case. */
 export interface StoreHarness {
-  /** Another handle on the same store. It takes leases as `identity`, by default as this process. */
+  /** Another handle on the same store. It acquires leases as `identity`, by default as this process. */
   open(identity?: OwnerIdentity): Promise<Store>;
-  /** The clock of every handle. It moves only when it is told to. */
+  /** The clock of every handle. It moves only when a case sets it. */
   readonly clock: SetClock;
 }
 
@@ -54,7 +56,7 @@ interface SamplePlanes {
   readonly tree?: string;
 }
 
-/** Planes that hold little but what a case is about. */
+/** Planes that contain little besides what a case needs. */
 export function samplePlanes(params: SamplePlanes = {}): Planes {
   const empty = emptyPlanes({ workflow: "sample", stage: params.stage ?? "work" });
   return {

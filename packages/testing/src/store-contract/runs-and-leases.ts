@@ -1,3 +1,5 @@
+// Cases of the store contract about runs and leases.
+
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import type { NewEntry } from "@holdfast/core/journal";
@@ -188,7 +190,7 @@ export const runCases: readonly StoreCase[] = [
   },
 ];
 
-/** As a process of this host that has ended. */
+/** The identity of a process on this host that has ended. */
 function endedProcess(): OwnerIdentity {
   const { pid } = spawnSync(process.execPath, ["--version"]);
   return { ...processIdentity(), pid, started: "1" };
@@ -380,7 +382,7 @@ export const leaseCases: readonly StoreCase[] = [
       assert.deepEqual([await other.getRun("b"), (await store.listRuns()).length], [undefined, 1]);
       await rejectsWith("RUN_NOT_FOUND", () => other.takeLease({ run: "b", label: "x" }));
       await store.releaseLease(lease);
-      // The same birth again is the same run; another one is none of ours.
+      // The same birth again is the same run; another birth is a conflict.
       assert.equal((await take(other, "a")).epoch, 2);
       await rejectsWith("RUN_EXISTS", () =>
         other.takeLease({ run: "a", label: "x", birth: { ...birth, workflow: "other" } }),
@@ -411,7 +413,7 @@ export const leaseCases: readonly StoreCase[] = [
       await early.renewLease(waiting);
       assert.equal((await store.getLease("b"))?.slot, "waiting");
       await store.releaseLease(working);
-      // The one that does not wait stands behind them all.
+      // The caller that does not wait comes after all in the queue.
       await rejectsWith("LOOP_LIMIT", () => store.takeLease({ run: "a", label: "x", slot: { limit: 1, wait: false } }));
       assert.deepEqual([(await ask(late, "c")).slot, (await ask(early, "b")).slot], ["waiting", "waiting"]);
       const served = await ask(urgent, "d");
