@@ -1,3 +1,5 @@
+// The built CLI for tests: bundles the current sources and runs the real entry point in a clean environment.
+
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { cp, mkdtemp, realpath, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -5,7 +7,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
-/** For tests: the real entry over a bundle of the sources as they are, in a package of its own. */
+/** The real entry point over a bundle of the current sources, in its own package directory. */
 export interface BuiltCommand {
   readonly entry: string;
   readonly directory: string;
@@ -56,14 +58,14 @@ export async function buildCommand(): Promise<BuiltCommand> {
   };
 }
 
-/** `npm test` has built the sources as they are just before. */
+/** `npm test` has built the current sources just before. */
 async function bundleInto(dist: string): Promise<void> {
   const built = process.env["HOLDFAST_TEST_DIST"];
   if (built !== undefined) return await cp(join(built, "cli"), join(dist, "cli"), { recursive: true });
   await promisify(execFile)(process.execPath, [join(repository, "scripts/build.mjs"), "--cli-only", "--out", dist]);
 }
 
-/** Nothing of the machine's own settings: no colours forced, no store named, nobody's git config. */
+/** Contains none of the machine's own settings: no forced colours, no store, no user's git config. */
 function plainEnvironment(directory: string): Record<string, string> {
   return {
     PATH: `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`,
@@ -71,7 +73,7 @@ function plainEnvironment(directory: string): Record<string, string> {
     TZ: "UTC",
     LANG: "C.UTF-8",
     COLUMNS: "80",
-    // Tests write the settings of their repositories themselves. Those of the consent unset it; the record lies below HOME.
+    // Tests write the settings of their repositories themselves. Tests of the consent unset it; the record is below HOME.
     HOLDFAST_TRUST: "1",
     GIT_CONFIG_NOSYSTEM: "1",
     GIT_AUTHOR_NAME: "A",

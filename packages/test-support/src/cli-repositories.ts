@@ -1,3 +1,5 @@
+// Repositories for tests of the CLI: a clone with a remote and a scripted agent, or a plain repository for each test.
+
 import { type ChildProcess, execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
@@ -8,28 +10,28 @@ import { gitIn } from "../../holdfast/src/cli/commands/demo-repository.ts";
 import { openHoldfast } from "../../holdfast/src/open.ts";
 import { type BuiltCommand, type Finished, type RunOptions, buildCommand } from "./built-command.ts";
 
-/** For tests: the real command in a clone of a bare remote with issue 1, and an agent that follows a script. */
+/** The real command in a clone of a bare remote with issue 1, and an agent that follows a script. */
 export interface WorkPlace {
   readonly holdfast: BuiltCommand;
   readonly clone: string;
   readonly remote: string;
   readonly git: (...args: readonly string[]) => Promise<string>;
   run(...args: readonly string[]): Promise<Finished>;
-  /** Runs with --json, gives the one document. */
+  /** Runs with --json and returns the document. */
   json(...args: readonly string[]): Promise<ReturnType<typeof JSON.parse>>;
-  /** Writes a script; gives the flag's value. */
+  /** Writes a script and returns the flag's value. */
   agent(answers: readonly object[]): Promise<string>;
   start(...args: readonly string[]): Started;
 }
 
 export interface Started {
   readonly child: ChildProcess;
-  /** Resolves when stdout holds this. */
+  /** Resolves when stdout contains this text. */
   says(text: string): Promise<void>;
   readonly ended: Promise<Finished>;
 }
 
-/** An implementation that is complete at once, and a change that shows. */
+/** An implementation that is complete at once, with a visible change. */
 export const GOOD = {
   when: { role: "impl" },
   edits: [{ do: "write", path: "answer.txt", text: "42\n" }],
@@ -38,7 +40,7 @@ export const GOOD = {
   usage: { input: 800, output: 200, microUsd: 5000 },
 };
 
-/** For the tests of one file: the command is built before them and gone after them, and each begins a place of its own. */
+/** For the tests of one file: the command is built before them and removed after them, and each test gets its own clone. */
 export function workSuite(): { begin(): Promise<WorkPlace> } {
   let built: BuiltCommand | undefined;
   const places: WorkPlace[] = [];
@@ -61,10 +63,10 @@ export function workSuite(): { begin(): Promise<WorkPlace> } {
   };
 }
 
-/** On whatever else the machine has to do. */
+/** Generous, because the machine may be busy. */
 const BUILD_MS = 60_000;
 
-/** What was killed without a word leaves its agent behind, which waits for ever where nobody resumes the run. */
+/** A killed run leaves its agent process behind, which would wait forever if no process resumes the run. */
 async function endLeftovers(clone: string): Promise<void> {
   if (!existsSync(join(clone, ".git/holdfast"))) return;
   await using holdfast = await openHoldfast({ cwd: clone });
@@ -135,10 +137,10 @@ function watch(child: ChildProcess): Started {
   };
 }
 
-/** For tests: the real command in a real repository, a fresh one for every test. */
+/** The real command in a real repository, a fresh one for every test. */
 export interface Journey {
   readonly holdfast: BuiltCommand;
-  /** Of the test that runs. */
+  /** Repository of the current test. */
   readonly repository: () => string;
   begin(): Promise<void>;
   git(...args: string[]): Promise<unknown>;
@@ -146,9 +148,9 @@ export interface Journey {
   read(path: string): Promise<string>;
   run(...args: string[]): Promise<Finished>;
   runIn(directory: string, args: readonly string[], options?: Omit<RunOptions, "cwd">): Promise<Finished>;
-  /** Runs with --json, expects status 0 and silence on stderr, gives the document. */
+  /** Runs with --json, expects status 0 and an empty stderr, and returns the document. */
   json(...args: string[]): Promise<ReturnType<typeof JSON.parse>>;
-  /** Expects this status and an empty stdout, gives stderr. */
+  /** Expects this status and an empty stdout, and returns stderr. */
   fails(status: number, ...args: string[]): Promise<string>;
 }
 
@@ -197,7 +199,7 @@ export async function startJourney(): Promise<Journey> {
   return journey;
 }
 
-/** The text of a workflow file as a user writes it, over the sources as they are instead of an installed package. */
+/** The text of a workflow file as a user writes it, with the current sources in place of an installed package. */
 export function workflowSource(text: string): string {
   return text.replace('"holdfast"', JSON.stringify(join(import.meta.dirname, "../../holdfast/src/index.ts")));
 }

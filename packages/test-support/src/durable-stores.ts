@@ -1,8 +1,10 @@
+// The durable stores that suites run over.
+
 import type { Store } from "@holdfast/core/store";
 import { type OpenSqlParams, openSqlStore } from "@holdfast/core/store-sql/open";
 import { openSqliteStore } from "../../holdfast/src/stores/sqlite/open.ts";
 
-/** The stores that survive their process. Suites run over each; a process of a suite opens the one that HOLDFAST_TEST_STORE names. */
+/** The stores that survive their process. Suites run over each; a child process of a suite opens the one that HOLDFAST_TEST_STORE names. */
 export const DURABLE_STORES = { sqlite: openSqliteStore, sql: openSqlStore } as const;
 
 export type DurableStore = keyof typeof DURABLE_STORES;

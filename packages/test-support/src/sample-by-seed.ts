@@ -1,7 +1,9 @@
+// Chooses a sample of a long table of test cases by a seed.
+
 import { randomInt } from "node:crypto";
 import { sha256 } from "@holdfast/core/json";
 
-/** Some of a long table, chosen by HOLDFAST_SEED (else by chance), so that all come up over time; all of it with HOLDFAST_FULL=1. */
+/** Some cases of a long table, chosen by HOLDFAST_SEED (else at random), so that all run over time; all of them with HOLDFAST_FULL=1. */
 export function sampleBySeed<T extends { readonly name: string }>(table: readonly T[], count: number): readonly T[] {
   if (process.env["HOLDFAST_FULL"] === "1") return table;
   const order = new Map(table.map(({ name }) => [name, sha256(`${SEED}/${name}`)]));

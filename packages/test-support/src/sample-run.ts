@@ -1,8 +1,9 @@
+// Sample data for tests of views: one page, one run and one checkpoint, which a test changes as needed.
+
 import { type Checkpoint, type CheckpointSummary, type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
 import type { RunSummary } from "@holdfast/core/run";
 import type { Page } from "../../holdfast/src/cli/output/page.ts";
 
-/** For the tests of views: one page, one run, one checkpoint, changed as a test needs it. */
 const NOW = Date.parse("2026-11-15T12:00:00Z");
 export const PAGE: Page = { width: 80, color: false, terminal: true, now: NOW, offset: () => 0, program: "holdfast" };
 

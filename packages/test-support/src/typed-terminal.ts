@@ -1,6 +1,8 @@
+// Runs a command on a pseudo-terminal and types answers, for tests of prompts.
+
 import { execFileSync, spawn } from "node:child_process";
 
-/** The one of util-linux gives a child a real pseudo-terminal; other systems spell it differently. */
+/** The `script` of util-linux gives a child a real pseudo-terminal; other systems have other options. */
 const SCRIPT = "script";
 
 export function canFakeTerminal(): boolean {
@@ -11,7 +13,7 @@ export function canFakeTerminal(): boolean {
   }
 }
 
-/** Runs a shell command on a terminal and types each answer once its question stands there. */
+/** Runs a shell command on a terminal and types each answer once its question appears. */
 export async function typeInTerminal(params: {
   readonly command: string;
   readonly cwd: string;

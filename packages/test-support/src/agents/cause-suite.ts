@@ -1,3 +1,5 @@
+// A suite about causes of failure: real agent programs meet faults of a scripted model, and the adapter must report the right cause.
+
 import { describe, test } from "vitest";
 import { createAcpAgent } from "@holdfast/agents/acp";
 import type { Agent, FailureCause } from "@holdfast/core/agent";
@@ -17,15 +19,15 @@ import {
   openGeminiScene,
 } from "./real-agents.ts";
 
-/** A real program, driven by its own command line or in the Agent Client Protocol. */
+/** A real program, used through its own command line or the Agent Client Protocol. */
 export interface CauseSubject {
   readonly name: string;
   readonly program: string;
   readonly model: string;
-  /** A context that is too long, in the words of the maker whose interface the program speaks. */
+  /** The error for a context that is too long, in the words of the provider whose API the program uses. */
   readonly tooLong: { readonly message: string; readonly type?: string };
   open(params: { readonly script: ModelScript; readonly later: Later }): Promise<AgentScene>;
-  /** Rows of which this program does not report enough to know the cause: what it is taken for instead, and why. */
+  /** Rows for which this program reports too little to know the cause: the cause reported instead, and why. */
   readonly blind?: Readonly<Record<string, { readonly cause: FailureCause; readonly why: string }>>;
 }
 
@@ -48,7 +50,7 @@ const PORTAL = "a login page with status 200";
 const BLOCKED = "a blocking page with status 403";
 const REFUSED = "a refusal by the model";
 
-/** The agents with a command line of their own. */
+/** The agents with their own command line. */
 export const CLI_SUBJECTS: readonly CauseSubject[] = [
   {
     name: "claude",
@@ -102,7 +104,7 @@ export const CLI_SUBJECTS: readonly CauseSubject[] = [
   },
 ];
 
-/** Those of them that speak the Agent Client Protocol themselves. */
+/** The agents that support the Agent Client Protocol themselves. */
 export const ACP_SUBJECTS: readonly CauseSubject[] = [
   inAcp(
     "gemini",
@@ -117,7 +119,7 @@ export const ACP_SUBJECTS: readonly CauseSubject[] = [
     "opencode",
     "exec opencode acp",
     {},
-    // Neither an update nor a line of its log tells of these steps.
+    // Neither an update nor a line of its log reports these steps.
     { [PORTAL]: { cause: "hang", why: "it begins one empty step after the other, and reports none" } },
   ),
   inAcp(
@@ -138,7 +140,7 @@ export const ACP_SUBJECTS: readonly CauseSubject[] = [
   ),
 ];
 
-/** Why the other programs are not among `ACP_SUBJECTS`. */
+/** Why the other programs are not in `ACP_SUBJECTS`. */
 export const NO_ACP: Readonly<Record<string, string>> = {
   claude: "speaks ACP only through another maker's adapter, which test-agents/ does not install",
   codex: "speaks ACP only through another maker's adapter, which test-agents/ does not install",
@@ -159,7 +161,7 @@ const status = (code: number, message: string, type?: string): ModelFault => ({
   ...(type === undefined ? {} : { type }),
 });
 
-/** What goes wrong between the program and the model, and the one name that it has, whichever the program is. */
+/** The faults between program and model, and the cause that each has for every program. */
 export const CAUSE_ROWS: readonly CauseRow[] = [
   { name: "500", cause: "overload", fault: () => status(500, "internal error") },
   { name: "529", cause: "overload", fault: () => status(529, "overloaded") },
@@ -190,15 +192,15 @@ export const CAUSE_ROWS: readonly CauseRow[] = [
 
 const LIMIT = { timeout: 600_000 };
 /**
- * How long a program may be silent. One that waits in silence is ended after the first limit. On a busy machine that can be before it has asked
- * the model, or before it has written the reason into its own log: then it is called again with the next limit.
+ * How long a program may be silent, in milliseconds. A silent program is ended after the first limit. On a busy machine that can be before
+ * it has called the model, or before it has written the reason into its own log. Then it is called again with the next limit.
  */
 const IDLE_MS = [20_000, 60_000, 240_000];
-/** Causes that some programs meet with silence. All others they report by themselves, however long their start takes. */
+/** Causes to which some programs react with silence. They report all others by themselves, however long their start takes. */
 const SILENT: readonly FailureCause[] = ["hang", "overload", "network"];
 const SAMPLE = 3;
 
-/** Tests of all programs run at the same time: most of them wait for a program to start, or for a limit. */
+/** Tests of all programs run in parallel: most of them wait for a program to start, or for a limit. */
 export function causeSuite(subject: CauseSubject): void {
   const found = findRealAgent(subject.program);
   const gone = found.kind === "absent" ? found.why : null;
@@ -220,7 +222,7 @@ export function causeSuite(subject: CauseSubject): void {
           const report = `${JSON.stringify(outcome)}\n${log.slice(-8).join("\n")}`;
           expect(outcome, report).toMatchObject({ kind: "failed", cause });
           expect(isAsked, report).toBe(true);
-          // What the user must act upon comes with what to do.
+          // A cause that needs the user's action must come with a hint.
           if (outcome.kind === "failed" && ACTS.includes(cause)) expect(outcome.hint).not.toBeNull();
           return;
         }

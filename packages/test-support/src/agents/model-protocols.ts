@@ -1,3 +1,5 @@
+// The model APIs that the scripted model server implements: Anthropic Messages, OpenAI Responses and chat completions, Gemini.
+
 import { type JsonRecord, asRecords, asText, textOf } from "@holdfast/core/json";
 import { type Protocol, type Reply, type StreamEvent, type Turn, objectInput, piecesOf } from "./model-script.ts";
 

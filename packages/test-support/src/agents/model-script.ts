@@ -1,19 +1,21 @@
+// Scripts for the model server: rules, steps and faults, and which step answers a request.
+
 import type { JsonRecord } from "@holdfast/core/json";
 
 /**
- * What a scripted model says, and how it fails. Which step answers a request follows from the request alone: the rule whose pattern is in the
- * last text of the user, and in it the step after as many tool calls as the model has made since. So retries, side calls and a session that
- * is gone on with after a kill cannot shift it.
+ * What a scripted model answers, and how it fails. The request alone decides which step answers it. The rule is the one whose pattern is in
+ * the user's last text, and the step is the number of tool calls since then. So retries, side calls and a session resumed after a kill
+ * cannot shift it.
  */
 export interface ModelScript {
   readonly rules: readonly ModelRule[];
-  /** For what no rule fits, and for requests without tools (titles, summaries). By default the word "ok". */
+  /** Answers requests without a matching rule, and requests without tools (titles, summaries). Default: the word "ok". */
   readonly otherwise?: ModelStep;
 }
 
 interface ModelRule {
   readonly match: RegExp;
-  /** After the last one it is played again: a model that is asked on says the same. */
+  /** The last step repeats: a model that is asked again answers the same. */
   readonly steps: readonly ModelStep[];
 }
 
@@ -21,11 +23,11 @@ export interface ModelStep {
   /** Streamed line by line. */
   readonly text?: string;
   readonly tool?: ModelTool;
-  /** By default 100 in and 20 out. */
+  /** Default: 100 input and 20 output tokens. */
   readonly usage?: Partial<ModelUsage>;
-  /** Before the first byte. */
+  /** Delay before the first byte, in milliseconds. */
   readonly delayMs?: number;
-  /** Between the events of a stream. */
+  /** Delay between the events of a stream, in milliseconds. */
   readonly eventDelayMs?: number;
   readonly fault?: ModelFault;
 }
@@ -36,7 +38,7 @@ export interface ModelTool {
   readonly input: Readonly<Record<string, unknown>> | string;
 }
 
-/** Input is what no cache held. The other makers' "input" is the sum of the first three. */
+/** `input` counts tokens that were not cached. In the other providers' APIs, "input" is the sum of the first three. */
 export interface ModelUsage {
   readonly input: number;
   readonly cacheRead: number;
@@ -44,33 +46,33 @@ export interface ModelUsage {
   readonly output: number;
 }
 
-/** `times`: only the first so many requests for this step; without it, all of them. */
+/** `times`: applies only to this many first requests for the step; absent: to all of them. */
 export type ModelFault = { readonly times?: number } & (
   | {
       readonly kind: "status";
       readonly status: number;
       readonly headers?: Readonly<Record<string, string>>;
       readonly message?: string;
-      /** The maker's own word: error.type, error.code or error.status. */
+      /** The provider's own value of error.type, error.code or error.status. */
       readonly type?: string;
-      /** In place of the maker's shape. */
+      /** Replaces the provider's error body. */
       readonly body?: unknown;
     }
-  /** A proxy or a captive portal answers with a page of its own. */
+  /** A proxy or a captive portal answers with its own page. */
   | { readonly kind: "html"; readonly status: number }
-  /** The model declines to answer, in the way in which the maker's interface says so. */
+  /** The model refuses to answer, in the form of the provider's API. */
   | { readonly kind: "refusal" }
   /** The stream begins, and the connection breaks in the middle. */
   | { readonly kind: "cut" }
   /** The stream begins, and nothing follows. */
   | { readonly kind: "silent" }
-  /** Accepted, never answered. */
+  /** The request is accepted and never answered. */
   | { readonly kind: "hang" }
 );
 
 export const NO_USAGE: ModelUsage = { input: 0, cacheRead: 0, cacheWrite: 0, output: 0 };
 
-/** How one maker's interface reads a request and tells an answer. */
+/** How one provider's API reads a request and writes an answer. */
 export interface Protocol {
   readonly name: "anthropic" | "responses" | "chat" | "gemini";
   read(body: JsonRecord, url: URL): Conversation;
@@ -81,34 +83,34 @@ export interface Protocol {
 }
 
 export interface Reply {
-  /** Another one for each answer. */
+  /** Unique for each answer. */
   readonly id: string;
   readonly model: string;
   readonly text: string;
   readonly tool: ModelTool | null;
   readonly usage: ModelUsage;
-  /** The model declines: no text, and the maker's word for it as the reason of the end. */
+  /** The model refuses: no text, and the provider's value as the finish reason. */
   readonly refused: boolean;
 }
 
 export interface StreamEvent {
   readonly name?: string;
   readonly data: unknown;
-  /** What is known about tokens once this has come. */
+  /** Token usage after this event. */
   readonly told?: ModelUsage;
 }
 
-/** Pieces of a text as a model would stream them. */
+/** Splits a text into pieces as a model would stream it. */
 export function piecesOf(text: string): readonly string[] {
   return text === "" ? [] : text.split(/(?<=\n)/);
 }
 
-/** A freeform input has no place in a maker's interface that knows objects only. */
+/** An API that supports objects only gets a freeform input as an object. */
 export function objectInput(tool: ModelTool): JsonRecord {
   return typeof tool.input === "string" ? { input: tool.input } : tool.input;
 }
 
-/** What a request of any maker comes to. */
+/** A request in a form that is independent of the provider. */
 interface Conversation {
   readonly model: string;
   readonly stream: boolean;
@@ -124,9 +126,9 @@ export interface Turn {
 
 interface ChosenStep {
   readonly step: ModelStep;
-  /** null: no rule fits. */
+  /** Null: no rule matches. */
   readonly place: { readonly rule: number; readonly step: number } | null;
-  /** The last text of the user, without what the agent's program adds to it. */
+  /** The user's last text, without what the agent program adds to it. */
   readonly text: string;
 }
 
@@ -146,7 +148,7 @@ export function chooseStep(script: ModelScript, conversation: Conversation): Cho
   return { step, place: { rule, step: index }, text };
 }
 
-/** Programs put context of their own beside the user's words. */
+/** Removes the context that agent programs add to the user's text. */
 function withoutAdditions(text: string): string {
   return text.replaceAll(ADDITION, "").trim();
 }

@@ -1,3 +1,5 @@
+// A scripted model server on loopback, for tests with real agent programs.
+
 import { type IncomingMessage, type ServerResponse, createServer } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { type JsonRecord, asRecord } from "@holdfast/core/json";
@@ -15,18 +17,19 @@ import {
 } from "./model-script.ts";
 
 /**
- * A model on loopback that does what a script says, for real agent programs: Anthropic Messages, OpenAI Responses and chat completions, Gemini.
+ * Starts a model server on loopback that follows a script, for real agent programs: Anthropic Messages, OpenAI Responses and chat
+ * completions, Gemini.
  *
  *   const server = await startModelServer({ rules: [{ match: /fix/, steps: [{ tool: … }, { text: "Done." }] }] });
  *   … point the program at server.url (OpenAI: `${server.url}/v1`) …
- *   await server.until((request) => request.place?.step === 1);   // a moment in which to kill it
- *   server.sent();                                                // tokens, as the model has told them
+ *   await server.until((request) => request.place?.step === 1);   // a moment at which to kill it
+ *   server.sent();                                                // token usage, as the model reported it
  *   await server.close();
  */
 export async function startModelServer(script: ModelScript): Promise<ModelServer> {
   const state: State = { script, requests: [], other: [], plays: new Map(), watchers: new Set(), origin: "" };
   const server = createServer((request, response) => {
-    // Who goes away in the middle is no error of the model's.
+    // A client that disconnects in the middle is not an error of the server.
     response.on("error", () => undefined);
     void answer(state, request, response).catch(() => response.destroy());
   });
@@ -55,15 +58,15 @@ export async function startModelServer(script: ModelScript): Promise<ModelServer
 
 export interface ModelServer {
   readonly url: string;
-  /** In the order in which they came; each entry changes until its answer has ended. */
+  /** In the order of arrival; each entry changes until its answer has ended. */
   readonly requests: readonly ModelRequest[];
-  /** Method and path of whatever else was asked for. */
+  /** Method and path of all other requests. */
   readonly other: readonly string[];
-  /** Another script from now on; faults that come a number of times begin anew. */
+  /** Replaces the script; counted faults start again. */
   play(script: ModelScript): void;
-  /** What all answers have told about tokens, those that broke off included. */
+  /** Token usage that all answers have reported, including interrupted ones. */
   sent(which?: (request: ModelRequest) => boolean): ModelUsage;
-  /** The first request, past or to come, for which this holds; looked at when one comes and when its answer ends. */
+  /** The first past or future request that passes the test; checked when a request arrives and when its answer ends. */
   until(test: (request: ModelRequest) => boolean): Promise<ModelRequest>;
   close(): Promise<void>;
 }
@@ -72,15 +75,15 @@ interface ModelRequest {
   readonly protocol: Protocol["name"];
   readonly model: string;
   readonly hasTools: boolean;
-  /** The last text of the user. */
+  /** The user's last text. */
   readonly text: string;
-  /** null: no rule fitted. */
+  /** Null: no rule matched. */
   readonly place: { readonly rule: number; readonly step: number } | null;
-  /** As told so far: nothing at first, a part when the stream begins (Anthropic), all at its end. */
+  /** Usage reported so far: nothing at first, a part when the stream begins (Anthropic), all at its end. */
   usage: ModelUsage;
   readonly body: JsonRecord;
   readonly headers: IncomingMessage["headers"];
-  /** "open": not yet; "silent" and "hang" stay so, "gone": the program left in the middle. */
+  /** "open": the answer has not ended; it stays open for "silent" and "hang". "gone": the program disconnected in the middle. */
   end: AnswerEnd | "open";
 }
 
@@ -88,14 +91,14 @@ interface State {
   script: ModelScript;
   readonly requests: ModelRequest[];
   readonly other: string[];
-  /** How often each step was asked for. */
+  /** How often each step was requested. */
   readonly plays: Map<string, number>;
   readonly watchers: Set<(request: ModelRequest) => void>;
   origin: string;
 }
 
 const DEFAULT_USAGE: ModelUsage = { ...NO_USAGE, input: 100, output: 20 };
-/** Answers of other servers in the same test must not have the same ids. */
+/** A global counter: answers of other servers in the same test must not have the same ids. */
 let answers = 0;
 
 async function answer(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -176,7 +179,7 @@ function protocolOf(path: string): Protocol | undefined {
   return /:(?:streamG|g)enerateContent$/.test(path) ? gemini : undefined;
 }
 
-/** Gemini streams a JSON array to who does not ask for events. */
+/** Gemini streams a JSON array to clients that do not ask for events. */
 function isEventStream(protocol: Protocol, url: URL): boolean {
   return protocol.name !== "gemini" || url.searchParams.get("alt") === "sse";
 }
@@ -225,12 +228,12 @@ interface Answer {
   readonly step: ModelStep;
   readonly fault: ModelFault | null;
   readonly stream: boolean;
-  /** As server-sent events; else a JSON array. */
+  /** As server-sent events; otherwise a JSON array. */
   readonly sse: boolean;
   readonly response: ServerResponse;
 }
 
-/** What happens is noted before the bytes go out, so that nobody who has read them finds an older state. */
+/** Records each event before its bytes go out, so that a reader of the bytes never finds an older state. */
 async function sendAnswer(answer: Answer, note: AnswerNote): Promise<void> {
   const { ended } = note;
   const { step, fault, response, protocol, reply } = answer;
@@ -292,7 +295,7 @@ async function sendStream(answer: Answer, { ended, told }: AnswerNote): Promise<
   }
 }
 
-/** Resolves when the kernel has it, so that what is cut off after it has come before it. */
+/** Resolves when the kernel has the bytes, so that they arrive before a later cut. */
 function written(response: ServerResponse, text: string): Promise<void> {
   return new Promise((resolve) => response.write(text, () => resolve()));
 }

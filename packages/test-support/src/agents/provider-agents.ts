@@ -1,3 +1,5 @@
+// Copilot, OpenCode, Pi and Qwen as real agents for the suites, each with settings that lead to a scripted model.
+
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createCopilotAgent, transcriptPath } from "@holdfast/agents/copilot";
@@ -10,7 +12,7 @@ import { openAgentScene } from "./real-agents.ts";
 
 const copilotAgent = createCopilotAgent({ clock: systemClock });
 
-/** A start takes it two to three seconds of work. */
+/** A start takes two to three seconds of CPU time. */
 export const REAL_COPILOT: RealAgent = {
   agent: copilotAgent,
   open: (params) => openAgentScene({ ...params, agent: copilotAgent, settle: writeCopilotSettings }),
@@ -35,7 +37,7 @@ function writeCopilotSettings({ url }: { readonly url: string }) {
     COPILOT_OFFLINE: "true",
     COPILOT_PROVIDER_TYPE: "anthropic",
     COPILOT_PROVIDER_BASE_URL: url,
-    // It masks its key wherever the word stands.
+    // It masks its key wherever that text occurs, so the key must not be a common word.
     COPILOT_PROVIDER_API_KEY: "a-key-of-the-suite",
     COPILOT_MODEL: "claude-sonnet-4.5",
   };
@@ -43,7 +45,7 @@ function writeCopilotSettings({ url }: { readonly url: string }) {
 
 const opencodeAgent = createOpencodeAgent({ clock: systemClock });
 
-/** A start takes it five seconds of work, so that few cases are run by default. */
+/** A start takes five seconds of CPU time, so few cases run by default. */
 export const REAL_OPENCODE: RealAgent = {
   agent: opencodeAgent,
   open: (params) => openAgentScene({ ...params, agent: opencodeAgent, settle: writeOpencodeSettings }),
@@ -80,7 +82,7 @@ function writeOpencodeSettings({ home, url }: { readonly home: string; readonly 
     OPENCODE_DISABLE_MODELS_FETCH: "1",
     OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
     OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
-    // In the background it would fetch a package for plugins that are not there.
+    // Otherwise it would fetch a package for missing plugins in the background.
     npm_config_registry: "http://127.0.0.1:9/",
     npm_config_fetch_retries: "0",
   };
@@ -108,7 +110,7 @@ function writePiSettings({ home, url }: { readonly home: string; readonly url: s
   const folder = join(home, ".pi", "agent");
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "models.json"), JSON.stringify({ providers: { scripted: provider } }));
-  // It is not to ask again ten times.
+  // It must not retry ten times.
   const retry = { enabled: false, provider: { maxRetries: 0 } };
   writeFileSync(join(folder, "settings.json"), JSON.stringify({ retry }));
   return { PI_OFFLINE: "1" };
@@ -116,7 +118,7 @@ function writePiSettings({ home, url }: { readonly home: string; readonly url: s
 
 const qwenAgent = createQwenAgent({ clock: systemClock });
 
-/** A start takes it two to three seconds of work. */
+/** A start takes two to three seconds of CPU time. */
 export const REAL_QWEN: RealAgent = {
   agent: qwenAgent,
   open: (params) => openAgentScene({ ...params, agent: qwenAgent, settle: writeQwenSettings }),
@@ -139,7 +141,7 @@ function writeQwenSettings({ home, url }: { readonly home: string; readonly url:
   return { OPENAI_API_KEY: "scripted", OPENAI_BASE_URL: `${url}/v1`, OPENAI_MODEL: "scripted-model" };
 }
 
-/** Nothing but the model is talked to. With `memory` it is asked a second time, in silence, for what is worth to be kept of the work. */
+/** It connects only to the model. With `memory` it silently calls the model a second time, for what to remember of the work. */
 export function settleQwen(home: string, params: { readonly memory: boolean }): void {
   const settings = {
     security: { auth: { selectedType: "openai" } },

@@ -1,3 +1,5 @@
+// Suites for real agent programs with a scripted model: the agent contract, kills and resumes, faults, and session records.
+
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,23 +22,23 @@ import { type AgentScene, findRealAgent } from "./real-agents.ts";
 
 type Later = (undo: () => void | Promise<void>) => void;
 
-/** What the suites need to know about a real agent. Some of the cases are run by default, all with HOLDFAST_FULL=1. */
+/** What the suites need for a real agent. Some cases run by default, all with HOLDFAST_FULL=1. */
 export interface RealAgent {
   readonly agent: Agent;
-  /** As test-agents/ has it; by default the agent's name. */
+  /** The program's name in test-agents/; default: the agent's name. */
   readonly program?: string;
   open(params: { readonly script: ModelScript; readonly later: Later }): Promise<AgentScene>;
   readonly write: (path: string, text: string) => ModelTool;
   readonly shell: (command: string) => ModelTool;
-  /** One that the agent knows. */
+  /** A model that the agent supports. */
   readonly model: string;
   readonly missingModel: string;
-  /** Cases of the contract that say nothing of this agent, and why. */
+  /** Cases of the contract that do not apply to this agent, and why. */
   readonly apart: Readonly<Record<string, string>>;
-  /** It tells an answer when it is whole. */
+  /** It reports an answer only when it is complete. */
   readonly isSilent?: boolean;
   readonly priceOf?: AgentHarness["priceOf"];
-  /** Whether the agent's own record has come to this answer: one that writes it later than it acts knows nothing of what was killed before. */
+  /** Whether the agent's own record contains this answer. An agent that writes its record late has nothing of what was killed before. */
   isRecorded?(scene: AgentScene, session: string, answers: number): boolean;
   readonly slowness: number;
   readonly samples: { readonly contract: number; readonly kills: number; readonly faults: number };
@@ -47,7 +49,7 @@ interface AgentFault {
   readonly fault: ModelFault | "down" | "denied";
   readonly cause: FailureCause;
   readonly idleMs?: number;
-  /** At least, from the start of the call. */
+  /** Minimum time from the start of the call. */
   readonly untilMs?: number;
 }
 
@@ -65,12 +67,14 @@ export function contractSuite(real: RealAgent): void {
   });
 }
 
-/** What it takes to kill one and to go on with it. */
+/** What is needed to kill an agent and to resume its session. */
 type Mortal = Pick<RealAgent, "agent" | "program" | "open" | "write" | "shell" | "model" | "isRecorded"> & {
   readonly samples: Pick<RealAgent["samples"], "kills">;
 };
 
-/** `counted`: at which moments a killed call's tokens are what the server has sent. Those of the call that goes on must be in any case. */
+/**
+ * `counted`: moments at which a killed call's tokens equal what the server has sent. Those of the resumed call must be equal in any case.
+ */
 export function killSuite(real: Mortal, counted: { readonly midTool: boolean; readonly midStream: boolean }): void {
   const gone = absence(real);
   const slow: ModelStep = {
@@ -119,7 +123,7 @@ export function killSuite(real: Mortal, counted: { readonly midTool: boolean; re
         const outcome = await scene.agent.run(next.task);
         expect(outcome).toMatchObject({ kind: "completed", text: "All done.", session: killed.session });
         expect(outcome.usage).toMatchObject(tokensOf(scene.server.sent(), after));
-        // Of what was there before nothing is told a second time.
+        // Events from before the kill are not reported a second time.
         expect(next.events.filter(({ kind }) => kind === "tool")).toHaveLength(1);
         expect(JSON.stringify(scene.server.requests.at(-1)?.body)).toContain("begin");
         expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("one\ntwo\n");
@@ -158,7 +162,7 @@ export function faultSuite(real: RealAgent, faults: readonly AgentFault[]): void
   });
 }
 
-/** `forget` removes what the agent has of a session. */
+/** `forget` removes the agent's record of a session. */
 export function recordSuite(
   real: RealAgent,
   forget: (at: { readonly session: string; readonly cwd: string; readonly env: AgentTask["env"] }) => void,
@@ -173,7 +177,7 @@ export function recordSuite(
         agent.run(prepareCall({ cwd }, { model: real.model, ...change }).task);
       const { session } = await run({ prompt: "one" });
       const at = { session: session ?? "", cwd };
-      // Sessions are looked for where this very process would have them.
+      // Sessions are searched where this process would have them.
       const read = () => withEnvironment(env, async () => agent.sessions?.read(at));
       const kept = await read();
       expect(kept?.text).toContain("one, said");
@@ -235,19 +239,19 @@ function because(gone: string | null): string {
   return gone === null ? "" : ` (${gone})`;
 }
 
-/** The contract with a real program; what cannot be asked of it is skipped aloud. */
+/** Runs the contract with a real program; a case that does not apply is skipped with its reason. */
 export function runAgentContract(params: {
   readonly title: string;
   readonly agent: Agent;
-  /** Why the program is not there; null: it is. */
+  /** Why the program is missing; null: it is installed. */
   readonly gone: string | null;
-  /** Cases that say nothing of this agent, and why. */
+  /** Cases that do not apply to this agent, and why. */
   readonly apart: Readonly<Record<string, string>>;
   readonly harnessOf: (later: (undo: () => void | Promise<void>) => void) => Promise<AgentHarness>;
-  /** Cases that read or change our own environment: they run by themselves. */
+  /** Cases that read or change this process's environment: they do not run in parallel. */
   readonly alone: RegExp;
   readonly timeout?: number;
-  /** So many cases, another choice with each seed: for a program that is slow to start. Default all. */
+  /** How many cases to run, chosen by the seed, for a program that starts slowly. Default all. */
   readonly sample?: number;
 }): void {
   const { agent, gone, apart, alone, timeout } = params;
@@ -262,12 +266,12 @@ export function runAgentContract(params: {
   });
 }
 
-/** A probe asks about this process's own environment, and one case changes it. */
+/** A probe reads this process's own environment, and one case changes it. */
 export const READS_OUR_ENVIRONMENT: RegExp = /^(?:the child has the allowed part|a probe answers)/;
 
 type Tools = Pick<Parameters<typeof modelScriptOf>[0], "write" | "shell" | "isSilent">;
 
-/** A real agent whose model says what a case wants of it. */
+/** A real agent whose model answers as a case needs. */
 export function modelServerHarness(
   scene: {
     readonly server: Pick<ModelServer, "play">;
@@ -290,13 +294,13 @@ export function modelServerHarness(
   };
 }
 
-/** A behaviour as what a model says to an agent that has a tool for files and one for shell commands. */
+/** Translates a behaviour into a model script for an agent with a file tool and a shell tool. */
 function modelScriptOf(params: {
   readonly behaviour: AgentBehaviour;
   readonly cwd: string;
   readonly write: (path: string, text: string) => ModelTool;
   readonly shell: (command: string) => ModelTool;
-  /** The agent tells an answer when it is whole: the signs of life are its tool calls. */
+  /** The agent reports an answer only when it is complete: its tool calls are the signs of life. */
   readonly isSilent?: boolean;
 }): ModelScript {
   const { write, chatter, orphan, usage, hang, reply, exit } = params.behaviour;
@@ -315,7 +319,7 @@ function modelScriptOf(params: {
   if (orphan !== undefined) steps.push({ tool: params.shell(orphanCommand(orphan)), ...free });
   if (hang === true) steps.push({ fault: { kind: "hang" } });
   else if ((exit ?? 0) === 0) steps.push({ text: `${lines}${reply ?? ""}`, ...pace, ...spent });
-  // Some work, and then a refusal for which the program has no answer but to give up.
+  // Some work, then an error status that makes the program fail.
   else {
     steps.push({ text: reply ?? "", tool: params.shell("true"), ...spent });
     steps.push({ fault: { kind: "status", status: 400 } });
@@ -325,20 +329,20 @@ function modelScriptOf(params: {
 
 const MAX_CALLS = 100;
 
-/** In a session of its own, deaf to SIGTERM, holding no pipe. */
+/** A process in its own session that ignores SIGTERM and holds no pipe. */
 function orphanCommand({ path, afterMs }: { readonly path: string; readonly afterMs: number }): string {
   const late = `trap "" TERM; : > .deaf; sleep ${afterMs / 1000}; : > ${path}; sleep 600`;
   return `setsid sh -c '${late}' >/dev/null 2>&1 </dev/null & while [ ! -e .deaf ]; do sleep 0.01; done`;
 }
 
-/** Kills the agent itself, by a signal that nobody can catch, and nothing else of the call: what it has started is left behind, at work. */
+/** Kills only the agent itself with SIGKILL: the processes that it started continue to run. */
 export function killAgent(mark: string): void {
   const agent = readProcessTable()?.live.find((entry) => entry.mark === mark && entry.parent === process.pid);
   assert.ok(agent !== undefined, "the agent is not running");
   process.kill(agent.pid, "SIGKILL");
 }
 
-/** An answer after a tool call has begun, and has not come whole. */
+/** Waits until an answer after a tool call has begun and is not complete. */
 export async function midStream(server: ModelServer): Promise<void> {
   await server.until(({ place, end }) => (place?.step ?? 0) > 0 && end === "open");
   await pause(STREAMED_MS);
@@ -346,7 +350,7 @@ export async function midStream(server: ModelServer): Promise<void> {
 
 const STREAMED_MS = 400;
 
-/** A probe asks about this process's own environment. */
+/** A probe reads this process's own environment. */
 export async function withEnvironment<T>(env: Readonly<Record<string, string>>, act: () => Promise<T>): Promise<T> {
   const before = { ...process.env };
   Object.assign(process.env, env);

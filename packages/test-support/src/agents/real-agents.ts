@@ -1,3 +1,5 @@
+// Real agent programs with a home directory of their own and a scripted model: Claude Code, Codex and Gemini.
+
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { createAcpAgent } from "@holdfast/agents/acp";
@@ -10,10 +12,10 @@ import { scratchDirectory } from "../scratch-directory.ts";
 import type { ModelScript } from "./model-script.ts";
 import { type ModelServer, startModelServer } from "./model-server.ts";
 
-/** A real agent with a home of its own, and a scripted model that it talks to. */
+/** A real agent with its own home directory and a scripted model. */
 export async function openAgentScene(params: {
   readonly agent: Agent;
-  /** What it finds in its environment, besides PATH and HOME. It may be given files in its home. */
+  /** Returns its environment besides PATH and HOME. It may also write files into the home directory. */
   readonly settle: (at: { readonly home: string; readonly url: string }) => AgentTask["env"];
   readonly script: ModelScript;
   readonly later: (undo: () => void | Promise<void>) => void;
@@ -36,7 +38,7 @@ export interface AgentScene {
   readonly env: AgentTask["env"];
 }
 
-/** An agent as its maker ships it, from test-agents/, where `npm run test:slow` installs it; else why it is not there, for a skip that says so. */
+/** An agent program as its vendor ships it, from test-agents/, where `npm run test:slow` installs it. Otherwise the reason for a skip. */
 export function findRealAgent(
   program: string,
 ): { readonly kind: "found"; readonly path: string } | { readonly kind: "absent"; readonly why: string } {
@@ -52,10 +54,10 @@ export function findRealAgent(
 const ROOT = join(import.meta.dirname, "../../../..");
 
 export const REAL_CLAUDE = findRealAgent("claude");
-/** One whose price it knows: 3 and 15 US dollars a million. */
+/** A model whose price Claude Code knows: 3 and 15 US dollars per million tokens. */
 export const MODEL = "claude-sonnet-4-5";
 
-/** The real Claude Code with a home of its own, and a scripted model that it talks to. */
+/** The real Claude Code with its own home directory and a scripted model. */
 export async function openClaudeScene(params: {
   readonly script: ModelScript;
   readonly later: (undo: () => void | Promise<void>) => void;
@@ -69,7 +71,7 @@ export async function openClaudeScene(params: {
     CLAUDE_CONFIG_DIR: join(home, ".claude"),
     ANTHROPIC_BASE_URL: server.url,
     ANTHROPIC_API_KEY: "a-key-for-tests-only",
-    // Nothing but the model is talked to, and it is not asked ten times.
+    // It connects only to the model, and does not retry ten times.
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
     DISABLE_TELEMETRY: "1",
     DISABLE_AUTOUPDATER: "1",
@@ -88,10 +90,10 @@ interface ClaudeScene {
 }
 
 export const REAL_CODEX = findRealAgent("codex");
-/** One that it knows: others are not given its tool for patches. */
+/** A model that Codex knows: it offers its patch tool to no other. */
 export const CODEX_MODEL = "gpt-5.5";
 
-/** The real Codex with a home of its own, and a scripted model that it talks to. */
+/** The real Codex with its own home directory and a scripted model. */
 export async function openCodexScene(params: {
   readonly script: ModelScript;
   readonly later: (undo: () => void | Promise<void>) => void;
@@ -119,7 +121,7 @@ export interface CodexScene {
   readonly env: AgentTask["env"];
 }
 
-/** Not asked four times, and not waited for five minutes. */
+/** Disables four retries and a wait of five minutes. */
 function configOf(url: string): string {
   return [
     `model = "${CODEX_MODEL}"`,
@@ -143,7 +145,7 @@ function configOf(url: string): string {
 export const REAL_GEMINI = findRealAgent("gemini");
 export const GEMINI_MODEL = "gemini-2.5-pro";
 
-/** The real Gemini CLI with a home of its own, and a scripted model that it talks to. */
+/** The real Gemini CLI with its own home directory and a scripted model. */
 export async function openGeminiScene(params: {
   readonly script: ModelScript;
   readonly later: (undo: () => void | Promise<void>) => void;
@@ -156,7 +158,7 @@ export async function openGeminiScene(params: {
   const env = {
     PATH: REAL_GEMINI.kind === "found" ? REAL_GEMINI.path : "",
     HOME: home,
-    // It leaves reports of failed requests there.
+    // It writes reports of failed requests there.
     TMPDIR: home,
     GEMINI_API_KEY: "scripted",
     GOOGLE_GEMINI_BASE_URL: server.url,
@@ -176,17 +178,17 @@ export interface GeminiScene {
   readonly env: AgentTask["env"];
 }
 
-/** Nothing but the model is talked to, and it is not asked ten times. */
+/** It connects only to the model, and does not retry ten times. */
 const SETTINGS = {
   security: { auth: { selectedType: "gemini-api-key" } },
   privacy: { usageStatisticsEnabled: false },
-  // What it would choose by itself it chooses by asking a second model.
-  // A script may say the same thing over and over, which it would take for a model gone astray.
+  // Without a name it would ask a second model which one to use. A script may repeat itself, which loop detection would take for a faulty
+  // model.
   model: { name: GEMINI_MODEL, disableLoopDetection: true },
   general: { disableAutoUpdate: true, disableUpdateNag: true, maxAttempts: 1 },
 };
 
-/** The real Gemini CLI, spoken to in the Agent Client Protocol: it asks before it acts, and reads and writes files through its client. */
+/** The real Gemini CLI over the Agent Client Protocol: it asks before it acts, and reads and writes files through its client. */
 export const ACP_LINE = "exec gemini --acp --skip-trust";
 
 export async function openAcpScene(params: Parameters<typeof openGeminiScene>[0]): Promise<GeminiScene> {

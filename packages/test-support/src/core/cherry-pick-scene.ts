@@ -1,3 +1,5 @@
+// Two runs for tests of cherry-picking files from one run into another.
+
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
@@ -7,7 +9,7 @@ import type { Holdfast } from "../../../holdfast/src/holdfast.ts";
 import { openHoldfast } from "../../../holdfast/src/open.ts";
 import { type TestRepository, readWorktree, startCommitted } from "../git/repository.ts";
 
-/** Two runs in worktrees of their own: `ours`, and `theirs`, whose files are to be taken. */
+/** Two runs in their own worktrees: `ours`, and `theirs`, whose files are cherry-picked. */
 export interface GraftScene {
   readonly repo: TestRepository;
   readonly holdfast: Holdfast;

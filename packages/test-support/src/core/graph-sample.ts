@@ -1,7 +1,9 @@
+// Sample and random graphs for tests.
+
 import fc from "fast-check";
 import type { Graph, GraphEdge, GraphNode, Priority } from "@holdfast/core/graph";
 
-/** For the tests of graphs: nodes that hold little but what a case is about. */
+/** A node for tests of graphs, with defaults for everything that a case does not need. */
 export function sampleNode(
   id: string,
   dependencies: readonly string[] = [],
@@ -25,7 +27,7 @@ export function sampleGraph(nodes: readonly GraphNode[], edges: readonly GraphEd
   return { id: "g", nodes, edges, states: {}, meta: {} };
 }
 
-/** For the laws of graphs: any small graph, with every kind of edge, priority, retry and idempotence. */
+/** For property tests: any small graph, with every kind of edge, priority, retry and idempotence. */
 export function someGraph(params: { readonly maxNodes: number }): fc.Arbitrary<Graph> {
   return fc
     .array(
@@ -49,7 +51,7 @@ export function someGraph(params: { readonly maxNodes: number }): fc.Arbitrary<G
 
 const PRIORITIES: readonly Priority[] = ["critical", "high", "normal", "normal", "low"];
 
-/** One is a name that an object would mistake for its prototype. */
+/** One name is "__proto__", which a careless object lookup would mistake for its prototype. */
 function nodeName(index: number): string {
   return index === 1 ? "__proto__" : `n${index}`;
 }

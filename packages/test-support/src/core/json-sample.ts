@@ -1,8 +1,10 @@
+// Random JSON values, edits of them, and chunks in memory, for property tests of values.
+
 import * as fc from "fast-check";
 import type { Digest, Json } from "@holdfast/core/json";
 import type { Chunk, ChunkSink, ChunkSource } from "@holdfast/core/values/chunk";
 
-/** Keys that have bitten others: integer-like, `__proto__`, inherited names, empty, long, beyond ASCII and the BMP. */
+/** Keys that often cause defects: integer-like, `__proto__`, inherited names, empty, long, beyond ASCII and the BMP. */
 const key = fc.oneof(
   { weight: 4, arbitrary: fc.string({ unit: "binary", maxLength: 6 }) },
   { weight: 2, arbitrary: fc.nat(120).map(String) },
@@ -52,7 +54,7 @@ const scalar: fc.Arbitrary<Json> = fc.oneof(
   { weight: 1, arbitrary: textAround(90, 509, 510, 512, 700, 4095, 4100) },
 );
 
-/** Fresh plain values; any depth, with now and then a long array or an object of many keys. */
+/** Fresh plain values of any depth, sometimes with a long array or an object of many keys. */
 export function arbitraryJson(): fc.Arbitrary<Json> {
   return fc.letrec<{ value: Json }>((tie) => ({
     value: fc.oneof(
@@ -66,7 +68,7 @@ export function arbitraryJson(): fc.Arbitrary<Json> {
   })).value;
 }
 
-/** Elements of long rows stay small, or rows of rows would grow beyond all bounds. */
+/** Elements of long arrays are small, because nested long arrays would grow without bound. */
 export const element: fc.Arbitrary<Json> = fc.oneof(
   { weight: 8, arbitrary: shortScalar },
   { weight: 2, arbitrary: fc.array(shortScalar, { maxLength: 3 }) },
@@ -97,12 +99,12 @@ function manyKeys(): fc.Arbitrary<Json> {
     });
 }
 
-/** Own data under `__proto__` needs more than structuredClone in some engines; JSON keeps it. */
+/** Some engines lose own data under `__proto__` in structuredClone; JSON keeps it. */
 export function cloneJson(value: Json): Json {
   return JSON.parse(JSON.stringify(value));
 }
 
-/** A change to some container of a live value; `place` picks which one, whatever the value looks like. */
+/** A change to a container of a live value; `place` picks the container, whatever the value looks like. */
 type Edit =
   | { readonly kind: "set"; readonly place: number; readonly at: number; readonly value: Json }
   | { readonly kind: "add"; readonly place: number; readonly key: string; readonly value: Json }
@@ -135,7 +137,7 @@ export function arbitraryEdits(): fc.Arbitrary<readonly Edit[]> {
   );
 }
 
-/** In place: the value must be fresh and unfrozen. */
+/** Edits in place: the value must be fresh and unfrozen. */
 export function applyEdits(live: Json, edits: readonly Edit[]): void {
   for (const edit of edits) {
     const containers = containersOf(live);
@@ -175,7 +177,7 @@ function define(container: object, key: string | undefined, value: Json): void {
   });
 }
 
-/** The first hundred, each once: a generated value may hold the same object in many places. */
+/** The first hundred, each once: a generated value may contain the same object several times. */
 function containersOf(value: Json): readonly object[] {
   const found = new Set<object>();
   const walk = (child: unknown): void => {
@@ -187,13 +189,13 @@ function containersOf(value: Json): readonly object[] {
   return [...found];
 }
 
-/** Chunks in memory. Ids start where told and go up by `stride`, to show that nothing hangs on them. */
+/** Chunks in memory. Ids start at `first` and increase by `stride`, to show that nothing depends on them. */
 export class ChunkShelf implements ChunkSink, ChunkSource {
   readonly chunks = new Map<number, Chunk>();
   readonly #ids = new Map<Digest, number>();
   readonly #stride: number;
   #next: number;
-  /** Since the last `mark`. */
+  /** Counts since the last `mark`. */
   added = { chunks: 0, bytes: 0 };
 
   constructor(params: { readonly first?: number; readonly stride?: number } = {}) {
@@ -224,7 +226,7 @@ export class ChunkShelf implements ChunkSink, ChunkSource {
 /** Property tests may take a while on a busy machine. */
 export const TIMEOUT = { timeout: 600_000 };
 
-/** Cuts short the search for a smaller counterexample, which on large values would go on for minutes. */
+/** Limits the search for a smaller counterexample, which could take minutes on large values. */
 export function runs(numRuns: number): { readonly numRuns: number; readonly interruptAfterTimeLimit: number } {
   return { numRuns, interruptAfterTimeLimit: 30_000 };
 }

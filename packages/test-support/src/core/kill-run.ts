@@ -1,3 +1,5 @@
+// A run that a test kills: a workflow with every kind of work, and adapters that die at the n-th change.
+
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Adapters } from "@holdfast/core/adapters";
@@ -17,7 +19,7 @@ import {
   define,
 } from "./work-bench.ts";
 
-/** Carries the run of killWorkflow to its end, or to its death at a commit; begins it when it is not there. */
+/** Executes the run of killWorkflow to its end, or until it is killed at a commit; creates the run if it does not exist. */
 export async function executeUntilKilled(params: {
   readonly directory: string;
   readonly repository: string;
@@ -47,7 +49,7 @@ export async function executeUntilKilled(params: {
   }
 }
 
-/** The world outside as a file of lines: what was done stays done, whoever dies. */
+/** The external system as a file of lines: what was done remains done, whichever process dies. */
 interface Outside {
   tell(line: string): void;
   lines(): readonly string[];
@@ -60,7 +62,7 @@ export function createExternalSystem(path: string): Outside {
   };
 }
 
-/** One of everything: plain steps, steps at once, a step that changes files, an agent, an effect. */
+/** One of everything: plain steps, parallel steps, a step that changes files, an agent, an effect. */
 function killWorkflow(outside: Outside): Workflow<State> {
   return define({
     work: async ({ step, agent, effect, position, workspace, state }) => {
@@ -102,8 +104,8 @@ function killWorkflow(outside: Outside): Workflow<State> {
 export class ProcessKilled extends Error {}
 
 /**
- * The same parts, dead at the n-th call that changes something, before it acts: what was done up to there is done, and nothing after.
- * Everything behind the calls is real and stays as the dead process left it.
+ * The same adapters, which die at the n-th changing call, before it acts. Everything before that call is done, and nothing after it. The
+ * systems behind the calls are real and remain as the dead process left them.
  */
 export function dyingParts(parts: Adapters, call: number): { readonly parts: Adapters; readonly died: () => boolean } {
   let calls = 0;

@@ -1,3 +1,5 @@
+// A stopped run for tests of resume: worktree, remote, forge and store, which a test can change before the resume.
+
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Adapters } from "@holdfast/core/adapters";
@@ -29,14 +31,14 @@ import { createTestAdapters } from "./work-bench.ts";
 export const RUN = "issue-42-abcd";
 export const BRANCH = `holdfast/${RUN}`;
 
-/** A forge in memory that answers, or does not. */
+/** A forge in memory that can also be made unreachable. */
 export interface TestForge {
   issue: IssueSnapshot | null;
   request: PullRequest | null;
   reachable: boolean;
 }
 
-/** A run at work on issue 42 in a worktree of its own, with a remote, left alone after its first checkpoints. */
+/** A run on issue 42 in its own worktree, with a remote, stopped after its first checkpoints. */
 export interface StoppedRun {
   readonly repo: TestRepository;
   readonly remote: TestRepository;
@@ -45,11 +47,11 @@ export interface StoppedRun {
   readonly workspaces: Workspaces;
   readonly parts: Adapters;
   readonly current: Setting;
-  /** As a user sees it. */
+  /** The run's worktree, as a user sees it. */
   worktree(): TestRepository;
   workspace(): Promise<Workspace>;
   newest(): Promise<Checkpoint>;
-  /** A checkpoint of the files as they are, with these values laid over the run's. */
+  /** Saves a checkpoint of the current files, with these values merged over the run's. */
   save(values?: JsonObject, change?: (planes: Planes) => Planes): Promise<Checkpoint>;
   append(...entries: readonly NewEntry[]): Promise<void>;
   plan(params?: SceneResume): Promise<ResumeCheck>;
@@ -65,7 +67,7 @@ export interface SceneResume {
   readonly current?: Setting;
   readonly chosen?: number;
   readonly force?: boolean;
-  /** Stands in for the scene's own parts: a store or workspaces that die. */
+  /** Replaces the scene's own adapters: a store or workspaces that die. */
   readonly parts?: Adapters;
 }
 
@@ -82,7 +84,7 @@ export function headOf(scene: StoppedRun): string {
   return scene.repo.git("rev-parse", BRANCH).trim();
 }
 
-/** Somebody else's history in the place of the run's; returns its tip. */
+/** Replaces the remote branch by another history; returns its tip. */
 export function forcePush(scene: StoppedRun): string {
   scene.repo.git("checkout", "-q", "--orphan", "theirs");
   scene.repo.git("commit", "-q", "--allow-empty", "-m", "theirs");

@@ -1,7 +1,7 @@
+// Compact samples of checkpoints and runs for tests of retention.
+
 import type { CheckpointSummary, Trigger } from "@holdfast/core/checkpoint";
 import type { RetentionPlan, RetentionSubject } from "@holdfast/core/retention";
-
-/** Checkpoints and runs to try retention on, short to write down. For tests. */
 
 export const DAY = 86_400_000;
 export const NOW = Date.parse("2026-06-01T00:00:00Z");

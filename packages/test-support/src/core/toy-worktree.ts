@@ -1,3 +1,5 @@
+// Runs in real worktrees for tests: with an agent that a test scripts, and with rounds of work and test for rollbacks.
+
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
@@ -26,13 +28,13 @@ export interface TestWorktree extends TestRun {
   readonly workspaces: Workspaces;
   /** The user's own checkout. */
   readonly repository: TestRepository;
-  /** Its worktree. */
+  /** The run's worktree. */
   readonly tree: TestRepository;
-  /** Writes a file of the worktree when a text is given; is it there? */
+  /** Writes a file of the worktree if a text is given; returns whether the file exists. */
   file(name: string, text?: string): boolean;
 }
 
-/** A run in a worktree of its own, with an agent that does what the test says. */
+/** A run in its own worktree, with an agent that the test scripts. */
 export async function startTestRunInWorktree(
   run: (task: AgentTask, root: string) => BenchOutcome | Promise<BenchOutcome> = () => ({ text: "done" }),
   capabilities: Partial<Agent["capabilities"]> = {},
@@ -59,7 +61,7 @@ export async function startTestRunInWorktree(
   };
 }
 
-/** An agent's own record of its sessions, by id: `PROMPT>ANSWER`, with a token a character. */
+/** An agent's own record of its sessions, by id: `PROMPT>ANSWER`, with one token per character. */
 export function sessionsIn(record: ReadonlyMap<string, string>): NonNullable<Agent["sessions"]> {
   return {
     read: ({ session }) => Promise.resolve({ text: record.get(session) ?? "", lastMessage: null }),
@@ -69,35 +71,35 @@ export function sessionsIn(record: ReadonlyMap<string, string>): NonNullable<Age
   };
 }
 
-/** One turn of work and test. */
+/** One round of work and test. */
 export interface RollbackRound {
-  /** What is done to the files. */
+  /** Changes the files. */
   readonly edit?: (toy: TestWorktree) => void;
-  /** What is done to the world, after the edit. */
+  /** The effect after the edit. */
   readonly effect?: Pick<EffectSpec<string>, "kind" | "target" | "rollback"> & {
     readonly outcome?: "done" | "unclear";
   };
-  /** Somebody else, between work and test. */
+  /** A change from outside, between work and test. */
   readonly meddle?: (toy: TestWorktree) => void;
-  /** What the test says whatever the files are; absent: it fails when app.txt says "broken". */
+  /** The result of the test, whatever the files are; absent: it fails when app.txt contains "broken". */
   readonly test?: "pass" | "fail";
   readonly score?: number;
-  /** The agent's call of this round fails for good. */
+  /** The agent's call of this round fails permanently. */
   readonly overloaded?: boolean;
 }
 
 export interface RollbackCase extends TestWorktree {
-  /** The newest checkpoint of a round that came to its test, 1-based: taken when the test had spoken. */
+  /** Sequence of the newest checkpoint of a round (1-based) that reached its test: taken after the test's result. */
   after(round: number): number;
   choose(options?: { readonly pastEffects?: boolean }): Promise<RollbackChoice>;
-  /** Goes back for real, as chosen. */
+  /** Restores the chosen checkpoint. */
   restore(choice: RollbackChoice): Promise<void>;
   app(): string;
 }
 
 /**
- * A run of the real engine on a real store and worktree: work → test, once a round, then given up (or parked, where the last test passed).
- * Three checkpoints a round: after the edit, before the test, after it.
+ * A run of the real engine on a real store and worktree. It works and tests once per round, then fails, or waits for the user if the last
+ * test passed. Each round has three checkpoints: after the edit, before the test, after it.
  */
 export async function runRollbackCase(rounds: readonly RollbackRound[]): Promise<RollbackCase> {
   const toy = await startTestRunInWorktree(() => ({

@@ -1,3 +1,5 @@
+// The test bench of the engine: small workflows, adapters with a fake agent and a fake clock, and stores that crash at a commit.
+
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Adapters } from "@holdfast/core/adapters";
@@ -61,7 +63,7 @@ export function begin(parts: Adapters, workflow: Workflow<State>, workspace?: Wo
 export interface TestRun extends WorkBench {
   readonly store: Store;
   go(workflow: Workflow<State>, more?: Partial<ExecuteParams<State>>): Promise<RunOutcome>;
-  /** Plays the death of the process at a commit; "ended" when it ended before. */
+  /** Simulates the death of the process at a commit; "ended" when the run ended before. */
   crash(workflow: Workflow<State>, at: number, moment: "before" | "after"): Promise<"died" | "ended">;
   kinds(): Promise<readonly EntryKind[]>;
   pass(milliseconds: number): void;
@@ -96,12 +98,12 @@ export async function startTestRun(
   };
 }
 
-/** What an engine works with, over a real store and real worktrees, with an agent of a few lines. Nothing waits. */
+/** The adapters of an engine, over a real store and real worktrees, with a small fake agent. Waits return at once. */
 interface WorkBench {
   readonly parts: Adapters;
-  /** Milliseconds of every wait that was asked for, in order. */
+  /** The requested waits in milliseconds, in order. */
   readonly waits: readonly number[];
-  /** Marks that were ended, in order. */
+  /** The process marks that were ended, in order. */
   readonly ended: readonly string[];
   /** Raw lines of agents, by step. */
   readonly logs: ReadonlyMap<string, readonly string[]>;
@@ -112,7 +114,7 @@ export function createTestAdapters(params: {
   readonly clock: Clock;
   readonly workspaces?: Workspaces | null;
   readonly agents?: readonly Agent[];
-  /** Time passes by what is waited for. */
+  /** Called for each wait, so that a test can advance its clock. */
   readonly onWait?: (milliseconds: number) => void;
 }): WorkBench {
   const waits: number[] = [];
@@ -160,7 +162,7 @@ export function createTestAdapters(params: {
       append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),
       close: () => Promise.resolve(),
     }),
-    // As if each process died before an answer was kept; memoryAnswers() keeps them.
+    // Behaves as if each process died before an answer was kept; memoryAnswers() keeps them.
     agentAnswer: () => ({ write: () => undefined, read: () => null, remove: () => undefined }),
     wait: async (milliseconds, signal) => {
       signal.throwIfAborted();
@@ -173,7 +175,7 @@ export function createTestAdapters(params: {
   return { parts, waits, ended, logs };
 }
 
-/** Results of calls as files would keep them over the death of a process. */
+/** Keeps the results of calls as files would, beyond the death of a process. */
 export function memoryAnswers(): Adapters["agentAnswer"] {
   const answers = new Map<string, string>();
   return ({ run, visit, step }) => {
@@ -202,7 +204,7 @@ export function createBenchAgent(
   };
 }
 
-/** What is not given is unremarkable. */
+/** Absent fields get ordinary values. */
 export type BenchOutcome =
   | Partial<Extract<AgentOutcome, { readonly kind: "completed" }>>
   | ({ readonly kind: "failed" } & Partial<Extract<AgentOutcome, { readonly kind: "failed" }>>);
@@ -254,17 +256,17 @@ export const MEMORY: WorkStore = {
   open: (clock) => Promise.resolve(openMemoryStore({ clock })),
 };
 
-/** Both stores, for suites of what stands on one. */
+/** Both stores, for suites of code that uses a store. */
 export const WORK_STORES: readonly WorkStore[] = [MEMORY, SQLITE];
 
 interface CrashingStore extends Store {
-  /** Commits that were called. */
+  /** How many commits were called. */
   readonly commits: number;
 }
 
 /**
- * A store whose process dies at its n-th commit, before it or after it is durable. `die` does not return; where it does
- * (a death that is only played), nothing that is called afterwards is ever answered.
+ * A store whose process dies at its n-th commit, before or after it is durable. In a real process `die` does not return. If it returns (a
+ * simulated death), no later call is ever answered.
  */
 export function createCrashingStore(
   store: Store,

@@ -1,3 +1,5 @@
+// Forges for tests: GitHub and GitLab on loopback, through their real programs or plain HTTP, and a local forge.
+
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Forge } from "@holdfast/core/forge";
@@ -13,7 +15,7 @@ import { type GithubServer, startGithubServer } from "./github-server.ts";
 import type { CheckRunRecord, Repository } from "./github-state.ts";
 import { type GitlabNote, type GitlabServer, type Project, startGitlabServer } from "./gitlab-server.ts";
 
-/** A loopback GitHub with one repository `octo/app`, reached by one of the two ways. */
+/** A loopback GitHub with one repository `octo/app`, reached in one of the two ways. */
 export interface GithubScene extends ForgeHarness {
   readonly server: GithubServer;
   readonly repository: Repository;
@@ -73,7 +75,7 @@ export async function createGithubScene(gh: string | null): Promise<GithubScene>
       repository.reviews.push({ ...about, body, commit, at: server.world.now(), remarks: [] });
     },
     async writeChecks(commit, runs) {
-      // Half of them as an app of today writes them, half as an older service does.
+      // Half of them are check runs, as a current app writes them; half are statuses, as an older service writes them.
       runs.forEach((run, at) => {
         if (at % 2 === 0 || run.state === "skipped") repository.checkRuns.push(checkRun(commit, run, at));
         else
@@ -103,7 +105,7 @@ function checkRun(commit: string, run: Parameters<ForgeHarness["writeChecks"]>[1
   return { id: at + 1, commit, name, status, conclusion: CONCLUSION[run.state], summary, app: "some-ci" };
 }
 
-/** A loopback GitLab with one project `team/tools/app`, reached by one of the two ways. */
+/** A loopback GitLab with one project `team/tools/app`, reached in one of the two ways. */
 export interface GitlabScene extends ForgeHarness {
   readonly server: GitlabServer;
   readonly project: Project;
@@ -164,7 +166,7 @@ export async function createGitlabScene(glab: string | null): Promise<GitlabScen
         const at = { id: server.projects.nextNote(), created_at: server.projects.now() };
         request.notes.push({ ...at, body: text, author: { username: author }, system: false, ...more });
       };
-      // What is said comes first, on a line of a file; then GitLab notes what was decided.
+      // The remark comes first, on a line of a file; then GitLab adds a note about the decision.
       if (body !== "") note(body, { position: { head_sha: commit, new_path: "b.txt", new_line: 1 } });
       note(state === "approved" ? "approved this merge request" : "requested changes", { system: true });
       if (state === "approved") request.approvers.push(author);
@@ -224,10 +226,10 @@ export function createLocalForgeScene(clock?: Clock): LocalForgeScene {
   };
 }
 
-/** A bare repository whose `main` has one commit with `a.txt`, and somebody who pushes to it: what every forge under test stands on. */
+/** A bare repository whose `main` has one commit with `a.txt`, and a clone that pushes to it: the base of every forge under test. */
 interface BareRemote extends Pick<ForgeHarness, "push" | "tip" | "isAncestor" | "makeDefault"> {
   readonly bare: TestRepository;
-  /** A folder that goes with it. */
+  /** A folder that is removed with it. */
   readonly folder: string;
   dispose(): void;
 }
@@ -264,7 +266,7 @@ function createBareRemote(): BareRemote {
   };
 }
 
-/** The two ways to a forge, for suites that hold for both. Where its program cannot be had, that half is skipped and says why. */
+/** The two ways to reach a forge, for suites that apply to both. If its program is not available, that half is skipped with the reason. */
 export function forgeTransports(name: "gh" | "glab"): readonly [WayToForge, WayToForge] {
   const program = findForgeProgram(name);
   const skip = program === null;
@@ -280,7 +282,7 @@ interface WayToForge {
   readonly skip: boolean;
 }
 
-/** The real program of a forge, which `npm run test:slow` installs where it can. null: it is not here, and a suite skips its tests. */
+/** The real program of a forge, which `npm run test:slow` installs if possible. Null: it is not available, and a suite skips its tests. */
 function findForgeProgram(name: "gh" | "glab"): string | null {
   return findProgram(name) ?? null;
 }

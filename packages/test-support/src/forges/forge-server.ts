@@ -1,3 +1,5 @@
+// The common base of the loopback forges: an HTTP server with faults, routes, accounts, and git repositories over smart HTTP.
+
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
@@ -5,14 +7,14 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { runProcess } from "@holdfast/platform/subprocess";
 
-/** A loopback forge: an HTTP server on a port and on a socket, with faults that a test sets, and a log of what was asked. */
+/** A loopback forge: an HTTP server on a port and on a socket, with faults that a test sets, and a log of the requests. */
 export interface ForgeServer {
   /** `http://127.0.0.1:port`. */
   readonly url: string;
-  /** The same server on a socket, for programs that insist on a host of their own. */
+  /** The same server on a socket, for programs that require a fixed host name. */
   readonly socket: string;
   readonly faults: FaultTable;
-  /** `METHOD /path?query` of each request that was acted upon or refused, in order. Those for git are left out. */
+  /** `METHOD /path?query` of each request that was handled or refused, in order. Git requests are left out. */
   readonly asked: string[];
   dispose(): Promise<void>;
 }
@@ -24,7 +26,7 @@ export async function startForgeServer(params: {
 }): Promise<ForgeServer> {
   const faults = new FaultTable();
   const asked: string[] = [];
-  // One request after the other, as if each were a transaction.
+  // Handles one request after the other, as if each were a transaction.
   let turn: Promise<unknown> = Promise.resolve();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
     const next = turn.then(work, work);
@@ -38,7 +40,7 @@ export async function startForgeServer(params: {
     const git = /^\/(.+?)(?:\.git)?(\/info\/refs|\/git-upload-pack|\/git-receive-pack)$/.exec(url.pathname);
     const late = fault?.effect.kind === "late" ? fault.effect.until : null;
     if (fault?.when === "before" && late === null) {
-      // Answered while the client is still writing, it may see a broken pipe and no answer.
+      // If the server answers while the client still writes, the client may see a broken pipe and no answer.
       if (fault.effect.kind === "answer") for await (const _ of request) continue;
       return await spoil(response, fault, { status: 200, body: {} });
     }
@@ -87,7 +89,7 @@ function serveRepository(params: {
   const bare = params.bareOf(name);
   if (bare === null) return send(response, { status: 404, body: "Not Found" });
   if (fault !== null) {
-    // The push is taken to its end, and only what git would say of it is swallowed.
+    // The push completes, and only git's answer is dropped.
     response.write = () => true;
     const end = response.end.bind(response);
     response.end = () => {
@@ -166,7 +168,7 @@ export interface Incoming {
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** Parsed JSON; undefined without a body. */
   readonly body: unknown;
-  /** Where the client thinks that it is talking to: scheme and host. */
+  /** The origin that the client addresses: scheme and host. */
   readonly origin: string;
 }
 
@@ -179,7 +181,7 @@ export interface Reply {
 
 export type Handler = (incoming: Incoming) => Promise<Reply>;
 
-/** Thrown in a route where there is nothing to go on with. */
+/** Thrown in a route to answer with a refusal. */
 export class Refused extends Error {
   readonly reply: Reply;
 
@@ -189,7 +191,7 @@ export class Refused extends Error {
   }
 }
 
-/** The texts, numbers and lists of a JSON body, each checked when it is asked for. */
+/** The functions below read fields of a JSON body and check their types. */
 export function fieldsOf(body: unknown): Readonly<Record<string, unknown>> {
   return typeof body === "object" && body !== null && !Array.isArray(body) ? { ...body } : {};
 }
@@ -202,7 +204,7 @@ export function textsOf(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : [];
 }
 
-/** One path of a loopback forge's API. `Context`: what it is about, found before. */
+/** One path of a loopback forge's API. `Context`: the subject of the request, found before. */
 export interface Route<Context> {
   readonly method: string;
   readonly path: RegExp;
@@ -211,11 +213,11 @@ export interface Route<Context> {
 
 export type RoutedCall<Context> = Context & {
   readonly incoming: Incoming;
-  /** Of the route's path. */
+  /** The match of the route's path. */
   readonly match: RegExpExecArray;
 };
 
-/** null: no route goes there. */
+/** Null: no route matches. */
 export async function follow<Context>(
   routes: readonly Route<Context>[],
   rest: string,
@@ -228,7 +230,7 @@ export async function follow<Context>(
   return null;
 }
 
-/** One page of a list, with the `Link` header by which clients find the next: at most 100 a page, 30 unless asked. */
+/** One page of a list, with the `Link` header for the next one: at most 100 items per page, 30 by default. */
 export function pageOf(incoming: Incoming, all: readonly unknown[]): { readonly items: readonly unknown[] } & Reply {
   const number = (name: string, otherwise: number): number =>
     Math.max(1, Number(incoming.query.get(name) ?? otherwise) || otherwise);
@@ -245,7 +247,7 @@ export function pageOf(incoming: Incoming, all: readonly unknown[]): { readonly 
   return { status: 200, items, body: items, headers: links.length === 0 ? {} : { link: links.join(", ") } };
 }
 
-/** What goes wrong with one request, and how often. `after`: the server has acted already, and the client does not get to know. */
+/** A fault for matching requests, and how often. `after`: the server has already acted, and the client does not learn of it. */
 export interface Fault {
   /** Tested against `METHOD /path?query`. */
   readonly match: RegExp;
@@ -262,13 +264,13 @@ export interface Fault {
     | { readonly kind: "drop" }
     /** The answer never comes. */
     | { readonly kind: "hang" }
-    /** Taken as it should be, and acted upon only then, whether the client is still there or not. */
+    /** The request is accepted, and handled only after `until`, whether or not the client is still connected. */
     | { readonly kind: "late"; readonly until: Promise<void> }
     /** The answer stops in the middle of its body. */
     | { readonly kind: "cut" };
 }
 
-/** Faults in the order in which they were set; each is used up by the requests that it matches. */
+/** Faults in the order in which they were set; matching requests use them up. */
 class FaultTable {
   #faults: { fault: Fault; left: number }[] = [];
 
@@ -280,7 +282,7 @@ class FaultTable {
     this.#faults = [];
   }
 
-  /** How many requests are still to be spoilt. */
+  /** How many requests are still to fail. */
   get left(): number {
     return this.#faults.reduce((sum, { left }) => sum + left, 0);
   }
@@ -293,13 +295,13 @@ class FaultTable {
   }
 }
 
-/** Who may do something at a loopback forge, and when what happens there happened. */
+/** The accounts of a loopback forge, and its clock. */
 export class Accounts {
-  /** Token → whose it is. */
+  /** The owner of each token. */
   readonly tokens = new Map<string, { readonly login: string }>();
   #time = Date.UTC(2026, 2, 1);
 
-  /** Each act has a time of its own, so that "newest first" is never a tie. */
+  /** Each action has a different time, so that "newest first" is never a tie. */
   now(): string {
     this.#time += 1000;
     return new Date(this.#time).toISOString().replace(/\.\d+Z$/, "Z");
@@ -314,12 +316,12 @@ export class Accounts {
   }
 }
 
-/** Git's own smart HTTP server, as a CGI program, on one bare repository: fetches and pushes are real. */
+/** Git's own smart HTTP server as a CGI program on one bare repository: fetches and pushes are real. */
 function serveGit(params: {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly bare: string;
-  /** What follows the repository in the path: `/info/refs`. */
+  /** The path after the repository: `/info/refs`. */
   readonly rest: string;
   readonly query: string;
 }): void {
@@ -375,7 +377,7 @@ function parseHead(text: string): { readonly status: number; readonly headers: R
   return { status: Number.parseInt(status, 10), headers };
 }
 
-/** What a forge does with a bare repository of its own: it reads branches, merges in objects alone, and moves a branch by compare-and-set. */
+/** What a forge does with its bare repository: it reads branches, merges in git objects only, and moves a branch by compare-and-set. */
 export class BareRepository {
   readonly path: string;
 
@@ -400,7 +402,7 @@ export class BareRepository {
     return (await this.#git(["merge-base", "--is-ancestor", ancestor, of])).code === 0;
   }
 
-  /** The tree of both together; null: they conflict. */
+  /** The merged tree; null: they conflict. */
   async mergedTree(base: string, head: string): Promise<string | null> {
     const merged = await this.#git(["merge-tree", "--write-tree", "--name-only", base, head]);
     return merged.code === 0 ? (merged.text.split("\n")[0] ?? null) : null;
@@ -410,12 +412,12 @@ export class BareRepository {
     return (await this.#git(["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", message])).text;
   }
 
-  /** False: the branch is not at `from` any more. */
+  /** False: the branch is no longer at `from`. */
   async move(branch: string, to: string, from: string): Promise<boolean> {
     return (await this.#git(["update-ref", `refs/heads/${branch}`, to, from])).code === 0;
   }
 
-  /** Brings a branch of a fork in, as forges do for each pull request. */
+  /** Fetches a branch of a fork, as forges do for each pull request. */
   async fetchFrom(other: BareRepository, branch: string, ref: string): Promise<void> {
     await this.#git(["fetch", "-q", "--", other.path, `+refs/heads/${branch}:${ref}`]);
   }

@@ -1,10 +1,12 @@
+// The GraphQL API of the loopback GitHub, as far as the commands of `gh` use it.
+
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { GraphQLError, type GraphQLSchema, buildSchema, execute, parse, specifiedRules, validate } from "graphql";
 import { type Handler, type Incoming, type Reply, fieldsOf, textOf, textsOf } from "./forge-server.ts";
 import { type GithubState, type Issue, type Pull, type Repository, followHead, mergeState } from "./github-state.ts";
 
-/** GitHub's GraphQL, on its own schema, for what the commands of `gh` ask. Writes go through the REST routes. */
+/** Answers queries on GitHub's own schema, as far as the commands of `gh` use it. Writes go through the REST routes. */
 export async function answerGraph(params: {
   readonly world: GithubState;
   readonly login: string;
@@ -27,12 +29,12 @@ export async function answerGraph(params: {
   return { status: 200, body: errors === undefined ? { data } : { data, errors: errors.map(told) } };
 }
 
-/** GitHub lets fields of one name overlap where their types differ, and `gh` counts on it. */
+/** GitHub allows fields of the same name with different types to overlap, and `gh` depends on it. */
 const RULES = specifiedRules.filter(({ name }) => name !== "OverlappingFieldsCanBeMergedRule");
 
 let built: GraphQLSchema | undefined;
 
-/** Takes two seconds, so once a process, and only where it is asked for. */
+/** Building takes two seconds, so it happens once per process, and only on demand. */
 function schema(): GraphQLSchema {
   if (built !== undefined) return built;
   const path = fileURLToPath(new URL("schema.graphql", import.meta.resolve("@octokit/graphql-schema")));
@@ -40,7 +42,7 @@ function schema(): GraphQLSchema {
   return built;
 }
 
-/** What is absent has a type of its own: `gh` tells it from other errors by that. */
+/** A missing object has its own error type: `gh` recognizes it by that. */
 function told(error: GraphQLError): object {
   const type = error.extensions["type"];
   return { ...error.toJSON(), ...(typeof type === "string" ? { type } : {}) };
@@ -48,7 +50,7 @@ function told(error: GraphQLError): object {
 
 type Args = Readonly<Record<string, unknown>>;
 
-/** What can be asked and done from the top, as `gh` does it. */
+/** The root queries and mutations that `gh` uses. */
 function graphRoot(params: {
   readonly world: GithubState;
   readonly login: string;
@@ -138,7 +140,7 @@ function messageOf(answer: unknown): string {
 
 type Node = Readonly<Record<string, unknown>>;
 
-/** Things as GraphQL has them: plain values, and functions where an argument or git has a say. */
+/** The functions below build objects as GraphQL has them: plain values, and functions for fields that need an argument or git. */
 function repositoryNode(repository: Repository): Node {
   const { id, owner, name, rules } = repository;
   const url = urlOf(repository);
@@ -298,7 +300,7 @@ function rollup(repository: Repository, commit: string): Node | null {
   return { id: `Z_${commit}`, state: "SUCCESS", contexts: connection(contexts) };
 }
 
-/** Newest first, and all on one page: no test asks a porcelain command for more. */
+/** Newest first, and all on one page: no test needs more. */
 function chosen<T extends Issue>(all: readonly T[], states: unknown): readonly T[] {
   const wanted = textsOf(states).map((state) => state.toLowerCase());
   return all.filter(({ state }) => wanted.length === 0 || wanted.includes(state)).toReversed();

@@ -1,3 +1,5 @@
+// GitHub on loopback: its REST API as far as Holdfast uses it, over real bare repositories.
+
 import { closedIssues } from "@holdfast/forges/body-text";
 import {
   type ForgeServer,
@@ -57,7 +59,7 @@ async function combinedStatus(call: Call): Promise<Reply> {
   const statuses = call.repository.statuses.filter((status) => status.commit === commit);
   const newest = new Map(statuses.map((status) => [status.context, status]));
   const page = pageOf(call.incoming, [...newest.values()].map(statusBody));
-  // With no status at all GitHub says "pending", which means nothing.
+  // Without any status GitHub reports "pending", which has no meaning.
   return { ...page, body: { state: "pending", total_count: newest.size, statuses: page.items } };
 }
 
@@ -182,7 +184,7 @@ async function listPulls({ repository, incoming }: Call): Promise<Reply> {
   const found = repository.pulls.filter(
     (pull) =>
       (state === "all" || pull.state === state) &&
-      // A head that is not owner:branch is not looked at, and everything is found.
+      // GitHub ignores a head that is not owner:branch, and returns everything.
       (head?.includes(":") !== true || head === `${pull.head.repository.owner}:${pull.head.branch}`),
   );
   found.sort((a, b) => b.number - a.number);
@@ -331,9 +333,9 @@ export interface GithubServer extends ForgeServer {
 }
 
 /**
- * GitHub on loopback: its REST API as far as Holdfast goes, and its GraphQL as far as the usual commands of `gh` go, on real bare
- * repositories that are also served to git. Under `/`, as
- * api.github.com has it, and under `/api/v3/`, as an Enterprise server has it.
+ * GitHub on loopback: its REST API as far as Holdfast uses it, and its GraphQL as far as the usual commands of `gh` use it. It has real
+ * bare repositories that are also served to git. The API is under `/`, like api.github.com, and under `/api/v3/`, like an Enterprise
+ * server.
  */
 export async function startGithubServer(): Promise<GithubServer> {
   const world = new GithubState();

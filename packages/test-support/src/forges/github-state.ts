@@ -1,6 +1,8 @@
+// The state of the loopback GitHub, and its JSON in GitHub's own form.
+
 import { Accounts, BareRepository, Refused } from "./forge-server.ts";
 
-/** Everything that a loopback GitHub knows, open to the tests that set it up and look into it. */
+/** The whole state of a loopback GitHub, which tests set up and inspect. */
 export class GithubState extends Accounts {
   readonly repositories = new Map<string, Repository>();
 
@@ -48,12 +50,12 @@ export interface Repository {
   readonly reviews: ReviewRecord[];
   readonly checkRuns: CheckRunRecord[];
   readonly statuses: StatusRecord[];
-  /** Job → its log. */
+  /** Log of each job. */
   readonly logs: Map<number, string>;
   readonly rules: {
     /** A head must contain its base before it is merged. */
     strict: boolean;
-    /** Somebody must approve first. */
+    /** An approval is required before a merge. */
     approvals: boolean;
     drafts: boolean;
     methods: readonly ("merge" | "squash" | "rebase")[];
@@ -77,7 +79,7 @@ export interface Pull extends Issue {
   readonly base: string;
   headCommit: string;
   mergeCommit: string | null;
-  /** Head and base for which it is known whether they merge; anything else is still to be reckoned. */
+  /** Head and base for which the mergeability is computed; for others it must be computed again. */
   reckoned: string | null;
 }
 
@@ -137,7 +139,7 @@ interface MergeState {
   readonly state: "clean" | "dirty" | "behind" | "blocked" | "draft" | "unstable" | "unknown";
 }
 
-/** Takes over where the head is now: a pull request follows its branch as long as it is open. */
+/** Updates the head: an open pull request follows its branch. */
 export async function followHead(repository: Repository, pull: Pull): Promise<void> {
   if (pull.state !== "open") return;
   const tip = await pull.head.repository.bare.tip(pull.head.branch);
@@ -146,13 +148,13 @@ export async function followHead(repository: Repository, pull: Pull): Promise<vo
   await bringIn(repository, pull);
 }
 
-/** The head's objects in the base's repository, also when they come from a fork. */
+/** Fetches the head's objects into the base's repository, also from a fork. */
 export async function bringIn(repository: Repository, pull: Pull): Promise<void> {
   const { head, number } = pull;
   await repository.bare.fetchFrom(head.repository.bare, head.branch, `refs/pull/${number}/head`);
 }
 
-/** As GitHub does: whoever asks first after a change is told "unknown", and the answer is there the next time. */
+/** As GitHub does, the first query after a change answers "unknown", and the next one has the result. */
 export async function mergeState(repository: Repository, pull: Pull): Promise<MergeState> {
   const base = await repository.bare.tip(pull.base);
   if (pull.state !== "open" || base === null) return { mergeable: null, state: "unknown" };
@@ -170,7 +172,7 @@ export async function mergeState(repository: Repository, pull: Pull): Promise<Me
   return { mergeable: true, state: failed ? "unstable" : "clean" };
 }
 
-/** Answers in GitHub's own words: the fields that clients read, with their names and oddities. */
+/** The functions below write answers in GitHub's own form: the fields that clients read, with their names and oddities. */
 export function issueBody(repository: Repository, issue: Issue, isPull: boolean): Readonly<Record<string, unknown>> {
   const { number, title, body, state, createdAt, updatedAt } = issue;
   return {
@@ -189,7 +191,7 @@ export function issueBody(repository: Repository, issue: Issue, isPull: boolean)
   };
 }
 
-/** `merge`: undefined in lists, which do not tell. */
+/** `merge`: undefined in lists, which do not include it. */
 export function pullBody(repository: Repository, pull: Pull, merge?: MergeState): Readonly<Record<string, unknown>> {
   const { number, title, body, state, draft, head, base, headCommit, mergeCommit, createdAt, updatedAt } = pull;
   const single =

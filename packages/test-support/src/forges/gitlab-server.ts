@@ -1,3 +1,5 @@
+// GitLab on loopback: its REST API as far as Holdfast uses it, over real bare repositories.
+
 import { closedIssues } from "@holdfast/forges/body-text";
 import {
   Accounts,
@@ -61,7 +63,7 @@ async function updateIssue(call: GitlabCall): Promise<Reply> {
   return { status: 200, body: viewIssue(call.project, issue) };
 }
 
-/** Of an issue or a merge request. */
+/** Adds a note to an issue or a merge request. */
 function addNote({ projects, incoming, login }: GitlabCall, notes: GitlabNote[]): Reply {
   const body = textOf(fieldsOf(incoming.body)["body"], "");
   if (body === "") throw new Refused({ status: 400, body: { error: "body is missing" } });
@@ -250,7 +252,7 @@ async function bringIn(project: Project, { source, iid }: GitlabRequest): Promis
   await project.bare.fetchFrom(source.project.bare, source.branch, `refs/merge-requests/${iid}/head`);
 }
 
-/** Whoever asks first after a change is told that it is being looked at. */
+/** The first query after a change answers that the status is being checked. */
 async function statusOf(project: Project, request: GitlabRequest): Promise<string> {
   const base = await project.bare.tip(request.target);
   if (request.state !== "opened" || base === null) return "not_open";
@@ -297,7 +299,7 @@ export interface GitlabServer extends ForgeServer {
   readonly projects: Projects;
 }
 
-/** GitLab on loopback: its REST API as far as Holdfast goes, on real bare repositories that are also served to git. */
+/** GitLab on loopback: its REST API as far as Holdfast uses it, on real bare repositories that are also served to git. */
 export async function startGitlabServer(): Promise<GitlabServer> {
   const projects = new Projects();
   const server = await startForgeServer({
@@ -322,7 +324,7 @@ async function handle(projects: Projects, incoming: Incoming): Promise<Reply> {
   return reply;
 }
 
-/** Everything that a loopback GitLab knows, open to the tests that set it up and look into it. */
+/** The whole state of a loopback GitLab, which tests set up and inspect. */
 class Projects extends Accounts {
   readonly all: Project[] = [];
   #notes = 0;
@@ -359,10 +361,10 @@ export interface Project {
   readonly path: string;
   readonly bare: BareRepository;
   readonly issues: GitlabIssue[];
-  /** Numbered apart from issues. */
+  /** Numbered separately from issues. */
   readonly requests: GitlabRequest[];
   readonly statuses: GitlabStatus[];
-  /** Job → its log. */
+  /** Log of each job. */
   readonly traces: Map<number, string>;
   readonly rules: {
     /** Only a head that contains its base is merged. */
@@ -402,9 +404,9 @@ interface GitlabRequest {
   sha: string;
   labels: string[];
   readonly notes: GitlabNote[];
-  /** Whose approval counts. */
+  /** Users whose approval counts. */
   readonly approvers: string[];
-  /** Head and base for which it is known whether they merge; anything else is still to be reckoned. */
+  /** Head and base for which the mergeability is computed; for others it must be computed again. */
   reckoned: string | null;
 }
 

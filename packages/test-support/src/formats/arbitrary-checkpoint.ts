@@ -1,3 +1,5 @@
+// Random checkpoints for property tests of formats.
+
 import * as fc from "fast-check";
 import {
   type ConversationPlane,
@@ -13,7 +15,7 @@ import type { Position } from "@holdfast/core/position";
 import type { Work } from "@holdfast/core/run";
 import type { ExternalCheckpoint } from "@holdfast/formats/format";
 
-/** Any checkpoint of ours, with all that a foreign format may have no place for. */
+/** Any Holdfast checkpoint, including everything that an external format may be unable to represent. */
 export function arbitraryCheckpoint(): fc.Arbitrary<ExternalCheckpoint> {
   return fc
     .record({
@@ -41,7 +43,7 @@ const count = fc.nat(1000);
 const digest = fc.constant("0".repeat(64));
 const oddKey = fc.oneof(word, fc.constantFrom("", "7", "__proto__", "constructor", "~/", "ключ"));
 
-/** Fields that nobody knows, with values that have bitten others. */
+/** Unknown fields, with names and values that often cause defects. */
 export function unknownFields(): fc.Arbitrary<JsonObject> {
   return fc.dictionary(
     fc.oneof(
@@ -158,7 +160,7 @@ const config: fc.Arbitrary<ExecutionConfig> = fc.record({
   inputs: fc.dictionary(word, smallJson(), { maxKeys: 2, noNullPrototype: true }),
 });
 
-/** Half of them are empty planes but for one or two, so that a loss cannot hide behind another. */
+/** Half of them are empty planes except for one or two, so that one loss cannot hide another. */
 const planes: fc.Arbitrary<Planes> = fc
   .record({
     position: fc.option(position),

@@ -1,3 +1,5 @@
+// The suite that every format codec must pass: golden files, round trips, honest losses, and rejection of damaged files.
+
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
@@ -11,7 +13,7 @@ import { MAX_DOCUMENT_BYTES } from "@holdfast/formats/strict-json";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 import { arbitraryCheckpoint } from "./arbitrary-checkpoint.ts";
 
-/** What every codec promises. Run it in a test file of the codec's own. */
+/** The promises of every codec. Run it in the codec's own test file. */
 export function formatSuite(harness: FormatHarness): void {
   const { format } = harness;
   const all = readGoldens();
@@ -101,7 +103,7 @@ export function formatSuite(harness: FormatHarness): void {
   });
 }
 
-/** Nothing lost, keys where they were, and from the first writing on the same bytes for ever. */
+/** Nothing is lost, keys keep their order, and after the first write the bytes never change. */
 function expectRoundTrip(harness: FormatHarness, file: ExternalFile): void {
   const { format } = harness;
   for (const checkpoint of format.decode(file).checkpoints) {
@@ -124,7 +126,7 @@ function expectRoundTrip(harness: FormatHarness, file: ExternalFile): void {
   }
 }
 
-/** Whatever is different after a way through the foreign format is named in the losses. */
+/** The losses must name every difference after a round trip through the external format. */
 function expectHonest(harness: FormatHarness, checkpoint: ExternalCheckpoint): void {
   const { format } = harness;
   let encoded;
@@ -142,7 +144,7 @@ function expectHonest(harness: FormatHarness, checkpoint: ExternalCheckpoint): v
   expect(unnamed, `losses: ${named.join(", ")}`).toEqual([]);
 }
 
-/** The planes' fields at the top, as losses name them. */
+/** The planes' fields at the top level, as losses name them. */
 function comparable({ planes, id, createdAt, trigger, workflow, work }: ExternalCheckpoint): Json {
   return JSON.parse(JSON.stringify({ ...planes, id, createdAt, trigger, workflow, work }));
 }
@@ -165,7 +167,7 @@ function expectCoded(error: unknown): HoldfastError {
   return error;
 }
 
-/** Without the document itself, which stands beside it. */
+/** The decoded form without the document itself, which is in the golden file. */
 function shown(decoded: Decoded): string {
   const checkpoints = decoded.checkpoints.map(({ original, ...rest }) => ({ ...rest, original: original?.format }));
   return `${JSON.stringify({ checkpoints, remarks: decoded.remarks }, null, 2)}\n`;
@@ -207,7 +209,7 @@ function mutated(bytes: Uint8Array, changes: readonly Edit[]): Uint8Array {
   }, bytes);
 }
 
-/** The damages that every format meets, made from a whole file, each with the code it must be refused with. */
+/** The corruptions that apply to every format, made from an intact file, each with its expected error code. */
 function commonCorruptions(golden: Golden): readonly Corruption[] {
   const { file } = golden;
   const { bytes } = file;
@@ -229,7 +231,7 @@ function commonCorruptions(golden: Golden): readonly Corruption[] {
   ];
 }
 
-/** Damages of JSON. */
+/** Corruptions of JSON. */
 export function jsonCorruptions(golden: Golden): readonly Corruption[] {
   const { file } = golden;
   const text = new TextDecoder().decode(file.bytes).trim();
@@ -277,7 +279,7 @@ function prefixes(golden: Golden): readonly ExternalFile[] {
   return found;
 }
 
-/** One bit of every k-th byte turned. */
+/** One flipped bit in every k-th byte. */
 function bitFlips(golden: Golden): readonly ExternalFile[] {
   const { bytes } = golden.file;
   const step = FULL ? 1 : Math.max(1, Math.floor(bytes.length / 97));
@@ -298,21 +300,21 @@ function utf16(bytes: Uint8Array): Uint8Array {
   return Uint8Array.from([0xff, 0xfe, ...[...bytes].flatMap((byte) => [byte, 0])]);
 }
 
-/** What a codec brings along to be put through the shared suite. */
+/** What a codec provides for the shared suite. */
 interface FormatHarness {
   readonly format: Format;
-  /** Files as the foreign tool may write them, all valid, with fields nobody knows here and there. */
+  /** Valid files as the external tool may write them, some with unknown fields. */
   readonly files: fc.Arbitrary<ExternalFile>;
-  /** The document of a valid file as plain values, by other means than the codec's, and back. */
+  /** The document of a valid file as plain values, parsed and written without the codec. */
   readonly parse: (bytes: Uint8Array) => Json;
   readonly write: (document: Json) => Uint8Array;
-  /** A value that does not belong there, one field at a time; `path` is a JSON pointer into the golden's document. */
+  /** Invalid values, one field at a time; `path` is a JSON pointer into the golden file's document. */
   readonly misfits: readonly Misfitting[];
-  /** Corruptions beyond those that every format gets: future versions, duplicate keys in its own syntax, bombs. */
+  /** Additional corruptions: future versions, duplicate keys in its own syntax, bombs. */
   readonly corruptions: readonly Corruption[];
-  /** Whether a cut document is always told from a whole one (JSON: yes). */
+  /** Whether a truncated document can always be recognized (JSON: yes). */
   readonly endsAreMarked: boolean;
-  /** Pointers that writing may change on purpose (a version that is brought up), as a whole subtree. */
+  /** JSON pointers that writing may change on purpose (such as an upgraded version), each as a whole subtree. */
   readonly normalised: readonly string[];
 }
 
@@ -320,7 +322,7 @@ export interface Misfitting {
   readonly golden: string;
   readonly path: string;
   readonly value: Json;
-  /** Where the refusal points to, when it is not the field itself. */
+  /** The path that the error names, if it is not the field itself. */
   readonly blames?: string;
 }
 
@@ -335,7 +337,7 @@ const FULL = process.env["HOLDFAST_FULL"] === "1";
 /** Ten thousand cases take minutes. */
 export const PATIENCE = { timeout: FULL ? 1_200_000 : 600_000 };
 
-/** 10,000 cases a format in a full run. HOLDFAST_SEED repeats a run. */
+/** 10,000 cases per format in a full run. HOLDFAST_SEED repeats a run. */
 export function propertyRuns(few: number): fc.Parameters<unknown> {
   const seed = process.env["HOLDFAST_SEED"];
   return { numRuns: FULL ? 10_000 : few, ...(seed === undefined || seed === "" ? {} : { seed: Number(seed) }) };
@@ -344,21 +346,21 @@ export function propertyRuns(few: number): fc.Parameters<unknown> {
 const ROOT = join(import.meta.dirname, "../../../formats/golden");
 
 interface Golden {
-  /** The folder it lies in: the format's name. */
+  /** The folder of the file: the format's name. */
   readonly format: string;
-  /** Its path below that folder, which is also the path that the codec is told. */
+  /** Its path below that folder, which is also the path that the codec gets. */
   readonly name: string;
   readonly file: ExternalFile;
 }
 
-/** Where the decoded form of a golden is kept. */
+/** Path of the decoded form of a golden file. */
 function expectedPath(golden: Golden): string {
   return join(ROOT, golden.format, EXPECTED, `${golden.name.replaceAll("/", "__")}.decoded.json`);
 }
 
 const EXPECTED = "expected";
 
-/** golden/<format>/**: files as the foreign tools write them. They are never edited. */
+/** golden/<format>/**: files as the external tools write them. They are never edited. */
 export function readGoldens(): readonly Golden[] {
   return readdirSync(ROOT, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -372,7 +374,7 @@ export function readGoldens(): readonly Golden[] {
     });
 }
 
-/** Pointers to all that `before` has and `after` does not have as it was. What is only in `after` is no loss. */
+/** JSON pointers to everything in `before` that `after` lacks or has changed. Additions in `after` are not losses. */
 function lostPaths(before: Json, after: Json | undefined, path: readonly string[] = []): readonly string[] {
   if (isJsonArray(before) && isJsonArray(after))
     return before.flatMap((child, index) => lostPaths(child, after[index], [...path, String(index)]));
@@ -387,7 +389,7 @@ function isWithin(path: string, parents: readonly string[]): boolean {
   return parents.some((parent) => path === parent || path.startsWith(`${parent}/`));
 }
 
-/** Whether all keys that both have stand in the same order, all the way down. */
+/** Whether all common keys have the same order at every level. */
 function keepsOrder(before: Json, after: Json | undefined): boolean {
   if (isJsonArray(before) && isJsonArray(after)) return before.every((child, index) => keepsOrder(child, after[index]));
   if (!isJsonObject(before) || !isJsonObject(after)) return true;
@@ -396,13 +398,13 @@ function keepsOrder(before: Json, after: Json | undefined): boolean {
   return kept.join("\n") === now.join("\n") && kept.every((key) => keepsOrder(before[key] ?? null, after[key]));
 }
 
-/** -0 is 0 in JSON, and a list is not an object, however empty both are. */
+/** -0 equals 0 in JSON, and an empty list is not an empty object. */
 function same(before: Json, after: Json | undefined): boolean {
   if (typeof before === "object" && before !== null) return JSON.stringify(before) === JSON.stringify(after);
   return before === after;
 }
 
-/** A copy of `document` with `value` at the JSON pointer `path`, whether something was there or not. */
+/** A copy of `document` with `value` at the JSON pointer `path`, whether or not something was there. */
 export function replaceAt(document: Json, path: string, value: Json): Json {
   const [, head, ...rest] = path.split("/");
   if (head === undefined) return value;
@@ -413,7 +415,7 @@ export function replaceAt(document: Json, path: string, value: Json): Json {
   return { ...document, [key]: replaceAt(document[key] ?? null, below, value) };
 }
 
-/** Paths at which a value does not fit a JSON Schema (2020-12), in the words that our published schemas use; others throw. */
+/** Paths at which a value does not fit a JSON Schema (2020-12). It supports the keywords of our published schemas and throws for others. */
 export function misfits(schema: JsonObject, value: Json): readonly string[] {
   return check(schema, value, { root: schema, path: "" });
 }

@@ -1,14 +1,16 @@
+// Random loop checkpoints for property tests of the loop formats.
+
 import * as fc from "fast-check";
 import type { Json, JsonObject } from "@holdfast/core/json";
 
-/** What the documents are made of; the suites' own arbitraries, handed in because formats know core only. */
+/** The arbitraries that documents are made of. The suites pass them in, because formats depend on core only. */
 export interface DocumentParts {
   readonly unknown: fc.Arbitrary<JsonObject>;
   readonly json: fc.Arbitrary<Json>;
   readonly word: fc.Arbitrary<string>;
 }
 
-/** Valid loop checkpoints: any of the optional fields, odd ids, and fields nobody knows at every level. */
+/** Valid loop checkpoints: any of the optional fields, odd ids, and unknown fields at every level. */
 export function loopDocuments(parts: DocumentParts): fc.Arbitrary<JsonObject> {
   const { word } = parts;
   const withUnknown = (known: fc.Arbitrary<object>): fc.Arbitrary<JsonObject> =>

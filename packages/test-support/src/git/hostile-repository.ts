@@ -1,8 +1,10 @@
+// A repository whose config, hooks and attributes name programs, to prove that Holdfast runs none of them.
+
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestRepository } from "./repository.ts";
 
-/** To be committed before the repository is armed, so that a checkout meets them too. */
+/** To be committed before the repository is armed, so that they also apply to a checkout. */
 export const HOSTILE_ATTRIBUTES = [
   "* filter=evil diff=evil merge=evil text=auto",
   "*.two filter=evil2",
@@ -12,8 +14,8 @@ export const HOSTILE_ATTRIBUTES = [
 ].join("\n");
 
 /**
- * Arms a repository: every place where git lets config names a program names one that leaves a marker file. The
- * returned function lists the markers. To be called when the repository's content is in place, since plain git sets them off.
+ * Arms a repository: every place where git's config can name a program names one that leaves a marker file. The returned function lists the
+ * markers. Call it after the repository's content is in place, since plain git triggers them.
  */
 export function addHostileConfig(repository: TestRepository): () => readonly string[] {
   const folder = join(repository.root, "..", "markers");
@@ -72,12 +74,12 @@ export function addHostileConfig(repository: TestRepository): () => readonly str
   return () => readdirSync(folder).filter((name) => !name.startsWith("trap-") && name !== "hooks");
 }
 
-/** Proof that the traps work: plain git, run as a user would, sets some of them off. */
+/** Proves that the traps work: plain git, run as a user would, triggers some of them. */
 export function listTriggeredHooks(repository: TestRepository): void {
   try {
     repository.git("status");
   } catch {
-    // Whether git succeeded under such a config is of no interest.
+    // Whether git succeeds under such a config does not matter.
   }
   if (!existsSync(join(repository.root, "..", "markers"))) throw new Error("the repository is not armed");
 }

@@ -1,3 +1,5 @@
+// Real git repositories in temporary folders for tests, and checks that Holdfast leaves the user's state unchanged.
+
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -21,10 +23,10 @@ import { createGitBranches } from "@holdfast/git/branches";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { scratchDirectory } from "../scratch-directory.ts";
 
-/** A real repository in a temporary folder, for suites of anything that meets git. */
+/** A real repository in a temporary folder, for suites of any code that uses git. */
 export interface TestRepository {
   readonly root: string;
-  /** Plain git as a user would run it, under a home of its own. Returns what it printed. */
+  /** Plain git as a user would run it, with its own home directory. Returns its output. */
   git(...args: readonly string[]): string;
   write(path: string, content: string | Uint8Array): void;
   read(path: string): string;
@@ -65,8 +67,8 @@ export function testRepositoryAt(root: string, dispose: () => void = () => undef
 }
 
 /**
- * Everything of the user's that Holdfast promises not to touch, as one value: index bytes, HEAD, refs outside refs/holdfast/,
- * reflogs, stash, config, hooks, info files, locks. Equal before and after, or the promise is broken.
+ * Everything of the user's that Holdfast promises not to touch, as one value: index bytes, HEAD, refs outside refs/holdfast/, reflogs,
+ * stash, config, hooks, info files, locks. It must be equal before and after.
  */
 export function userState(gitDir: string): Readonly<Record<string, string>> {
   const state: Record<string, string> = {};
@@ -127,7 +129,7 @@ interface StartedWorkspace extends WorkspaceSession {
   readonly repo: TestRepository;
 }
 
-/** An empty repository that goes when the test ends. */
+/** An empty repository that is removed when the test ends. */
 export function startRepository(init: readonly string[] = []): TestRepository {
   const repository = createTestRepository({ init });
   onTestFinished(() => repository.dispose());
@@ -154,12 +156,12 @@ export async function startWorkspace(files?: Readonly<Record<string, string>>): 
   return { ...(await startSession(repo)), repo };
 }
 
-/** One workspace under test. Every act is checked to leave all that belongs to the user as it was, byte for byte. */
+/** One workspace under test. Every action is checked to leave the user's state unchanged, byte for byte. */
 export interface WorkspaceSession {
   readonly workspaces: Workspaces;
   readonly workspace: Workspace;
   snapshot(params?: Partial<SnapshotParams>): Promise<FilesPlane>;
-  /** Snapshot of now, plan, apply. Returns the snapshot of before, which is the way back. */
+  /** Takes a snapshot, plans and applies. Returns the snapshot from before, which undoes the restore. */
   restore(to: FilesPlane, paths?: readonly string[]): Promise<RestoreResult & { readonly undo: FilesPlane }>;
   /** Fails when anything of the user's differs after `act`. */
   guard<T>(act: () => Promise<T>): Promise<T>;
@@ -215,15 +217,15 @@ export function contentOf(repo: TestRepository, plane: FilesPlane, path: string)
   return repo.git("show", `${plane.tree}:${path}`);
 }
 
-/** A user's repository, a bare one that it came from, and a run's worktree with its branch: all real, all in one folder. */
+/** A user's repository, its bare remote, and a run's worktree with its branch: all real, all in one folder. */
 export interface BranchScene {
   readonly user: TestRepository;
   readonly tree: TestRepository;
   readonly bare: TestRepository;
   readonly branch: Branch;
-  /** Moves main on the remote, as somebody else would. */
+  /** Moves main on the remote, as another user would. */
   moveBase(files: Readonly<Record<string, string>>): string;
-  /** As a resumed process would. */
+  /** Opens the branch as a resumed process would. */
   reopen(options?: { readonly remote?: string }): Promise<Branch>;
   tip(): string;
   dispose(): void;
@@ -264,7 +266,7 @@ export async function createBranchScene(
   };
 }
 
-/** For the rest of a test: every git that is started, by us or by what we start, is written down and then runs as ever. */
+/** For the rest of the test, records every git process that this process or a child starts, and runs it as usual. */
 export function countGit(options: { readonly version?: string } = {}): { readonly calls: () => readonly string[] } {
   const path = process.env["PATH"] ?? "";
   const bin = join(scratchDirectory(onTestFinished), "bin");

@@ -1,3 +1,5 @@
+// Random edits of a worktree for property tests.
+
 import { chmodSync, lstatSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import * as fc from "fast-check";
@@ -30,7 +32,7 @@ const edit: fc.Arbitrary<Edit> = fc.oneof(
 export const edits: fc.Arbitrary<readonly Edit[]> = fc.array(edit, { minLength: 1, maxLength: 12 });
 export const editedPath: fc.Arbitrary<string> = path;
 
-/** The same, among changing ignore rules at two levels. */
+/** Random edits together with changing ignore rules at two levels. */
 export const editsUnderRules: fc.Arbitrary<readonly Edit[]> = fc.array(
   fc.oneof(
     { weight: 4, arbitrary: edit },
@@ -73,7 +75,7 @@ function applyEdit(root: string, each: Edit): void {
   }
 }
 
-/** A file or link in the place of a folder gives way, as it would to `rm -rf x && mkdir x`. */
+/** Removes a file or link in place of a folder, as `rm -rf x && mkdir x` would. */
 function clearWay(root: string, name: string): void {
   for (const folder of foldersOf(root, name)) if (isInTheWay(folder)) rmSync(folder);
 }

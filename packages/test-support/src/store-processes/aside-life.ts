@@ -1,9 +1,11 @@
+// A child process that places a side worktree, works in it, pins the result and removes it, until it is killed. It prints a line after
+// each action.
+
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { asideKey } from "@holdfast/core/workspace";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 
-/** A process of its own that makes an aside, works in it, pins that and removes it, as far as it lives. What is done it tells in lines. */
 const [repository = "", base = ""] = process.argv.slice(2);
 writeFileSync(`${process.env["COUNTER"] ?? ""}.pid`, String(process.pid));
 const { asides } = await openGitWorkspaces(repository);

@@ -1,12 +1,11 @@
+// Loaded before a program. It counts the program's changes (files placed, git started, rows written) and kills it before the DIE_AT-th,
+// without any cleanup. With DIE_AT=0 the program lives, and the file COUNTER gets the count.
+
 import child from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { DatabaseSync, StatementSync } from "node:sqlite";
 
-/**
- * Loaded before a program: counts what it does to the world (files placed, git started, rows written) and kills it before the DIE_AT-th of
- * these, without a chance to tidy up. DIE_AT=0: it lives, and COUNTER is told how many there were.
- */
 const dieAt = Number(process.env["DIE_AT"]);
 let made = 0;
 for (const name of ["renameSync", "unlinkSync", "chmodSync", "mkdirSync", "rmdirSync", "fsyncSync", "rmSync"])

@@ -1,3 +1,6 @@
+// A child process that creates an issue, comments on it, labels it and opens a pull request, through a forge's real program. While it
+// waits it creates the file `waiting`, and it continues when the test creates `waited`.
+
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -13,10 +16,6 @@ import { livenessOf, processIdentity } from "@holdfast/platform/identity";
 import { openSqliteStore } from "../../../holdfast/src/stores/sqlite/open.ts";
 import { ID, begin, createTestAdapters, define } from "../core/work-bench.ts";
 
-/**
- * A process of its own that files an issue, comments on it, labels it and opens a pull request, through a real program of the forge. What it waits for
- * it tells with the file `waiting`, and goes on when somebody makes `waited`.
- */
 const [folder = "", program = ""] = process.argv.slice(2);
 const store = await openSqliteStore({ directory: join(folder, "store") });
 const transport = createGhTransport({ program, host: "github.com", env: process.env });

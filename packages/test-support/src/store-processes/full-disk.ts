@@ -1,9 +1,10 @@
+// A child process that saves into a file system of a few hundred kilobytes until it is full, then prints what can still be read.
+
 import { mkdirSync } from "node:fs";
 import { HoldfastError } from "@holdfast/platform/error";
 import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import { openDurableStore } from "../durable-stores.ts";
 
-/** Saves into a file system of a few hundred kilobytes until it is full, then tells what can still be read. */
 const [directory = ""] = process.argv.slice(2);
 
 let seed = 3;

@@ -1,6 +1,7 @@
+// A child process that cherry-picks `src` from the run `theirs` into `ours`, until it is killed.
+
 import { openHoldfast } from "../../../holdfast/src/open.ts";
 
-/** A process of its own that takes `src` from the run `theirs` into `ours`, as far as it lives. */
 const [repository = ""] = process.argv.slice(2);
 await using holdfast = await openHoldfast({ cwd: repository });
 await using ours = await holdfast.run("ours");

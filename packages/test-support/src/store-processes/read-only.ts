@@ -1,7 +1,8 @@
+// A child process that reads a store on a read-only file system.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { openDurableStore } from "../durable-stores.ts";
 
-/** Reads a store whose file system cannot be written. */
 const [directory = ""] = process.argv.slice(2);
 const store = await openDurableStore({ directory });
 const latest = await store.latest("sample");

@@ -1,8 +1,9 @@
+// A child process that does one large operation, so that a test can measure its memory. It prints its result and the peak.
+
 import { randomBytes } from "node:crypto";
 import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import { openDurableStore } from "../durable-stores.ts";
 
-/** One large thing in a process of its own, so that its memory can be told. Prints what it found, and the peak. */
 const [what = "", directory = "", size = "0"] = process.argv.slice(2);
 const count = Number(size);
 const store = await openDurableStore({ directory });

@@ -1,3 +1,6 @@
+// A child process that does one thing with a store and prints what was acknowledged. many-processes.slow.test.ts in core/store-sql starts
+// it.
+
 import type { Lease } from "@holdfast/core/lease";
 import type { Store } from "@holdfast/core/store";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -5,7 +8,6 @@ import { processIdentity } from "@holdfast/platform/identity";
 import { save } from "@holdfast/testing/store-contract/harness";
 import { openDurableStore } from "../durable-stores.ts";
 
-/** A process of its own that does one thing with a store, and prints what was acknowledged. store-process-suite.ts starts it. */
 const [role = "", directory = "", run = "", count = "0"] = process.argv.slice(2);
 const times = Number(count);
 
@@ -13,7 +15,7 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Small and large states in turn, so that all tables are written; the text is the same in every process, so that chunks are shared. */
+/** Alternates small and large states, so that all tables are written. The text is the same in every process, so that chunks are shared. */
 async function write(store: Store, lease: Lease, last: (n: number) => Promise<boolean>): Promise<void> {
   const messages: string[] = [];
   for (let n = 1; ; n++) {
@@ -44,7 +46,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
     await write(store, lease, async (n) => n % 10 === 0 && (await isOver(store)));
     print("ended");
   },
-  /** Until its lease is lost: its owner is on another host as far as the others can see. */
+  /** Writes until its lease is lost: to the other processes its owner is on another host. */
   async "write-elsewhere"(store) {
     const lease = await store.takeLease({ run, label: "elsewhere" });
     print(`epoch ${lease.epoch}`);
@@ -75,7 +77,9 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
     const lease = await store.takeLease({ run, label: "taker" });
     print(`epoch ${lease.epoch}`);
   },
-  /** Takes each of the runs `<run>-1`, `<run>-2` … when the fact "round" names it, and holds it until the round is over. */
+  /**
+   * Acquires each of the runs `<run>-1`, `<run>-2` … when the meta value "round" reaches its number, and holds it until the round is over.
+   */
   async race(store) {
     const birth = { workflow: "sample", work: { kind: "none" } } as const;
     for (let n = 1; n <= times; n++) {
@@ -91,7 +95,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
     }
     await until(() => isOver(store));
   },
-  /** Takes one of a limited number of places to work for a run of its own, and holds it until all have tried. */
+  /** Acquires one of a limited number of slots for its own run, and holds it until all processes have tried. */
   async slot(store) {
     const slot = { limit: times, wait: false };
     try {
@@ -108,7 +112,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
     }
     await until(() => isOver(store));
   },
-  /** Tags and drops checkpoints of the runs that are there, until told to stop. */
+  /** Tags and drops checkpoints of the existing runs, until the test ends it. */
   async drop(store) {
     let dropped = 0;
     for (let n = 1; !(await isOver(store)); n++) {
@@ -130,7 +134,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
       print(`swept ${chunks}`);
     }
   },
-  /** Opens handles and tries for leases that others hold. */
+  /** Opens handles and tries to acquire leases that other processes hold. */
   async thief(store) {
     let refused = 0;
     while (!(await isOver(store))) {

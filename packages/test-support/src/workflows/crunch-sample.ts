@@ -1,3 +1,5 @@
+// Sample values for tests of crunch, with defaults for everything that a case does not need.
+
 import { defaultCrunchSettings } from "@holdfast/workflows/crunch/default-settings";
 import type { PendingCapture } from "@holdfast/workflows/crunch/knowledge";
 import {
@@ -9,8 +11,6 @@ import {
 } from "@holdfast/workflows/crunch/messages";
 import { composeTeam } from "@holdfast/workflows/crunch/plan-team";
 import type { Team } from "@holdfast/workflows/crunch/team";
-
-/** For the tests of crunch: values that hold little but what a case is about. */
 
 export const SAMPLE_AT = "2026-01-14T10:30:00.000Z";
 

@@ -1,3 +1,5 @@
+// Sample values and iterations for tests of ralph.
+
 import fc from "fast-check";
 import type { Budget } from "@holdfast/core/position";
 import { readAnswer } from "@holdfast/workflows/ralph/iterate";
@@ -52,14 +54,14 @@ export function sampleReflection(given: Partial<Reflection> = {}): Reflection {
   };
 }
 
-/** What an iteration of a story does: what the agent says and leaves, and how the checks end. */
+/** What happens in one iteration of a test: the agent's output and outcome, and the results of the checks. */
 export interface Turn {
   readonly said?: string;
   readonly outcome?: Answer["outcome"];
   readonly tokens?: number;
   readonly tree?: string;
   readonly filesChanged?: number;
-  /** Of the first check; absent: each check passes. */
+  /** Output of the first check; absent: each check passes. */
   readonly output?: string;
   readonly check?: Partial<EndedCheck>;
 }
@@ -109,7 +111,7 @@ export function iterate(
   return { state: reduceRalph(verified, reflected), events: [...first, reflected] };
 }
 
-/** Any units at all: control characters, halves of pairs, what no keyboard has. */
+/** Any code units: control characters, lone surrogates, unassigned characters. */
 export function hostileText(most: number): fc.Arbitrary<string> {
   const unit = fc.oneof(fc.integer({ min: 0, max: 127 }), fc.integer({ min: 0, max: 0xffff }));
   return fc.array(unit, { maxLength: most }).map((units) => String.fromCharCode(...units));
