@@ -1,3 +1,6 @@
+// Git branch operations that the workflows share: finding the base, syncing, rebasing, committing and pushing a run's
+// branch.
+
 import { isAcceptedTip } from "@holdfast/core/findings";
 import type { Forge } from "@holdfast/core/forge";
 import { object, oneOf, parseShape, pureSha256, text } from "@holdfast/core/json";
@@ -14,8 +17,9 @@ export type PushOutcome =
 type Receipt = { readonly commit: string };
 
 /**
- * Pushes the head, once, over `expected` and nothing else. A failure on the remote side is tried again, then waited for. What the user has to fix
- * (access, a secret) waits for the user and is tried again under a purpose of its own afterwards.
+ * Pushes the head over `expected` only. Retries a push that the remote may accept later. For a refusal that only the
+ * user can resolve (access, a secret), the run waits for the user. The push after that is a new effect with its own
+ * purpose.
  */
 export async function pushBranch(
   context: AnyStageContext,
@@ -60,7 +64,10 @@ export async function pushBranch(
   }
 }
 
-/** A connection that fails in the middle says nothing about what arrived: the caller asks the remote before it tries again. */
+/**
+ * A connection that fails midway does not show what arrived. The thrown error makes the engine look up the remote
+ * before it pushes again.
+ */
 async function push(
   branch: Branch,
   remote: string,
@@ -102,16 +109,18 @@ const REFUSAL = object<{ cause: PushRefusal["cause"]; message: string }>({
 
 type RefusalAnswer = "rebase" | "fixable" | "fatal" | "park";
 
-/** What a refused push calls for, by its real cause. Total: a new cause cannot be forgotten. */
+/**
+ * How the run responds to each cause of a refused push. The record is total, so the compiler rejects a missing cause.
+ */
 export const REFUSAL_RESPONSE: Readonly<Record<PushRefusal["cause"], RefusalAnswer>> = {
   non_fast_forward: "rebase",
   stale_lease: "rebase",
-  // A hook judges the commits, and its message says what to change in them.
+  // A hook checks the commits, and its message says what to change in them.
   hook: "fixable",
   local_hook: "fixable",
-  // No edit makes a protected branch accept us.
+  // No edit makes a protected branch accept this push.
   protected: "fatal",
-  // Whether it is a secret, and what becomes of it, is for the user to say.
+  // Only the user can decide whether it is a secret and what to do about it.
   secret: "park",
   auth: "park",
   network: "park",
@@ -120,27 +129,28 @@ export const REFUSAL_RESPONSE: Readonly<Record<PushRefusal["cause"], RefusalAnsw
   other: "park",
 };
 
-/** The remote side failed, and may not the next time: nothing was judged. */
+/** The remote failed before it checked anything, so a later push can succeed. */
 function isTemporary(cause: PushRefusal["cause"]): boolean {
   return cause === "network" || cause === "remote";
 }
 
-/** Waits before a push is tried again that the remote refused for a reason that may be gone by then. */
+/** Delays, in milliseconds, before retrying a refused push whose cause may have disappeared by then. */
 const REFUSED_WAITS_MS: Readonly<Partial<Record<PushRefusal["cause"], readonly number[]>>> = {
   hook: [2_000],
   other: [2_000, 10_000],
 };
 
-/** What the user can do, where the remote's own message does not say it. */
+/** What the user can do, for causes that the remote's own message does not explain. */
 const REFUSAL_HINT: Readonly<Partial<Record<PushRefusal["cause"], string>>> = {
   secret:
     "Remove the secret from every commit of the branch and revoke it, or allow it at the forge (its message has the link).",
 };
 
 /**
- * Before a push: secrets in the commits, what could not be searched for them, and messages that take effect at the forge stop it until the user decides.
- * Commits are never rewritten: the user may have made them. They are read again each time, since the user may have changed them; an answer holds for what was
- * found, and not for anything else.
+ * Checks the commits before a push. Possible secrets, content that could not be searched, and messages that take effect
+ * at the forge stop the push until the user decides. Holdfast never rewrites commits, because the user may have made
+ * them. The check reads the commits every time, because the user may have changed them. An answer is valid only for
+ * what was found.
  */
 async function settleCommits(context: AnyStageContext, { branch }: Worktree): Promise<void> {
   const { secrets, unsearched, references } = await branch.inspectPush({ issue: context.inputs.issue?.number ?? null });
@@ -198,10 +208,10 @@ async function ask(
 const SHOWN = 10;
 
 type RemoteAnswer =
-  /** What the remote has of the branch, which may be pushed over; null: nothing. */
+  /** `expected` is the remote tip that the push may replace; null if the remote has no such branch. */
   { readonly kind: "go"; readonly expected: string | null } | { readonly kind: "stop"; readonly reason: string };
 
-/** Commits of others on the run's branch are never pushed over unless a person says so. */
+/** Never replaces other people's commits on the run's branch unless the user confirms it. */
 export async function checkRemoteBranch(
   context: AnyStageContext,
   { branch }: Worktree,
@@ -227,15 +237,15 @@ export async function checkRemoteBranch(
 }
 
 type SyncOutcome =
-  /** `pushed`: what the remote has of this branch, which we now build on. */
+  /** `pushed` is the tip of this branch on the remote, or null. Later pushes replace this commit. */
   | { readonly kind: "synced"; readonly pushed: string | null }
   | { readonly kind: "conflict"; readonly reason: string }
-  /** The user decided against building on it and against replacing it. */
+  /** The user chose neither to build on the remote branch nor to replace it. */
   | { readonly kind: "stopped"; readonly reason: string };
 
 /**
- * Brings a branch that was there before up to date: on top of what the remote has of it, then on top of the base. Commits on the remote that are not in
- * the branch here are built upon only if the user says so. A conflict is reported and changes nothing.
+ * Rebases an existing branch onto its remote branch, then onto the base. Builds on remote commits that the local branch
+ * lacks only if the user agrees. A conflict is reported and changes nothing.
  */
 export async function syncBranch(
   context: AnyStageContext,
@@ -281,7 +291,10 @@ async function askForeign(context: AnyStageContext, { branch }: Worktree, tip: s
   });
 }
 
-/** A step of its own, so that it is done once; up to date already, no step that changes files is begun. */
+/**
+ * Rebases in its own step, so that it happens once. If the branch already contains `onto`, no file-changing step
+ * starts.
+ */
 export async function rebaseOnto(
   context: AnyStageContext,
   { branch }: Worktree,
@@ -304,14 +317,17 @@ export async function rebaseOnto(
   return result;
 }
 
-/** The branch the pull request goes to, and the commit of it that the run's own changes are measured from. */
+/** The branch that the pull request targets, and its commit from which the run's own changes are measured. */
 export type Base = { readonly branch: string; readonly commit: string };
 
 type BaseAnswer =
   | { readonly kind: "found"; readonly base: Base }
   | { readonly kind: "missing"; readonly reason: string };
 
-/** The base branch's tip on the remote, freshly fetched. FORGE_FAILED when there is no remote or it does not answer. */
+/**
+ * Fetches the base branch and returns its tip on the remote. Throws FORGE_FAILED if there is no remote or it does not
+ * answer, and FORGE_DENIED if it refuses access.
+ */
 export async function findBase(params: {
   readonly branch: Branch;
   readonly forge: Forge;
@@ -338,8 +354,9 @@ export function unreachable(remote: string, { cause, message }: PushRefusal): Ho
 }
 
 /**
- * Commits the files as they are. `moved` compares with the head of before, not with what this try committed: killed after the commit
- * and before it was recorded, the second try finds nothing to commit and must still say that there was something.
+ * Commits the files as they are. The result `moved` compares the head with `before`, not with what this attempt
+ * committed. After a crash between the commit and its record, the second attempt commits nothing and must still report
+ * the change.
  */
 export async function commitWork(
   context: AnyStageContext,

@@ -1,3 +1,6 @@
+// Forge access that the workflows share: waiting for an unavailable forge, and the issue and pull request texts that
+// Holdfast publishes.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
@@ -6,13 +9,13 @@ import type { WaitingFor } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { AnyStageContext } from "./worktree.ts";
 
-/** When a forge or a remote that does not answer, and names no time, is asked again. */
+/** Delay before the run asks again when a forge or remote does not answer and gives no retry time. */
 const ASK_AGAIN_MS = 60_000;
 
 /**
- * What the forge or the remote answers, as a rule through a step. Where it does not answer for now the run waits for it, until the time that it names
- * where it names one. Where only the user can help (a login, a missing remote) the run waits for the user. No iteration is spent on either. Call it
- * outside the step, so that the step counts as not done and is tried again.
+ * Calls the forge or the remote, usually through a step. On a temporary failure the run waits until the time that the
+ * error gives, or for ASK_AGAIN_MS. If only the user can help (a login, a missing remote), the run waits for the user.
+ * Neither uses up an iteration. Call it outside the step, so that the step counts as unfinished and runs again.
  */
 export async function callForge<T>(context: AnyStageContext, ask: () => Promise<T>): Promise<T> {
   try {
@@ -32,8 +35,8 @@ export async function callForge<T>(context: AnyStageContext, ask: () => Promise<
 }
 
 /**
- * Parks the first time it is reached; run again after the run was taken up, it goes on. Written down before parking: killed in
- * between, the run only goes on without having waited.
+ * Makes the run wait the first time this is reached and continues after a resume. The step is recorded before the wait:
+ * after a crash in between, the run continues without having waited.
  */
 export async function waitOnce(
   context: AnyStageContext,
@@ -47,7 +50,7 @@ export async function waitOnce(
   if (first) await context.park({ on: params.on, reason: params.reason });
 }
 
-/** The issue that an imported run is about, as it is now, and the forge it is at. */
+/** Fetches the issue of an imported run from the forge in its present form. */
 export async function fetchImportedIssue(
   { forge }: Pick<Adapters, "forge">,
   number: number,
@@ -68,9 +71,9 @@ export async function fetchImportedIssue(
 }
 
 /**
- * Text as it may be published in the run's name: title, body or comment at the forge, or a commit message. Secrets are masked and reported. Mentions
- * have no effect, and only the run's own issue is closed: most of the text is an agent's, and what an agent writes may come from a public
- * issue.
+ * Prepares text that Holdfast publishes for the run: a title, body, comment or commit message. Masks and reports
+ * secrets. Disables mentions and every closing keyword except for the run's own issue, because agent text may originate
+ * from a public issue.
  */
 export async function sanitizeText(
   context: AnyStageContext,
@@ -80,24 +83,27 @@ export async function sanitizeText(
   return removeMentions(masked, { own: context.inputs.issue?.number ?? null, kind: params.kind });
 }
 
-/** A pull request's body that closes this issue. */
+/** Returns a pull request body that closes this issue. */
 export function closingBody(text: string, issue: number): string {
   const body = stripMarkers(text);
   if (closesIssue(body, issue)) return body;
   return `${body}${body === "" ? "" : "\n\n"}Closes #${issue}`;
 }
 
-/** Without comments in the form of our own keys: a key in the text of an agent would make its pull request be found as another run's. */
+/**
+ * Removes comments that look like Holdfast's own markers. A marker in an agent's text could make this pull request look
+ * like another run's.
+ */
 export function stripMarkers(text: string): string {
   return text.replaceAll(/<!--\s*holdfast:[^]*?-->/g, "").trim();
 }
 
-/** "closes #420" does not close 42, and neither does "discloses #42". */
+/** The word and number boundaries matter: "closes #420" does not close 42, and neither does "discloses #42". */
 export function closesIssue(body: string, issue: number): boolean {
   return new RegExp(`(?<![\\w-])closes\\s+#\\s*${issue}(?!\\d)`, "i").test(body);
 }
 
-/** The issue in words, for an agent. */
+/** Formats the issue as Markdown for an agent. */
 export function issueText(issue: Pick<IssueSnapshot, "title" | "body" | "labels">): string {
   const labels = issue.labels.length === 0 ? [] : ["", `Labels: ${issue.labels.join(", ")}`];
   return [`# ${issue.title}`, ...labels, "", issue.body.trim(), ""].join("\n");

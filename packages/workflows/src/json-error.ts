@@ -1,8 +1,13 @@
-/** Where and why a text is not JSON; null when it is. JSON.parse does not always tell the line, and says it differently by version. */
+// Finds the line of a JSON syntax error, and turns JSON with comments into plain JSON of the same layout.
+
+/**
+ * Returns the line and message of the first JSON error, or null for valid JSON. JSON.parse does not always report the
+ * line, and its wording differs by version.
+ */
 export function findJsonError(text: string): { readonly line: number; readonly message: string } | null {
   const message = errorOf(text);
   if (message === null) return null;
-  // The longest beginning that lacks only its end stops right before the culprit.
+  // The longest prefix that lacks only its end stops right before the error.
   let good = 0;
   let bad = text.length + 1;
   while (bad - good > 1) {
@@ -30,12 +35,15 @@ function lacksOnlyItsEnd(text: string): boolean {
   return Number(/ at position (\d+)/.exec(message)?.[1]) === text.length;
 }
 
-/** Without the place, which is told apart, and without the piece of the file that follows some messages. */
+/** Removes the position, which is reported separately, and the excerpt of the file that some messages append. */
 function plain(message: string): string {
   return message.replace(/ at position .*$/s, "").replace(/, (?:\.\.\.)?".*$/s, "");
 }
 
-/** JSON with comments and trailing commas as plain JSON, every other character at its old place, so that lines in errors are true. */
+/**
+ * Blanks comments and trailing commas in JSON. All other characters keep their position, so that line numbers in errors
+ * are correct.
+ */
 export function blankComments(text: string): string {
   const bare = text.replace(TOKEN, (token) => (token.startsWith("/") ? token.replaceAll(/[^\n]/g, " ") : token));
   return bare.replace(TRAILING, (token) => (token.startsWith(",") ? ` ${token.slice(1)}` : token));
@@ -43,5 +51,5 @@ export function blankComments(text: string): string {
 
 const STRING = /"(?:[^"\\\n]|\\.)*"?/.source;
 const TOKEN = new RegExp(`${STRING}|//[^\\n]*|/\\*[\\s\\S]*?\\*/`, "g");
-// Only after a value: `[,]` stays the error that it is.
+// Matches only after a value: `[,]` remains an error.
 const TRAILING = new RegExp(`${STRING}|(?<=[^\\s,:[{]\\s*),(?=\\s*[}\\]])`, "g");

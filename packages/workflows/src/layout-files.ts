@@ -1,3 +1,6 @@
+// Durable files in layouts that other tools read: safe writing below a root, crunch directories, and mirroring of a
+// run's checkpoints.
+
 import {
   existsSync,
   lstatSync,
@@ -31,13 +34,14 @@ import {
   writeDurableSymlink,
 } from "@holdfast/platform/files";
 
-/** Longer than anybody takes from writing a file to giving it its name. */
+/** Longer than any writer needs between creating a temporary file and renaming it. */
 const LEFT_BEHIND = { olderThanMs: 5000 };
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /**
- * The files of a layout that other tools share with us, below its root. They are output: a file, a link or a pipe in place of one of ours is
- * replaced and never followed; through a link in place of a directory that others own nothing is written out of the root.
+ * The files of a layout that Holdfast shares with other tools, below its root. They are output only. A file, link or
+ * pipe in place of one of Holdfast's files is replaced and never followed. A link in place of a shared directory never
+ * leads a write out of the root.
  */
 export class LayoutFiles {
   readonly root: string;
@@ -47,8 +51,8 @@ export class LayoutFiles {
   }
 
   /**
-   * Makes the directory, one level after the other, and clears what killed writers left in it. `own`: how many of its last parts are ours
-   * alone, so that whatever is there instead of a directory is cleared away.
+   * Creates the directory level by level and removes stale temporary files of killed writers. The last `own` path
+   * segments belong to Holdfast alone: anything there that is not a directory is removed.
    */
   open(path: string, { own }: { readonly own: number }): void {
     const parts = path.split("/");
@@ -65,12 +69,12 @@ export class LayoutFiles {
     removeStaleTemporaryFiles(place, LEFT_BEHIND);
   }
 
-  /** One that is begun now is in nobody's commits, with all that it will hold. */
+  /** Adds a `.gitignore` that hides all content to a directory that is still empty, so that no commit includes it. */
   hideNew(directory: string): void {
     if (this.list(directory).length === 0) this.write(`${directory}/.gitignore`, HIDE_ALL);
   }
 
-  /** Names, without those of files that are being written; empty where there is no such directory. */
+  /** File names without temporary files; empty if the directory does not exist. */
   list(directory: string): readonly string[] {
     try {
       return readdirSync(join(this.root, directory)).filter((name) => !name.startsWith(TEMPORARY_PREFIX));
@@ -80,13 +84,13 @@ export class LayoutFiles {
     }
   }
 
-  /** null: no regular file that could be read. */
+  /** Returns null unless the path is a readable regular file. */
   read(path: string): Uint8Array | null {
     const read = readRegularFile({ path: join(this.root, path), maxBytes: MAX_BYTES });
     return read.kind === "read" ? read.bytes : null;
   }
 
-  /** null: no object of JSON. Damaged is as good as absent: it is made anew. */
+  /** Returns null unless the file holds a JSON object. A damaged file counts as absent, because it is written again. */
   readJson(path: string): JsonObject | null {
     const bytes = this.read(path);
     if (bytes === null) return null;
@@ -98,7 +102,7 @@ export class LayoutFiles {
     }
   }
 
-  /** Tells a file from one that was put in its place or changed since; null: no regular file. */
+  /** Identifies this version of a file, to detect replacement or change; null if it is not a regular file. */
   identity(path: string): string | null {
     const found = lstatSync(join(this.root, path), { throwIfNoEntry: false });
     return found?.isFile() === true ? `${found.ino}:${found.size}:${found.mtimeMs}` : null;
@@ -108,7 +112,7 @@ export class LayoutFiles {
     return lstatSync(join(this.root, path), { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  /** Whole or not at all; false: the same was there already. */
+  /** Writes atomically. Returns false if the file already had these bytes. */
   write(path: string, data: Uint8Array): boolean {
     const there = this.read(path);
     if (there !== null && Buffer.compare(there, data) === 0) return false;
@@ -118,7 +122,7 @@ export class LayoutFiles {
     return true;
   }
 
-  /** Gone already is no error. */
+  /** A missing file is not an error. */
   remove(directory: string, names: readonly string[]): void {
     if (names.length === 0) return;
     for (const name of names) {
@@ -170,14 +174,14 @@ function isCode(error: unknown, code: string): boolean {
 }
 
 export interface WriteResult {
-  /** Absolute, in the order of writing; empty: everything was there already. */
+  /** Absolute paths in the order of writing; empty if every file was already up to date. */
   readonly paths: readonly string[];
-  /** Gone by the other tool's own rules. */
+  /** Files removed by the other tool's own retention rules. */
   readonly removed: readonly string[];
   readonly losses: readonly Loss[];
 }
 
-/** One document to one place, whole or not at all, packed when its name says so. The same bytes again are not written again. */
+/** Writes one document atomically, compressed if its file name says so. Skips the write if the bytes are unchanged. */
 export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: string): WriteResult {
   const { losses } = encoded;
   const data = compressFor(path, encoded.bytes);
@@ -188,18 +192,19 @@ export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: 
   return { paths: [path], removed: [], losses };
 }
 
-/** Longer than anybody takes from writing a file to giving it its name. */
-
-/** Below `root`, where the tool that reads it looks for it. */
+/** Resolves a path below `root`, where the reading tool expects it. Throws INTERNAL if the path leaves `root`. */
 export function resolveInside(root: string, relative: string): string {
   const place = resolve(root, relative);
   if (place.startsWith(root.endsWith(sep) ? root : root + sep)) return place;
   throw new HoldfastError({ code: "INTERNAL", message: `${relative} leads out of ${root}` });
 }
 
-/** What comes with a clone may hold links: nothing that is written unasked leaves the repository through one. */
+/**
+ * A clone may contain links. Holdfast never follows one out of the repository for a write that the user did not
+ * request.
+ */
 export function assertInside(root: string, place: string): void {
-  // One that is yet to be made holds no links.
+  // A root that does not exist yet contains no links.
   if (statSync(root, { throwIfNoEntry: false }) === undefined) return;
   const home = realpathSync(root);
   let there = place;
@@ -214,7 +219,7 @@ export function assertInside(root: string, place: string): void {
   });
 }
 
-/** Where crunch keeps the checkpoints of this piece of work, below the root. */
+/** The directory of crunch checkpoints for this work, below the root. */
 export function checkpointDirectoryFor(
   root: string,
   config: CrunchConfig | null,
@@ -224,22 +229,25 @@ export function checkpointDirectoryFor(
   return resolveInside(root, crunchLocation(config?.location ?? ".claude/crunch/{issue}/checkpoints", issue));
 }
 
-/** Files, index and `latest` of a crunch directory, in an order that leaves it whole wherever this is cut. */
+/**
+ * Writes checkpoint files, index and `latest` of a crunch directory. The order keeps the directory consistent if the
+ * process dies at any point.
+ */
 export function writeCrunchDirectory(params: {
   readonly directory: string;
   readonly add: readonly ExternalCheckpoint[];
-  /** Crunch's own, where this is the directory that it speaks of. */
+  /** Crunch's own config, if it describes this directory; otherwise null. */
   readonly config: CrunchConfig | null;
-  /** Ids of all that the run has: nothing else is removed by the config's rules. */
+  /** Ids of all checkpoints of the run. The config's retention rules remove nothing else. */
   readonly ours: ReadonlySet<string>;
-  /** A directory that is begun now hides itself from git, with all that it will hold. */
+  /** Hide a new directory and all its content from git. */
   readonly hide?: boolean;
-  /** Of one who writes here again and again. */
+  /** A cached decoder, for a caller that writes here repeatedly. */
   readonly reader?: ReturnType<typeof cachedDecoder>;
 }): WriteResult {
   const { directory, add, config, ours, reader } = params;
   makeDurableDirectory(directory, 0o755);
-  // A kill may have left something although nothing is to be written now.
+  // A killed process may have left temporary files, even if there is nothing to write now.
   removeStaleTemporaryFiles(directory, LEFT_BEHIND);
   if (params.hide === true && readdirSync(directory).length === 0)
     writeDocument({ bytes: new TextEncoder().encode("*\n"), losses: [] }, join(directory, ".gitignore"));
@@ -270,7 +278,7 @@ function limitsOf(directory: string, { retention }: CrunchConfig, ours: Readonly
   };
 }
 
-/** Removals come last in every plan: by then nothing names the files. */
+/** Removals come last in every plan: by then the index no longer names the files. */
 function remove(directory: string, name: string): string {
   const path = join(directory, basename(name));
   removeDurable(path);
@@ -284,7 +292,7 @@ function applyWrite(
   const path = join(directory, basename(action.name));
   if (action.kind === "write") return writeDocument({ bytes: action.bytes, losses: [] }, path).paths;
   if (writeDurableSymlink({ path, target: action.target }) === "made") return [path];
-  // A system without links gets a file that holds the name.
+  // On a system without symbolic links, a file holds the target's name instead.
   return writeDocument({ bytes: new TextEncoder().encode(`${action.target}\n`), losses: [] }, path).paths;
 }
 
@@ -294,8 +302,8 @@ function sameBytes(path: string, bytes: Uint8Array): boolean {
 }
 
 /**
- * Where a layout names two checkpoints alike, the one that has the place is put beside it before another takes it. A file there that
- * cannot be read may be the only copy of something, and is not overwritten.
+ * If a layout gives two checkpoints the same file name, the existing file is copied to its alternative path before it
+ * is overwritten. An existing file that cannot be read may be the only copy, so this throws USAGE.
  */
 export function preserveExisting(params: {
   readonly to: FormatName;
@@ -333,24 +341,25 @@ function taken(path: string, cause: unknown): HoldfastError {
 }
 
 export interface CheckpointMirror extends AsyncDisposable {
-  /** Hears what the run tells, and passes it on. */
+  /** Receives the run's progress events and forwards them. */
   readonly listen: ProgressListener;
 }
 
 /**
- * Brings each checkpoint of a run to where others read it, as it is saved, never twice at once. It serves others: when it fails that is told
- * once, the run goes on, and the next checkpoint tries again. Disposed when all that was saved is there.
+ * Writes each checkpoint of a run to an external layout when it is saved; writes never overlap. A failure does not stop
+ * the run: it is reported once, and the next checkpoint tries again. Disposal waits until all saved checkpoints are
+ * written.
  */
 export function mirrorCheckpoints(params: {
   readonly run: string;
   readonly listen: ProgressListener | undefined;
-  /** What is behind when it fails: "Crunch's directory". */
+  /** What the failure note calls the target, such as "Crunch's directory". */
   readonly what: string;
-  /** Called at once, too: one that was killed may have left it behind. */
+  /** Also called immediately, because a killed process may have left the target behind. */
   readonly catchUp: () => Promise<void>;
-  /** Called instead every so often while nothing is saved. */
+  /** Called periodically, independent of saves. */
   readonly pulse?: { readonly everyMs: number; readonly beat: () => Promise<void> };
-  /** Once more at the end: what it tells of the run itself is other then. */
+  /** Catch up once more on disposal, because the run's own status has changed by then. */
   readonly last?: boolean;
 }): CheckpointMirror {
   const { run, listen, pulse } = params;

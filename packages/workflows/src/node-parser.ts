@@ -1,3 +1,7 @@
+// A child process that parses files for the syntax gate with what Node offers. It reads a list of files as JSON on
+// standard input and prints one answer a line. A separate process protects the run from a parser that crashes or hangs.
+// It compiles files but never executes them.
+
 import { readFile } from "node:fs/promises";
 import { stripTypeScriptTypes } from "node:module";
 import { text } from "node:stream/consumers";
@@ -6,13 +10,8 @@ import { LineCounter, parseAllDocuments } from "yaml";
 import { blankComments, findJsonError } from "./json-error.ts";
 import type { BatchFile, ParseAnswer } from "./syntax-gate.ts";
 
-/**
- * The process that parses what Node can: it reads a list of files on standard input and prints an answer a line. A process of its
- * own, because a parser that chokes on a strange file must not take the run with it. Nothing is executed, only compiled.
- */
-
 text(process.stdin)
-  // Written by our own parent.
+  // The parent process wrote this input, so the cast is safe.
   .then((input) => answerAll(JSON.parse(input) as readonly BatchFile[]))
   .catch((error: unknown) => {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
@@ -62,7 +61,7 @@ function attempt(work: () => unknown): ParseAnswer {
   }
 }
 
-/** V8 and the TypeScript parser put `name:line` before the stack. */
+/** V8 and the TypeScript parser start the stack with `name:line`. */
 function lineOf(error: SyntaxError): number | null {
   const told = /^[^\n]*:(\d+)\n/.exec(error.stack ?? "")?.[1];
   return told === undefined ? null : Number(told);
@@ -93,13 +92,13 @@ function parseTypeScript(source: string): ParseAnswer {
     return { kind: "parsed" };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // Enums, namespaces and the like: the parser has read all of the file, only stripping cannot make JavaScript of it.
+    // For enums, namespaces and the like the parser has read the whole file; only type stripping does not support them.
     if ("code" in error && error.code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") return { kind: "parsed" };
     return { kind: "failed", line: lineOf(error), message: messageOf(error) };
   }
 }
 
-/** As the body of a function, which is what CommonJS is: `return` is allowed, `import` is not. */
+/** Compiles the source as a function body, as CommonJS does: `return` is allowed, `import` is not. */
 function parseFunction(source: string): ParseAnswer {
   return attempt(() => vm.compileFunction(source.replace(/^#!/, "//"), [], { filename: "file" }));
 }
@@ -107,12 +106,12 @@ function parseFunction(source: string): ParseAnswer {
 function parseModule(source: string): ParseAnswer {
   const parsed = attempt(() => new vm.SourceTextModule(source, { identifier: "file" }));
   if (parsed.kind !== "failed") return parsed;
-  // V8 keeps the place of a module's error to itself; the TypeScript parser mostly stumbles over the same thing.
+  // V8 does not expose the line of a module's error. The TypeScript parser usually fails at the same place.
   const second = parseTypeScript(source);
   return { ...parsed, line: second.kind === "failed" ? second.line : null };
 }
 
-/** A .js file is one or the other, and what stands in package.json may be about to change. */
+/** A .js file can be either kind, and the change under test may also change `type` in package.json. */
 function parseEither(source: string): ParseAnswer {
   const script = parseFunction(source);
   if (script.kind === "parsed") return script;
@@ -121,7 +120,7 @@ function parseEither(source: string): ParseAnswer {
   return explainScript(/^\s*(?:import|export)\b/m.test(source) ? module : script, source);
 }
 
-/** What build tools turn into JavaScript later is no error of the agent's. */
+/** Syntax that build tools compile to JavaScript later is not an error of the agent. */
 function explainScript(parsed: ParseAnswer, source: string): ParseAnswer {
   if (parsed.kind !== "failed") return parsed;
   if (parsed.message === "Unexpected token '<'")

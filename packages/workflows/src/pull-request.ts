@@ -1,3 +1,5 @@
+// Opening and updating a pull request as a side effect that happens at most once.
+
 import type { Forge, NewPullRequest, PullRequest } from "@holdfast/core/forge";
 import { type Json, count, isJsonObject, object, parseShape, text } from "@holdfast/core/json";
 import type { EffectOutcome } from "@holdfast/core/workflow";
@@ -12,12 +14,13 @@ export type OpenOutcome =
   /** The base already contains every commit of the head. */
   | { readonly kind: "nothing_new"; readonly reason: string };
 
-/** A forge may not know a branch yet that was pushed a moment ago. */
+/** Delays, in milliseconds, for a forge that does not know a just-pushed branch yet. */
 const HEAD_WAITS_MS = [2_000, 10_000, 30_000];
 
 /**
- * One pull request per head: an open one for it is adopted, also when the run did not open it. What Holdfast can fix itself (drafts that are switched off, a head that the
- * forge does not know yet) is fixed and tried again. Everything else that the forge refuses waits for the user: no agent can change it.
+ * Opens one pull request per head. An open one for that head is adopted, even if the run did not open it. Holdfast
+ * retries what it can fix itself: disabled drafts, and a head that the forge does not know yet. For any other refusal
+ * the run waits for the user, because no agent can fix it.
  */
 export async function openPullRequest(
   context: AnyStageContext,
@@ -71,7 +74,8 @@ async function tryToOpen(
 }
 
 /**
- * New words for a pull request that is there. The work is published either way, so words that the forge refuses are reported and cost nothing else.
+ * Updates title and body of an existing pull request. If the forge refuses, this only reports it, because the work is
+ * published either way.
  */
 export async function updatePullRequestText(
   context: AnyStageContext,
@@ -124,7 +128,9 @@ async function create(forge: Forge, request: NewPullRequest): Promise<EffectOutc
   }
 }
 
-/** A refusal of the forge as a value. Anything else is thrown on: whether the forge acted is not known then. */
+/**
+ * Turns a refusal of the forge into a value. Rethrows any other error, because it leaves open whether the forge acted.
+ */
 function failedBy(error: unknown): EffectOutcome<never> {
   if (!(error instanceof HoldfastError) || (error.code !== "FORGE_REFUSED" && error.code !== "FORGE_DENIED"))
     throw error;

@@ -202,7 +202,7 @@ test.each([
     'syntax error, unexpected token ")"',
   ],
 ])("%s: the words of %s are understood", async (name, program, said, line, message) => {
-  // These tools are seldom all installed; the program here says what the real one says.
+  // These tools are rarely all installed, so a fake program prints the real one's message.
   const { root } = place({ [name]: "text", [`bin/${program}`]: `#!/bin/sh\ncat <<'END' >&2\n${said}\nEND\nexit 1\n` });
   chmodSync(join(root, "bin", program), 0o755);
   const [verdict] = await createSyntaxGate({ path: join(root, "bin") }).check({ root, paths: [name], signal });

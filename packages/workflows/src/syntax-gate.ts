@@ -1,3 +1,5 @@
+// The syntax gate: checks that changed files parse, with Node, Python or a tool that reads standard input.
+
 import { lstatSync, realpathSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, extname, isAbsolute, join, sep } from "node:path";
@@ -5,7 +7,10 @@ import type { SyntaxGate, SyntaxVerdict } from "@holdfast/core/adapters";
 import { readRegularFile } from "@holdfast/platform/files";
 import { type ProcessResult, findProgram, runProcess } from "@holdfast/platform/subprocess";
 
-/** Every file gets its verdict, in the order asked. Rejects with the signal's reason when it is aborted: no verdict is no pass. */
+/**
+ * Returns a verdict for every file, in the order of `paths`. Rejects with the signal's reason on abort, so that a
+ * missing verdict never counts as a pass.
+ */
 export function createSyntaxGate(params: { readonly timeoutMs?: number; readonly path?: string } = {}): SyntaxGate {
   const timeoutMs = params.timeoutMs ?? TIMEOUT_MS;
   const find = finder(params.path ?? process.env["PATH"] ?? "");
@@ -121,7 +126,7 @@ function verdictOf(file: PlannedFile, answer: ParseAnswer | undefined, by: strin
   return { kind: "skipped", path: file.name, why: answer?.why ?? "the parser said nothing about it" };
 }
 
-/** Only in directories named from the root: a relative one on PATH would let the worktree bring its own parser. */
+/** Searches absolute PATH entries only: a relative entry would let the worktree supply its own parser. */
 function finder(path: string): (program: string) => string | undefined {
   const folders = path
     .split(delimiter)
@@ -130,7 +135,7 @@ function finder(path: string): (program: string) => string | undefined {
   return (program) => findProgram(program, folders);
 }
 
-/** How a file is parsed: many in one Node process, many in one Python process, or piped into a tool one by one. */
+/** How a file is parsed: in a batch by one Node process, in a batch by one Python process, or piped into a tool. */
 type Grammar = NodeGrammar | PythonGrammar | PipeGrammar;
 type NodeGrammar = "json" | "json with comments" | "yaml" | "script" | "module" | "script or module" | "typescript";
 type PythonGrammar = "python" | "toml" | "xml";
@@ -140,7 +145,7 @@ type PlannedCheck =
   | { readonly kind: "parse"; readonly grammar: Grammar }
   | { readonly kind: "skip"; readonly why: string };
 
-/** By the file's name alone. */
+/** Decides by the file name alone. */
 function planCheck(path: string): PlannedCheck {
   const name = (path.split("/").at(-1) ?? "").toLowerCase();
   const ending = /[^/]\.([^.]+)$/.exec(name)?.[1];
@@ -180,7 +185,7 @@ const UNPARSED: ReadonlyMap<string, string> = new Map([
   ["tsx", JSX],
 ]);
 
-/** Files that their own tools read as JSON with comments, whatever they are called. */
+/** Files that their own tools read as JSON with comments despite their name. */
 function allowsComments(path: string, name: string): boolean {
   return (
     /^(?:ts|js)config(?:\..+)?\.json$/.test(name) ||
@@ -197,10 +202,12 @@ function allowsComments(path: string, name: string): boolean {
 
 type ReadableFile = { readonly kind: "file"; readonly path: string } | { readonly kind: "skip"; readonly why: string };
 
-/** More than any source that a person wrote; generated ones are not worth the wait. */
+/** Larger than any handwritten source; generated files are not worth the wait. */
 const MAX_BYTES = 2 * 1024 * 1024;
 
-/** Where a changed file lies, if it is one that a parser should open: a regular file of a sane size that is really in the tree. */
+/**
+ * Resolves a changed file that a parser may open: a regular file within the size limit that really is in the worktree.
+ */
 function readableFile(params: { readonly root: string; readonly path: string }): ReadableFile {
   const { path } = params;
   const isPlain = !isAbsolute(path) && !path.split("/").includes("..") && !path.includes("\0") && path !== "";
@@ -213,7 +220,7 @@ function readableFile(params: { readonly root: string; readonly path: string }):
     const folder = realpathSync(dirname(whole));
     if (folder !== home && !folder.startsWith(home + sep))
       return { kind: "skip", why: "it lies behind a link that leads out of the worktree" };
-    // What a link points at is checked under its own name, or is none of this worktree's files.
+    // The link's target is checked under its own name, or is not a file of this worktree.
     if (stat.isSymbolicLink()) return { kind: "skip", why: "it is a symbolic link" };
     if (!stat.isFile()) return { kind: "skip", why: "it is not a regular file" };
     if (stat.size > MAX_BYTES) return { kind: "skip", why: `it has ${stat.size} bytes, more than ${MAX_BYTES}` };
@@ -223,7 +230,7 @@ function readableFile(params: { readonly root: string; readonly path: string }):
   }
 }
 
-/** A file to parse: where it lies, and as what. */
+/** A file to parse: its absolute path and its grammar. */
 export interface BatchFile {
   readonly path: string;
   readonly grammar: string;
@@ -235,8 +242,9 @@ export type ParseAnswer =
   | { readonly kind: "skipped"; readonly why: string };
 
 /**
- * One process for many files: it gets them as JSON on standard input and prints an answer a line, in their order. Names never
- * stand on a command line, so they may hold anything. What it did not answer is skipped, and said.
+ * Parses many files in one process, which gets them as JSON on standard input and prints one answer a line, in order.
+ * File names never appear on a command line, so they may contain anything. Files without an answer are skipped with a
+ * reason.
  */
 async function parseBatch(params: {
   readonly command: string;
@@ -262,10 +270,12 @@ async function parseBatch(params: {
   return params.files.map((_, index) => answers[index] ?? { kind: "skipped", why });
 }
 
-/** Version managers look for their settings in the current directory; the agent's worktree must not choose what runs here. */
+/**
+ * Version managers read settings from the current directory. The agent's worktree must not choose which parser runs.
+ */
 const NEUTRAL = { cwd: tmpdir() };
 
-/** Without what makes an interpreter load or run something before it parses. */
+/** Removes variables that make an interpreter load or run code before it parses. */
 function parserEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(
     ([name]) =>
@@ -287,7 +297,7 @@ function readAnswer(line: string): ParseAnswer {
 
 const UNREADABLE: ParseAnswer = { kind: "skipped", why: "the parser's answer could not be read" };
 
-/** JavaScript, TypeScript, JSON and YAML. */
+/** Checks JavaScript, TypeScript, JSON and YAML. */
 function checkWithNode(params: {
   readonly files: readonly BatchFile[];
   readonly signal: AbortSignal;
@@ -297,10 +307,13 @@ function checkWithNode(params: {
   return parseBatch({ ...params, command: process.execPath, args: [...flags, PARSER] });
 }
 
-/** Beside this file in whatever form it was built: .ts in the sources, .js in the library, .cjs beside the command line's bundle. */
+/** The parser has the extension of this file: .ts in the sources, .js in the library, .cjs next to the CLI bundle. */
 const PARSER = join(import.meta.dirname, `node-parser${extname(import.meta.filename)}`);
 
-/** Python, TOML and XML. Isolated: no site packages, no settings from outside, nothing compiled to disk. */
+/**
+ * Checks Python, TOML and XML. The interpreter is isolated: no site packages, no outside settings, no compiled files on
+ * disk.
+ */
 function checkWithPython(params: {
   readonly program: string;
   readonly files: readonly BatchFile[];
@@ -349,7 +362,10 @@ for file in json.loads(sys.stdin.buffer.read()):
     sys.stdout.flush()
 `;
 
-/** For tools that take one file: it goes in by standard input, so that its name is nobody's option. */
+/**
+ * Pipes the file into a tool that takes one file. Standard input keeps the tool from reading the file name as an
+ * option.
+ */
 async function checkByPipe(params: {
   readonly tool: PipeTool;
   readonly bytes: Uint8Array;
@@ -373,7 +389,10 @@ interface PipeTool {
   readonly args: readonly string[];
 }
 
-/** Candidates in the order of preference; `head` is the beginning of the file, whose first line may name its shell. */
+/**
+ * Returns candidates in order of preference, or the reason to skip. `head` is the start of the file; its first line may
+ * name its shell.
+ */
 function pipeTools(grammar: PipeGrammar, head: string): readonly PipeTool[] | string {
   switch (grammar) {
     case "ruby":
@@ -387,13 +406,14 @@ function pipeTools(grammar: PipeGrammar, head: string): readonly PipeTool[] | st
   }
 }
 
-// Options that a script sets for itself are not set while it is only read: without extglob its patterns would be errors.
+// While bash only reads a script, options that the script sets itself are not in effect. Without extglob its patterns
+// would be errors.
 const BASH: PipeTool = { program: "bash", args: ["--norc", "--noprofile", "-O", "extglob", "-n"] };
 const SH: PipeTool = { program: "sh", args: ["-n"] };
 
 function shells(head: string): readonly PipeTool[] | string {
   const [interpreter = "", ...words] = /^#!\s*(\S[^\n]*)/.exec(head)?.[1]?.trim().split(/\s+/) ?? [];
-  // `#!/usr/bin/env -S A=1 bash -eu`: the first word that is neither an option nor a variable.
+  // `#!/usr/bin/env -S A=1 bash -eu`: take the first word that is neither an option nor a variable.
   const named = /(?:^|\/)env$/.test(interpreter) ? words.find((word) => !/^-|=/.test(word)) : interpreter;
   const name = named === undefined || named === "" ? undefined : named.split("/").at(-1);
   if (name === undefined || name === "bash") return [BASH, ...(name === undefined ? [SH] : [])];
@@ -416,7 +436,7 @@ function judge(exit: ProcessResult, timeoutMs: number): ParseAnswer {
   return { kind: "failed", line: null, message: said.trim().split("\n")[0] ?? "" };
 }
 
-/** bash, dash, php, then ruby and gofmt. */
+/** Error formats of bash, of dash, of php, and of ruby and gofmt, in this order. */
 const PLACES: readonly RegExp[] = [
   /^[^\n]*?: line (?<line>\d+): (?<message>[^\n]+)/m,
   /^[^\n:]*: (?<line>\d+): (?<message>[^\n]+)/m,

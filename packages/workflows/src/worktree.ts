@@ -1,3 +1,6 @@
+// What every workflow stage uses in the run's worktree: its branch, output files, forge, fixed time and the user's gate
+// command.
+
 import { type Adapters, runMark } from "@holdfast/core/adapters";
 import type { CommandResult } from "@holdfast/core/commands";
 import type { Forge } from "@holdfast/core/forge";
@@ -7,10 +10,13 @@ import type { Branch } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
 
-/** Where people and older tools look for what a run writes beside its work. The run's state never depends on anything in it. */
+/**
+ * Directory for what a run writes next to its work, for people and other tools. The run's state never depends on its
+ * content.
+ */
 export const OUTPUT_DIRECTORY = ".tmp";
 
-/** The run's worktree: its branch and the files in it that people read. */
+/** The run's worktree: its branch and its output files for people. */
 export interface Worktree {
   readonly root: string;
   readonly branch: Branch;
@@ -29,7 +35,10 @@ export async function openWorktree({ parts }: HasParts, context: AnyStageContext
   });
 }
 
-/** An agent may have removed the directory or put something in its place: files in one that does not hide itself would count as the run's work. */
+/**
+ * Hides the output directory before each write. An agent may have removed or replaced it, and visible files would count
+ * as the run's work.
+ */
 function hiddenOutputs(outputs: Outputs): Outputs {
   return {
     read: (path) => outputs.read(path),
@@ -43,7 +52,7 @@ function hiddenOutputs(outputs: Outputs): Outputs {
   };
 }
 
-/** Parks where there is none: a person has to configure one, and nothing done so far is lost. */
+/** Makes the run wait for the user if no forge is configured. Nothing done so far is lost. */
 export async function requireForge({ parts }: HasParts, context: AnyStageContext): Promise<Forge> {
   if (parts.forge !== null) return parts.forge.marked(`${runMark(parts, context.run.id)}/forge`);
   return await context.park({
@@ -53,7 +62,10 @@ export async function requireForge({ parts }: HasParts, context: AnyStageContext
   });
 }
 
-/** The run's clock, memoised: whoever runs the stage again works with the same time, so commits get the same ids. */
+/**
+ * The time of this stage attempt, recorded as a step. Every re-execution uses the same time, so commits get the same
+ * ids.
+ */
 export async function stageTime(context: AnyStageContext): Promise<string> {
   return await context.step("time", () => new Date(context.now()).toISOString());
 }
@@ -66,7 +78,7 @@ interface HasParts {
   readonly parts: Adapters;
 }
 
-/** Of a stage of whichever workflow: what is the same in all of them needs nothing of the state. */
+/** A stage context of any workflow, for code that does not use the workflow's state. */
 export type AnyStageContext = StageContext<JsonObject>;
 
 export interface GateCommand {
@@ -80,14 +92,17 @@ type CommandVerdict =
 
 const OUTPUT_CHARACTERS = 12_000;
 
-/** The user's own command on the files as they are, once a visit. null: there is none, which is no failure. */
+/**
+ * Runs the user's gate command on the current files, once per stage attempt. Without a gate command the result is
+ * `passed`.
+ */
 export async function runGateCommand(
   { parts }: { readonly parts: Adapters },
   context: AnyStageContext,
   { root, branch }: Worktree,
   params: {
     readonly gate: GateCommand | null;
-    /** Pins the date of a commit of what a command that passed has changed (a formatter). null: none is made. */
+    /** Commit date for changes that a passing command made, such as those of a formatter; null makes no commit. */
     readonly commitAt: string | null;
   },
 ): Promise<CommandVerdict> {
@@ -103,7 +118,7 @@ export async function runGateCommand(
         timeoutMs: gate.timeoutMs,
         signal,
       });
-      // Interrupted is no verdict: the step must run again.
+      // An interrupted command gives no verdict, so the step must run again.
       signal.throwIfAborted();
       if (commitAt !== null && done.kind === "exited" && done.code === 0)
         await branch.commit({ message: `Changes made by ${gate.command}`, at: commitAt, exclude: [OUTPUT_DIRECTORY] });
@@ -129,7 +144,7 @@ function howItEnded(result: Pick<CommandResult, "kind" | "code">): string {
   }
 }
 
-/** The last part of a long text, saying that something is missing. */
+/** Keeps the end of a long text and states how many characters are left out. */
 export function truncateStart(text: string, characters: number): string {
   if (text.length <= characters) return text;
   return `… (${text.length - characters} characters left out)\n${text.slice(-characters).toWellFormed()}`;

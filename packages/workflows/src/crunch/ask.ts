@@ -1,3 +1,5 @@
+// Requests to crunch agents and questions to the user: each is recorded as a message before it is sent.
+
 import type { Trigger } from "@holdfast/core/checkpoint";
 import type { AgentReport, Aside, Fence } from "@holdfast/core/workflow";
 import { type EscalatePayload, type Message, type MessagePriority, messageId } from "./messages.ts";
@@ -7,34 +9,34 @@ import type { GraphPhase } from "./settings.ts";
 import type { Team } from "./team.ts";
 
 interface AgentRequest {
-  /** Names of what is written down about it. */
+  /** Names the steps that record this request. */
   readonly naming: StepNaming;
   readonly agent: string;
-  /** As a script tells calls apart: the node's id, or what the call is for. */
+  /** Identifies the call for a scripted agent: the node's id, or the purpose of the call. */
   readonly role: string;
   readonly action: string;
   readonly node: string | null;
   readonly phase: Phase;
   readonly priority: Envelope["priority"];
-  /** The prompt; every text from outside goes through the fence of the call. */
+  /** Builds the prompt. Every text from outside must go through the fence of the call. */
   readonly prompt: (fence: Fence) => string;
   readonly timeoutMs: number | null;
-  /** 1 for the first try. */
+  /** 1 for the first attempt. */
   readonly attempt: number;
   readonly outputs: readonly string[];
-  /** Where it may change files; null: nowhere. */
+  /** The side worktree in which the agent may change files; null: it may change none. */
   readonly aside: Aside | null;
 }
 
 interface AgentResponse {
   readonly report: AgentReport;
-  /** The request, which the answer must name. */
+  /** The request that the answer must reference. */
   readonly request: Message;
 }
 
 /**
- * An agent's work as a request that is written down, whole, before anybody is asked. Killed in between, the same request is sent again, word
- * for word. One that fails is withdrawn: the next try is a request of its own.
+ * Records the complete request before the agent is called. After a crash in between, the engine sends the identical
+ * request again. A failed request is withdrawn; the next attempt sends a new one.
  */
 export async function callAgent(
   work: CrunchDependencies,
@@ -79,16 +81,16 @@ export async function callAgent(
   return { report, request };
 }
 
-/** Who asks when no agent does. */
+/** Sender of requests that no agent sends. */
 export const COORDINATOR = "orchestrator";
 
-/** For the agent itself, then for its role, then as its file says; null: the run's own. */
+/** Looks up the model for the agent, then for its role, then in its profile; null: the run's default model. */
 function modelOf({ options }: CrunchDependencies, context: CrunchContext, agent: string): string | null {
   const profile = requireSetup(context).settings.agents[agent];
   return options.models[agent] ?? options.models[profile?.role ?? ""] ?? profile?.agent ?? null;
 }
 
-/** A question that only a person can answer: written down as a message, asked with `holdfast approve`, and its answer written down too. */
+/** Asks a question that only the user can answer, with `holdfast approve`. Records question and answer as messages. */
 export async function askUser(
   { context, phase }: Pick<PhaseContext, "context" | "phase">,
   params: {
@@ -96,7 +98,7 @@ export async function askUser(
     readonly from: string;
     readonly type: EscalatePayload["escalationType"];
     readonly question: string;
-    /** None: any answer will do. */
+    /** If empty, any answer is accepted. */
     readonly options: readonly string[];
   },
 ): Promise<string> {
@@ -142,17 +144,20 @@ const USER = "user";
 interface Envelope {
   readonly from: string;
   readonly to: string;
-  /** The message that it answers. */
+  /** The id of the message that this one answers. */
   readonly answers: string | null;
   readonly phase: Phase;
   readonly priority: MessagePriority;
-  /** The step that writes it down; it says which message of the visit this is. */
+  /** Name of the step that records the message; it identifies the message within the stage attempt. */
   readonly name: string;
 }
 
 type Body = Message extends infer M ? (M extends Message ? Pick<M, "type" | "payload"> : never) : never;
 
-/** Writes a message down, once; the one that was written under this name before, whatever it would say now, is returned as it was. */
+/**
+ * Records a message once. If a message was already recorded under this name, returns that one unchanged, whatever
+ * `body` says now.
+ */
 export async function sendMessage(context: CrunchContext, envelope: Envelope, body: Body): Promise<Message> {
   const { from, to, name, phase } = envelope;
   const { issue } = requireSetup(context);
@@ -172,22 +177,22 @@ export async function sendMessage(context: CrunchContext, envelope: Envelope, bo
   return recorded.message;
 }
 
-/** What everything in a phase's graph works with. */
+/** Dependencies of everything that runs in a phase's graph. */
 export interface PhaseContext {
   readonly work: CrunchDependencies;
   readonly context: CrunchContext;
   readonly phase: GraphPhase;
   readonly team: Team;
-  /** Open ones of this process, by name. */
+  /** Side worktrees that this process has open, by name. */
   readonly asides: Map<string, Aside>;
 }
 
-/** Names of what a node's try or a batch writes down. By them the engine knows what belongs to the graph. */
+/** Names the steps of a node attempt or a batch. The engine uses the names to find what belongs to the graph. */
 export type StepNaming = (part: string) => string;
 
 const NAME_CHARACTERS = 200;
 
-/** On top of the engine's own safety points, where the user has not switched it off. */
+/** Takes a checkpoint in addition to the engine's own, unless the user has disabled this trigger. */
 export async function takeCheckpoint({ work, context }: PhaseContext, trigger: Trigger, name: string): Promise<void> {
   const triggers = await work.parts.crunchTriggers();
   if (!triggers[trigger].taken) return;

@@ -1,3 +1,6 @@
+// Conflicts between agents: detection, debate rounds, vetoes, the weighted vote and escalation to the user. All
+// decisions are pure.
+
 import { pureSha256 } from "@holdfast/core/json";
 import {
   type Conflict,
@@ -15,7 +18,7 @@ import type { Phase } from "./phases.ts";
 import { domainsInText } from "./plan-team.ts";
 import type { VetoRules, Weight, WeightRules } from "./settings.ts";
 
-/** How it ends, but for what only the caller knows: when, and under which entry it is kept. */
+/** The resolution without what only the caller knows: its time and its knowledge entry. */
 export type ConflictOutcome = Omit<Resolution, "at" | "knowledge">;
 
 export type ConflictStep =
@@ -35,9 +38,9 @@ interface ConflictRules {
 }
 
 /**
- * What happens next with a conflict: nothing but its record decides, so that a run which died in the middle of a debate
- * goes on where it was. Vetoes come first. Then agreement or a compromise ends it; when nobody moves any more the vote does; when
- * they still move after the last round, a person must.
+ * Decides the next step of a conflict from its record alone, so that a run that crashed during a debate continues
+ * identically. Vetoes take precedence. Agreement or a compromise resolves the conflict. If no agent changes its choice
+ * any more, the vote decides. If the last round brings no convergence, the user decides.
  */
 export function nextConflictStep(conflict: Conflict, rules: ConflictRules): ConflictStep {
   if (conflict.resolution !== null) return { kind: "settled", resolution: conflict.resolution };
@@ -62,10 +65,10 @@ export function nextConflictStep(conflict: Conflict, rules: ConflictRules): Conf
   return escalate(conflict, "no_convergence", `${round} rounds brought no agreement`);
 }
 
-/** No setting makes a debate longer than this. */
+/** Upper bound of rounds; no setting can raise it. */
 const MAX_ROUNDS = 3;
 
-/** The answer of a person to an escalated conflict. They may choose what nobody proposed. */
+/** The user's answer to an escalated conflict. The user may choose what no agent proposed. */
 export function decideByUser(
   conflict: Conflict,
   params: { readonly choice: string; readonly by: string; readonly rules: ConflictRules },
@@ -85,8 +88,9 @@ export function decideByUser(
 }
 
 /**
- * What each participant stands for after a round, by name. Who was silent in it stands where it stood before, and who never spoke
- * stands for what it recommended: a view is not lost because an agent failed to repeat it.
+ * Each participant's position after a round, sorted by agent name. An agent that was silent keeps its previous
+ * position. An agent that never spoke keeps its recommendation, so that no view is lost because an agent failed to
+ * repeat it.
  */
 export function positionsAfter(conflict: Conflict, round: number): readonly ConflictPosition[] {
   const heard = conflict.rounds.slice(0, round).flat().toReversed();
@@ -139,7 +143,7 @@ function byVeto({ conflict, positions, tally, rules }: Debated): ConflictStep | 
   }
 }
 
-/** A choice that every participant has made or can live with; of several the one with the most weight behind it. */
+/** Finds a choice that every participant made or accepts. Prefers the choice with the highest total weight. */
 function byAgreement(positions: readonly ConflictPosition[], tally: Tally): ConflictOutcome | null {
   const [first] = positions;
   if (first === undefined) return null;
@@ -160,7 +164,7 @@ function accepts(position: ConflictPosition, choice: string): boolean {
   return acceptable && (hybrid === null || equalText(hybrid, choice));
 }
 
-/** Has nobody changed its mind since the round before? Then another round would bring nothing. */
+/** Whether no agent changed its choice since the previous round. Another round would then change nothing. */
 function isSettledIn(conflict: Conflict, positions: readonly ConflictPosition[]): boolean {
   if (conflict.rounds.length < 2) return false;
   const before = positionsAfter(conflict, conflict.rounds.length - 1);
@@ -222,7 +226,7 @@ type JudgedVeto =
   | { readonly kind: "held"; readonly severity: VetoSeverity }
   | { readonly kind: "refused"; readonly why: string };
 
-/** What a claim is worth: agents may claim what they like, the rules say who has a veto and how severe it can be. */
+/** Checks a veto claim: the rules define which agents have a veto and its maximum severity. */
 export function judgeVeto(position: ConflictPosition, rules: VetoRules): JudgedVeto {
   const { veto, agent } = position;
   if (veto === null) return { kind: "none" };
@@ -234,14 +238,14 @@ export function judgeVeto(position: ConflictPosition, rules: VetoRules): JudgedV
 
 type StandingVeto =
   | { readonly kind: "none" }
-  /** CRITICAL: its choice is taken at once, and nobody can override it. */
+  /** CRITICAL: the vetoing agent's choice applies immediately, and no one can override it. */
   | { readonly kind: "apply"; readonly position: ConflictPosition }
-  /** HIGH: a person decides. */
+  /** HIGH: the user decides. */
   | { readonly kind: "ask"; readonly position: ConflictPosition }
-  /** CRITICAL ones that want different things cannot all apply. */
+  /** CRITICAL vetoes for different choices cannot all apply. */
   | { readonly kind: "opposed"; readonly positions: readonly ConflictPosition[] };
 
-/** What the vetoes among these positions come to; the order of the positions makes no difference. */
+/** Evaluates the vetoes among these positions, independent of their order. */
 export function decisiveVeto(positions: readonly ConflictPosition[], rules: VetoRules): StandingVeto {
   const held = (severity: VetoSeverity): readonly ConflictPosition[] =>
     positions
@@ -260,7 +264,7 @@ export function decisiveVeto(positions: readonly ConflictPosition[], rules: Veto
   return high === undefined ? { kind: "none" } : { kind: "ask", position: high };
 }
 
-/** Every claim of a veto and what became of it. Derived from the conflicts, so that the log can never disagree with them. */
+/** Lists every veto claim with its outcome. Derived from the conflicts, so that the log always agrees with them. */
 export function vetoLog(conflicts: readonly Conflict[], rules: VetoRules): readonly VetoRecord[] {
   const log: VetoRecord[] = [];
   for (const conflict of conflicts) {
@@ -309,15 +313,15 @@ function vetoId(conflict: Conflict, agent: string, index: number): string {
 }
 
 interface Tally {
-  /** One for each position, by agent. */
+  /** One score per position, sorted by agent. */
   readonly scores: readonly ConflictScore[];
-  /** What each choice has together, the highest first. */
+  /** The sum for each choice, highest first. */
   readonly totals: readonly { readonly choice: string; readonly total: number }[];
 }
 
 /**
- * `(base + boost) × confidence/100 × relevance`, summed up for each choice. The order of the positions makes no difference: numbers with
- * fractions are added in the order of the agents' names.
+ * Scores each position as `(base + boost) × confidence/100 × relevance` and sums the scores per choice. The result does
+ * not depend on the order of the positions: fractions are added in the order of the agents' names.
  */
 export function tallyVotes(params: {
   readonly positions: readonly ConflictPosition[];
@@ -343,15 +347,15 @@ export function tallyVotes(params: {
   return { scores, totals: ranked };
 }
 
-/** Is the first so near to the second that neither has won? Nobody having anything is a tie too. */
+/** Whether the first choice is too close to the second to win. A tally without any points is a tie too. */
 export function isClose(tally: Tally, margin: number): boolean {
   const [first, second] = tally.totals;
   if (first === undefined || first.total <= 0) return true;
-  // What is exactly on the line counts as within it, whatever the fractions do.
+  // A difference exactly at the margin counts as close; rounding removes floating-point errors.
   return second !== undefined && round(first.total - second.total) <= round(first.total * margin);
 }
 
-/** An exact name comes before a pattern, a longer pattern before a shorter one. */
+/** An exact name takes precedence over a pattern, and a longer pattern over a shorter one. */
 export function weightOf(agent: string, weights: WeightRules): Weight {
   const exact = Object.hasOwn(weights.agents, agent) ? weights.agents[agent] : undefined;
   if (exact !== undefined) return exact;
@@ -385,14 +389,14 @@ function compare(a: string, b: string): number {
 }
 
 /**
- * Recommendations contradict each other when they have the same scope, different choices and can both be acted on. What was
- * a conflict before, among the same agents with the same choices, is not one again: it has been resolved, or is being.
+ * Recommendations conflict if they have the same scope, different choices and are actionable. A known conflict with the
+ * same agents and choices is not reported again: it is resolved or in progress.
  */
 export function detectConflicts(params: {
   readonly recommendations: readonly Recommendation[];
   readonly known: readonly Conflict[];
   readonly phase: Phase;
-  /** Domains of the issue; they count where the scope itself names none. */
+  /** Domains of the issue, used if the scope itself names none. */
   readonly domains: readonly string[];
   readonly at: string;
 }): readonly Conflict[] {
@@ -409,7 +413,10 @@ export function detectConflicts(params: {
     .map((group) => conflictOf(group, params));
 }
 
-/** An agent that said two things about one scope means the later one. By name, so that the order of arrival is nothing. */
+/**
+ * Keeps each agent's latest recommendation for a scope. Sorts by agent name, so that the order of arrival does not
+ * matter.
+ */
 function newestOfEach(group: readonly Recommendation[]): readonly Recommendation[] {
   const newest = new Map(group.map((one) => [one.agent, one]));
   return [...newest.values()].sort((a, b) => (a.agent < b.agent ? -1 : 1));

@@ -1,3 +1,5 @@
+// The built-in settings of crunch: agents, team rules, vote weights, vetoes and the graph of each phase.
+
 import type { Phase } from "./phases.ts";
 import type {
   AgentProfile,
@@ -11,7 +13,7 @@ import type { Role } from "./team.ts";
 
 const MINUTE = 60_000;
 
-/** Sixteen that cover most issues. A file in the repository adds others or changes these. */
+/** Sixteen agents that cover most issues. A file in the repository can change them or add others. */
 export const DEFAULT_AGENTS: Readonly<Record<string, AgentProfile>> = {
   orchestrator: agent("coordinator", ["enrich", "implementing", "e2e", "docs"], {
     timeoutMs: MINUTE,
@@ -103,7 +105,7 @@ const ALWAYS: TemplateCondition = { domains: [], labels: [], complexity: null };
 const SECURITY: TemplateCondition = { ...ALWAYS, domains: ["security"] };
 const INFRA: TemplateCondition = { ...ALWAYS, domains: ["infra"] };
 
-/** Agents change nothing but files, and those in a worktree of their own, which is put back: all of it may be run again. */
+/** Agents change only files, and only in a side worktree that can be reset. Every node may therefore run again. */
 const BLANK: Omit<TemplateNode, "id" | "who" | "action" | "task"> = {
   after: [],
   priority: "normal",
@@ -115,7 +117,9 @@ const BLANK: Omit<TemplateNode, "id" | "who" | "action" | "task"> = {
   when: ALWAYS,
 };
 
-/** Who does what in a phase, and after whom. Nodes whose agent is not in the team, or whose condition does not hold, fall out. */
+/**
+ * The nodes of each phase and their order. A node drops out if its agent is not in the team or its condition is false.
+ */
 const DEFAULT_GRAPHS: Readonly<Record<GraphPhase, GraphTemplate>> = {
   enrich: {
     nodes: [
@@ -261,7 +265,7 @@ function role(id: string, name: "implementer" | "quality", action: string, rest:
   return { ...BLANK, id, who: { kind: "role", role: name }, action, ...rest };
 }
 
-/** What holds where no file in the repository says otherwise. */
+/** The settings that apply unless a file in the repository overrides them. */
 export const defaultCrunchSettings: CrunchSettings = {
   agents: DEFAULT_AGENTS,
   team: { labelPoints: 50, keywordPoints: 15, leastPoints: 15, fallbackImplementer: "dev-python" },

@@ -256,7 +256,7 @@ describe("imported again", () => {
     expect(position).toMatchObject({ stage: "implementing", attempts: { e2e: 1 }, graph });
     expect(parseCrunchState(back.planes.context.values)).toEqual(state);
     expect(back.trigger).toBe("batch_complete");
-    // None that would go stale as the run goes on.
+    // No extension may become outdated when the run advances.
     expect(Object.keys(back.planes.extensions)).toEqual(["crunch"]);
     expect(encodeCrunch(back).bytes).toEqual(encodeCrunch({ ...back, original: null }).bytes);
   });
@@ -310,7 +310,7 @@ describe("crunch's own file", () => {
     if (own === undefined) return expect.unreachable();
     const again = encodeCrunch({ ...own, trigger: "stage" }, "json");
     expect(JSON.parse(new TextDecoder().decode(again.bytes))).toEqual(document);
-    // A later one, made from it, tells its own.
+    // A later checkpoint made from it has its own trigger.
     const later = encodeCrunch({ ...own, id: null, createdAt: AT, trigger: "stage" }, "json");
     expect(JSON.parse(new TextDecoder().decode(later.bytes))).toMatchObject({ trigger: "phase_transition" });
   });

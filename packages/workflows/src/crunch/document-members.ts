@@ -1,3 +1,6 @@
+// The members of a crunch document for a run that Holdfast executes: crunch's own members, and Holdfast's member with
+// the full state.
+
 import { positionShape } from "@holdfast/core/checkpoint";
 import { isWaiting, stateOf } from "@holdfast/core/graph-state";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
@@ -12,16 +15,16 @@ import { parsePhase, stateLabel } from "./phases.ts";
 import { type AgentOutput, type CrunchState, parseCrunchEvent, parseCrunchState, reduceCrunch } from "./state.ts";
 import { type Team, memberCounts } from "./team.ts";
 
-/** A checkpoint of a crunch run that Holdfast itself carries: its values are crunch's own state. */
+/** A checkpoint of a crunch run that Holdfast executes. Its values are crunch's own state. */
 export interface CrunchRun {
   readonly state: CrunchState;
-  /** Where the issue stands. A run that has ended stands where it ended. */
+  /** The phase of the issue; for an ended run, the phase in which it ended. */
   readonly phase: string;
-  /** As it stands; without the graph that an earlier phase left behind. */
+  /** The position without a graph that an earlier phase left behind. */
   readonly position: Position;
 }
 
-/** null: the checkpoint is of another workflow, or came from a document that has no such state. */
+/** Returns null if the checkpoint belongs to another workflow or to a document without this state. */
 export function readCrunchRun({ workflow, planes }: Pick<ExternalCheckpoint, "workflow" | "planes">): CrunchRun | null {
   if (workflow !== "crunch" || !Object.hasOwn(planes.context.values, "messages")) return null;
   const { position } = planes;
@@ -32,7 +35,9 @@ export function readCrunchRun({ workflow, planes }: Pick<ExternalCheckpoint, "wo
   return { state, phase, position: left ? { ...position, graph: null } : position };
 }
 
-/** With what was recorded and stands in the values only once the workflow has the run in its hands again. */
+/**
+ * Applies recorded events that are not part of the values yet. The workflow reduces them only when it resumes the run.
+ */
 function readState(values: JsonObject, unreduced: readonly Json[]): CrunchState | null {
   try {
     return unreduced.reduce<CrunchState>(
@@ -46,12 +51,12 @@ function readState(values: JsonObject, unreduced: readonly Json[]): CrunchState 
 }
 
 /**
- * The member that crunch's own readers pass over: all that a run needs to go on, in Holdfast's words. Crunch's members tell the same as far as
- * they go; where somebody changed one of those, theirs counts (see decode).
+ * Encodes everything a run needs to continue. Crunch's own readers ignore this member. Crunch's members hold the same
+ * data as far as they go; if another tool changed one of those, the decoder uses the changed one.
  */
 function encodeHoldfastMember({ state, position }: CrunchRun): JsonObject {
   const { visit: _steps, ...rest } = position;
-  // Both are JSON: an interface without index signature is not Json to the compiler.
+  // Both are JSON, but TypeScript does not accept an interface without an index signature as Json.
   return { version: 1, position: rest as object as JsonObject, values: state as object as JsonObject };
 }
 
@@ -60,7 +65,7 @@ export interface HoldfastMember {
   readonly values: JsonObject;
 }
 
-/** "damaged": there is one, and it is not what we write. */
+/** Returns "damaged" if the member exists but Holdfast could not have written it. */
 export function readKept(document: JsonObject): HoldfastMember | "damaged" | null {
   const kept = field(document, HOLDFAST_MEMBER);
   if (kept === undefined || kept === null) return null;
@@ -68,14 +73,14 @@ export function readKept(document: JsonObject): HoldfastMember | "damaged" | nul
   const { values } = kept;
   const position = isJsonObject(kept["position"]) ? { ...kept["position"], visit: { ...NO_ATTEMPT } } : null;
   if (!isJsonObject(values) || position === null || positionShape(position) !== null) return "damaged";
-  // It fits the shape.
+  // The shape check above makes this cast safe.
   return readState(values, []) === null ? "damaged" : { position: position as object as Position, values };
 }
 
-/** Where `encodeHoldfastMember` stands in a document. */
+/** Name of the document member that `encodeHoldfastMember` fills. */
 export const HOLDFAST_MEMBER = "holdfast";
 
-/** What crunch's own members say of a run that Holdfast carries: all of it derived, so that none can be behind. */
+/** Derives crunch's own members from the run's state, so that none can be out of date. */
 export function documentMembers(live: CrunchRun): JsonObject {
   const { state, position } = live;
   return {
@@ -106,7 +111,7 @@ function stateMember({ state, phase }: CrunchRun): JsonObject {
   return {
     current_phase: phase,
     current_state_label: known === null ? null : stateLabel(known),
-    // Come to by a transition and not begun yet: it has no time, and is the next attempt.
+    // A transition led to this phase, but it has not started: it has no start time and is the next attempt.
     ...(here === null ? {} : { phase_started_at: here.startedAt }),
     phase_attempt: here === null ? stays.length + 1 : here.attempt,
   };
@@ -126,7 +131,10 @@ function teamMember(live: CrunchRun): JsonObject {
   };
 }
 
-/** What waits in the graph is somebody's to do, although nobody has begun it; in a further round of a phase, once more. */
+/**
+ * Adds the waiting nodes of the graph as pending tasks, because their agents will do them. In a further round of a
+ * phase they count again.
+ */
 function withPlanned({ state, position, phase }: CrunchRun): Team | null {
   const { team } = state;
   const { graph } = position;
@@ -139,7 +147,10 @@ function withPlanned({ state, position, phase }: CrunchRun): Team | null {
   return { ...team, tasks: { ...team.tasks, ...Object.fromEntries(planned) } };
 }
 
-/** By agent and action. The same action on several nodes is told for each, and the same node of several phases too. */
+/**
+ * Outputs by agent and action. If an agent performed an action for several nodes or phases, each output gets its own
+ * name.
+ */
 function outputsMember(outputs: readonly AgentOutput[]): JsonObject {
   const byAgent: Record<string, Record<string, Json>> = {};
   for (const output of outputs) {

@@ -1,3 +1,6 @@
+// Knowledge that crunch runs keep for later runs: entries, their capture, selection and decay, and crunch's file
+// format. The types are aliases because TypeScript does not accept an interface as a JSON object.
+
 import {
   type Json,
   type JsonObject,
@@ -17,8 +20,6 @@ import { numberBetween } from "./messages.ts";
 import { type Phase, parsePhase } from "./phases.ts";
 import { PHASE_SHAPE } from "./team.ts";
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
-
 export const KNOWLEDGE_TYPES = [
   "decision",
   "resolution",
@@ -36,12 +37,12 @@ type KnowledgeSource = {
 };
 
 export type KnowledgeEntry = {
-  /** KE-{type}-{YYYYMMDD}-{hash} */
+  /** Format: KE-{type}-{YYYYMMDD}-{hash}. */
   readonly id: string;
   readonly type: KnowledgeType;
   readonly createdAt: string;
   readonly updatedAt: string;
-  /** 1 when it was written; less the more it is reckoned to be out of date. */
+  /** 1 for a new entry, down to 0 as it becomes outdated. */
   readonly decay: number;
   readonly tags: readonly string[];
   readonly source: KnowledgeSource;
@@ -54,7 +55,7 @@ export type KnowledgeEntry = {
   };
 };
 
-/** Something worth keeping that is not kept yet. Its name says which one of the run it is. */
+/** Knowledge that is planned but not captured yet. Its name is unique within the run. */
 export type PendingCapture = {
   readonly name: string;
   readonly type: KnowledgeType;
@@ -66,12 +67,12 @@ export type PendingCapture = {
 
 type Injection = { readonly phase: Phase; readonly entries: readonly string[]; readonly at: string };
 
-/** What a run knows: what it was told, what it kept, and what it has yet to keep. */
+/** The knowledge of a run: what it received, what it captured and what is still pending. */
 export type KnowledgeLog = {
-  /** Every entry that the run has met, told or kept. */
+  /** Every entry that the run has received or captured. */
   readonly entries: readonly KnowledgeEntry[];
   readonly injected: readonly Injection[];
-  /** What became of each capture, by its name: an entry made, or the one that said the same already. */
+  /** The result of each capture by name: a new entry, or an existing entry with the same content. */
   readonly captured: readonly { readonly name: string; readonly entry: string; readonly made: boolean }[];
   readonly pending: readonly PendingCapture[];
 };
@@ -80,11 +81,11 @@ export const emptyKnowledge: KnowledgeLog = { entries: [], injected: [], capture
 
 export type KnowledgeChange =
   | { readonly kind: "changed"; readonly book: KnowledgeLog }
-  /** It was so already. */
+  /** The log already contains it. */
   | { readonly kind: "same" }
   | { readonly kind: "refused"; readonly why: string };
 
-/** Writes down what a phase was told. A phase is told once a stay; the same again changes nothing. */
+/** Records what a phase received, once per phase attempt. A repeated record changes nothing. */
 export function injectKnowledge(
   book: KnowledgeLog,
   params: { readonly phase: Phase; readonly entries: readonly KnowledgeEntry[]; readonly at: string },
@@ -98,7 +99,7 @@ export function injectKnowledge(
   return { kind: "changed", book: { ...book, injected, entries: withEntries(book.entries, params.entries) } };
 }
 
-/** Something is to be kept. A name that was planned or kept before is not planned again. */
+/** Plans a capture. A name that is already planned or captured is not planned again. */
 export function planCapture(book: KnowledgeLog, capture: PendingCapture): KnowledgeChange {
   const planned = book.pending.find((one) => one.name === capture.name);
   if (planned !== undefined) {
@@ -111,7 +112,10 @@ export function planCapture(book: KnowledgeLog, capture: PendingCapture): Knowle
   return { kind: "changed", book: { ...book, pending: [...book.pending, capture] } };
 }
 
-/** A planned capture becomes an entry, or a link to the one that says the same. Once: afterwards its name is settled. */
+/**
+ * Turns a planned capture into an entry, or links it to an existing entry with the same content. Afterwards its name is
+ * settled.
+ */
 export function captureKnowledge(
   book: KnowledgeLog,
   params: { readonly name: string; readonly at: string },
@@ -130,7 +134,7 @@ export function captureKnowledge(
   return { kind: "changed", book: { ...book, entries, pending, captured } };
 }
 
-/** Ids of what this run itself made, each once. */
+/** Ids of the entries that this run captured, new or linked, each once. */
 export function capturedEntries(book: KnowledgeLog): readonly string[] {
   return [...new Set(book.captured.map((one) => one.entry))];
 }
@@ -140,8 +144,8 @@ export function injectedEntries(book: KnowledgeLog): readonly string[] {
 }
 
 /**
- * `KE-{type}-{YYYYMMDD}-{hash4}`. Four digits collide soon, so the hash is as much longer as it must be for `taken` not to hold
- * another entry under the same id.
+ * Builds `KE-{type}-{YYYYMMDD}-{hash4}`. Four digits collide early, so the hash grows until `taken` does not contain
+ * the id.
  */
 export function knowledgeId(params: {
   readonly type: KnowledgeType;
@@ -158,7 +162,7 @@ export function knowledgeId(params: {
   return `${stem}-${hash}`;
 }
 
-/** White space and line ends make no new knowledge. */
+/** Differences in white space and line ends do not make new knowledge. */
 function plainContent(content: string): string {
   return content.normalize("NFC").trim().replaceAll(/\s+/g, " ");
 }
@@ -187,7 +191,7 @@ function entryOf(params: {
   };
 }
 
-/** Said again, it is as good as new, and it concerns this issue too. */
+/** Links an entry to a capture with the same content: it becomes current again and also relates to this issue. */
 function linked(entry: KnowledgeEntry, capture: PendingCapture, at: string): KnowledgeEntry {
   return {
     ...entry,
@@ -201,7 +205,7 @@ function linked(entry: KnowledgeEntry, capture: PendingCapture, at: string): Kno
   };
 }
 
-/** What the run already holds is newer than what it is told: it may have been linked meanwhile. */
+/** An entry that the run already holds takes precedence, because the run may have linked it since. */
 function withEntries(held: readonly KnowledgeEntry[], told: readonly KnowledgeEntry[]): readonly KnowledgeEntry[] {
   const entries = [...held];
   for (const entry of told) if (!entries.some((one) => one.id === entry.id)) entries.push(entry);
@@ -209,8 +213,8 @@ function withEntries(held: readonly KnowledgeEntry[], told: readonly KnowledgeEn
 }
 
 /**
- * What a phase is told of what is known: entries about this issue or with one of its tags, the most fitting first, no more than a
- * prompt can carry. What was superseded is left out, and what the run was told before too.
+ * Selects entries for a phase: those about this issue or with one of its tags, best match first, within the prompt's
+ * limits. Leaves out superseded entries and entries that the run has already received.
  */
 export function selectKnowledge(params: {
   readonly entries: readonly KnowledgeEntry[];
@@ -231,7 +235,7 @@ export function selectKnowledge(params: {
   let left = params.maxCharacters;
   for (const { entry } of ranked) {
     if (chosen.length >= params.maxEntries) break;
-    // A long one that does not fit makes room for shorter ones after it.
+    // Skips an entry that is too long, so that shorter ones after it still fit.
     if (entry.content.length > left) continue;
     left -= entry.content.length;
     chosen.push(entry);
@@ -239,11 +243,14 @@ export function selectKnowledge(params: {
   return chosen;
 }
 
-/** Half as much after this many days without anybody saying it again. */
+/** Days after which the weight of an entry that is not captured again is halved. */
 const HALF_LIFE_DAYS = 180;
 const DAY = 86_400_000;
 
-/** What an entry is worth now: as written down, less for its age. A time that cannot be read or lies ahead makes nothing of it. */
+/**
+ * The present weight of an entry: its recorded decay, reduced by age. A time that is unreadable or in the future does
+ * not reduce it.
+ */
 export function decayed(entry: Pick<KnowledgeEntry, "decay" | "updatedAt">, at: string): number {
   const days = (Date.parse(at) - Date.parse(entry.updatedAt)) / DAY;
   return days > 0 ? entry.decay * 0.5 ** (days / HALF_LIFE_DAYS) : entry.decay;
@@ -307,7 +314,10 @@ export const KNOWLEDGE_SHAPE: Shape<KnowledgeLog> = object<KnowledgeLog>({
   pending: list(CAPTURE_SHAPE),
 });
 
-/** Reads what `knowledgeDocument` or crunch itself wrote; null for what is no entry. Somebody may have edited it by hand. */
+/**
+ * Reads an entry that `knowledgeDocument` or crunch wrote. Returns null for anything else, because a user may have
+ * edited the file.
+ */
 export function parseKnowledge(document: Json): KnowledgeEntry | null {
   if (!isJsonObject(document)) return null;
   const { id, content, created_at: createdAt } = document;
@@ -326,7 +336,7 @@ export function parseKnowledge(document: Json): KnowledgeEntry | null {
     decay: typeof decay === "number" && decay >= 0 && decay <= 1 ? decay : 1,
     tags: texts(document["tags"]),
     source: sourceOf(objectAt(document, "source")),
-    // Crunch has a structure of its own for each type; what it says is kept whole.
+    // Crunch uses a different structure for each type; its content is kept completely as JSON.
     content: typeof content === "string" ? content : JSON.stringify(content ?? null),
     relationships: {
       issues: numbers(relationships["related_issues"]),
@@ -337,7 +347,7 @@ export function parseKnowledge(document: Json): KnowledgeEntry | null {
   };
 }
 
-/** It becomes a file's name: letters, digits, underscores and hyphens only. */
+/** The id becomes a file name, so it may contain only letters, digits, underscores and hyphens. */
 const KNOWLEDGE_ID = /^KE-[A-Za-z0-9_-]{1,120}$/;
 
 const SOURCES: readonly KnowledgeSource["type"][] = ["issue", "review", "manual", "accumulated"];
@@ -367,7 +377,10 @@ function numbers(value: Json | undefined): readonly number[] {
     .filter((item) => Number.isSafeInteger(item) && item >= 0);
 }
 
-/** `.claude/knowledge/index.yaml` as crunch has it. Made from the entries each time, so that it cannot disagree with them. */
+/**
+ * Builds `.claude/knowledge/index.yaml` in crunch's format. It is derived from the entries each time, so that it always
+ * agrees with them.
+ */
 export function knowledgeIndex(params: {
   readonly entries: readonly KnowledgeEntry[];
   readonly updatedAt: string;
@@ -390,7 +403,7 @@ export function knowledgeIndex(params: {
   };
 }
 
-/** An entry as a file of crunch's, in its members and their order. */
+/** Builds crunch's document for an entry, with crunch's members in their order. */
 export function knowledgeDocument(entry: KnowledgeEntry): JsonObject {
   return {
     id: entry.id,
@@ -418,7 +431,7 @@ function indexed(
   for (const entry of entries) {
     for (const key of keysOf(entry)) index.set(key, (index.get(key) ?? new Set()).add(entry.id));
   }
-  // A tag may be called __proto__; fromEntries makes it a plain member.
+  // A tag may be named __proto__; fromEntries makes it a plain member.
   return Object.fromEntries([...index].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, ids]) => [key, [...ids]]));
 }
 

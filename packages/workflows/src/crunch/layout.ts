@@ -1,3 +1,5 @@
+// Crunch's own configuration in the repository: where checkpoints go and which triggers take one.
+
 import { dirname, join, resolve } from "node:path";
 import type { Work } from "@holdfast/core/run";
 import { type Workspaces, mainWorktreeRoot } from "@holdfast/core/workspace";
@@ -11,7 +13,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
 import { checkpointDirectoryFor } from "../layout-files.ts";
 
-/** `.claude/checkpoint-config.yaml` of the repository, for what is written for crunch; null where there is none. */
+/** Reads `.claude/checkpoint-config.yaml` of the repository; null if it does not exist. */
 export function readCrunchSettings(root: string): CrunchConfig | null {
   const path = join(root, ".claude/checkpoint-config.yaml");
   const read = readRegularFile({ path, maxBytes: 1024 * 1024 });
@@ -22,8 +24,8 @@ export function readCrunchSettings(root: string): CrunchConfig | null {
 }
 
 /**
- * The configuration that speaks of this very directory: that of a repository above it, whose `location` leads here for this piece of work.
- * null for any other directory.
+ * Finds the configuration that applies to this directory: that of a repository above it whose `location` resolves to
+ * the directory. Returns null if there is none.
  */
 export function crunchSettingsFor(directory: string, work: Work): CrunchConfig | null {
   for (let root = dirname(resolve(directory)); ; root = dirname(root)) {
@@ -33,7 +35,10 @@ export function crunchSettingsFor(directory: string, work: Work): CrunchConfig |
   }
 }
 
-/** One that cannot be read matters where it would be meant, and not to every directory below it. */
+/**
+ * An unreadable configuration is an error only for a directory that it could apply to, not for every directory below
+ * the root.
+ */
 function readHere(root: string, directory: string): CrunchConfig | null {
   try {
     return readCrunchSettings(root);
@@ -43,7 +48,7 @@ function readHere(root: string, directory: string): CrunchConfig | null {
   }
 }
 
-/** As the file says now: one that is changed while a run works counts from its next checkpoint on. */
+/** Reads the file each time: a change during a run takes effect from the next checkpoint. */
 export async function readCrunchTriggers(workspaces: Workspaces | null, cwd: string): Promise<CrunchTriggers> {
   const root = await mainWorktreeRoot(workspaces, cwd);
   return (readCrunchSettings(root) ?? defaultCrunchConfig()).triggers;

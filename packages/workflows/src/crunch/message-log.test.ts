@@ -138,7 +138,7 @@ describe("message book", () => {
         let book = emptyMessages;
         for (const one of acts) {
           const next = act(book, one);
-          // Once answered, always answered by the same.
+          // A message keeps its first answer.
           for (const { message } of book.records) {
             const before = answerTo(book, message.id);
             if (before !== null) expect(answerTo(next, message.id)).toEqual(before);
@@ -247,7 +247,7 @@ describe("parse message", () => {
           const shorterList = wrong === undefined && /^\d+$/.test(path.at(-1) ?? "");
           if (shorterList || JSON.stringify(spoilt) === JSON.stringify(message)) continue;
           const parsed = parseMessage(spoilt);
-          // A text may stand for another text, and data is anybody's.
+          // Any text is valid in place of a text, and `data` may hold anything.
           if (parsed.kind === "message") expect(typeof wrong === "string" || path.includes("data")).toBe(true);
           else expect(parsed.why).not.toBe("");
         }

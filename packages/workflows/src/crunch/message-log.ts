@@ -1,12 +1,13 @@
+// The message log of a crunch run: sending, delivery, answers and withdrawal, and the check of an incoming message. The
+// types are aliases because TypeScript does not accept an interface as a JSON object.
+
 import type { Json } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values/canonical-json";
 import { MESSAGE_SHAPE, type Message, type MessageType } from "./messages.ts";
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
-
 /**
- * pending: written down, not known to have reached anybody. awaiting: it has, and its answer has not come. A message has one of
- * these at a time, so nothing can be both pending and answered.
+ * pending: recorded, but possibly not delivered. awaiting: delivered, but not answered. A message has exactly one
+ * status, so it can never be both pending and answered.
  */
 export type MessageStatus =
   | { readonly kind: "pending" }
@@ -17,10 +18,13 @@ export type MessageStatus =
 
 export type MessageRecord = { readonly message: Message; readonly status: MessageStatus };
 
-/** What came and did not count, whole, with the reason. */
+/** A complete message that was rejected, with the reason. */
 export type RefusedMessage = { readonly message: Message; readonly why: string };
 
-/** Every message of a run in the order it was written down, whole, so that those without an answer can be sent again. */
+/**
+ * Every message of a run in the order of recording. Messages are stored completely, so that those without an answer can
+ * be sent again.
+ */
 export type MessageLog = {
   readonly records: readonly MessageRecord[];
   readonly refused: readonly RefusedMessage[];
@@ -29,8 +33,8 @@ export type MessageLog = {
 export const emptyMessages: MessageLog = { records: [], refused: [] };
 
 /**
- * Writes a message down. One that answers another settles that one too, once: a second answer is kept as refused, as is an
- * answer to nothing and another message under an id that is taken. The same message again changes nothing.
+ * Records a message. An answer also settles its request, once. A second answer, an answer to an unknown message and
+ * another message with a used id are recorded as refused. The same message again changes nothing.
  */
 export function sendMessage(book: MessageLog, message: Message): MessageLog {
   const taken = find(book, message.id);
@@ -42,26 +46,29 @@ export function sendMessage(book: MessageLog, message: Message): MessageLog {
   const question = find(book, asked);
   const why = question === undefined ? `there is no message ${asked}` : whyNotAnswered(question, message);
   if (why !== null) return refuse(book, message, why);
-  // An answer has come, and so it has been delivered.
+  // An answer proves its own delivery.
   const settled = withStatus(book, asked, { kind: "answered", by: message.id });
   return append(settled, { message, status: needsAnswer(message) ? { kind: "pending" } : { kind: "delivered" } });
 }
 
-/** The message has reached whom it is for. Once more, or after the answer, it changes nothing. */
+/** Marks a message as delivered. Has no effect if it is already delivered or answered. */
 export function deliverMessage(book: MessageLog, id: string): MessageLog {
   const record = find(book, id);
   if (record?.status.kind !== "pending") return book;
   return withStatus(book, id, { kind: needsAnswer(record.message) ? "awaiting" : "delivered" });
 }
 
-/** Nobody is to answer it any more: its node failed for good, or was handed over. An answered one stays answered. */
+/**
+ * Withdraws a message that needs no answer any more, because its node failed or was handed over. An answered message
+ * remains answered.
+ */
 export function withdrawMessage(book: MessageLog, params: { readonly id: string; readonly why: string }): MessageLog {
   const kind = find(book, params.id)?.status.kind;
   if (kind !== "pending" && kind !== "awaiting") return book;
   return withStatus(book, params.id, { kind: "withdrawn", why: params.why });
 }
 
-/** What is to be sent again after a crash, oldest first: what may never have arrived, and what nobody has answered. */
+/** Messages to send again after a crash, oldest first: those possibly not delivered and those not answered. */
 export function messagesToResend(book: MessageLog): readonly Message[] {
   return having(book, ["pending", "awaiting"]);
 }
@@ -74,7 +81,7 @@ export function awaitingMessages(book: MessageLog): readonly Message[] {
   return having(book, ["awaiting"]);
 }
 
-/** The answer to a message; null while there is none. */
+/** The answer to a message; null if there is none yet. */
 export function answerTo(book: MessageLog, id: string): Message | null {
   const status = find(book, id)?.status;
   return status?.kind === "answered" ? (find(book, status.by)?.message ?? null) : null;
@@ -138,9 +145,9 @@ function same(one: Message, other: Message): boolean {
 }
 
 type MessageFault =
-  | "NOT_JSON" // holds what JSON cannot carry
+  | "NOT_JSON" // contains a value that JSON cannot represent
   | "TOO_LARGE"
-  | "NOT_A_MESSAGE" // no object, or no type that there is
+  | "NOT_A_MESSAGE" // not an object, or an unknown type
   | "BAD_FIELD"
   | "BAD_ID"
   | "BAD_TIME";
@@ -150,12 +157,12 @@ type ParsedMessage =
   | {
       readonly kind: "refused";
       readonly code: MessageFault;
-      /** JSON pointer to what is wrong. */
+      /** JSON pointer to the invalid field. */
       readonly path: string;
       readonly why: string;
     };
 
-/** Anybody may have written it. What passes is a message whole and no larger than a message may be. */
+/** Checks a message from any sender. Accepts only a complete message within the size limit. */
 export function parseMessage(value: unknown): ParsedMessage {
   const size = sizeOf(value);
   if (size === null) return refused("NOT_JSON", "", "it holds what JSON cannot carry");
@@ -165,7 +172,7 @@ export function parseMessage(value: unknown): ParsedMessage {
     const code = misfit.path === "" || misfit.path === "/type" ? "NOT_A_MESSAGE" : "BAD_FIELD";
     return refused(code, misfit.path, `${misfit.expected} belongs there`);
   }
-  // The shape found nothing wrong.
+  // The shape check above makes this cast safe.
   const message = value as Message;
   if (!MESSAGE_ID.test(message.id)) return refused("BAD_ID", "/id", "MSG-, a time in milliseconds and 8 hex digits");
   if (Number.isNaN(Date.parse(message.timestamp))) return refused("BAD_TIME", "/timestamp", "a time belongs there");
@@ -177,12 +184,12 @@ export function parseMessage(value: unknown): ParsedMessage {
 }
 
 const MESSAGE_ID = /^MSG-\d{1,16}-[0-9a-f]{8}$/;
-/** A prompt with an issue and its knowledge fits many times over; a log that somebody pasted does not. */
+/** A prompt with an issue and its knowledge is far below this; a pasted log is not. */
 const MAX_CHARACTERS = 1_000_000;
 
 function sizeOf(value: unknown): number | null {
   try {
-    // What is not JSON is refused by the writer, whatever its type claims.
+    // `canonicalJson` rejects a value that is not JSON, whatever its type claims.
     return canonicalJson(value as Json).length;
   } catch {
     return null;

@@ -1,3 +1,6 @@
+// The messages that crunch agents exchange and the records of their conflicts, with the shapes that check them. The
+// types are aliases because TypeScript does not accept an interface as a JSON object.
+
 import {
   type JsonObject,
   type Shape,
@@ -16,8 +19,6 @@ import {
 import type { Phase } from "./phases.ts";
 import { PHASE_SHAPE } from "./team.ts";
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
-
 export type MessagePriority = "CRITICAL" | "HIGH" | "NORMAL" | "LOW";
 export type ReplyStatus = "SUCCESS" | "PARTIAL" | "BLOCKED" | "FAILED";
 type Severity = "CRITICAL" | "HIGH" | "MEDIUM" | "LOW" | "INFO";
@@ -28,17 +29,17 @@ export type Finding = {
   readonly category: string;
   readonly title: string;
   readonly description: string;
-  /** file:line; empty when it concerns no place. */
+  /** file:line; empty if the finding has no location. */
   readonly location: string;
   readonly recommendation: string;
-  /** 0 to 100. */
+  /** From 0 to 100. */
   readonly confidence: number;
 };
 
 type RequestPayload = {
   readonly action: string;
   readonly node: string | null;
-  /** What the agent is told, whole: a request that is sent again says the same. */
+  /** The complete prompt, so that a request that is sent again is identical. */
   readonly prompt: string;
   readonly context: JsonObject;
   readonly constraints: {
@@ -95,9 +96,9 @@ type VotePayload = {
   readonly choice: string;
   readonly rationale: string;
   readonly evidence: readonly string[];
-  /** 0 to 100. */
+  /** From 0 to 100. */
   readonly confidence: number;
-  /** 0 to 1. */
+  /** From 0 to 1. */
   readonly relevance: number;
   readonly compromise: {
     readonly acceptable: boolean;
@@ -108,15 +109,15 @@ type VotePayload = {
   readonly escalate: EscalationWish | null;
 };
 
-/** Why an agent thinks that a person should decide although the rules would not ask for one. */
+/** Why an agent wants the user to decide although the rules do not require it. */
 type EscalationWish = "no_precedent" | "business_impact" | "explicit_request";
 
 type Base = {
   readonly id: string;
   readonly from: string;
-  /** An agent's name, "user", or "*" for everybody. */
+  /** An agent's name, "user", or "*" for all agents. */
   readonly to: string;
-  /** The message that this one answers. */
+  /** The id of the message that this one answers. */
   readonly correlation: string | null;
   readonly timestamp: string;
   readonly priority: MessagePriority;
@@ -139,8 +140,8 @@ export type Message =
 export type MessageType = Message["type"];
 
 /**
- * `MSG-{unix_ms}-{8 hex}`. `key` says which message of the run this is (visit, node, attempt, purpose); the same key at the
- * same time is the same message, so a repeated stage makes no second one.
+ * Builds `MSG-{unix_ms}-{8 hex}`. `key` identifies the message within the run (stage attempt, node, attempt, purpose).
+ * The same key at the same time gives the same id, so a repeated stage creates no second message.
  */
 export function messageId(params: {
   readonly at: string;
@@ -152,19 +153,17 @@ export function messageId(params: {
   return `MSG-${Date.parse(params.at)}-${hash}`;
 }
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
-
-/** What an agent's answer says should be done about something. */
+/** What an agent's answer recommends for a scope. */
 export type Recommendation = {
   readonly agent: string;
   readonly node: string;
-  /** What it is about: a file, a component, a decision. Those with the same scope can contradict each other. */
+  /** The subject: a file, a component, a decision. Only recommendations with the same scope can conflict. */
   readonly scope: string;
   readonly choice: string;
   readonly rationale: string;
-  /** 0 to 100. */
+  /** From 0 to 100. */
   readonly confidence: number;
-  /** Can it be acted on as it stands? Remarks cannot, and contradict nobody. */
+  /** Whether it can be acted on as written. A mere remark cannot, and conflicts with nothing. */
   readonly actionable: boolean;
 };
 
@@ -174,18 +173,18 @@ export type VetoClaim = { readonly severity: VetoSeverity; readonly target: stri
 export type Compromise = {
   readonly acceptable: boolean;
   readonly conditions: readonly string[];
-  /** A choice of its own that would do; null: whatever the others choose. */
+  /** Another choice that the agent accepts; null: any choice of the others. */
   readonly hybrid: string | null;
 };
 
-/** What one agent said in one round of a debate. */
+/** An agent's position in one round of a debate. */
 export type ConflictPosition = {
   readonly agent: string;
   readonly choice: string;
   readonly rationale: string;
   readonly evidence: readonly string[];
   readonly confidence: number;
-  /** 0 to 1: how much the matter belongs to what the agent knows. */
+  /** From 0 to 1: how well the subject matches the agent's expertise. */
   readonly relevance: number;
   readonly compromise: Compromise;
   readonly veto: VetoClaim | null;
@@ -211,7 +210,7 @@ export type ConflictScore = {
 export type Resolution = {
   readonly how: "agreement" | "compromise" | "vote" | "veto" | "person";
   readonly choice: string;
-  /** Whose choice it was; null when it was nobody's own. */
+  /** The agent whose choice won; null if no agent made that choice. */
   readonly winner: string | null;
   readonly reasoning: string;
   readonly conditions: readonly string[];
@@ -220,12 +219,12 @@ export type Resolution = {
   readonly userOverride: boolean;
   readonly dissent: readonly { readonly agent: string; readonly choice: string; readonly note: string }[];
   readonly at: string;
-  /** The entry that keeps it for later runs, once it was captured. */
+  /** The knowledge entry of this resolution, once it is captured. */
   readonly knowledge: string | null;
 };
 
 export type Conflict = {
-  /** CONF-{date and time}-{hash} */
+  /** Format: CONF-{date and time}-{hash}. */
   readonly id: string;
   readonly topic: string;
   readonly phase: Phase;
@@ -234,13 +233,13 @@ export type Conflict = {
   readonly participants: readonly string[];
   readonly choices: readonly string[];
   readonly recommendations: readonly Recommendation[];
-  /** What was said, round by round; each has at most one position an agent. */
+  /** The positions of each round; each round has at most one position per agent. */
   readonly rounds: readonly (readonly ConflictPosition[])[];
   readonly escalation: Escalation | null;
   readonly resolution: Resolution | null;
 };
 
-/** One line of the veto log. */
+/** One entry of the veto log. */
 export type VetoRecord = {
   readonly id: string;
   readonly conflict: string;
@@ -249,12 +248,15 @@ export type VetoRecord = {
   readonly target: string;
   readonly reason: string;
   readonly at: string;
-  /** "refused": the agent has no right to it; "overridden": a person decided otherwise, which only a HIGH one allows. */
+  /**
+   * "refused": the agent may not veto. "overridden": the conflict was resolved against it, as the user may do for a
+   * HIGH veto or for opposed CRITICAL ones.
+   */
   readonly outcome: "applied" | "waiting" | "upheld" | "overridden" | "refused";
   readonly overrideBy: string | null;
 };
 
-/** Choices and scopes are compared as people read them. */
+/** Compares choices and scopes without regard to case, white space and Unicode form. */
 export function equalText(one: string, other: string): boolean {
   return normalizeText(one) === normalizeText(other);
 }
@@ -263,7 +265,7 @@ export function normalizeText(text: string): string {
   return text.normalize("NFKC").trim().toLowerCase().replaceAll(/\s+/g, " ");
 }
 
-/** A number that is not below `least` and not above `most`. */
+/** A number from `least` to `most`, both inclusive. */
 export function numberBetween(least: number, most: number): Shape<number> {
   return (value) =>
     typeof value === "number" && value >= least && value <= most

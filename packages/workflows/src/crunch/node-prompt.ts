@@ -1,3 +1,5 @@
+// The prompts of crunch nodes: what an agent learns about its task, the issue and the team's earlier results.
+
 import { type Graph, type GraphNode, batchesOf } from "@holdfast/core/graph";
 import type { Fence } from "@holdfast/core/workflow";
 import { issueText } from "../forge.ts";
@@ -12,7 +14,7 @@ import { editsFiles } from "./plan-team.ts";
 import { REPLY_FORM } from "./reply.ts";
 import { type AgentOutput, type CrunchIssue, type CrunchState, sortOutputs } from "./state.ts";
 
-/** A node's prompt, of what is written down when it begins. */
+/** Builds a node's prompt from what is recorded when the node starts. */
 export function buildNodePrompt({ context, phase }: PhaseContext, node: GraphNode, graph: Graph, fence: Fence): string {
   const { issue, settings } = requireSetup(context);
   const before = nodesBefore(graph, node.id);
@@ -37,14 +39,19 @@ export function buildNodePrompt({ context, phase }: PhaseContext, node: GraphNod
   });
 }
 
-/** Of earlier batches. Those who work at the same time know nothing of each other, whoever is quicker: the same prompt whenever it is written. */
+/**
+ * The nodes of earlier batches. Nodes that run at the same time do not see each other, so the prompt does not depend on
+ * their speed.
+ */
 function nodesBefore(graph: Graph, node: string): ReadonlySet<string> {
   const batches = batchesOf(graph);
   const own = batches.findIndex((batch) => batch.includes(node));
   return new Set(batches.slice(0, own).flat());
 }
 
-/** In other stays by the book of messages, in this one by the nodes that are before. */
+/**
+ * Broadcasts of other phase attempts come from the message log; those of this attempt come from the preceding nodes.
+ */
 function saidBefore(
   { state }: CrunchContext,
   { graph, before }: { readonly graph: Graph; readonly before: ReadonlySet<string> },
@@ -70,28 +77,28 @@ function toldKnowledge({ state }: CrunchContext): readonly KnowledgeEntry[] {
 
 const SECTION_CHARACTERS = 16_000;
 
-/** What the agent of a node is told: who it is, what it is to do, what is known, and how to answer. */
+/** The prompt of a node: the agent's role, its task, the known results and the form of the answer. */
 function nodePrompt(params: {
   readonly node: Pick<GraphNode, "id" | "agent" | "action" | "outputs">;
-  /** Who the agent is. */
+  /** Description of the agent. */
   readonly about: string;
   readonly task: string;
-  /** Action and task are words of another agent, which asked for the node. */
+  /** Whether another agent requested this node, so that action and task are that agent's words. */
   readonly isAdded: boolean;
   readonly phase: string;
   readonly edits: boolean;
   readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels">;
-  /** What others delivered before. */
+  /** What other agents delivered before. */
   readonly outputs: readonly AgentOutput[];
-  /** What they found, each with who it was. */
+  /** Findings of other agents, each with its agent. */
   readonly findings: readonly { readonly agent: string; readonly finding: Finding }[];
-  /** What they told everybody. */
+  /** Broadcasts of other agents. */
   readonly said: readonly string[];
-  /** What a person was asked, and said. */
+  /** Questions that the user answered. */
   readonly answers: readonly { readonly question: string; readonly answer: string }[];
   readonly conflicts: CrunchState["conflicts"];
   readonly knowledge: readonly KnowledgeEntry[];
-  /** What the check before said. */
+  /** What the previous check reported. */
   readonly feedback: string | null;
   readonly fence: Fence;
 }): string {
@@ -132,7 +139,7 @@ function nodePrompt(params: {
     .join("\n\n");
 }
 
-/** The task of one whose change could not be put together with the others'. */
+/** The prompt for an agent whose change could not be merged with the others'. */
 export function mendPrompt(params: {
   readonly task: string;
   readonly files: readonly string[];
@@ -183,7 +190,7 @@ function sectionIn(fence: Fence) {
       : `---\n${title}\n\n${fence.data(source, truncateStart(content.trim(), SECTION_CHARACTERS))}`;
 }
 
-/** The question is an agent's, the answer is the user's own word. */
+/** The question is an agent's text and is fenced; the answer comes from the user. */
 function userAnswers(answers: readonly { readonly question: string; readonly answer: string }[], fence: Fence): string {
   if (answers.length === 0) return "";
   const told = answers.map(({ question, answer }) => `- ${fence.data("agents", question)}\n  Answer: ${answer}`);
@@ -191,8 +198,8 @@ function userAnswers(answers: readonly { readonly question: string; readonly ans
 }
 
 /**
- * What a person was asked, and said: all who work afterwards are told, else the answer would help nobody. What was asked about a conflict is told as its
- * resolution.
+ * Questions that the user answered, for all agents that work afterwards. Answers about a conflict are left out, because
+ * its resolution covers them.
  */
 function answersFromUser({ records }: MessageLog): readonly { readonly question: string; readonly answer: string }[] {
   return records.flatMap(({ message, status }) => {

@@ -1,3 +1,5 @@
+// The result of a crunch node: how its reply is recorded, and which follow-up nodes it adds to the graph.
+
 import type { Graph, GraphNode } from "@holdfast/core/graph";
 import { stateOf } from "@holdfast/core/graph-state";
 import { type Json, isJsonObject } from "@holdfast/core/json";
@@ -11,25 +13,25 @@ import { taskOf } from "./plan-team.ts";
 import type { AgentReply, ReplyEscalation } from "./reply.ts";
 
 /**
- * What a node that is complete leaves in the graph: all that the rest of the phase decides on, so that a phase which is taken up in the
- * middle decides the same.
+ * What a complete node leaves in the graph. The rest of the phase decides from it alone, so that a resumed phase
+ * decides the same.
  */
 export type NodeResult = {
-  /** The try of the node that it is of: it begins the names of what is done about it afterwards, so that that is done once. */
+  /** Name of the node attempt. It prefixes the names of the steps that process the result, so that they run once. */
   readonly of: string;
   readonly status: ReplyStatus;
   readonly summary: string;
   readonly findings: readonly Finding[];
   readonly recommendations: readonly Recommendation[];
-  /** The worktree that it worked in and what that held in the end; null: it changed no files. */
+  /** The side worktree of the node and its final commit; null if the node changed no files. */
   readonly aside: { readonly name: string; readonly commit: string } | null;
-  /** A question for a person, put when its batch has ended. */
+  /** A question for the user, asked when the batch has ended. */
   readonly escalate: ReplyEscalation | null;
-  /** Why it wants the phase to end, for everybody. */
+  /** Why the agent wants to end the phase; null if it does not. */
   readonly abort: string | null;
-  /** What it told everybody: those of later batches hear it. Absent: nothing. */
+  /** Broadcasts for the nodes of later batches. Absent: none. */
   readonly said?: readonly string[];
-  /** What the nodes are to do that it asked for, by their ids. Absent: it asked for none. */
+  /** Tasks of the nodes that it requested, by node id. Absent: none. */
   readonly further?: Readonly<Record<string, string>>;
 };
 
@@ -57,12 +59,12 @@ export function resultOf(params: {
   };
 }
 
-/** The other events say what is to be done, and that is done. */
+/** The other events request an action, which the engine performs. */
 export function isForAgents(event: BroadcastPayload["event"]): boolean {
   return event === "CONTEXT_UPDATE" || event === "PHASE_CHANGE";
 }
 
-/** With what it wanted done and nobody does: those who come after it read it here. */
+/** Appends what the agent requested but no one will do, so that later agents read it. */
 export function summaryOf({ summary }: Pick<AgentReply, "summary">, { left }: Pick<FollowUpPlan, "left">): string {
   if (left.length === 0) return summary;
   const named = left.slice(0, LEFT_NAMED).join("; ");
@@ -72,17 +74,17 @@ export function summaryOf({ summary }: Pick<AgentReply, "summary">, { left }: Pi
 
 const LEFT_NAMED = 10;
 
-/** Who hands its work to nobody has not done it: a person says what becomes of it. */
+/** A handover that no agent accepts leaves the work undone, so the user decides. */
 function stranded({ stranded: why }: FollowUpPlan): ReplyEscalation | null {
   return why === null ? null : { reason: `${why}. Do it yourself or leave it, then say so`, options: [] };
 }
 
-/** Who can do nothing and names nobody who could waits for a person. */
+/** A blocked agent without a handover waits for the user. */
 function blocked({ status, summary, handoff }: AgentReply): ReplyEscalation | null {
   return status === "BLOCKED" && handoff === null ? { reason: summary, options: [] } : null;
 }
 
-/** Of the nodes that are complete, in the order of the definition. */
+/** Results of the complete nodes, in the order of the definition. */
 export function completedResults(graph: Graph): readonly { readonly node: string; readonly result: NodeResult }[] {
   return graph.nodes.flatMap(({ id }) => {
     const { status, result } = stateOf(graph, id);
@@ -90,12 +92,12 @@ export function completedResults(graph: Graph): readonly { readonly node: string
   });
 }
 
-/** Written by us alone; what a person said about a node whose outcome was unknown is not one. */
+/** Only Holdfast writes node results. A user's answer about a node with an unknown outcome is not one. */
 function isNodeResult(value: Json): value is NodeResult {
   return isJsonObject(value) && typeof value["summary"] === "string" && "recommendations" in value;
 }
 
-/** Why somebody ended the phase for everybody; null: nobody did. */
+/** Why an agent ended the phase; null if none did. */
 export function abortReason(graph: Graph): string | null {
   const aborting = completedResults(graph).find(({ result }) => result.abort !== null);
   return aborting === undefined ? null : `${aborting.node} ended the phase: ${aborting.result.abort ?? ""}`;
@@ -104,13 +106,13 @@ export function abortReason(graph: Graph): string | null {
 interface ReplyContext {
   readonly node: GraphNode;
   readonly scope: NodeScope;
-  /** The message that was answered. */
+  /** The request that this reply answers. */
   readonly request: Message;
   readonly reply: AgentReply;
   readonly report: AgentReport;
 }
 
-/** Writes an answer down and does what it asks for: a word to everybody, something to be kept. */
+/** Records a reply and processes its broadcasts and knowledge. */
 export async function recordReply(given: PhaseContext, heard: ReplyContext): Promise<void> {
   const { node, scope, request, reply, report } = heard;
   await answerRequest(given, { name: scope.name("answer"), agent: node.agent, request, reply, report });
@@ -127,7 +129,7 @@ async function broadcast(given: PhaseContext, { node, scope, reply }: ReplyConte
       { type: "BROADCAST", payload: { event, message, data: {}, affects: [] } },
     );
     if (event === "CHECKPOINT") await takeCheckpoint(given, "manual", `${node.agent}: ${message}`);
-    // Whoever begins to work after this reads it in its prompt.
+    // Every agent that starts after this reads the broadcast in its prompt.
     await tell(context, scope.name(`broadcast-${index}-heard`), { kind: "message_delivered", id });
   }
 }
@@ -147,11 +149,11 @@ async function planCaptures({ context, phase }: PhaseContext, { scope, reply }: 
   }
 }
 
-/** A request has one answer: who hands the work over answers by that. */
+/** Records the one answer of a request; a handover also counts as an answer. */
 export async function answerRequest(
   { context, phase }: PhaseContext,
   params: {
-    /** The step that writes it down. */
+    /** Name of the step that records the answer. */
     readonly name: string;
     readonly agent: string;
     readonly request: Message;
@@ -202,7 +204,10 @@ export async function answerRequest(
   });
 }
 
-/** Planned once and kept: others add nodes at the same time, and that must not change what was planned. */
+/**
+ * Plans the follow-up nodes in a step, because other nodes grow the graph at the same time and must not change the
+ * plan.
+ */
 export async function addNodes(
   { context, team }: PhaseContext,
   { node, scope, reply }: Pick<ReplyContext, "node" | "scope" | "reply">,
@@ -223,12 +228,12 @@ export async function addNodes(
   return further;
 }
 
-/** What an added node is to do is in the result of the one that asked for it; of the others the graph says it. */
+/** The task of an added node is in the result of the node that requested it. Other tasks are in the graph. */
 export function taskOfNode(graph: Graph, node: Pick<GraphNode, "id" | "action">): string {
   return addedTask(graph, node) ?? taskOf(graph, node);
 }
 
-/** The task of a node that an agent asked for, in the words of that agent; null: the graph itself has the task. */
+/** The task of a node that an agent requested, in that agent's words; null if the graph holds the task. */
 export function addedTask(graph: Graph, node: Pick<GraphNode, "id">): string | null {
   return askerOf(graph, node.id)?.task ?? null;
 }
@@ -248,7 +253,7 @@ function askerOf(graph: Graph, id: string): { readonly id: string; readonly task
   return null;
 }
 
-/** A type and no interface: it is a step's result. */
+/** This is a type alias because a step's result must be JSON. */
 type FollowUpPlan = {
   readonly nodes: readonly {
     readonly id: string;
@@ -256,9 +261,9 @@ type FollowUpPlan = {
     readonly action: string;
     readonly task: string;
   }[];
-  /** What nobody takes on, each with who was meant and why not. */
+  /** Requests that no agent takes, each with the intended agent and the reason. */
   readonly left: readonly string[];
-  /** Why the work that was handed over stays undone; null: nothing was, or somebody does it. */
+  /** Why the handed-over work remains undone; null if nothing was handed over or an agent does it. */
   readonly stranded: string | null;
 };
 
@@ -270,8 +275,8 @@ interface Wanted {
 }
 
 /**
- * Work that an agent hands over or found becomes nodes after its own. Agents who hand the same thing to each other, or find more with every look,
- * would never come to an end: there are bounds, and what lies beyond them is told and not dropped.
+ * Turns handovers and follow-ups into nodes after the agent's own node. Limits keep agents from handing work around or
+ * finding more forever. What exceeds a limit is reported, not dropped.
  */
 export function planFollowUps(params: {
   readonly node: GraphNode;
@@ -279,9 +284,9 @@ export function planFollowUps(params: {
   readonly task: string;
   readonly reply: Pick<AgentReply, "handoff" | "followUps">;
   readonly members: readonly string[];
-  /** How many nodes the graph has. */
+  /** Number of nodes in the graph. */
   readonly size: number;
-  /** From how many others, one after the other, the node's own work came. */
+  /** Length of the chain of requests that led to this node. */
   readonly depth: number;
 }): FollowUpPlan {
   const { node, reply, task } = params;

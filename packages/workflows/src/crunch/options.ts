@@ -1,3 +1,5 @@
+// The options of the crunch workflow and its transition table.
+
 import { type JsonObject, parseShape } from "@holdfast/core/json";
 import { checkOptions, count, flag, nullableText, optionError, record, text } from "@holdfast/core/options";
 import type { TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
@@ -9,27 +11,27 @@ import { type CrunchSettings, SETTINGS_SHAPE } from "./settings.ts";
 interface CrunchLimits {
   /** How often the end-to-end check may send the work back. */
   readonly e2eFailures: number;
-  /** How often the failed nodes of a phase are run again before that is left as it is, or a person is asked. */
+  /** How often the failed nodes of a phase run again before the run accepts the failure or asks the user. */
   readonly replays: number;
 }
 
-/** What a run of `crunch` is told. Kept in the checkpoint's config, so a resumed run goes on with the same. */
+/** The options of a crunch run. The checkpoint's config keeps them, so that a resumed run uses the same options. */
 export interface CrunchOptions {
-  /** The last phase that is carried out; "done" waits until the pull request is merged. */
+  /** The last phase to execute; "done" waits until the pull request is merged. */
   readonly target: CrunchStage | "done";
-  /** null: as the issue's labels say, else a feature. */
+  /** null: from the issue's labels, or a feature by default. */
   readonly type: "bug" | "feature" | null;
-  /** How many nodes work at once. */
+  /** Maximum number of nodes that run in parallel. */
   readonly maxParallel: number;
-  /** `provider:model` by role or by agent; the agent's own goes first. */
+  /** `provider:model` by role or by agent; an entry for the agent takes precedence. */
   readonly models: Readonly<Record<string, string>>;
   readonly yolo: boolean;
   readonly gate: GateCommand | null;
-  /** null: as the remote or the forge says. */
+  /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
   readonly draft: boolean;
   readonly limits: CrunchLimits;
-  /** Agents, team, weights, veto rules and graphs: the user's own files over those that are built in. */
+  /** Agents, team, weights, veto rules and graphs: the user's files merged over the built-in settings. */
   readonly settings: CrunchSettings;
 }
 
@@ -46,7 +48,7 @@ export const defaultCrunchOptions: CrunchOptions = {
   settings: defaultCrunchSettings,
 };
 
-/** USAGE for a name that nobody reads and for a value that does not fit. */
+/** Throws USAGE for an unknown name or an invalid value. */
 export function parseCrunchOptions(given: JsonObject): CrunchOptions {
   const base = defaultCrunchOptions;
   checkOptions("crunch", given, Object.keys(base));
@@ -64,13 +66,13 @@ export function parseCrunchOptions(given: JsonObject): CrunchOptions {
   };
 }
 
-/** What is persisted: parsed once more it gives the same options. */
+/** The options as stored JSON; parsing it again gives the same options. */
 export function crunchOptionsJson(options: CrunchOptions): JsonObject {
   const { models, gate, limits, settings, ...rest } = options;
   return { ...rest, models: { ...models }, gate: gate === null ? null : { ...gate }, limits: { ...limits }, settings };
 }
 
-/** "validation" is what e2e was called before. */
+/** Accepts "validation", the former name of e2e. */
 function parseTarget(given: JsonObject): CrunchOptions["target"] {
   const value = given["target"];
   if (value === undefined || value === null) return defaultCrunchOptions.target;
@@ -96,7 +98,7 @@ function parseModels(given: JsonObject): CrunchOptions["models"] {
   );
 }
 
-/** A bare text is the command; the timeout is ten minutes unless told. */
+/** Accepts a bare string as the command. The default timeout is ten minutes. */
 function parseGate(given: JsonObject): GateCommand | null {
   const value = given["gate"];
   if (value === undefined || value === null) return null;
@@ -120,7 +122,7 @@ function parseLimits(given: JsonObject): CrunchLimits {
   };
 }
 
-/** Stages that a run can be told to stop at: crunch's phases, as far as a run carries an issue. */
+/** Stages at which a run can stop: crunch's phases, as far as a run executes them. */
 const CRUNCH_STAGES = ["enrich", "ready", "implementing", "e2e", "docs", "ready-to-merge"] as const;
 export type CrunchStage = (typeof CRUNCH_STAGES)[number];
 
@@ -133,7 +135,7 @@ const CRUNCH_STAGE_EVENTS = [
   "documented",
   "push_refused",
   "merged",
-  /** As far as it was to go. */
+  /** The run has reached its target. */
   "at_target",
   "fatal",
 ] as const;
@@ -148,7 +150,7 @@ const TRANSITIONS: TransitionTable = {
   "ready-to-merge": { merged: "done", push_refused: "implementing", at_target: "stopped", fatal: "fatal" },
 };
 
-/** The same whatever the options are: a run whose target is raised follows the same machine. */
+/** The table does not depend on the options, so that a run whose target is raised uses the same table. */
 export const CRUNCH_SHAPE: WorkflowShape = {
   name: "crunch",
   version: 1,
@@ -156,11 +158,11 @@ export const CRUNCH_SHAPE: WorkflowShape = {
   stages: [...Object.keys(TRANSITIONS), "stopped", "done", "fatal"],
   events: CRUNCH_STAGE_EVENTS,
   transitions: TRANSITIONS,
-  // At its target a run has done what it was asked for, although the issue is not done: `stopped` says where it stands.
+  // A run at its target has succeeded although the issue is not done. `stopped` records where it ended.
   ends: { stopped: "done", done: "done", fatal: "fatal" },
 };
 
-/** What a stage leads to when it succeeds: where a run that stopped at it goes on. */
+/** The stage after a successful one, where a run that stopped there continues. */
 export function stageAfter(stage: CrunchStage): CrunchStage | "done" {
   return CRUNCH_STAGES[CRUNCH_STAGES.indexOf(stage) + 1] ?? "done";
 }

@@ -1,3 +1,5 @@
+// Steps that every crunch phase shares: entering with its state label, recording events, committing and concluding.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Effect, Lookup } from "@holdfast/core/effects";
 import type { Forge } from "@holdfast/core/forge";
@@ -21,7 +23,7 @@ import {
 import type { CrunchSettings } from "./settings.ts";
 import { type CrunchBase, type CrunchEvent, type CrunchIssue, type CrunchState, parseCrunchState } from "./state.ts";
 
-/** What every stage of crunch works with. */
+/** Dependencies of every crunch stage. */
 export interface CrunchDependencies {
   readonly options: CrunchOptions;
   readonly parts: Adapters;
@@ -29,7 +31,10 @@ export interface CrunchDependencies {
 
 export type CrunchContext = StageContext<CrunchState>;
 
-/** One event, once in this visit whatever happens: answers with what was recorded under the name first, its times included. */
+/**
+ * Records an event once per stage attempt. Returns the event that was first recorded under this name, including its
+ * times.
+ */
 export async function tell<E extends CrunchEvent>(context: CrunchContext, name: string, event: E): Promise<E> {
   return await context.record(name, event);
 }
@@ -38,7 +43,10 @@ export function isoNow(context: Pick<CrunchContext, "now">): string {
   return new Date(context.now()).toISOString();
 }
 
-/** What the first stage found; of the issue what was last agreed on. INTERNAL before that: the table lets no other stage come first. */
+/**
+ * Returns the results of the first stage, and the issue as last accepted. Throws INTERNAL before that; the transition
+ * table puts that stage first.
+ */
 export function requireSetup({ state, inputs }: CrunchContext): {
   readonly issue: CrunchIssue;
   readonly base: CrunchBase;
@@ -50,11 +58,11 @@ export function requireSetup({ state, inputs }: CrunchContext): {
   throw new HoldfastError({ code: "INTERNAL", message: "A phase of crunch began before the issue was read" });
 }
 
-/** What a phase works with. */
+/** Worktree, forge and time of a phase. */
 export interface Place {
   readonly worktree: Worktree;
   readonly forge: Forge;
-  /** When the phase was entered; commits made in it have this date. */
+  /** When the phase started; commits made in it have this date. */
   readonly at: string;
 }
 
@@ -63,7 +71,7 @@ export async function findPlace(work: CrunchDependencies, context: CrunchContext
   return { forge, worktree: await openWorktree(work, context), at: await stageTime(context) };
 }
 
-/** What every phase begins with: the label that tells others, and a line in the run's own book. */
+/** Starts a phase: sets its state label at the forge and records the phase in the run's state. */
 export async function enterPhase(
   work: CrunchDependencies,
   context: CrunchContext,
@@ -75,14 +83,14 @@ export async function enterPhase(
   await tell(context, "phase-entered", { kind: "phase_entered", phase, at: place.at });
 }
 
-/** Kind of the effect. */
+/** The effect kind of a state label change. */
 const STATE_LABEL = "state_label";
 
 type Receipt = { readonly labels: readonly string[] };
 
 /**
- * Exactly one state label, this phase's. The labels are read right before they are written, so what others changed meanwhile stays; one that
- * is right already is adopted and nothing is written.
+ * Sets exactly one state label, that of this phase. Reads the labels right before the write, so that other users'
+ * changes are kept. A label that is already right is adopted without a write.
  */
 export async function setStateLabel(
   context: AnyStageContext,
@@ -135,8 +143,8 @@ async function replace(
 }
 
 /**
- * Before the label of the next phase replaces the one that is there. One that a person moved meanwhile says where the work is to go on: the run parks, and is
- * taken up as by every resume, which follows the label or asks. Whoever resumes with it as it is has been heard.
+ * Runs before the next phase's label replaces the present one. If the user moved the label, the run waits; resume then
+ * follows the label or asks. A user who resumes without changing the label has accepted it.
  */
 async function applyMovedLabel(
   work: CrunchDependencies,
@@ -163,8 +171,9 @@ async function applyMovedLabel(
 }
 
 /**
- * By the ledger, which goes back with no restore. None where the run has set none yet, or one may have come about that nobody knows of. A forge may
- * answer from a copy that is behind: right after a change, what was there before is the run's own too.
+ * The labels that the run itself set last, from the effect records, which no restore rolls back. Empty if the run has
+ * set none, or if the newest effect is uncertain. A forge may answer from a stale copy, so right after a change the
+ * previous labels count too.
  */
 async function ownLabels(
   { parts }: CrunchDependencies,
@@ -187,12 +196,12 @@ function labelsIn(receipt: Json): readonly string[] {
   return isJsonArray(labels) ? labels.filter((label) => typeof label === "string") : [];
 }
 
-/** Keys end with the number of the visit, which only ever grows; clocks do not. */
+/** Effect keys end with the number of the stage attempt, which only grows; clocks may go back. */
 function visitOf({ key }: Effect): number {
   return Number(key.slice(key.lastIndexOf(".") + 1));
 }
 
-/** What a person was told of, or asked about, when the run was taken up since it set its own label last; null: nothing. */
+/** Labels that a resume reported or asked about since the run last set its own label; null if there are none. */
 async function agreedLabels(
   { parts }: CrunchDependencies,
   { run, inputs }: CrunchContext,
@@ -207,7 +216,7 @@ async function agreedLabels(
 
 const SUMMARY_CHARACTERS = 4000;
 
-/** What a phase has made of the files becomes one commit; nothing when it has made nothing. */
+/** Commits the changes of a phase; no commit without changes. */
 export async function commitPhase(
   context: CrunchContext,
   { worktree, at }: Place,
@@ -215,27 +224,27 @@ export async function commitPhase(
 ): Promise<{ readonly head: string; readonly moved: boolean }> {
   const { issue } = requireSetup(context);
   const before = await context.step("head", () => worktree.branch.head());
-  // A NUL ends a commit message early for every reader of it.
+  // Git and its readers end a commit message at a NUL.
   const body = params.summary.replaceAll("\0", "").trim().slice(0, SUMMARY_CHARACTERS).toWellFormed();
   const message = `Issue #${issue.number}, ${params.phase}: ${issue.title.trim()}\n${body === "" ? "" : `\n${body}\n`}`;
   return await commitWork(context, worktree, { step: "commit", message, before, at });
 }
 
-/** How a phase that succeeded ends: it leads on, or it was as far as the run was to go. */
+/** Ends a successful phase: the run continues, or stops if it has reached its target. */
 export function conclude(
   { target }: Pick<CrunchOptions, "target">,
   params: {
     readonly stage: CrunchStage;
     readonly event: CrunchStageEvent;
     readonly reason: string;
-    /** Absent: what the next prompt is told stays as it is. */
+    /** Absent: the feedback for the next prompt remains unchanged. */
     readonly feedback?: string | null;
   },
 ): StageResult<CrunchState> {
   const { stage, event, reason, feedback } = params;
   const told = feedback === undefined ? {} : { feedback };
   if (!isAtOrPast(stage, target)) return { event, reason, ...told };
-  // Nothing is left that a run could do by itself: that it stops there needs no word.
+  // After this stage a run has nothing left to do by itself, so the reason does not mention the target.
   const stopped = stage === "ready-to-merge" ? reason : `Stopped at ${stage}, its target. ${reason}`;
   return { event: "at_target", reason: stopped, ...told };
 }
@@ -244,7 +253,7 @@ export function fail(reason: string): StageResult<CrunchState> {
   return { event: "fatal", reason };
 }
 
-/** The last phase that a run has carried out; null: none yet. */
+/** The newest phase that the run entered; null if it has entered none or is done. */
 export function lastCompletedPhase(values: JsonObject): CrunchStage | null {
   const phase = parseCrunchState(values).phases.at(-1)?.phase;
   return phase !== undefined && isCrunchStage(phase) ? phase : null;

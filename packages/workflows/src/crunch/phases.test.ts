@@ -108,7 +108,7 @@ describe("labels", () => {
     });
   });
 
-  /** By its own means, and not by the code that is tested. */
+  /** An implementation independent of the tested code. */
   function isOther(label: string): boolean {
     const states = [...PHASES.filter((phase) => phase !== "input"), "validation"].map((phase) => `state:${phase}`);
     return (
@@ -210,7 +210,7 @@ describe("crunch freshness", () => {
   const found = (change: Partial<IssueSnapshot>): readonly Finding[] =>
     compareInputs({ saved: inputs(), current: inputs(change) });
 
-  /** As a resume does it. */
+  /** Plans as a resume does. */
   function judged(findings: readonly Finding[], at: RecordedRun): ResumePlan {
     return planResume({
       run: "r",
@@ -330,7 +330,7 @@ describe("branch name", () => {
     expect(branchName({ number: 42, title, labels })).toBe(branch);
   });
 
-  /** Any code units at all, halves of characters too. */
+  /** Any code units, including lone surrogates. */
   const someTitle = fc.oneof(
     fc.string(),
     fc.array(fc.nat(0xffff)).map((units) => String.fromCharCode(...units)),

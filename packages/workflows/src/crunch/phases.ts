@@ -1,8 +1,10 @@
+// Crunch's phases: the state labels that represent them, how a resume treats moved labels, and branch names.
+
 import type { Finding, Freshness, RecordedRun, Verdict } from "@holdfast/core/findings";
 import { type Json, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 
-/** Where an issue stands, in crunch's own words. "input" is an issue that carries no state label yet. */
+/** The phases of an issue in crunch's terms. "input" is an issue without a state label. */
 export const PHASES = [
   "input",
   "backlog",
@@ -17,7 +19,7 @@ export const PHASES = [
 
 export type Phase = (typeof PHASES)[number];
 
-/** What may follow what. Absent pairs are refused; `e2e → implementing` is the way back after a failure. */
+/** Allowed transitions; all others are rejected. `e2e → implementing` is the way back after a failure. */
 export const PHASE_TRANSITIONS: Readonly<Record<Phase, readonly Phase[]>> = {
   input: ["backlog"],
   backlog: ["enrich", "ready", "done"],
@@ -30,7 +32,7 @@ export const PHASE_TRANSITIONS: Readonly<Record<Phase, readonly Phase[]>> = {
   done: [],
 };
 
-/** "validation" is what e2e was called before; every reader takes both, every writer says e2e. */
+/** "validation" is the former name of e2e: every reader accepts both, every writer writes e2e. */
 export function parsePhase(word: string): Phase | null {
   const plain = word.trim().toLowerCase();
   if (plain === "validation") return "e2e";
@@ -41,7 +43,7 @@ export function mayMove(from: Phase, to: Phase): boolean {
   return PHASE_TRANSITIONS[from].includes(to);
 }
 
-/** Has a run in `phase` come as far as `target`, so that it stops there? */
+/** Whether a run in `phase` has reached `target` and must stop. */
 export function isAtOrPast(phase: Phase, target: Phase): boolean {
   return PHASES.indexOf(phase) >= PHASES.indexOf(target);
 }
@@ -63,12 +65,12 @@ export const ISSUE_TYPES = ["bug", "feature", "decomposition"] as const;
 type IssueType = (typeof ISSUE_TYPES)[number];
 
 type LabelledPhase =
-  /** `label` is null for an issue without a state label, which is at the input. */
+  /** `label` is null for an issue without a state label, which is in phase input. */
   | { readonly kind: "phase"; readonly phase: Phase; readonly label: string | null }
-  /** The labels contradict each other: only a person can tell which one is right. */
+  /** The labels contradict each other, and only the user knows which one is right. */
   | { readonly kind: "several"; readonly phases: readonly Phase[]; readonly labels: readonly string[] };
 
-/** Which phase the labels say. The old and the new word for e2e side by side are one phase, not a contradiction. */
+/** Reads the phase from the labels. The old and the new name of e2e together are one phase, not a contradiction. */
 export function phaseOfLabels(labels: readonly string[]): LabelledPhase {
   const found = labels.flatMap((label) => {
     const phase = stateOf(label);
@@ -82,8 +84,8 @@ export function phaseOfLabels(labels: readonly string[]): LabelledPhase {
 }
 
 /**
- * The same labels with exactly one state label (none for input), in the place of the first one that was there. Whatever is
- * no state label of crunch's stays as it is, also `state:blocked`, which is somebody else's.
+ * Returns the labels with exactly one state label (none for input), at the position of the first one. Labels that are
+ * not crunch's state labels remain, including other tools' such as `state:blocked`.
  */
 export function replaceStateLabel(labels: readonly string[], phase: Phase): readonly string[] {
   const wanted = stateLabel(phase);
@@ -97,19 +99,19 @@ export function stateLabel(phase: Phase): string | null {
   return phase === "input" ? null : `state:${phase}`;
 }
 
-/** Labels have no order, and GitHub does not tell upper case from lower. */
+/** Labels have no order, and GitHub ignores their case. */
 export function sameLabels(one: readonly string[], other: readonly string[]): boolean {
   const left = new Set(one.map((label) => label.toLowerCase()));
   const right = new Set(other.map((label) => label.toLowerCase()));
   return left.size === right.size && [...left].every((label) => right.has(label));
 }
 
-/** The first type label; an issue without one has none. */
+/** The first type label; null if there is none. */
 export function typeOfLabels(labels: readonly string[]): IssueType | null {
   return valuesOf(labels, "type", ISSUE_TYPES)[0] ?? null;
 }
 
-/** In the order of DOMAINS, each once. */
+/** Domains of the labels in the order of DOMAINS, each once. */
 export function domainsOfLabels(labels: readonly string[]): readonly Domain[] {
   const found = valuesOf(labels, "domain", DOMAINS);
   return DOMAINS.filter((domain) => found.includes(domain));
@@ -122,7 +124,7 @@ export function hasLabel(labels: readonly string[], name: string): boolean {
 function stateOf(label: string): Phase | null {
   const value = valueOf(label, "state");
   const phase = value === null ? null : parsePhase(value);
-  // No label says "input": its absence does.
+  // A missing state label means "input"; no label has that name.
   return phase === "input" ? null : phase;
 }
 
@@ -139,16 +141,19 @@ function valueOf(label: string, prefix: string): string | null {
   return lower.startsWith(`${prefix}:`) ? lower.slice(prefix.length + 1) : null;
 }
 
-/** What somebody made of the state label. `follows`: where a resumed run goes on; null: only a person can tell. */
+/**
+ * A state label that was moved. `follows`: the phase in which a resumed run continues; null if only the user can
+ * decide.
+ */
 export type MovedLabel = { readonly says: string; readonly follows: Phase | null };
 
 /**
- * Has somebody moved the state label since the run itself set it last? null: nobody has, or it says already what the run is about to make it say. What
- * a person was asked about when the run was last taken up (`agreed`) is not asked about again.
+ * Detects whether a user moved the state label since the run last set it. Returns null if not, or if the label already
+ * names the phase that the run enters. Labels that the last resume asked about (`agreed`) do not count as moved.
  */
 export function movedLabel(params: {
   readonly now: readonly string[];
-  /** As the run itself left them, and as a forge that is slow to tell may still show them; none: it has set none yet. */
+  /** The labels as the run itself left them, and as a stale forge may still show them. Empty: the run has set none. */
   readonly own: readonly (readonly string[])[];
   readonly entering: Phase;
   readonly agreed: readonly string[] | null;
@@ -170,9 +175,9 @@ function phasesOf(labels: readonly string[]): string {
 }
 
 /**
- * The labels of an issue are the source of truth about its phase. The run follows a state label that a person moved, with a warning, and never
- * writes the old one back. What cannot be followed is asked about: several state labels at once, an issue that was put back to where no run works.
- * Files that somebody changed are shown and asked about.
+ * The labels of an issue are the source of truth for its phase. The run follows a moved state label with a warning and
+ * never writes the old one back. It asks about labels it cannot follow: several state labels, or a phase in which no
+ * run works. Changed files are listed and asked about.
  */
 export const crunchFreshness: Freshness = {
   isOwn: (finding, standing) =>
@@ -191,13 +196,16 @@ export const crunchFreshness: Freshness = {
     const { phase, label } = labelled;
     if (!CARRIED.has(phase) || ownPhases(standing).includes(phase)) return null;
     const stage = parsePhase(standing.position.stage);
-    // Before the issue was read there is nothing to go on with; the first stage goes by the label itself.
+    // Before the issue is read there is nothing to relocate; the first stage reads the label itself.
     if (stage === null || (standing.values["base"] ?? null) === null) return null;
     return { stage: phase, why: `The issue's label says ${label}, and the run stood at ${stage}: it goes on there.` };
   },
 };
 
-/** What a run waits for at its last phase, and what comes with it, is no surprise: the stage sees it and concludes, which ends the run with its label. */
+/**
+ * A run in its last phase expects the merge and the closed issue. The stage handles them and ends the run with its
+ * label.
+ */
 function awaitsMerge(finding: Finding, { position, values }: RecordedRun): boolean {
   const opened = isJsonObject(values["pullRequest"]);
   return AWAITED.has(finding.kind) && position.stage === "ready-to-merge" && opened;
@@ -205,7 +213,7 @@ function awaitsMerge(finding: Finding, { position, values }: RecordedRun): boole
 
 const AWAITED: ReadonlySet<Finding["kind"]> = new Set<Finding["kind"]>(["pull_request_merged", "issue_closed"]);
 
-/** Phases that a run works in, or ends at. */
+/** Phases that a run executes or ends in. */
 const CARRIED: ReadonlySet<Phase> = new Set<Phase>([
   "enrich",
   "ready",
@@ -217,8 +225,8 @@ const CARRIED: ReadonlySet<Phase> = new Set<Phase>([
 ]);
 
 /**
- * State labels that the run itself may have set last: that of the phase it entered last, and that of the one it stands at, whose label is set
- * before the entering is written down.
+ * State labels that the run may have set last: those of the newest entered phase and of its present stage. The label of
+ * a stage is set before its entry is recorded.
  */
 function ownPhases({ position, values }: RecordedRun): readonly Phase[] {
   const stays = values["phases"];
@@ -239,7 +247,10 @@ function textsOf(value: Json): readonly string[] {
   return isJsonArray(value) ? value.filter((one) => typeof one === "string") : [];
 }
 
-/** `{fix|feature}/issue-{n}-{slug}`: ASCII, lower case, words whole where they fit. A title without one is called "task". */
+/**
+ * Builds `{fix|feature}/issue-{n}-{slug}`: ASCII, lower case, whole words where they fit. A title without usable words
+ * becomes "task".
+ */
 export function branchName(issue: {
   readonly number: number;
   readonly title: string;
@@ -255,12 +266,14 @@ export function branchName(issue: {
   return `${kind}/issue-${issue.number}-${slug(issue.title)}`;
 }
 
-/** With the longest number the name stays well below the 255 bytes of a file's name, which a ref is. */
+/**
+ * Keeps the name, with the longest number, well below the 255 bytes of a file name, because git stores a ref as a file.
+ */
 const MAX_SLUG = 40;
 
 function slug(title: string): string {
   const words = title
-    // Bounds the work on a pasted novel; only the first words are used anyway.
+    // Bounds the work for a very long title; only the first words are used.
     .slice(0, MAX_SLUG * 10)
     .normalize("NFKD")
     .replaceAll(/\p{M}/gu, "")

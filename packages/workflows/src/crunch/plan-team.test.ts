@@ -333,7 +333,7 @@ describe("plan phase graph", () => {
     );
   });
 
-  /** All that a node waits for, directly or through others. */
+  /** All direct and indirect dependencies of each node. */
   function reach(graph: Graph): ReadonlyMap<string, ReadonlySet<string>> {
     const direct = predecessorsOf(graph);
     const all = new Map<string, Set<string>>();

@@ -1,3 +1,6 @@
+// Plans a crunch team and the graph of a phase from the issue, the settings and the graph templates. All decisions are
+// pure.
+
 import { type Graph, type GraphEdge, type GraphNode, checkGraph } from "@holdfast/core/graph";
 import { isJsonObject, pureSha256 } from "@holdfast/core/json";
 import { DOMAINS, type Domain, domainsOfLabels, hasLabel } from "./phases.ts";
@@ -28,11 +31,11 @@ interface TeamIssue {
   readonly labels: readonly string[];
 }
 
-/** Who works on an issue, and why. From labels and words alone: the same issue has the same team again. */
+/** Composes the team for an issue from labels and words alone, so that the same issue always gets the same team. */
 export function composeTeam(params: {
   readonly issue: TeamIssue;
   readonly settings: Pick<CrunchSettings, "agents" | "team">;
-  /** How often the work on it has failed before. */
+  /** How many earlier runs of this issue failed. */
   readonly priorFailures: number;
   readonly at: string;
 }): Team {
@@ -60,7 +63,7 @@ export function composeTeam(params: {
   };
 }
 
-/** What an issue says about how hard it is. */
+/** Reads from an issue what determines its complexity. */
 export function readComplexitySigns(issue: TeamIssue, priorFailures: number): ComplexitySigns {
   const text = `${issue.title}\n${issue.body}`;
   const found = new Set<string>([...domainsOfLabels(issue.labels), ...domainsInText(text)]);
@@ -72,7 +75,7 @@ export function readComplexitySigns(issue: TeamIssue, priorFailures: number): Co
   };
 }
 
-/** Without anybody who implements there is no work: the one that the rules name, else the first there is. */
+/** A team needs an implementer: adds the configured fallback, or the first implementer in the settings. */
 function withImplementer(
   members: readonly TeamMember[],
   settings: Pick<CrunchSettings, "agents" | "team">,
@@ -98,7 +101,7 @@ function routingScore(params: {
   return Math.min(100, points);
 }
 
-/** Paths that the text names, each once: the best guess at how many files will change before anybody has looked. */
+/** Counts the distinct paths in the text, as an estimate of how many files will change. */
 function filesNamed(text: string): number {
   const paths = text
     .slice(0, 100_000)
@@ -106,21 +109,21 @@ function filesNamed(text: string): number {
   return new Set(paths).size;
 }
 
-/** Which domains a text is about, by its words; in the order of DOMAINS. A label says it better, and is asked first. */
+/** Domains of a text by its words, in the order of DOMAINS. Labels are the better source and are read separately. */
 export function domainsInText(text: string): readonly Domain[] {
   return DOMAINS.filter((domain) => countWords(text, DOMAIN_WORDS[domain]) > 0);
 }
 
-/** How many of these words the text has, each counted once. Words are whole: "go" is not in "good". */
+/** Counts how many of these words the text contains, each once. Only whole words match: "go" is not in "good". */
 function countWords(text: string, words: readonly string[]): number {
   const lower = text.slice(0, MAX_TEXT).toLowerCase();
   return new Set(words.map((word) => word.toLowerCase()).filter((word) => hasWord(lower, word))).size;
 }
 
-/** An issue may quote a whole log; the words that matter stand before it. */
+/** An issue may include a whole log; the relevant words come before it. */
 const MAX_TEXT = 100_000;
 
-/** Words that mean little else: "go" and "test" are in every English text and call nobody. */
+/** Only unambiguous words: "go" and "test" occur in every English text and must not select an agent. */
 const DOMAIN_WORDS: Readonly<Record<Domain, readonly string[]>> = {
   security: [
     "security",
@@ -159,8 +162,9 @@ function isWordCharacter(character: string | undefined): boolean {
 }
 
 /**
- * A template and a team make a graph. A node for a role becomes one for each member; a node that nobody fills or whose condition does
- * not hold falls out, and those after it wait for what it would have waited for. USAGE with every problem, cycles named.
+ * Builds a graph from a template and a team. A role node becomes one node per member. A node without an agent or with a
+ * false condition drops out, and its dependents inherit its dependencies. Throws USAGE with all problems and names
+ * cycles.
  */
 export function planPhaseGraph(params: {
   readonly phase: GraphPhase;
@@ -168,7 +172,7 @@ export function planPhaseGraph(params: {
   readonly team: Team;
   readonly agents: Readonly<Record<string, AgentProfile>>;
   readonly labels: readonly string[];
-  /** Which stay in the phase this is, so that each has a graph of its own. */
+  /** Number of the phase attempt, so that each attempt has its own graph. */
   readonly attempt: number;
   readonly at: string;
 }): Graph {
@@ -215,14 +219,14 @@ export function planPhaseGraph(params: {
   return graph;
 }
 
-/** Does this node work on files? One that was added while the graph ran is told by its action. */
+/** Whether this node changes files. For a node added at run time, its action decides. */
 export function editsFiles(graph: Graph, node: Pick<GraphNode, "id" | "action">): boolean {
   const edits = isJsonObject(graph.meta["edits"]) ? graph.meta["edits"] : {};
   const known = Object.hasOwn(edits, node.id) ? edits[node.id] : undefined;
   return typeof known === "boolean" ? known : EDITING_ACTIONS.has(node.action);
 }
 
-/** What the agent of a node is told to do; its action when the graph does not say. */
+/** The task of a node; its action if the graph holds no task. */
 export function taskOf(graph: Graph, node: Pick<GraphNode, "id" | "action">): string {
   const tasks = isJsonObject(graph.meta["tasks"]) ? graph.meta["tasks"] : {};
   const told = Object.hasOwn(tasks, node.id) ? tasks[node.id] : undefined;
@@ -254,7 +258,7 @@ function idOf(node: TemplateNode, agent: string): string {
   return node.who.kind === "role" ? `${node.id}-${agent}` : node.id;
 }
 
-/** The nodes that came of a template's node; of one that fell out, those that it would have waited for. */
+/** The nodes that a template node produced; for a dropped node, those of its dependencies. */
 function standIns(params: {
   readonly id: string;
   readonly template: GraphTemplate;
@@ -265,7 +269,7 @@ function standIns(params: {
   const seen = new Set([params.id]);
   for (const id of seen) {
     const nodes = nodesOf.get(id);
-    // One that the template does not have stays, so that the check can name it.
+    // An id that is missing in the template is kept, so that the check can report it.
     if (nodes === undefined) found.add(id);
     else if (nodes.length > 0) for (const node of nodes) found.add(node);
     else for (const earlier of before(template, id)) seen.add(earlier);
@@ -280,7 +284,10 @@ function before(template: GraphTemplate, id: string): readonly string[] {
   ];
 }
 
-/** An end that fell out takes a data edge or an approval with it: there is nothing to hand over or to approve. Its order stays. */
+/**
+ * A dropped source turns a data or approval edge into a sequence edge, because nothing is left to pass on or approve.
+ * The order remains.
+ */
 function edgesOf(
   edge: TemplateEdge,
   params: {

@@ -1,24 +1,26 @@
+// The forms that crunch agents fill in: one table describes each field in the prompt and reads it from the answer.
+
 import { type Json, type JsonObject, isJsonArray, isJsonObject, objectsIn } from "@holdfast/core/json";
 import { KNOWLEDGE_TYPES, type KnowledgeType } from "./knowledge.ts";
 import type { Compromise, ConflictPosition, Finding, ReplyStatus, VetoClaim } from "./messages.ts";
 
 /**
- * One thing that an agent is asked for: how it is described to the agent, and how its answer is read. Both in one value, so that what is
- * asked and what is understood cannot differ. Reading never fails: agents write "85%", 0.85 and "85" for the same.
+ * A field of an agent's answer: its description for the agent, and its reader. Both are one value, so that prompt and
+ * parser always agree. Reading never fails: agents write "85%", 0.85 and "85" for the same.
  */
 interface Field<T> {
   readonly described: Described;
   readonly read: (value: Json | undefined) => T;
 }
 
-/** What stands in the form: a text in quotes, bare (a number), one of a list, or members. */
+/** How a field appears in the form: a quoted text, a bare value such as a number, a list, or an object. */
 type Described =
   | { readonly kind: "text"; readonly about: string }
   | { readonly kind: "bare"; readonly about: string }
   | { readonly kind: "list"; readonly of: Described }
   | { readonly kind: "members"; readonly members: readonly (readonly [string, Described])[] };
 
-/** Texts are cut: what an agent writes goes into prompts and checkpoints again. */
+/** Texts are truncated, because an agent's text goes into prompts and checkpoints again. */
 const MAX_TEXT = 4_000;
 const MAX_ITEMS = 100;
 
@@ -26,7 +28,7 @@ function words(about: string): Field<string> {
   return { described: { kind: "text", about }, read: (value) => plainText(value) };
 }
 
-/** null when it was left out or left empty. */
+/** null if the value is missing or empty. */
 function maybeWords(about: string): Field<string | null> {
   return { described: { kind: "text", about: `${about}, or null` }, read: (value) => plainText(value) || null };
 }
@@ -45,7 +47,7 @@ function maybeWord<const T extends string>(choices: readonly T[]): Field<T | nul
   };
 }
 
-/** From 0 to 100. A fraction below 1 is the same in another scale. */
+/** From 0 to 100. A fraction below 1 is scaled up. */
 function percent(about: string, otherwise: number): Field<number> {
   return {
     described: { kind: "bare", about: `0 to 100: ${about}` },
@@ -57,7 +59,7 @@ function percent(about: string, otherwise: number): Field<number> {
   };
 }
 
-/** From 0 to 1. What is above is a percentage. */
+/** From 0 to 1. A larger number is read as a percentage. */
 function share(about: string, otherwise: number): Field<number> {
   return {
     described: { kind: "bare", about: `0 to 1: ${about}` },
@@ -80,7 +82,7 @@ function yesOrNo(about: string, otherwise: boolean): Field<boolean> {
   };
 }
 
-/** A list, or a text with one item a line. */
+/** A list, or a text with one item per line. */
 function lines(about: string): Field<readonly string[]> {
   return {
     described: { kind: "list", of: { kind: "text", about } },
@@ -101,13 +103,13 @@ function members<T extends object>(fields: { readonly [K in keyof T]-?: Field<T[
     read: (value) => {
       const byName = isJsonObject(value) ? namesOf(value) : new Map<string, Json>();
       const entries = names.map((name) => [name, fields[name].read(byName.get(bareName(name)))] as const);
-      // Every name of T has been read by its own field.
+      // Each field has read its own name of T, so the cast is safe.
       return Object.fromEntries(entries) as T;
     },
   };
 }
 
-/** A list of objects; what is none, or what `isUsable` finds nothing in, is left out. */
+/** A list of objects. Drops items that are not objects or that `isUsable` rejects. */
 function listOf<T extends object>(item: Field<T>, isUsable: (read: T) => boolean): Field<readonly T[]> {
   return {
     described: { kind: "list", of: item.described },
@@ -122,7 +124,7 @@ function listOf<T extends object>(item: Field<T>, isUsable: (read: T) => boolean
   };
 }
 
-/** null when there is no object, or `isUsable` finds nothing in it. */
+/** null if the value is not an object or `isUsable` rejects it. */
 function maybe<T extends object>(item: Field<T>, isUsable: (read: T) => boolean): Field<T | null> {
   return {
     described: item.described,
@@ -134,7 +136,7 @@ function maybe<T extends object>(item: Field<T>, isUsable: (read: T) => boolean)
   };
 }
 
-/** The form that an agent fills in, as JSON that a person can read. */
+/** Formats the form for the agent as readable JSON. */
 function describeField(field: Field<unknown>): string {
   return describe(field.described, "");
 }
@@ -159,7 +161,7 @@ function namesOf(object: JsonObject): ReadonlyMap<string, Json> {
   return new Map(Object.entries(object).map(([name, value]) => [bareName(name), value]));
 }
 
-/** "files_modified", "filesModified" and "Files modified" are one name. */
+/** Treats "files_modified", "filesModified" and "Files modified" as one name. */
 function bareName(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
 }
@@ -183,7 +185,7 @@ function clamp(value: number, most: number): number {
   return Math.min(Math.max(value, 0), most);
 }
 
-/** Half a character at the end of a cut, or made by an escape, could not be stored. */
+/** Truncation or an escape can leave half a character, which the store could not hold. */
 function plainText(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
   const said = typeof value === "string" ? value : JSON.stringify(value);
@@ -204,20 +206,20 @@ type ReplyKnowledge = {
   readonly tags: readonly string[];
 };
 
-/** A question that only a person can answer. No options: any answer will do. */
+/** A question that only the user can answer. Without options, any answer is accepted. */
 export type ReplyEscalation = { readonly reason: string; readonly options: readonly string[] };
 
 const REPLY_BROADCASTS = ["CONTEXT_UPDATE", "CHECKPOINT", "ABORT"] as const;
-/** What everybody is told. CHECKPOINT has a checkpoint taken, ABORT ends the phase. */
+/** A message to all agents. CHECKPOINT requests a checkpoint, ABORT ends the phase. */
 type ReplyBroadcast = { readonly event: (typeof REPLY_BROADCASTS)[number]; readonly message: string };
 
-/** Work that the agent found and somebody else should do. */
+/** Work that the agent found for another agent. */
 type FollowUp = { readonly agent: string; readonly action: string; readonly task: string };
 
 export type AgentReply = {
   readonly status: ReplyStatus;
   readonly summary: string;
-  /** Paths of what it wrote for others to read. */
+  /** Paths of files that the agent wrote for others to read. */
   readonly outputs: readonly string[];
   readonly filesModified: readonly string[];
   readonly filesCreated: readonly string[];
@@ -301,17 +303,17 @@ const REPLY = members<AgentReply>({
   ),
 });
 
-/** What a prompt says about the answer; made of the same table that reads it. */
+/** The form of an answer in a prompt, built from the table that reads the answer. */
 export const REPLY_FORM: string = describeField(REPLY);
 
 type ParsedReply = AgentReply & {
-  /** false: nothing in the answer could be read, and the summary is its text. */
+  /** false: the answer contained no readable object, and the summary is its text. */
   readonly readable: boolean;
 };
 
 /**
- * Reads what an agent answered: every JSON object in it, alone, fenced or inside prose. The last one with a status counts, since an agent
- * may repeat the form before it fills it in; without any, the answer is PARTIAL and its own text is the summary.
+ * Reads every JSON object in an agent's answer, alone, fenced or inside prose. The last one with a status counts,
+ * because an agent may repeat the form first. Without one, the reply is PARTIAL and the text is its summary.
  */
 export function parseReply(text: string): ParsedReply {
   const objects = objectsIn(text).toReversed();
@@ -325,12 +327,12 @@ export function parseReply(text: string): ParsedReply {
 }
 
 function hasStatus(object: Json): boolean {
-  // Read with a default, so two defaults tell whether there was one.
+  // Reads the status as nullable, because REPLY replaces a missing one by a default.
   const status = members<{ readonly status: ReplyStatus | null }>({ status: maybeWord(STATUSES) });
   return status.read(object).status !== null;
 }
 
-/** The end of a long answer: agents conclude there. */
+/** The end of a long answer, because agents conclude there. */
 function shortened(text: string): string {
   return text.trim().slice(-MAX_TEXT).toWellFormed();
 }
@@ -361,7 +363,7 @@ const POSITION = members<PositionReply>({
 
 export const POSITION_FORM: string = describeField(POSITION);
 
-/** What an agent says in a debate; null when it names no choice. Then it stands where it stood before. */
+/** Reads an agent's position in a debate. null if it names no choice; the agent then keeps its previous position. */
 export function parsePosition(text: string, agent: string): ConflictPosition | null {
   for (const object of objectsIn(text).toReversed()) {
     const position = POSITION.read(object);
@@ -372,7 +374,10 @@ export function parsePosition(text: string, agent: string): ConflictPosition | n
 
 const MAX_PROSE = 12_000;
 
-/** What an agent wrote before the JSON that ends its answer: a specification, a plan. Empty: nothing, or no such end can be seen. */
+/**
+ * The text before the final JSON, such as a specification or a plan. Empty if there is none, or if the answer has no
+ * fenced JSON.
+ */
 export function proseOf(text: string): string {
   const end = text.lastIndexOf("```json");
   if (end === -1) return "";

@@ -1,3 +1,5 @@
+// Runs one attempt of a crunch node, and merges the files of a finished batch from its side worktrees.
+
 import type { Graph, GraphNode } from "@holdfast/core/graph";
 import { pureSha256 } from "@holdfast/core/json";
 import type { EndedBatch, NodeOutcome, NodeScope } from "@holdfast/core/run-graph";
@@ -22,7 +24,7 @@ import { editsFiles } from "./plan-team.ts";
 import { type AgentReply, parseReply, proseOf } from "./reply.ts";
 import type { TaskStatus } from "./team.ts";
 
-/** One try of a node: asked for, worked on, answered and written down. */
+/** Runs one attempt of a node: sends the request, calls the agent, and records the reply. */
 export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope: NodeScope): Promise<NodeOutcome> {
   const { work, context, phase } = given;
   const graph = requireGraph(context);
@@ -47,14 +49,14 @@ export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope
   });
   const reply = report.outcome === "completed" ? parseReply(report.text) : null;
   if (reply !== null) await recordReply(given, { node, scope, request, reply, report });
-  // One that ends the phase for everybody is not tried again: it is heard.
+  // An agent that aborts the phase is not retried; its abort takes effect.
   const aborts = reply?.broadcasts.some(({ event }) => event === "ABORT") ?? false;
   if (reply === null || (reply.status === "FAILED" && !aborts)) {
     if (aside !== null) await context.dropAside(aside);
     await moveTask(given, { node, name: scope.name("moved"), status: "failed" });
     return failure(report, reply);
   }
-  // Of a try that failed nothing follows: the next one asks again.
+  // A failed attempt adds no nodes, because the next attempt requests them again.
   const further = await addNodes(given, { node, scope, reply });
   await deliver(given, { node, scope, text: report.text, reply: { ...reply, summary: summaryOf(reply, further) } });
   await moveTask(given, { node, name: scope.name("moved"), status: "completed" });
@@ -107,8 +109,8 @@ function requireGraph({ graph }: CrunchContext): Graph {
 type Held = NonNullable<NodeResult["aside"]>;
 
 /**
- * What the nodes of a batch did to files comes together in the order of the definition, whoever was first. A batch ends again when a node of it
- * is tried again: what came together before stays so.
+ * Merges the file changes of a batch in the order of the definition, independent of which node finished first. A batch
+ * ends again after a retried node; changes that were already merged remain merged.
  */
 export async function mergeBatch(given: PhaseContext, graph: Graph, batch: EndedBatch): Promise<void> {
   for (const { node: id, result } of completedResults(graph)) {
@@ -120,7 +122,7 @@ export async function mergeBatch(given: PhaseContext, graph: Graph, batch: Ended
   }
 }
 
-/** Asked of what is written down alone: in this process or before. */
+/** Decides from recorded steps only, of this process or an earlier one. */
 function isSettled({ context }: PhaseContext, naming: StepNaming): boolean {
   return Object.hasOwn(context.position.visit.steps, naming(SETTLED));
 }
@@ -144,7 +146,7 @@ async function mergeNode(given: PhaseContext, merging: Merging): Promise<void> {
   await context.step(naming(SETTLED), () => true);
 }
 
-/** A conflict of files is one of the team's: written down, mended once by whose change it is, else a person says what becomes of it. */
+/** Records a merge conflict and lets the agent redo its change once. If that fails, the user decides. */
 async function resolveMergeConflict(
   given: PhaseContext,
   { node, task, naming }: Merging,
@@ -172,7 +174,7 @@ async function resolveMergeConflict(
     outputs: [],
     aside: fresh,
   });
-  // Nobody else can make this change: who hands it over has not made it.
+  // No other agent can make this change, so a handover does not count.
   const reply = report.outcome === "completed" ? { ...parseReply(report.text), handoff: null } : null;
   if (reply !== null)
     await answerRequest(given, { name: naming("mend-answer"), agent: node.agent, request, reply, report });
@@ -182,7 +184,7 @@ async function resolveMergeConflict(
       ? null
       : await context.mergeAside(naming("mend-merge"), { aside: fresh, commit: report.commit });
   await context.dropAside(aside);
-  // One that changed nothing has not made its change again: it would be lost without a word.
+  // An agent that changed no file has not redone its change; accepting that would lose the change silently.
   if (again?.kind === "merged" && again.files.length > 0)
     return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
   if (again?.kind !== "merged") await context.dropAside(fresh);
@@ -201,7 +203,7 @@ const MENDED = "keep both changes";
 const LEFT_OUT = "leave it out";
 const STOP = "stop";
 
-/** Why a person ended the phase over files that do not go together; null: nobody did. */
+/** Why the user stopped the phase because of a merge conflict; null if they did not. */
 export function mergeAbortReason(conflicts: readonly Conflict[], phase: Phase): string | null {
   const over = conflicts.find(
     (conflict) =>

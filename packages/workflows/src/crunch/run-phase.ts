@@ -1,3 +1,5 @@
+// Runs the graph of a crunch phase with its team, decides how the phase ends, and passes knowledge between runs.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Graph } from "@holdfast/core/graph";
 import { stateOf } from "@holdfast/core/graph-state";
@@ -19,16 +21,16 @@ import type { Team } from "./team.ts";
 type PhaseEnd =
   | {
       readonly kind: "ended";
-      /** What was done, for a commit. */
+      /** What the team did, for the commit message. */
       readonly summary: string;
-      /** What is left to say about it after its reason; empty or with what goes before it. */
+      /** Appended to the phase's reason; empty, or a text that begins with its separator. */
       readonly remark: string;
-      /** Of a phase that judges: what it does not let pass. */
+      /** For a phase that checks the work: what it rejects. */
       readonly failing: { readonly reason: string; readonly detail: string } | null;
     }
   | { readonly kind: "given_up"; readonly reason: string };
 
-/** A team at work on the graph of a phase: until every node has ended, what they disagree about is settled and what they learnt is kept. */
+/** Runs a phase's graph until every node has ended, its conflicts are resolved and its knowledge is captured. */
 export async function runPhase(
   work: CrunchDependencies,
   context: CrunchContext,
@@ -47,7 +49,7 @@ export async function runPhase(
   return end;
 }
 
-/** Composed when the first phase with a graph is entered, and kept. */
+/** Composes the team when the first phase with a graph starts, and keeps it. */
 async function haveTeam({ parts }: CrunchDependencies, context: CrunchContext, at: string): Promise<Team> {
   const { state, position } = context;
   const composedHere = position.visit.steps["team-composed"] !== undefined;
@@ -77,7 +79,7 @@ async function executeGraph(given: PhaseContext, graph: Graph): Promise<PhaseEnd
       graph,
       name: `${phase}-${replays}`,
       limit: work.options.maxParallel,
-      // What a batch did to the files is there for the next one.
+      // The files of a batch must be merged before the next one starts.
       barrier: true,
       replayFailed: replays > 0,
       graceMs: GRACE_MS,
@@ -93,7 +95,7 @@ async function executeGraph(given: PhaseContext, graph: Graph): Promise<PhaseEnd
   }
 }
 
-/** null: once more. */
+/** Returns null if the graph must run again. */
 async function settleEnd(
   given: PhaseContext,
   { plan, graph, replays }: { readonly plan: PhaseEndPlan; readonly graph: Graph; readonly replays: number },
@@ -118,7 +120,7 @@ async function settleEnd(
   }
 }
 
-/** An agent that is out of time is ended by its own clock, which began a little later. */
+/** The agent has its own timeout, which starts slightly later than the node's. */
 const GRACE_MS = 60_000;
 
 type Ended = Extract<PhaseEnd, { readonly kind: "ended" }>;
@@ -132,14 +134,14 @@ function ended(graph: Graph, failed: readonly FailedNode[]): Ended {
 }
 
 type PhaseEndPlan =
-  /** `failed`: nodes that came to nothing, and may. */
+  /** `failed`: nodes that failed but are not essential. */
   | { readonly kind: "ended"; readonly failed: readonly FailedNode[] }
-  /** Somebody of the team, or a person, ended it for all. */
+  /** An agent or the user ended the phase. */
   | { readonly kind: "aborted"; readonly reason: string }
   | { readonly kind: "replay" }
-  /** It does not do what it should: the work goes back. */
+  /** The check failed, so the work goes back to implementation. */
   | { readonly kind: "sent_back"; readonly reason: string; readonly detail: string }
-  /** A person must say how it goes on; without those that failed, it may be. */
+  /** The user decides how the run continues, possibly without the failed nodes. */
   | { readonly kind: "ask"; readonly question: string; readonly failed: readonly FailedNode[] };
 
 interface FailedNode {
@@ -148,17 +150,18 @@ interface FailedNode {
 }
 
 /**
- * What the end of a graph means. A check that fails sends the work back, whatever it was. Elsewhere failed nodes are run again as often as the
- * limit allows; then those of little weight are left as they are, and anything else, a critical node or a whole batch above all, is for a person.
+ * Decides what the end of a graph means. Any failure in a checking phase sends the work back. Elsewhere failed nodes
+ * run again up to the limit. After that, low-priority failures are accepted, and the user decides about the rest: a
+ * critical or high-priority node, or a whole batch.
  */
 export function planPhaseEnd(params: {
   readonly graph: Graph;
   readonly end: GraphEnd;
-  /** Why a person ended it; null: nobody did. */
+  /** Why the user stopped the phase; null if they did not. */
   readonly stopped: string | null;
-  /** Does the phase judge the work of another? */
+  /** Whether the phase checks the work of another one. */
   readonly checks: boolean;
-  /** How often the failed ones were run again. */
+  /** How often the failed nodes have run again. */
   readonly replays: number;
   readonly limit: number;
 }): PhaseEndPlan {
@@ -222,7 +225,7 @@ function priorityOf(graph: Graph, id: string): string {
   return graph.nodes.find((node) => node.id === id)?.priority ?? "normal";
 }
 
-/** Earlier runs of the issue, of whichever workflow, that came to a bad end by themselves. One that somebody ended proves nothing. */
+/** Counts earlier runs of the issue, of any workflow, that failed by themselves. An aborted run does not count. */
 async function countFailures(
   { store }: Pick<Adapters, "store">,
   { run, issue }: { readonly run: string; readonly issue: number },
@@ -241,7 +244,7 @@ async function countFailures(
 const MAX_ENTRIES = 20;
 const MAX_CHARACTERS = 12_000;
 
-/** What earlier runs learnt and fits this issue is told to the team of a phase, once. That nothing can be found hinders nobody. */
+/** Passes matching knowledge of earlier runs to a phase's team, once. An empty result is fine. */
 async function injectKnowledge(
   { parts }: CrunchDependencies,
   context: CrunchContext,
@@ -258,13 +261,13 @@ async function injectKnowledge(
   await tell(context, "knowledge-injected", { kind: "knowledge_injected", phase, entries, at });
 }
 
-/** All that was planned to be kept in this phase is kept, each once. */
+/** Captures everything that this phase planned, each once. */
 async function captureKnowledge(context: CrunchContext, at: string): Promise<void> {
   const names = await context.step("captures", () => context.state.knowledge.pending.map(({ name }) => name));
   for (const name of names) await tell(context, `captured:${name}`, { kind: "knowledge_captured", name, at });
 }
 
-/** On the way to the next phase: what was decided where opinions differed. */
+/** Plans to capture how this phase's conflicts were resolved. */
 async function planDecisions(context: CrunchContext, phase: Phase): Promise<void> {
   const { issue } = requireSetup(context);
   const decisions = await context.step("decisions", () => decisionsOf(context, phase));
@@ -281,7 +284,7 @@ async function planDecisions(context: CrunchContext, phase: Phase): Promise<void
   }
 }
 
-/** What the whole of it came to. */
+/** Captures the result of the whole run. */
 export async function captureResolution(context: CrunchContext, at: string): Promise<void> {
   const { issue } = requireSetup(context);
   const name = `resolution/${issue.number}`;
@@ -311,7 +314,7 @@ function decisionsOf(
     });
 }
 
-/** Of every other crunch run of this repository. One that cannot be read has nothing to say. */
+/** Knowledge of every other crunch run in this repository. Skips runs that cannot be read. */
 async function earlierKnowledge({ store }: Adapters, own: string): Promise<readonly KnowledgeEntry[]> {
   const entries = new Map<string, KnowledgeEntry>();
   for (const run of await store.listRuns({ workflow: "crunch" })) {
@@ -322,7 +325,7 @@ async function earlierKnowledge({ store }: Adapters, own: string): Promise<reado
       for (const entry of parseCrunchState(latest.planes.context.values).knowledge.entries)
         entries.set(entry.id, entry);
     } catch {
-      // Damaged, or of a version that is not ours: told by `holdfast verify`, and no reason to stop here.
+      // The run is damaged or of another version. `holdfast verify` reports it, and this run can continue.
     }
   }
   return [...entries.values()];

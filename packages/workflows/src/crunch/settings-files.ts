@@ -1,3 +1,6 @@
+// Reads and writes the user's crunch settings in `.holdfast/crunch`: parsing, checking, merging with the defaults, and
+// templates.
+
 import { stringify } from "yaml";
 import * as z from "zod/mini";
 import { validateGraph } from "@holdfast/core/graph";
@@ -36,7 +39,7 @@ import {
 import { ROLES } from "./team.ts";
 
 export interface CrunchFile {
-  /** Below `.holdfast/crunch`, such as `graphs/docs.yaml`. */
+  /** Path below `.holdfast/crunch`, such as `graphs/docs.yaml`. */
   readonly path: string;
   readonly text: string;
 }
@@ -49,10 +52,10 @@ export type ParsedCrunch =
   | { readonly ok: true; readonly settings: CrunchSettings }
   | { readonly ok: false; readonly problems: readonly CrunchProblem[] };
 
-/** Pure: the texts of the files that are there in; the settings, or all that is wrong with any of them, out. */
+/** Parses the texts of the settings files. Returns the settings, or every problem in any of the files. Pure. */
 export function parseCrunch(files: readonly CrunchFile[]): ParsedCrunch {
   const reading = new Reading();
-  // Agents first: the other files name them.
+  // Agents come first, because the other files name them.
   for (const file of files.toSorted((a, b) => rank(a) - rank(b))) reading.read(file);
   return reading.problems.length === 0
     ? { ok: true, settings: reading.settings }
@@ -83,7 +86,9 @@ class Reading {
     else this.#take(kind, { source, value: read.value ?? {}, path: file.path, tell });
   }
 
-  /** Who may be named: also those whom a file has taken out. What names them counts for nobody then, and is no mistake. */
+  /**
+   * Agents that a file may name, including removed ones. A rule for a removed agent has no effect and is not an error.
+   */
   get #known(): CrunchSettings["agents"] {
     return { ...defaultCrunchSettings.agents, ...this.settings.agents };
   }
@@ -190,7 +195,7 @@ function misplaced(found: readonly Misplaced[], { source, tell }: Given): boolea
   return found.length > 0;
 }
 
-/** What a schema cannot see: names that lead nowhere. */
+/** A problem that a schema cannot detect: a name that refers to nothing. */
 interface Misplaced {
   readonly path: readonly PropertyKey[];
   readonly message: string;
@@ -199,7 +204,7 @@ interface Misplaced {
 
 type Agents = Readonly<Record<string, AgentProfile>>;
 
-/** A name may stand for nobody only if somebody is made by it, and then it needs all that has no default. */
+/** An unknown name defines a new agent, which needs every field without a default. */
 function checkAgents(file: AgentsFile, known: Agents): readonly Misplaced[] {
   const found: Misplaced[] = [];
   for (const [name, profile] of Object.entries(file.agents ?? {})) {
@@ -216,7 +221,7 @@ function checkAgents(file: AgentsFile, known: Agents): readonly Misplaced[] {
   return [...found, ...checkNames(removed, known)];
 }
 
-/** Each name must be an agent's; with its place for when it is not. */
+/** Checks that each name is an agent's. Each name comes with its path for the error. */
 function checkNames(
   names: readonly (readonly [string, readonly PropertyKey[]])[],
   known: Agents,
@@ -286,7 +291,7 @@ function hinted(near: string | undefined): { readonly hint?: string } {
   return near === undefined ? {} : { hint: `Did you mean ${near}?` };
 }
 
-/** What a file says, over what holds without it. Agents are changed key by key; a graph is replaced whole. */
+/** Merges the file over the known settings, field by field. A graph file, in contrast, replaces the whole graph. */
 
 function mergeAgents(
   file: AgentsFile,
@@ -339,7 +344,7 @@ function mergeVeto(file: VetoFile, known: VetoRules): VetoRules {
   return Object.fromEntries(rules);
 }
 
-/** Of a file that was checked. */
+/** Expects a file that has been checked. */
 function templateOf(file: GraphFile): GraphTemplate {
   return { nodes: file.nodes.map((node) => nodeOf(node)), edges: (file.edges ?? []).map((edge) => edgeOf(edge)) };
 }
@@ -387,7 +392,7 @@ const DEFAULT_PROFILE: AgentProfile = {
   about: "",
 };
 
-/** What may stand in `.holdfast/crunch/`. Times have units, and what is left out keeps its default. */
+/** Schemas of the files in `.holdfast/crunch/`. Durations have units, and missing values keep their default. */
 
 const PRIORITIES = ["critical", "high", "normal", "low"] as const;
 const LEVELS = ["LOW", "MEDIUM", "HIGH", "CRITICAL"] as const;
@@ -502,7 +507,7 @@ function share(most: number) {
   );
 }
 
-/** These settings as the files that would say them, for a user to start from. Reading them gives the same settings again. */
+/** Writes settings as files for a user to start from. Parsing the files gives the same settings. */
 export function crunchTemplate(settings: CrunchSettings): readonly CrunchFile[] {
   const removed = missing(settings.agents, defaultCrunchSettings.agents);
   const unarmed = missing(settings.veto, defaultCrunchSettings.veto);
@@ -559,7 +564,7 @@ function nodeMembers({ who, timeoutMs, when, ...node }: TemplateNode): object {
   };
 }
 
-/** A default that does not hold must be said not to. */
+/** Defaults that these settings lack, which the files must remove explicitly. */
 function missing(
   given: Readonly<Record<string, unknown>>,
   defaults: Readonly<Record<string, unknown>>,

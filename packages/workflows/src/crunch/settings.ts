@@ -1,3 +1,6 @@
+// The types of crunch's settings: agents, team rules, vote weights, vetoes and graph templates. The types are aliases
+// because TypeScript does not accept an interface as a JSON object.
+
 import type { Priority } from "@holdfast/core/graph";
 import {
   type Shape,
@@ -16,37 +19,35 @@ import { SEVERITY_SHAPE, type VetoSeverity } from "./messages.ts";
 import type { Phase } from "./phases.ts";
 import { type ComplexityLevel, PHASE_SHAPE, ROLE_SHAPE, type Role } from "./team.ts";
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
-
-/** The phases in which a team works on a graph; the others only wait or write. */
+/** The phases in which a team executes a graph; the others only wait or publish. */
 export const GRAPH_PHASES = ["enrich", "implementing", "e2e", "docs"] as const;
 export type GraphPhase = (typeof GRAPH_PHASES)[number];
 
-/** All that is given must hold; nothing given holds always. */
+/** All given conditions must be true. Without any, the node always applies. */
 export type TemplateCondition = {
-  /** At least one of them is a domain of the issue. Empty: whatever they are. */
+  /** At least one must be a domain of the issue. Empty: no condition. */
   readonly domains: readonly string[];
-  /** The issue carries at least one of them. Empty: whatever it carries. */
+  /** The issue must have at least one of them. Empty: no condition. */
   readonly labels: readonly string[];
-  /** The least complexity. */
+  /** Minimum complexity; null: no condition. */
   readonly complexity: ComplexityLevel | null;
 };
 
 export type TemplateNode = {
   readonly id: string;
-  /** One agent, if the team has it; or a role: one node for each of the team who has it in this phase. */
+  /** One agent, if the team has it; or a role, with one node for each member that has it in this phase. */
   readonly who: { readonly kind: "agent"; readonly agent: string } | { readonly kind: "role"; readonly role: Role };
   readonly action: string;
-  /** What the agent is told to do, in a sentence or two. */
+  /** The agent's task, in a sentence or two. */
   readonly task: string;
   readonly after: readonly string[];
   readonly priority: Priority;
-  /** null: as long as the agent's own profile says. */
+  /** null: the timeout of the agent's profile. */
   readonly timeoutMs: number | null;
   readonly retries: number;
-  /** May it be run again when nobody can tell whether it ran? */
+  /** Whether the node may run again if it is unknown whether it ran. */
   readonly idempotent: boolean;
-  /** Works on the files, in a worktree of its own. */
+  /** Whether the node changes files, in its own side worktree. */
   readonly edits: boolean;
   readonly outputs: readonly string[];
   readonly when: TemplateCondition;
@@ -114,55 +115,53 @@ const TEMPLATE_SHAPE: Shape<GraphTemplate> = object<GraphTemplate>({
   ),
 });
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
-
-/** One of those who may be called into a team. */
+/** An agent that can become a member of a team. */
 export type AgentProfile = {
   readonly role: Role;
   readonly phases: readonly Phase[];
-  /** Labels that call it. */
+  /** Domains of an issue that select this agent. */
   readonly domains: readonly string[];
-  /** Words in the issue's text that call it. */
+  /** Words in the issue's text that select this agent. */
   readonly keywords: readonly string[];
-  /** In every team. */
+  /** Whether the agent is in every team. */
   readonly always: boolean;
   readonly timeoutMs: number;
-  /** `provider:model` of the program that plays it; null: the run's own. */
+  /** `provider:model` that executes this agent; null: the run's default model. */
   readonly agent: string | null;
-  /** Who it is, for its prompts. */
+  /** Description of the agent, for its prompts. */
   readonly about: string;
 };
 
 export type TeamRules = {
   readonly labelPoints: number;
   readonly keywordPoints: number;
-  /** Fewer points than this call nobody. */
+  /** Minimum points to select an agent. */
   readonly leastPoints: number;
-  /** Who implements when nothing calls an implementer. */
+  /** The implementer to add if none is selected. */
   readonly fallbackImplementer: string;
 };
 
 export type Weight = {
   readonly base: number;
-  /** Added where the conflict is about one of its domains. */
+  /** Added if the conflict concerns one of the domains. */
   readonly boost: number;
   readonly domains: readonly string[];
 };
 
 export type WeightRules = {
-  /** By agent; a name that ends in `*` stands for all that begin so, and an exact one comes first. */
+  /** By agent. A name that ends in `*` matches as a prefix; an exact name takes precedence. */
   readonly agents: Readonly<Record<string, Weight>>;
   readonly others: Weight;
   /** From 1 to 3. */
   readonly maxRounds: number;
-  /** Scores nearer than this part of the higher one are a tie. */
+  /** Scores whose difference is at most this fraction of the higher one are a tie. */
   readonly margin: number;
 };
 
-/** Who may veto, and how severely at most. A claim above that counts as the most the agent may make. */
+/** The agents that may veto, with their maximum severity. A more severe claim is reduced to that maximum. */
 export type VetoRules = Readonly<Record<string, VetoSeverity>>;
 
-/** All that a user can change about how teams work. A run keeps those it began with. */
+/** Everything a user can configure about teams. A run keeps the settings it started with. */
 export type CrunchSettings = {
   readonly agents: Readonly<Record<string, AgentProfile>>;
   readonly team: TeamRules;
@@ -202,14 +201,16 @@ export const SETTINGS_SHAPE: Shape<CrunchSettings> = object<CrunchSettings>({
   }),
 });
 
-/** Below the root of the repository. */
+/** Path below the repository root. */
 export const CRUNCH_DIRECTORY = ".holdfast/crunch";
 
 export type CrunchFileKind =
   | { readonly kind: "agents" | "team" | "weights" | "veto" }
   | { readonly kind: "graph"; readonly phase: GraphPhase };
 
-/** The files that may be there, by their path below CRUNCH_DIRECTORY. Of two names for one phase only the newer is written. */
+/**
+ * Known files by their path below CRUNCH_DIRECTORY. Of the two names for the e2e phase, only the newer one is written.
+ */
 export const CRUNCH_FILES: ReadonlyMap<string, CrunchFileKind> = new Map<string, CrunchFileKind>([
   ["agents.yaml", { kind: "agents" }],
   ["team.yaml", { kind: "team" }],

@@ -1,3 +1,5 @@
+// Completes a batch of crunch nodes: merges files, asks the user's questions, and resolves conflicts between agents.
+
 import type { Graph } from "@holdfast/core/graph";
 import type { EndedBatch } from "@holdfast/core/run-graph";
 import type { Fence } from "@holdfast/core/workflow";
@@ -24,7 +26,10 @@ import { type CrunchContext, isoNow, requireSetup, tell } from "./phase-steps.ts
 import { POSITION_FORM, parsePosition } from "./reply.ts";
 import { mergeBatch } from "./run-node.ts";
 
-/** When all of a batch have ended: their changes come together, what only a person knows is asked, and where they disagree it is settled. */
+/**
+ * Completes a batch whose nodes have all ended: merges their changes, asks the user what the agents escalated, and
+ * resolves their conflicts.
+ */
 export async function settleBatch(given: PhaseContext, batch: EndedBatch): Promise<void> {
   const graph = given.context.graph.now();
   if (graph === null) return;
@@ -35,12 +40,12 @@ export async function settleBatch(given: PhaseContext, batch: EndedBatch): Promi
   await takeCheckpoint(given, "batch_complete", `${given.phase}, batch ${batch.number}`);
 }
 
-/** Without the time: who disagrees about what is told apart by the rest. */
+/** The conflict id without its time; the hash alone identifies the conflict. */
 function shortId({ id }: Conflict): string {
   return `conflict-${id.slice(id.lastIndexOf("-") + 1)}`;
 }
 
-/** Found once and kept: what is settled since must not change what was found. */
+/** Detects conflicts once in a step, so that resolutions made since do not change the result. */
 async function findConflicts(
   { context, phase, team }: PhaseContext,
   graph: Graph,
@@ -57,7 +62,7 @@ async function settleEscalations(given: PhaseContext, graph: Graph, batch: Ended
   for (const { node: id, result } of completedResults(graph)) {
     if (!batch.nodes.includes(id) || result.escalate === null) continue;
     const naming: StepNaming = (part) => `${result.of}/asks-${part}`;
-    // Answered when the batch ended the first time.
+    // The user answered when the batch ended the first time.
     if (Object.hasOwn(given.context.position.visit.steps, naming("decided"))) continue;
     const agent = graph.nodes.find((node) => node.id === id)?.agent ?? id;
     const { reason, options } = result.escalate;
@@ -72,8 +77,9 @@ async function settleEscalations(given: PhaseContext, graph: Graph, batch: Ended
 }
 
 /**
- * A conflict from its detection to its resolution: debate, vote, veto, and a person where the rules ask for one. Decided on what was said, in
- * its order, and never on how far the run's own book has got, so that whoever goes on after a crash walks the same way.
+ * Takes a conflict from detection to resolution: debate, vote, veto, and the user where the rules require it. It
+ * decides from the recorded positions in their order and not from the run's state, so that a resumed run decides the
+ * same.
  */
 async function settleConflict(
   given: PhaseContext,
@@ -160,7 +166,10 @@ async function resolve(
   return { ...conflict, resolution };
 }
 
-/** What an agent says in one round; null when it says nothing that can be read, and so stands where it stood. */
+/**
+ * Asks an agent for its position in one round. Returns null if the answer is unreadable or the call failed; the agent
+ * then keeps its previous position.
+ */
 async function askPosition(
   given: PhaseContext,
   params: { readonly conflict: Conflict; readonly agent: string; readonly round: number; readonly naming: StepNaming },

@@ -1,3 +1,5 @@
+// The stages of crunch, from enrich to done.
+
 import type { Forge } from "@holdfast/core/forge";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -31,7 +33,7 @@ import { captureResolution, runPhase } from "./run-phase.ts";
 import type { GraphPhase } from "./settings.ts";
 import { type CrunchIssue, type CrunchState, sortOutputs } from "./state.ts";
 
-/** The issue as it is becomes one that can be implemented: a team looks at it from all sides and writes down what is to be done. */
+/** Prepares the issue for implementation: the team analyses it and writes a specification and a plan. */
 export async function enrichStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
   const setup = await setUp(work, context, place);
@@ -62,7 +64,7 @@ async function settleEntry(context: CrunchContext, plan: EntryPlan): Promise<Set
   return entryAt(issue.number, parsePhase(answer) ?? "enrich");
 }
 
-/** Nobody works here: what stands is that the issue can be implemented, for those who look at its label. */
+/** No agent works in this stage. Its label shows that the issue can be implemented. */
 export async function readyStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   await enterPhase(work, context, { place: await findPlace(work, context), phase: "ready" });
   const { issue } = requireSetup(context);
@@ -73,7 +75,7 @@ export async function readyStage(work: CrunchDependencies, context: CrunchContex
   });
 }
 
-/** One round of implementing, with what the end-to-end check said of the round before. */
+/** Runs one round of implementation, with the feedback of the previous end-to-end check. */
 export async function implementingStage(
   work: CrunchDependencies,
   context: CrunchContext,
@@ -94,7 +96,10 @@ export async function implementingStage(
   });
 }
 
-/** Does it work as a whole? The user's own command says so first, then those of the team who check. What fails goes back to be implemented. */
+/**
+ * Checks the whole: first the user's gate command, then the team's checks. A failure sends the work back to
+ * implementation.
+ */
 export async function e2eStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
   await enterPhase(work, context, { place, phase: "e2e" });
@@ -109,7 +114,7 @@ export async function e2eStage(work: CrunchDependencies, context: CrunchContext)
   return conclude(work.options, { stage: "e2e", event: "e2e_pass", reason: checked + end.remark, feedback: null });
 }
 
-/** What was built is written down for those who use it. */
+/** Updates the documentation for the users of the change. */
 export async function docsStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
   await enterPhase(work, context, { place, phase: "docs" });
@@ -122,7 +127,7 @@ export async function docsStage(work: CrunchDependencies, context: CrunchContext
   return conclude(work.options, { stage: "docs", event: "documented", reason });
 }
 
-/** Everything is pushed and a pull request is open. Whether it is merged is for people to say. */
+/** Pushes the branch and opens a pull request. The merge is left to people. */
 export async function readyToMergeStage(
   work: CrunchDependencies,
   context: CrunchContext,
@@ -164,7 +169,7 @@ async function open(work: CrunchDependencies, context: CrunchContext, { forge, w
   return { kind: "refused", reason: `No pull request could be opened: ${opened.reason}` };
 }
 
-/** Parks each time that it is asked and not merged: who resumes has merged it, or finds it parked again. */
+/** Waits for the user each time the pull request is still open. After the merge, a resume ends the run. */
 async function awaitMerge(
   context: CrunchContext,
   { forge }: Place,
@@ -187,7 +192,7 @@ async function awaitMerge(
   }
 }
 
-/** The pull request is merged: the issue says so, and what was learnt is kept. */
+/** Runs after the merge: sets the final label and captures what the run learned. */
 export async function doneStage(work: CrunchDependencies, context: CrunchContext): Promise<StageResult<CrunchState>> {
   const forge = await requireForge(work, context);
   const { issue } = requireSetup(context);
@@ -200,7 +205,7 @@ export async function doneStage(work: CrunchDependencies, context: CrunchContext
 
 type Setup = { readonly kind: "ready" } | { readonly kind: "impossible"; readonly reason: string };
 
-/** The issue, the rules of the team and the base that the branch builds on: all found once, and fixed from here on. */
+/** Reads the issue, the team's settings and the base of the branch once. All of them are fixed from here on. */
 async function setUp(
   work: CrunchDependencies,
   context: CrunchContext,
@@ -232,7 +237,7 @@ function issueNumber({ run }: CrunchContext): number {
   });
 }
 
-/** The text the run began with. A change at the forge is for a person to decide on, never silently taken. */
+/** The issue text that the run began with. The user decides about later changes at the forge. */
 async function readIssue(context: CrunchContext, forge: Forge): Promise<CrunchIssue | null> {
   const number = issueNumber(context);
   const known = context.inputs.issue;
@@ -249,13 +254,13 @@ type EntryPlan = SettledEntry | { readonly kind: "ask"; readonly phases: readonl
 
 type SettledEntry =
   | { readonly kind: "enrich" }
-  /** Somebody has seen to the enriching already, and said so by the label. */
+  /** The label says that the issue is already enriched. */
   | { readonly kind: "enriched"; readonly phase: Phase }
   | { readonly kind: "over"; readonly reason: string };
 
 /**
- * Where a run begins, by the issue's labels. A new run has none of the work that the later labels tell of, so it begins to implement at the
- * latest, whatever they say.
+ * Decides from the labels where a run starts. A new run has none of the work that later labels claim, so it starts at
+ * implementing at the latest.
  */
 export function planEntry(issue: Pick<CrunchIssue, "number" | "labels" | "state">): EntryPlan {
   if (issue.state === "closed") return { kind: "over", reason: `Issue ${issue.number} is closed` };
@@ -270,8 +275,8 @@ function entryAt(issue: number, phase: Phase): SettledEntry {
 }
 
 /**
- * Why there will be nothing to open a pull request for, as soon as that is known: the branch holds nothing that its base has not, and nobody of the team is
- * to change files in what is still to come. null: go on.
+ * Explains early why there is nothing to open a pull request for: the branch has no commit beyond its base, and no
+ * later phase changes files. Returns null if the run can continue.
  */
 async function explainEmptyBranch(
   { options }: CrunchDependencies,
@@ -310,7 +315,7 @@ function mayEdit(context: CrunchContext, phase: GraphPhase, at: string): boolean
 
 const MAX_TITLE = 200;
 
-/** What was done, by whom, and what was decided on the way. */
+/** The pull request's title and body: what each agent did and what was decided. */
 function pullRequestText(
   state: CrunchState,
   issue: Pick<CrunchIssue, "number" | "title">,

@@ -39,7 +39,7 @@ const resolution: Resolution = {
 };
 const request = sampleRequest("r");
 
-/** One of each kind at least; a kind that is forgotten does not compile. */
+/** At least one of each kind; a missing kind does not compile. */
 const EVENTS: { readonly [K in CrunchEvent["kind"]]: readonly Extract<CrunchEvent, { readonly kind: K }>[] } = {
   settings_read: [{ kind: "settings_read", settings: defaultCrunchSettings }],
   issue_read: [
@@ -156,7 +156,7 @@ test("an event changes the state, is so already, or is refused aloud", () => {
       const told =
         after.refused.length - before.refused.length + after.messages.refused.length - before.messages.refused.length;
       if (told === 0) {
-        // What was taken is so now: taken again it may be refused, and changes nothing else.
+        // An applied event has taken effect: applied again it may be refused, but changes nothing else.
         expect({ ...again, refused: after.refused }).toEqual(after);
       } else
         expect({

@@ -1,3 +1,6 @@
+// The state of a crunch run, its events and the reducer. The types are aliases because TypeScript does not accept an
+// interface as a JSON object.
+
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import {
   type Json,
@@ -54,15 +57,13 @@ import { PHASES, type Phase } from "./phases.ts";
 import { type CrunchSettings, SETTINGS_SHAPE } from "./settings.ts";
 import { PHASE_SHAPE, TEAM_SHAPE, TEAM_TASK_SHAPE, type TaskStatus, type Team } from "./team.ts";
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
-
 export type CrunchIssue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
 export type CrunchBase = { readonly branch: string; readonly commit: string };
 type PullRequest = { readonly number: number; readonly url: string };
-/** One stay in a phase; the newest is last. */
+/** One attempt of a phase. */
 type PhaseAttempt = { readonly phase: Phase; readonly startedAt: string; readonly attempt: number };
 
-/** What an agent delivered: in short, and where the whole of it is. */
+/** An agent's output: a summary and the location of the whole. */
 export type AgentOutput = {
   readonly agent: string;
   readonly action: string;
@@ -70,22 +71,22 @@ export type AgentOutput = {
   readonly phase: Phase;
   readonly completedAt: string;
   readonly summary: string;
-  /** A path in the repository, or null when the summary is all there is. */
+  /** A path in the repository; null if there is only the summary. */
   readonly location: string | null;
-  /** What it was to deliver by name (a specification), written out in its answer. Absent: the summary is all. */
+  /** The requested output (such as a specification), as written in the answer. Absent: there is only the summary. */
   readonly delivered?: string;
 };
 
-/** An event that did not fit the state it met. It changed nothing, and it is not hidden. */
+/** An event that did not fit the state. It changed nothing else, and this record makes it visible. */
 type RejectedEvent = { readonly event: string; readonly subject: string; readonly why: string };
 
-/** The values of a crunch run: all that is not in its position (stage, counters, graph, budget). */
+/** The values of a crunch run: everything that is not in its position (stage, counters, graph, budget). */
 export type CrunchState = {
   readonly issue: CrunchIssue | null;
   readonly base: CrunchBase | null;
   readonly branch: string | null;
   readonly settings: CrunchSettings | null;
-  /** Every stay, oldest first. */
+  /** Every phase attempt, oldest first. */
   readonly phases: readonly PhaseAttempt[];
   readonly team: Team | null;
   readonly outputs: readonly AgentOutput[];
@@ -111,7 +112,7 @@ export const initialCrunchState: CrunchState = {
   refused: [],
 };
 
-/** STORE_CORRUPT with the path of what is wrong. */
+/** Throws STORE_CORRUPT with the path of the invalid field. */
 export function parseCrunchState(values: JsonObject): CrunchState {
   return parseShape({ shape: STATE, value: values, what: "The state of a crunch run" });
 }
@@ -167,7 +168,9 @@ const STATE: Shape<CrunchState> = object<CrunchState>({
   refused: list(object<RejectedEvent>({ event: text, subject: text, why: text })),
 });
 
-/** All that changes a crunch run's state while it is in a phase. Each is JSON and goes into the journal as it is. */
+/**
+ * Every event that changes a crunch run's state within a phase. Each is JSON and is stored in the journal unchanged.
+ */
 export type CrunchEvent =
   | { readonly kind: "settings_read"; readonly settings: CrunchSettings }
   | { readonly kind: "issue_read"; readonly issue: CrunchIssue }
@@ -182,7 +185,7 @@ export type CrunchEvent =
       readonly status: TaskStatus;
     }
   | { readonly kind: "output_delivered"; readonly output: AgentOutput }
-  /** Also for answers: they name the message that they answer. */
+  /** Also records answers, which reference the message they answer. */
   | { readonly kind: "message_sent"; readonly message: Message }
   | { readonly kind: "message_delivered"; readonly id: string }
   | { readonly kind: "message_withdrawn"; readonly id: string; readonly why: string }
@@ -190,7 +193,7 @@ export type CrunchEvent =
   | {
       readonly kind: "positions_taken";
       readonly conflict: string;
-      /** From 1. */
+      /** Starts at 1. */
       readonly round: number;
       readonly positions: readonly ConflictPosition[];
     }
@@ -207,8 +210,8 @@ export type CrunchEvent =
   | { readonly kind: "pull_request_opened"; readonly pullRequest: PullRequest };
 
 /**
- * One event further; pure and total. What does not fit changes nothing but `refused`, where it can be seen. What says again
- * what is so already changes nothing at all.
+ * Applies one event; pure and total. An event that does not fit changes only `refused`, where it is visible. A repeated
+ * event changes nothing.
  */
 export function reduceCrunch(state: CrunchState, event: CrunchEvent): CrunchState {
   switch (event.kind) {
@@ -260,7 +263,7 @@ export function reduceCrunch(state: CrunchState, event: CrunchEvent): CrunchStat
 
 type Event<K extends CrunchEvent["kind"]> = Extract<CrunchEvent, { readonly kind: K }>;
 
-/** The same stay written down twice is one stay; the same phase at another time is a further attempt. */
+/** The same phase with the same start time is one attempt; with another time it is a further attempt. */
 function enter(state: CrunchState, event: Event<"phase_entered">): CrunchState {
   const { phase, at } = event;
   if (state.phases.some((stay) => stay.phase === phase && stay.startedAt === at)) return state;
@@ -275,7 +278,7 @@ function moveTask(state: CrunchState, event: Event<"task_moved">): CrunchState {
   return { ...state, team: { ...state.team, tasks } };
 }
 
-/** An agent that does the same node again delivers anew; the newest stands. */
+/** A repeated node replaces its earlier output. */
 function deliverOutput(state: CrunchState, event: Event<"output_delivered">): CrunchState {
   const { output } = event;
   const at = state.outputs.findIndex(
@@ -307,7 +310,7 @@ function detect(state: CrunchState, event: Event<"conflict_detected">): CrunchSt
   return same ? state : refuse(state, event, { subject, why: "another conflict has this id" });
 }
 
-/** Rounds come one after the other, and an agent speaks once in each. */
+/** Rounds follow in order, and an agent has one position in each. */
 function takePositions(state: CrunchState, event: Event<"positions_taken">): CrunchState {
   return onConflict(state, event, (conflict) => {
     const speakers = event.positions.map((position) => position.agent);
@@ -358,14 +361,14 @@ function refuse(
   return { ...state, refused: [...state.refused, { event: event.kind, ...params }] };
 }
 
-/** What a journal holds of a crunch run. STORE_CORRUPT with the path of what is wrong. */
+/** Reads an event from the journal. Throws STORE_CORRUPT with the path of the invalid field. */
 export function parseCrunchEvent(value: Json): CrunchEvent {
   return parseShape({ shape: EVENT, value, what: "An event of a crunch run" });
 }
 
 type Of<K extends CrunchEvent["kind"]> = Extract<CrunchEvent, { readonly kind: K }>;
 
-/** `tagged` has looked at the word already. */
+/** `tagged` has already checked the kind. */
 const kind: Shape<never> = () => null;
 const task: Shape<Of<"task_moved">> = (value) => TEAM_TASK_SHAPE(value) ?? named(value);
 const named = object<{ readonly task: string }>({ task: text });
@@ -401,7 +404,7 @@ const EVENT: Shape<CrunchEvent> = tagged<CrunchEvent, "kind">("kind", {
   pull_request_opened: object<Of<"pull_request_opened">>({ kind, pullRequest: PULL_REQUEST_SHAPE }),
 });
 
-/** By phase and node, not in the order of arrival: whoever reads them again finds them the same. */
+/** Sorts by phase and node instead of arrival, so that repeated reads give the same order. */
 export function sortOutputs(outputs: readonly AgentOutput[]): readonly AgentOutput[] {
   return outputs.toSorted(
     (a, b) => PHASES.indexOf(a.phase) - PHASES.indexOf(b.phase) || (a.node < b.node ? -1 : a.node > b.node ? 1 : 0),

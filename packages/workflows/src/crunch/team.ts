@@ -1,7 +1,8 @@
+// The team of a crunch run: its members, their tasks, and the complexity score of the issue. The types are aliases
+// because TypeScript does not accept an interface as a JSON object.
+
 import { type Shape, count, dictionary, finite, flag, list, object, oneOf, text } from "@holdfast/core/json";
 import type { Phase } from "./phases.ts";
-
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
 
 export const ROLES = ["coordinator", "supervisor", "implementer", "quality", "context"] as const;
 export type Role = (typeof ROLES)[number];
@@ -10,23 +11,23 @@ export type TeamMember = {
   readonly agent: string;
   readonly role: Role;
   readonly phases: readonly Phase[];
-  /** Why it is in the team, as a number from 0 to 100. */
+  /** How strongly the issue selects this agent, from 0 to 100. */
   readonly routingScore: number;
 };
 
 export type TaskStatus = "pending" | "active" | "completed" | "failed" | "blocked" | "skipped";
 
-/** One node's work as the team sees it. */
+/** The work of one node, from the team's view. */
 type TeamTask = { readonly agent: string; readonly phase: Phase; readonly status: TaskStatus };
 
 export type Team = {
-  /** TEAM-YYYYMMDD-hash4 */
+  /** Format: TEAM-YYYYMMDD-hash4. */
   readonly id: string;
   readonly issue: number;
   readonly complexity: Complexity;
   readonly domains: readonly string[];
   readonly members: readonly TeamMember[];
-  /** By the task's own name. Counts are derived from it, so that nothing is counted twice. */
+  /** Tasks by name. All counts are derived from it, so that nothing is counted twice. */
   readonly tasks: Readonly<Record<string, TeamTask>>;
 };
 
@@ -39,7 +40,7 @@ type MemberCounts = {
   readonly failed: number;
 };
 
-/** What a member has done and has yet to do. Work under way is pending: it is not done. */
+/** Counts a member's tasks. An active task counts as pending because it is not done. */
 export function memberCounts(team: Team, agent: string): MemberCounts {
   const own = Object.values(team.tasks).filter((task) => task.agent === agent);
   const having = (...statuses: readonly TaskStatus[]): number =>
@@ -54,7 +55,7 @@ export function memberCounts(team: Team, agent: string): MemberCounts {
   };
 }
 
-/** Who works in which phase, in the order of the members. */
+/** The agents of each phase, in the order of the members. */
 export function phaseAssignments(team: Team): Readonly<Partial<Record<Phase, readonly string[]>>> {
   const assignments: Partial<Record<Phase, string[]>> = {};
   for (const member of team.members) {
@@ -63,7 +64,7 @@ export function phaseAssignments(team: Team): Readonly<Partial<Record<Phase, rea
   return assignments;
 }
 
-/** Those of a role that work in a phase. */
+/** The members with a role that work in a phase. */
 export function membersIn(team: Team, params: { readonly role: Role; readonly phase: Phase }): readonly string[] {
   return team.members
     .filter((member) => member.role === params.role && member.phases.includes(params.phase))
@@ -140,7 +141,7 @@ type Complexity = {
 
 export interface ComplexitySigns {
   readonly domains: readonly string[];
-  /** How many files the work is reckoned to touch. */
+  /** Estimated number of files that the work changes. */
   readonly files: number;
   readonly breaking: boolean;
   readonly priorFailures: number;
@@ -177,11 +178,11 @@ function levelOf(score: number): ComplexityLevel {
   return score < 8 ? "HIGH" : "CRITICAL";
 }
 
-/** Does the team need somebody who does nothing but coordinate? */
+/** Whether the team needs a member that only coordinates. */
 export function needsOrchestrator(params: {
   readonly score: number;
   readonly domains: readonly string[];
-  /** The issue carries the label `complex`. */
+  /** Whether the issue has the label `complex`. */
   readonly complex: boolean;
   readonly priorFailures: number;
 }): boolean {

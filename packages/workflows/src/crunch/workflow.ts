@@ -1,3 +1,5 @@
+// The crunch workflow: its stages, its guard against endless loops, and the adoption of an imported run.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Planes } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
@@ -34,7 +36,7 @@ const STAGES: Readonly<Record<string, Stage>> = {
   done: doneStage,
 };
 
-/** The workflow that carries an issue through its phases, each with a team of agents on a graph. */
+/** The workflow that takes an issue through its phases, most of them with a team of agents on a graph. */
 export function crunchWorkflow(options: CrunchOptions, parts: Adapters): Workflow<CrunchState> {
   const work: CrunchDependencies = { options, parts };
   return defineWorkflow<CrunchState>({
@@ -47,14 +49,14 @@ export function crunchWorkflow(options: CrunchOptions, parts: Adapters): Workflo
     reduce: (state, event) => reduceCrunch(state, parseCrunchEvent(event)),
     guard: crunchGuard(options),
     freshness: crunchFreshness,
-    // Far beyond what the limits allow: whoever comes here goes in circles that no guard counts.
+    // Far beyond what the limits allow: a run that gets here is in a loop that no guard counts.
     maxVisits: 50 + 5 * options.limits.e2eFailures,
   });
 }
 
 /**
- * Counts and stops what does not converge. `attempts` has how often each phase was entered, and under `e2e-failures` how often the end-to-end
- * check sent the work back. Both live in the position, so a resume sets neither back.
+ * Ends a run that does not converge. `attempts` counts how often each phase started and, as `e2e-failures`, how often
+ * the work was sent back. Both are part of the position, so a resume resets neither.
  */
 export function crunchGuard<S extends JsonObject>({ limits }: Pick<CrunchOptions, "limits">) {
   return (given: { readonly position: Position; readonly result: StageResult<S> }) => {
@@ -93,16 +95,16 @@ function fatal<S extends JsonObject>(
 }
 
 /**
- * What the first phase finds, for a run that comes from elsewhere and may stand behind it already. Team, messages, conflicts and knowledge are
- * those of the document where Holdfast wrote it; crunch's own documents name them only, so those begin anew. The issue and the base are found as
- * they are now.
+ * Builds the state of an imported run that may be past the first phase. Team, messages, conflicts and knowledge come
+ * from the document if Holdfast wrote it. Crunch's own documents only name them, so they start empty. A missing issue
+ * and the base are read as they are now.
  */
 export async function adoptCrunchState(params: {
   readonly parts: Adapters;
   readonly options: CrunchOptions;
   readonly planes: Pick<Planes, "context">;
   readonly issue: number;
-  /** Of the worktree that the run goes on in. */
+  /** The worktree in which the run continues. */
   readonly root: string;
 }): Promise<CrunchState> {
   const { parts, options, root } = params;

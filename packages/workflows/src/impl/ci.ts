@@ -1,3 +1,5 @@
+// The ci stage of impl: polls pull request, checks and reviews until they pass, fail or conflict.
+
 import type { Checks, Forge, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -8,7 +10,10 @@ import { type ImplContext, type ImplDependencies, type ImplState, conclude } fro
 
 const LONGEST_PAUSE_MS = 60_000;
 
-/** Looks until pull request and checks say something. The pauses are durable: a restart waits only for the rest. */
+/**
+ * Polls until pull request and checks give a result. The pauses are durable: after a restart the run waits only for the
+ * remaining time.
+ */
 export async function ciStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { ci } = work.options;
   const forge = await requireForge(work, context);
@@ -19,7 +24,8 @@ export async function ciStage(work: ImplDependencies, context: ImplContext): Pro
   if (state.inBase === true && state.pullRequest === null)
     return conclude(context, { event: "ci_pass", reason: "There is no pull request to watch", state, feedback: null });
   let looks = 0;
-  // Pauses of an earlier process are over: they are asked for, as every finished step must be, but nothing is looked at in between.
+  // Pauses of an earlier process have elapsed. Replay must still request them, like every finished step, but it does
+  // not poll in between.
   for (const done = finishedPauses(context); looks < done; looks += 1)
     await context.sleep(`pause-${looks + 1}`, pause(looks + 1, ci.pollMs));
   for (;;) {
@@ -65,7 +71,8 @@ async function look(
   const commit = pushed ?? (await (await openWorktree(work, context)).branch.head());
   return await callForge(context, async () => {
     try {
-      // Checks first: they can take long, and the base may move meanwhile. What passes is what could be merged afterwards.
+      // Checks come first: they can take long, and the base may move meanwhile. A pass must mean that the pull request
+      // can still be merged.
       const checks = await forge.checks(commit);
       const found = await forge.getPullRequest(pullRequest.number);
       const heeds = work.options.heedReviews && found?.state === "open";
@@ -79,7 +86,8 @@ async function look(
         noneBefore: looks > 0,
       });
     } catch (error) {
-      // One look that fails is nothing: there will be another. A time that the forge names is waited for.
+      // One failed poll does not matter, because another follows. If the forge gives a retry time, `callForge` waits
+      // for it.
       if (error instanceof HoldfastError && error.code === "FORGE_FAILED" && typeof error.data["until"] !== "string")
         return { kind: "wait", reason: error.message };
       throw error;
@@ -87,14 +95,17 @@ async function look(
   });
 }
 
-/** Asked of the remote itself: a forge may be late. The rebase stage then asks the user about it. null: nothing that this run did not push. */
+/**
+ * Asks the remote itself, because a forge may lag behind. The rebase stage then asks the user about the tip. null: the
+ * remote has only what this run pushed.
+ */
 async function foreignTip(work: ImplDependencies, context: ImplContext, { pushed }: ImplState): Promise<string | null> {
   const { branch } = await openWorktree(work, context);
   const found = await branch.lookUpRemote(branch.name);
   return found.kind === "known" && found.commit !== pushed ? found.commit : null;
 }
 
-/** What this visit has already waited, in this process or one before. */
+/** The pauses that this stage attempt has finished, in this process or an earlier one. */
 function finishedPauses({ position }: ImplContext): number {
   return Object.keys(position.visit.steps).filter((name) => name.startsWith("pause-")).length;
 }
@@ -111,28 +122,30 @@ function waited(pauses: number, first: number): number {
 
 type CiDecision =
   | { readonly kind: "pass"; readonly reason: string }
-  /** `heeded`: the reviews that the feedback tells of. */
+  /** `heeded` holds the ids of the reviews that the feedback includes. */
   | { readonly kind: "fail"; readonly reason: string; readonly feedback: string; readonly heeded: readonly string[] }
   | { readonly kind: "conflict"; readonly reason: string }
   | { readonly kind: "closed"; readonly reason: string; readonly number: number }
-  /** There is no such pull request. */
+  /** The pull request does not exist. */
   | { readonly kind: "gone"; readonly reason: string }
-  /** Its head is not the commit that was pushed: the forge is late, or others pushed to the branch. */
+  /**
+   * The head of the pull request is not the pushed commit: the forge lags behind, or another user pushed to the branch.
+   */
   | { readonly kind: "moved"; readonly reason: string }
   | { readonly kind: "wait"; readonly reason: string };
 
 /**
- * What a look at pull request and checks means. A conflict comes first: a branch that cannot be merged gains nothing from green checks, and some
- * forges do not even start them.
+ * Decides what pull request, checks and reviews mean for the run. A conflict takes precedence: passing checks do not
+ * make such a branch mergeable, and some forges do not even start them.
  */
 export function decideCi(params: {
   readonly pullRequest: PullRequest | null;
   readonly checks: Checks;
-  /** That ask for changes and were not heeded yet. */
+  /** Change requests that the run has not handled yet. */
   readonly requests: readonly PullRequestReview[];
   readonly commit: string;
   readonly rebaseWhenBehind: boolean;
-  /** Has an earlier look found no checks, either? Right after a push they may not be listed yet. */
+  /** Whether an earlier poll found no checks either. Right after a push the forge may not list them yet. */
   readonly noneBefore: boolean;
 }): CiDecision {
   const { pullRequest, checks } = params;
@@ -147,7 +160,7 @@ export function decideCi(params: {
       reason: `${name} stands at ${short(pullRequest.headCommit)}, not at the pushed ${short(params.commit)}`,
     };
   const { mergeability } = pullRequest;
-  // No check makes up for what a person asked for, and none is waited for.
+  // No check outweighs a person's change request, so the run does not wait for checks.
   if (params.requests.length > 0 && mergeability !== "conflicting") return byRequests(params, name);
   switch (mergeability) {
     case "conflicting":
@@ -156,12 +169,12 @@ export function decideCi(params: {
       if (params.rebaseWhenBehind) return { kind: "conflict", reason: `${name} is behind ${pullRequest.base}` };
       return byChecks(params, name);
     case "unknown":
-      // A failure needs no answer to that question.
+      // A failed check decides without knowing the mergeability.
       return checks.state === "failed"
         ? byChecks(params, name)
         : { kind: "wait", reason: `The forge does not know yet whether ${name} can be merged` };
     case "mergeable":
-    // Blocked waits for people (an approval), which is not ours to mend.
+    // A blocked pull request waits for people, such as for an approval. The run cannot fix that.
     case "blocked":
       return byChecks(params, name);
   }
@@ -217,8 +230,9 @@ function short(commit: string): string {
 }
 
 /**
- * Reviews of people that ask for changes and stand: nobody took them back, and the same author has not decided otherwise since. Whoever only
- * comments decides nothing. Those that were heeded before are left out: they stand until their author looks again, which may be never.
+ * Returns people's reviews whose newest decision per author requests changes. Dismissed reviews do not count, and a
+ * comment decides nothing. Reviews that the run has already handled are left out: they remain open until their author
+ * reviews again, which may never happen.
  */
 export function openChangeRequests(
   reviews: readonly PullRequestReview[],

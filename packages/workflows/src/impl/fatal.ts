@@ -1,3 +1,5 @@
+// The fatal stage of impl: restores the best-reviewed files where that helps, and writes a failure report.
+
 import type { JsonObject } from "@holdfast/core/json";
 import { type Position, counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
@@ -8,7 +10,7 @@ import type { ImplContext, ImplDependencies, ImplState } from "./state.ts";
 
 const DIFF_BYTES = 200_000;
 
-/** Hands over the best there was: its files when reviews went nowhere, and a report in any case. */
+/** Restores the files of the best review if later reviews did not improve, and always writes a report. */
 export async function fatalStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const reason = position.reason ?? "The run gave up without a reason";
@@ -35,19 +37,19 @@ export async function fatalStage(work: ImplDependencies, context: ImplContext): 
 
 interface StuckReport {
   readonly json: JsonObject;
-  /** The same for people. */
+  /** The same report as Markdown for people. */
   readonly text: string;
 }
 
-/** What a run that gave up hands over: why, the best it had, what says no, what was tried, what it cost. */
+/** Reports why a run failed, its best result, the failing gate, what it tried and what it cost. */
 function failureReport(params: {
   readonly position: Position;
   readonly state: ImplState;
   readonly reason: string;
   readonly at: string;
-  /** The change as it stands now, since the base. */
+  /** The present change since the base; null without a base. */
   readonly diff: { readonly text: string; readonly cut: boolean } | null;
-  /** Score of the checkpoint that the files were put back to; null: they are as the last stage left them. */
+  /** The checkpoint whose files were restored, with its score; null: the files are as the last stage left them. */
   readonly returnedTo: Position["best"];
 }): StuckReport {
   const { position, state, reason, returnedTo, diff } = params;
@@ -81,7 +83,7 @@ function failureReport(params: {
   return { json, text: reportText({ ...params, tried }) };
 }
 
-/** What has no price is not called free. */
+/** A call with an unknown price is not reported as free. */
 function moneyOf({ microUsd, unpriced = 0 }: Position["budget"]["spent"]): string {
   const known = `${(microUsd / 1_000_000).toFixed(2)} USD`;
   if (unpriced === 0) return known;
@@ -113,8 +115,9 @@ function reportText(params: Parameters<typeof failureReport>[0] & { readonly tri
 }
 
 /**
- * The checkpoint whose files a run that gives up goes back to. Only when reviews plateaued or regressed: the last one failed and was no
- * better than one before it. A run that ends for another reason keeps its newest files.
+ * Returns the checkpoint whose files a failed run restores, or null. Applies only if reviews reached a plateau or
+ * regressed: the last one failed and was no better than an earlier one. A run that fails for another reason keeps its
+ * newest files.
  */
 export function bestToReturnTo(
   position: Pick<Position, "best" | "streaks">,

@@ -1,3 +1,5 @@
+// The gates of impl: changed files must parse, then the user's command must succeed.
+
 import type { SyntaxVerdict } from "@holdfast/core/adapters";
 import { OUTPUT_DIRECTORY, type Worktree, prettyJson, runGateCommand } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
@@ -8,13 +10,16 @@ type GateVerdict =
   | { readonly kind: "failed"; readonly gate: "parse" | "command"; readonly reason: string; readonly failing: Failing };
 
 interface GateParams {
-  /** What the files are compared with. */
+  /** The commit that the files are compared with. */
   readonly from: string;
-  /** Pins the date of a commit of what a gate that passed has changed (a formatter): what is reviewed is what is pushed. null: none is made. */
+  /**
+   * Commit date for changes that a passing gate made, such as those of a formatter: the pushed files must be the
+   * reviewed ones. A null date makes no commit.
+   */
   readonly commitAt: string | null;
 }
 
-/** All files that differ from `from` must parse; then the user's own command must succeed. */
+/** Requires all files that differ from `from` to parse, then the user's command to succeed. */
 export async function runGates(
   work: ImplDependencies,
   context: ImplContext,
@@ -50,7 +55,7 @@ async function parseGate(
   });
 }
 
-/** As `.tmp/parse-iter-N.json` holds it; the names are those that readers of that file know. */
+/** Content of `.tmp/parse-iter-N.json`. Other tools read these field names. */
 interface ParseReport {
   readonly pass: boolean;
   readonly failed_files: readonly string[];

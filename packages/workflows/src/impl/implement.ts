@@ -1,3 +1,5 @@
+// The impl and simplify stages: the agent's prompt, its completion marker, its commit and the gates for its result.
+
 import { counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
@@ -20,7 +22,10 @@ import {
 
 const KEPT_CHARACTERS = 16_000;
 
-/** One iteration: the agent works, what it did is committed, and what it calls finished goes through the gates. */
+/**
+ * Runs one iteration: the agent works, Holdfast commits its changes, and the gates check a result that the agent calls
+ * complete.
+ */
 export async function implStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const { issue, base } = requireSetup(state);
@@ -92,7 +97,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
       feedback: null,
     });
   return conclude(context, {
-    // A command that says no is work not done yet; only files that do not parse count towards the parse limit.
+    // A failing command means unfinished work. Only files that do not parse count towards the parse limit.
     event: verdict.gate === "parse" ? "parse_fail" : "impl_not_done",
     reason: verdict.reason,
     state: { ...done, failing: verdict.failing },
@@ -100,7 +105,9 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
   });
 }
 
-/** "Done" without any change is not done: nothing of it is reviewed. The second time in a row the user is asked. */
+/**
+ * A completion without any change is not complete and is not reviewed. The second time in a row, the run asks the user.
+ */
 async function emptyResult(context: ImplContext, state: ImplState): Promise<StageResult<ImplState>> {
   const { issue, base } = requireSetup(state);
   const reason = `The agent called issue #${issue.number} done, but no file differs from ${base.branch}`;
@@ -132,7 +139,7 @@ async function writePrompts(work: ImplDependencies, context: ImplContext, marker
     previousOutput: state.output,
     previousCommitReport: state.commitReport,
   });
-  // The agent may have removed it, and it is where the prompt points to.
+  // The prompt refers to this file, and the agent may have removed it.
   await outputs.write(outputFiles.issue(issue.number), issueText(issue));
   await outputs.write(outputFiles.baseInput, baseImplPrompt(fixed));
   await outputs.write(outputFiles.input(position.iteration), prompt);
@@ -146,7 +153,10 @@ function incomplete(report: AgentReport, finalize: string): string {
   return `The agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
 }
 
-/** One more pass over a few of the changed files. It must leave the gates green; what breaks them goes back to implementation. */
+/**
+ * Makes one more pass over a few changed files. The gates must still pass; otherwise the feedback returns to
+ * implementation.
+ */
 export async function simplifyStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const { options } = work;
@@ -207,7 +217,7 @@ function simplifyPrompt(context: ImplContext, files: readonly string[]): string 
   return fence.prompt(text);
 }
 
-/** Longer texts are cut: their end is where agents and tools say what matters. */
+/** Longer texts lose their beginning, because agents and tools put what matters at the end. */
 const SECTION_CHARACTERS = 16_000;
 
 export interface ImplPromptParams {
@@ -218,16 +228,15 @@ export interface ImplPromptParams {
   readonly iteration: number;
   readonly maxIterations: number;
   readonly marker: string;
-  /** Why the run came into this iteration; null in the first. */
+  /** Why the run started this iteration; null in the first. */
   readonly reason: string | null;
   readonly feedback: string | null;
   readonly previousOutput: string | null;
   readonly previousCommitReport: string | null;
-  /** Of the call that gets the prompt. */
+  /** The fence of the agent call that gets the prompt. */
   readonly fence: Fence;
 }
 
-/** The prompt of one iteration. */
 export function implPrompt(params: ImplPromptParams): string {
   const { fence, feedback, previousCommitReport, previousOutput } = params;
   const section = (title: string, source: string, content: string | null): string => {
@@ -248,7 +257,7 @@ export function implPrompt(params: ImplPromptParams): string {
   return fence.prompt(text);
 }
 
-/** What stays the same in every iteration. */
+/** The part of the prompt that is the same in every iteration. */
 export function baseImplPrompt(
   params: Pick<ImplPromptParams, "template" | "issue" | "tags" | "baseBranch" | "fence">,
 ): string {
@@ -275,7 +284,7 @@ function fixedValues(
   };
 }
 
-/** Part of every template, also a user's own: without it an agent could not know the marker. */
+/** Part of every template, including a user's own: without it an agent could not know the marker. */
 function iterationSection(params: ImplPromptParams): string {
   const { iteration, marker, reason } = params;
   return [
@@ -288,8 +297,8 @@ function iterationSection(params: ImplPromptParams): string {
 }
 
 /**
- * The line an agent writes when it is done. It names this iteration, this run and this visit of the stage, so that a line from
- * before (of another iteration, a killed try, another run of the same issue) is never taken for it.
+ * The line an agent writes when it is done. It names the iteration, the run and the stage attempt. A marker of another
+ * iteration, a killed attempt or another run of the same issue therefore never matches.
  */
 export function completionMarker(params: {
   readonly issue: number;
@@ -300,12 +309,15 @@ export function completionMarker(params: {
   return `Issue ${params.issue} resolved (iteration ${params.iteration}, ${params.run}.${params.visit})`;
 }
 
-/** A line of its own: "NOT: Issue 42 resolved …" and a marker inside a sentence say nothing. */
+/** The marker must be a line of its own: "NOT: Issue 42 resolved …" or a marker inside a sentence does not count. */
 export function isComplete(finalize: string | null, marker: string): boolean {
   return finalize !== null && lines(finalize).some((line) => line.trim() === marker);
 }
 
-/** Title and body of the pull request: the first line that is not empty, and the rest, without any marker, ours or stale. */
+/**
+ * Splits the finalize file into the pull request's title (the first non-empty line) and body. Removes every marker
+ * line, current or stale.
+ */
 export function parseFinalize(text: string): PullRequestProposal {
   const kept = lines(text).filter((line) => !ANY_MARKER.test(line));
   const first = kept.findIndex((line) => line.trim() !== "");
@@ -327,13 +339,13 @@ function lines(text: string): readonly string[] {
 
 const MESSAGE_CHARACTERS = 20_000;
 
-/** What the agent reported, or plain words for one that reported nothing. */
+/** Returns the agent's commit report, or a default message if it wrote none. */
 function commitMessage(params: {
   readonly report: string | null;
   readonly issue: Issue;
   readonly iteration: number;
 }): string {
-  // A NUL ends a commit message early for every reader of it.
+  // Git and its readers end a commit message at a NUL.
   const report = (params.report ?? "").replaceAll("\0", "").trim().slice(0, MESSAGE_CHARACTERS).toWellFormed();
   if (report !== "") return `${report}\n`;
   return `Issue #${params.issue.number}, iteration ${params.iteration}: ${params.issue.title.trim()}\n`;

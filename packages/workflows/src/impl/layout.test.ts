@@ -39,7 +39,7 @@ const written = (planes: Partial<Params["planes"]> = {}, given: Partial<Params> 
     at: "2025-01-15T10:30:00.000Z",
     ...given,
   });
-  // Whatever is written is one that the codec reads.
+  // The codec must be able to read every written document.
   implJson.decode({ path: "a.json", bytes: new TextEncoder().encode(text), compression: "none" });
   return JSON.parse(text);
 };

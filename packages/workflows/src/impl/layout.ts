@@ -1,3 +1,5 @@
+// The files that impl writes to `.tmp` for people and other tools, including the impl-json checkpoint.
+
 import type { ImplDocumentParams } from "@holdfast/core/adapters";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import { isJsonObject } from "@holdfast/core/json";
@@ -23,12 +25,12 @@ export const outputFiles = {
   checkpoint: `${OUTPUT_DIRECTORY}/impl-checkpoint.json`,
 } as const;
 
-/** 20250115-103000, UTC. */
+/** Formats a UTC time like 20250115-103000. */
 function stamp(at: number): string {
   return new Date(at).toISOString().slice(0, 19).replaceAll(/[-:]/g, "").replace("T", "-");
 }
 
-/** `.tmp/impl-checkpoint.json`, for tools that read it; Holdfast itself never reads it back. */
+/** Writes `.tmp/impl-checkpoint.json` for tools that read it; Holdfast never reads it back. */
 export async function writeCheckpointFile({ options, parts }: ImplDependencies, context: ImplContext): Promise<void> {
   const root = context.workspace?.root;
   if (root === undefined) return;
@@ -45,7 +47,7 @@ export async function writeCheckpointFile({ options, parts }: ImplDependencies, 
   await outputs.write(outputFiles.checkpoint, document);
 }
 
-/** What the impl workflow puts beside its work for older tools: what `holdfast export --to impl-json` would write at that moment. */
+/** Returns the impl-json document that `holdfast export --to impl-json` would write at this moment. */
 export function implDocument({ run, planes, worktree, simplifies, at }: ImplDocumentParams): string {
   const { position, inputs, values } = planes;
   const base = emptyPlanes();

@@ -1,3 +1,5 @@
+// The options of the impl workflow: their types, defaults, parsing and deprecated spellings.
+
 import type { JsonObject } from "@holdfast/core/json";
 import {
   checkOptions,
@@ -14,7 +16,7 @@ import {
 import { HoldfastError } from "@holdfast/platform/error";
 
 export type PromptRole = "impl" | "review" | "simplify" | "rebase";
-/** A user's template: its text, or a file of the repository. */
+/** A user's template: its text, or the path of a file in the repository. */
 type PromptSource = { readonly text: string } | { readonly path: string };
 export type Dimension = "faithful" | "style" | "docs" | "cornerCases";
 
@@ -27,17 +29,17 @@ interface ImplLimits {
   readonly simplifications: number;
 }
 
-/** What a run of `impl` is told. Kept in the checkpoint's config, so a resumed run goes on with the same. */
+/** The options of an impl run. The checkpoint's config keeps them, so that a resumed run uses the same options. */
 export interface ImplOptions {
   readonly maxIterations: number;
   readonly maxReviews: number;
-  /** What happens when that many reviews have failed: go on to the pull request, or give up. */
+  /** What happens when `maxReviews` reviews have failed: continue to the pull request, or fail. */
   readonly onMaxReviews: "proceed" | "fatal";
   readonly yolo: boolean;
   readonly waitForCi: boolean;
-  /** While it watches the pull request: is it mended when a person asks for changes? */
+  /** Whether the ci stage sends a person's change request back to implementation. */
   readonly heedReviews: boolean;
-  /** `provider:model`; null: the run's own. */
+  /** `provider:model`; null: the run's default model. */
   readonly implModel: string | null;
   /** null: the same as implModel. */
   readonly reviewModel: string | null;
@@ -48,7 +50,7 @@ export interface ImplOptions {
   readonly thresholds: Readonly<Record<Dimension, number>>;
   readonly tags: readonly string[];
   readonly gate: { readonly command: string; readonly timeoutMs: number } | null;
-  /** null: as the remote or the forge says. */
+  /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
   readonly draft: boolean;
   readonly prompts: Readonly<Record<PromptRole, PromptSource | null>>;
@@ -58,11 +60,11 @@ export interface ImplOptions {
 }
 
 interface CiOptions {
-  /** First pause between two looks; it doubles up to a minute. */
+  /** First pause between two polls; it doubles up to one minute. */
   readonly pollMs: number;
-  /** Pending for longer than this, the run parks. */
+  /** If checks are pending for longer than this, the run waits for CI. */
   readonly timeoutMs: number;
-  /** Does this repository want a branch to be up to date before it may be merged? */
+  /** Whether the repository requires a branch to be up to date before a merge. */
   readonly rebaseWhenBehind: boolean;
 }
 
@@ -107,7 +109,7 @@ export const defaultImplOptions: ImplOptions = {
   limits: { prAttempts: 6, rebases: 3, parseStreak: 3, reviewStreak: 4, stuck: 3, simplifications: 3 },
 };
 
-/** USAGE for a name that nobody reads and for a value that does not fit. Old spellings are read, and told in `warnings`. */
+/** Throws USAGE for an unknown name or an invalid value. Accepts old spellings and lists them in `warnings`. */
 export function parseImplOptions(given: JsonObject): {
   readonly options: ImplOptions;
   readonly warnings: readonly string[];
@@ -141,7 +143,7 @@ export function parseImplOptions(given: JsonObject): {
   return { options, warnings };
 }
 
-/** What is persisted: parsed once more it gives the same options. */
+/** The options as stored JSON; parsing it again gives the same options. */
 export function implOptionsJson(options: ImplOptions): JsonObject {
   const { thresholds, gate, prompts, ci, limits, ...rest } = options;
   return {
@@ -178,7 +180,7 @@ function parseTags(given: JsonObject): readonly string[] {
   return tags;
 }
 
-/** A bare text is the command; the timeout is ten minutes unless told. */
+/** Accepts a bare string as the command. The default timeout is ten minutes. */
 function parseGate(given: JsonObject): ImplOptions["gate"] {
   const value = given["gate"];
   if (value === undefined || value === null) return null;
@@ -222,7 +224,7 @@ function parseLimits(given: JsonObject): ImplLimits {
   };
 }
 
-/** Old spelling → ours. */
+/** Maps old spellings to current ones. */
 const RENAMED: Readonly<Record<string, string>> = {
   backend: "implModel",
   maxIter: "maxIterations",
@@ -230,7 +232,7 @@ const RENAMED: Readonly<Record<string, string>> = {
   enableSimp: "simplify",
 };
 
-/** USAGE when both spellings of one option are given: which of them counts would be a guess. */
+/** Throws USAGE if both spellings of one option are given, because choosing one would be a guess. */
 function deprecatedSpellings(given: JsonObject): {
   readonly current: JsonObject;
   readonly warnings: readonly string[];

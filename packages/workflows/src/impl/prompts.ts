@@ -1,8 +1,13 @@
+// The prompt templates of impl: loading, checking and expanding them, and the default templates.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
 import type { ImplOptions, PromptRole } from "./options.ts";
 
-/** Read and checked once, at the start: what an agent does to the file later changes no prompt of this run. */
+/**
+ * Reads and checks the templates once, at setup. An agent that changes a template file later changes no prompt of this
+ * run.
+ */
 export async function loadTemplates(
   prompts: ImplOptions["prompts"],
   outputs: Outputs,
@@ -34,10 +39,10 @@ async function readTemplate(outputs: Outputs, path: string): Promise<string> {
   });
 }
 
-/** Tokens are written `{{name}}` or `{#name#}`. */
+/** Placeholders are written `{{name}}` or `{#name#}`. */
 const TOKEN = /\{\{\s*([a-z_]+)\s*\}\}|\{#\s*([a-z_]+)\s*#\}/g;
 
-/** One pass over the template: what is inserted is never looked at again, so a token in an agent's output stays text. */
+/** Expands in one pass. Inserted text is never expanded again, so a placeholder in an agent's output remains text. */
 export function expandTemplate(template: string, values: Readonly<Record<string, string>>): string {
   return template.replaceAll(TOKEN, (whole, braces: string | undefined, hashes: string | undefined) => {
     const name = braces ?? hashes ?? "";
@@ -45,7 +50,7 @@ export function expandTemplate(template: string, values: Readonly<Record<string,
   });
 }
 
-/** CONFIG_INVALID naming every placeholder that is missing and every one that nothing fills. */
+/** Throws CONFIG_INVALID and names every missing placeholder and every unknown one. */
 export function checkTemplate(params: {
   readonly what: string;
   readonly template: string;
@@ -69,7 +74,7 @@ export function checkTemplate(params: {
   });
 }
 
-/** Placeholders of each prompt. A user's template must hold the required ones; the optional ones may stay out. */
+/** Placeholders of each prompt. A user's template must contain the required ones and may omit the optional ones. */
 export const PLACEHOLDERS: Readonly<
   Record<PromptRole, { readonly required: readonly string[]; readonly optional: readonly string[] }>
 > = {

@@ -1,3 +1,5 @@
+// The pr stage of impl: pushes the branch, opens or adopts its pull request, and writes its title and body.
+
 import { readAccepted } from "@holdfast/core/findings";
 import type { Forge, PullRequest } from "@holdfast/core/forge";
 import { isJsonObject } from "@holdfast/core/json";
@@ -20,7 +22,7 @@ import {
 
 type Existing = Pick<PullRequest, "number" | "url" | "state" | "headCommit" | "title" | "body">;
 
-/** Pushes the branch and opens its pull request, or goes on with the one that is there. */
+/** Pushes the branch and opens its pull request, or adopts an existing one. */
 export async function pullRequestStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const worktree = await openWorktree(work, context);
   const conclusion = await publish(work, context, worktree);
@@ -90,7 +92,10 @@ async function isInBase({ branch }: Worktree, base: string, head: string): Promi
   return tip !== null && (await branch.isAncestor({ ancestor: head, of: tip }));
 }
 
-/** There is nothing to open a pull request for: an agent may have pushed to the base itself. What that means is for the user to say. */
+/**
+ * There is nothing to open a pull request for; an agent may have pushed to the base itself. The user decides whether
+ * that is the result.
+ */
 async function askAboutBase(context: ImplContext, why: string): Promise<Conclusion> {
   const { state } = context;
   const answer = await context.decide({
@@ -104,8 +109,8 @@ async function askAboutBase(context: ImplContext, why: string): Promise<Conclusi
 }
 
 /**
- * Merged meanwhile: done. Closed meanwhile: the run waits for the user, who reopens it or accepts another one. One of an earlier run, from other commits,
- * is neither.
+ * Handles a pull request that is no longer open. A merged one ends the run. For a closed one the run waits for the
+ * user, who reopens it or accepts a new one. One of an earlier run, from other commits, is ignored.
  */
 async function alreadySettled(
   context: ImplContext,
@@ -122,7 +127,7 @@ async function alreadySettled(
   if (existing.state === "merged")
     return passed({ number: existing.number, url: existing.url }, state, `${name} is merged already`);
   if (isCloseAccepted(context, existing.number)) return null;
-  // It may have been reopened while the run waited.
+  // The user may have reopened it while the run waited.
   const now = await callForge(context, () => forge.getPullRequest(existing.number));
   return now?.state === "open" ? null : await waitForReopening(context, existing.number);
 }
@@ -145,7 +150,10 @@ function refusedPush({ refusal, remote }: Extract<PushOutcome, { kind: "refused"
   }
 }
 
-/** Ours gets the new words. Another person's keeps its own, and only learns which issue it closes. */
+/**
+ * Updates the text of the run's own pull request. Another person's keeps its text and only gets the line that closes
+ * the issue.
+ */
 async function reword(
   context: ImplContext,
   forge: Forge,
@@ -169,8 +177,8 @@ function passed(request: OpenedRequest, state: ImplState, reason: string): Concl
 }
 
 /**
- * The title of the pull request, `[tag][#N] description`: from the agent's proposal where it has usable words, else from the issue's title. There is
- * no proposal that this cannot turn into a title, so a title never costs an agent call.
+ * The title of the pull request, `[tag][#N] description`, from the agent's proposal if it is usable, else from the
+ * issue's title. Every proposal yields a title, so a bad title never costs an agent call.
  */
 export function titleOf(finalize: PullRequestProposal | null, issue: Issue, tags: readonly string[]): string {
   const proposed = readProposal(oneLine(finalize?.title ?? ""), tags);
@@ -179,7 +187,7 @@ export function titleOf(finalize: PullRequestProposal | null, issue: Issue, tags
   return `${start}${cut(words, MAX_TITLE - start.length)}`;
 }
 
-/** The body without the title line, closing this issue. */
+/** The proposed body without the title line, closing this issue. */
 export function bodyOf(finalize: PullRequestProposal | null, issue: Issue): string {
   return closingBody(finalize?.body ?? "", issue.number);
 }
@@ -187,7 +195,10 @@ export function bodyOf(finalize: PullRequestProposal | null, issue: Issue): stri
 /** GitHub accepts 256 characters, GitLab 255. */
 const MAX_TITLE = 255;
 
-/** The number in a proposal is ignored: the run knows its issue. An unknown tag is dropped where it is in a tag's place. */
+/**
+ * Ignores the issue number in a proposal, because the run knows its issue. Drops an unknown tag only in the form
+ * `[tag][#N]`.
+ */
 function readProposal(line: string, tags: readonly string[]): { readonly tag: string | null; readonly words: string } {
   const known = (name: string | undefined): string | null =>
     tags.find((tag) => tag.toLowerCase() === name?.trim().toLowerCase()) ?? null;
@@ -203,7 +214,9 @@ function readProposal(line: string, tags: readonly string[]): { readonly tag: st
   return { tag: null, words: line };
 }
 
-/** One line without control characters, and without the Markdown or the label that some agents put around a title. */
+/**
+ * Returns one line without control characters and without the Markdown or label that some agents put around a title.
+ */
 function oneLine(text: string): string {
   return text
     .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, " ")
@@ -226,8 +239,8 @@ type Watched =
   | { readonly kind: "refused"; readonly reason: string };
 
 /**
- * The pull request to watch. One that somebody closed, and that a person then said to go on without, has another one in its place. Whether it is
- * closed is looked at once and kept: opened again later, it must not make a stage forget the other one.
+ * Returns the pull request to watch. If one was closed and the user accepted that, a new one replaces it. The closed
+ * state is read once and recorded: if the old one is reopened later, the stage must not forget the new one.
  */
 export async function findWatchedPullRequest(
   work: ImplDependencies,
@@ -261,7 +274,7 @@ export async function findWatchedPullRequest(
   return { kind: "watched", request };
 }
 
-/** The user can reopen it and resume, or resume with another one in its place. */
+/** Makes the run wait for the user, who can reopen the pull request, accept a new one or end the run. */
 export async function waitForReopening(context: ImplContext, number: number): Promise<never> {
   const { id } = context.run;
   return await context.park({
@@ -270,7 +283,7 @@ export async function waitForReopening(context: ImplContext, number: number): Pr
   });
 }
 
-/** Somebody was shown that this very pull request is closed, and said "go on". */
+/** Whether the user saw that this pull request is closed and accepted it. */
 function isCloseAccepted({ extensions }: Pick<ImplContext, "extensions">, number: number): boolean {
   const { pull_request_closed: accepted } = readAccepted(extensions);
   return isJsonObject(accepted) && accepted["number"] === number;

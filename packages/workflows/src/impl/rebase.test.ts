@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { compareRemoteTip } from "./rebase.ts";
 
-/** Commits are letters; what a commit builds on stands behind it. */
+/** Maps each commit to itself and its ancestors. */
 const history: Readonly<Record<string, string>> = {
   ours: "ours pushed base",
   pushed: "pushed base",

@@ -1,3 +1,5 @@
+// The rebase stage of impl: moves the branch onto the remote's tips and lets the agent resolve one conflict.
+
 import { isAcceptedTip } from "@holdfast/core/findings";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { Branch } from "@holdfast/core/workspace";
@@ -17,7 +19,10 @@ import {
   requireSetup,
 } from "./state.ts";
 
-/** Puts the branch on top of what is on the remote now. It ends whole or not at all: a conflict that nobody mends leaves everything as it was. */
+/**
+ * Rebases the branch onto the remote's present tips. It completes or changes nothing: an unresolved conflict leaves
+ * everything as it was.
+ */
 export async function rebaseStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const worktree = await openWorktree(work, context);
   const conclusion = await rebase(work, context, worktree);
@@ -41,7 +46,7 @@ async function rebase(work: ImplDependencies, context: ImplContext, worktree: Wo
   const { base } = requireSetup(state);
   const at = await stageTime(context);
   const before = await context.step("head", () => branch.head());
-  // A person may have edited meanwhile, and a branch with changes in its files cannot be moved.
+  // A person may have edited files meanwhile, and git cannot rebase a branch with uncommitted changes.
   await commitWork(context, worktree, { step: "commit", message: "Changes found before a rebase\n", before, at });
   const tips = await callForge(context, () => context.step("tips", () => fetchTips(worktree, base.branch)));
   if (tips.base === null) return { event: "fatal", reason: `The remote has no branch ${base.branch} any more`, state };
@@ -87,7 +92,10 @@ async function fetchTips(
 
 type Own = { readonly kind: "go"; readonly build: string | null } | { readonly kind: "stop"; readonly reason: string };
 
-/** Commits that this run did not push are never built upon, and never replaced, unless the user says so; both tips are in the question. */
+/**
+ * Neither builds on nor replaces commits that this run did not push unless the user agrees. The question names both
+ * tips.
+ */
 async function settleOwn(
   context: ImplContext,
   { branch }: Worktree,
@@ -125,8 +133,8 @@ type ConflictResult =
   | { readonly kind: "given_up"; readonly why: string };
 
 /**
- * Offers a conflict to the agent, once. The branch moves only when the marks are gone and the gates are green; otherwise the files go back to
- * what they were, and nothing of the attempt is left but its checkpoint.
+ * Lets the agent resolve a conflict once. The branch moves only if no conflict markers remain and the gates pass.
+ * Otherwise the files are restored, and only the attempt's checkpoint remains.
  */
 async function resolveConflict(
   work: ImplDependencies,
@@ -195,13 +203,13 @@ async function newestSequence({ parts }: ImplDependencies, { run }: ImplContext)
   throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: `Run ${run.id} has no checkpoint to go back to` });
 }
 
-/** What the remote has of the run's branch, compared with what we pushed and what we have. */
+/** The remote tip of the run's branch, compared with what this run pushed and with its head. */
 type Tip =
-  /** Nothing that we lack. */
+  /** The remote has no commit that the run lacks. */
   | { readonly kind: "known"; readonly commit: string | null }
-  /** Somebody added commits to what we pushed. */
+  /** Another user added commits on top of what this run pushed. */
   | { readonly kind: "added"; readonly commit: string }
-  /** Somebody put other commits there: theirs and ours do not follow from each other. */
+  /** The remote has other commits: its branch and what this run pushed have diverged. */
   | { readonly kind: "other"; readonly commit: string };
 
 export async function compareRemoteTip(params: {
@@ -211,7 +219,8 @@ export async function compareRemoteTip(params: {
   readonly pushed: string | null;
 }): Promise<Tip> {
   const { branch, tip, head, pushed } = params;
-  // What we pushed ourselves is known, also when a rebase has rewritten our side since: that is what a pinned push goes over.
+  // The run's own push is known even if a rebase has since rewritten the local commits: a pinned push replaces exactly
+  // this commit.
   if (tip === null || tip === pushed) return { kind: "known", commit: tip };
   if (await branch.isAncestor({ ancestor: tip, of: head })) return { kind: "known", commit: tip };
   const follows = pushed !== null && (await branch.isAncestor({ ancestor: pushed, of: tip }));

@@ -1,3 +1,5 @@
+// The review stage of impl: the reviewer's prompt, the parsing of its scores, and the decision to pass or fail.
+
 import { type Json, type JsonObject, isJsonArray, isJsonObject, objectsIn } from "@holdfast/core/json";
 import { counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
@@ -20,7 +22,7 @@ import {
 
 const DIFF_BYTES = 200_000;
 
-/** Scores the whole change since the base. What fails goes back into the next implementation prompt. */
+/** Scores the whole change since the base. A failed review becomes feedback for the next implementation prompt. */
 export async function reviewStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const { maxReviews, onMaxReviews, thresholds } = work.options;
@@ -45,7 +47,10 @@ export async function reviewStage(work: ImplDependencies, context: ImplContext):
   });
 }
 
-/** A reply that cannot be read is asked for once more; a second one counts as a failed review, with that reason and no score. */
+/**
+ * Asks once more if the reply is unreadable. A second unreadable reply counts as a failed review with that reason and
+ * no score.
+ */
 async function askReviewer(
   work: ImplDependencies,
   context: ImplContext,
@@ -81,7 +86,7 @@ async function ask(
     yolo: options.yolo,
     ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),
     changesFiles: false,
-    // A reviewer that failed has judged nothing: the implementer has no reason to work again.
+    // A reviewer that failed has judged nothing, so the implementer has no reason to work again.
     mustAnswer: true,
   });
   if (report.outcome === "completed") return { reply: parseReviewReply(report.text), text: report.text };
@@ -89,14 +94,14 @@ async function ask(
   return { reply: { kind: "unreadable", why }, text: report.text };
 }
 
-/** What is reviewed is the change itself and the issue, never what the agent says about its work. */
+/** The reviewer sees the change and the issue, never what the agent says about its work. */
 export function reviewPrompt(params: {
   readonly template: string;
   readonly issue: Issue;
   readonly thresholds: ImplOptions["thresholds"];
   readonly diff: { readonly text: string; readonly cut: boolean };
   readonly base: string;
-  /** A reply that could not be read, when this is the second try. */
+  /** The first, unreadable reply if this is the second attempt; otherwise null. */
   readonly unreadable: { readonly reply: string; readonly why: string } | null;
   readonly fence: Fence;
 }): string {
@@ -126,12 +131,12 @@ type ReviewReply =
       readonly findings: readonly string[];
       readonly suggestions: readonly string[];
     }
-  /** Not a score of 50 and not a zero: the reviewer is asked again. */
+  /** An unreadable reply is neither a score of 50 nor a zero: the reviewer is asked again. */
   | { readonly kind: "unreadable"; readonly why: string };
 
 /**
- * Reads what a reviewer wrote: every JSON object in it, alone, fenced or inside prose. The last one with all four scores counts: a
- * reviewer that first repeats the form it was given, or thinks aloud, concludes at the end.
+ * Reads every JSON object in a reviewer's reply, alone, fenced or inside prose. The last one with all four scores
+ * counts, because a reviewer may first repeat the given form or think aloud.
  */
 export function parseReviewReply(text: string): ReviewReply {
   let why = "there is no JSON object in it";
@@ -169,7 +174,7 @@ function readScores(
   return { kind: "read", scores: { faithful, style, docs, cornerCases } };
 }
 
-/** "corner_cases", "cornerCases" and "Corner cases" are one name. */
+/** Treats "corner_cases", "cornerCases" and "Corner cases" as one name. */
 function bareName(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z]/g, "");
 }
@@ -183,7 +188,7 @@ function overall(object: JsonObject, scores: Scores): number {
   return Math.round(all.reduce((sum, one) => sum + one, 0) / all.length);
 }
 
-/** A list, or a text with one remark a line. */
+/** Reads a list, or a text with one remark per line. */
 function readLines(value: Json | undefined): readonly string[] {
   const items = typeof value === "string" ? value.split(/\r?\n/) : isJsonArray(value) ? value : [];
   return items
@@ -193,8 +198,8 @@ function readLines(value: Json | undefined): readonly string[] {
 }
 
 /**
- * A score from 0 to 100, or null when the value is none: nothing is guessed. Numbers are rounded and clamped; texts may carry
- * their scale ("92", "85.5/100", "9/10", "90 %"); an object may hold it as `score`.
+ * Reads a score from 0 to 100; null if the value is not a score. Numbers are rounded and clamped. Texts may include
+ * their scale ("92", "85.5/100", "9/10", "90 %"). An object may hold the value as `score`.
  */
 export function parseScore(value: Json | undefined): number | null {
   if (typeof value === "number") return Number.isFinite(value) ? clamp(value) : null;
@@ -215,7 +220,7 @@ function clamp(value: number): number {
   return Math.min(100, Math.max(0, Math.round(value)));
 }
 
-/** Every dimension must reach its threshold; the overall score decides nothing here. */
+/** Every dimension must reach its threshold; the overall score does not decide. */
 export function decideReview(params: {
   readonly reply: ReviewReply;
   readonly thresholds: ImplOptions["thresholds"];
@@ -241,7 +246,7 @@ export function reviewReason(review: Review, thresholds: ImplOptions["thresholds
   return `The review failed with ${review.score ?? 0}: ${shortText(review.scores, thresholds)}`;
 }
 
-/** What the next implementation prompt is told. */
+/** The review's feedback for the next implementation prompt. */
 export function reviewFeedback(review: Review, thresholds: ImplOptions["thresholds"]): string {
   const list = (title: string, items: readonly string[]): readonly string[] =>
     items.length === 0 ? [] : [title, ...items.map((item) => `- ${item}`)];
@@ -256,7 +261,7 @@ function thresholdsText(thresholds: ImplOptions["thresholds"]): string {
   return DIMENSIONS.map((dimension) => `${spelled(dimension)} ${thresholds[dimension]}`).join(", ");
 }
 
-/** As the report file and the reviewer's JSON spell it. */
+/** The spelling in the report file and in the reviewer's JSON. */
 function spelled(dimension: Dimension): string {
   return dimension === "cornerCases" ? "corner_cases" : dimension;
 }
@@ -271,7 +276,7 @@ function shortText(scores: Scores, thresholds: ImplOptions["thresholds"]): strin
     .join(", ");
 }
 
-/** As `.tmp/review-iter-N.json` holds it; the names are those that readers of that file know. */
+/** Content of `.tmp/review-iter-N.json`. Other tools read these field names. */
 export function reviewReport(review: Review): JsonObject {
   const { scores, score, pass, findings, suggestions, iteration } = review;
   return {

@@ -1,3 +1,5 @@
+// The setup stage of impl: fixes the issue, the base and the prompts of a run, also for an imported run.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import type { JsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
@@ -17,7 +19,7 @@ import {
   parseImplState,
 } from "./state.ts";
 
-/** The issue, a worktree and branch for it, the base it builds on, and the prompts: all fixed from here on. */
+/** Reads the issue, syncs the branch with its base and loads the prompts. All of them are fixed from here on. */
 export async function setupStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const forge = await requireForge(work, context);
   const issue = await readIssue(work, context);
@@ -54,7 +56,7 @@ function issueNumber({ run }: ImplContext): number {
   });
 }
 
-/** The text the run began with. Fetched once: a change at the forge is for a person to decide on, never silently taken. */
+/** The issue text that the run began with. It is fetched once: the user decides about later changes at the forge. */
 async function readIssue(work: ImplDependencies, context: ImplContext): Promise<Issue | null> {
   const number = issueNumber(context);
   const known = context.inputs.issue;
@@ -69,15 +71,15 @@ async function readIssue(work: ImplDependencies, context: ImplContext): Promise<
 }
 
 /**
- * What setup finds, for a run that comes from elsewhere and stands behind setup already: its history and pull request stay, the issue, the
- * base and the prompts are found as they are now. Nothing is rebased: where the files stand was the other tool's decision.
+ * Builds the state of an imported run that is already past setup. Its history and pull request remain; issue, base and
+ * prompts are read as they are now. Nothing is rebased, because the other tool decided which commit the files are at.
  */
 export async function adoptImplState(params: {
   readonly parts: Adapters;
   readonly options: ImplOptions;
   readonly values: JsonObject;
   readonly issue: number;
-  /** Of the worktree that the run goes on in. */
+  /** The worktree in which the run continues. */
   readonly root: string;
 }): Promise<ImplState> {
   const { parts, options, root } = params;
@@ -95,7 +97,8 @@ export async function adoptImplState(params: {
   await outputs.hide(OUTPUT_DIRECTORY);
   await outputs.write(outputFiles.issue(issue.number), issueText(issue));
   const templates = await loadTemplates(options.prompts, outputs);
-  // Only over what our own commits contain may be pushed: anything else is somebody else's and is met as such.
+  // A push may replace only a remote tip that the run's own commits contain. Any other tip belongs to someone else and
+  // is treated so.
   const remote = await branch.remoteBranch(branch.name);
   const head = await branch.head();
   const contained = remote !== null && (await branch.isAncestor({ ancestor: remote, of: head }));

@@ -1,3 +1,5 @@
+// The state of an impl run: its values, transition table, history entries and the result of a stage.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import { type IssueSnapshot, issueShape } from "@holdfast/core/checkpoint";
 import {
@@ -22,10 +24,13 @@ import type { Base } from "../branch.ts";
 import type { OpenedRequest } from "../pull-request.ts";
 import type { Dimension, ImplOptions, PromptRole } from "./options.ts";
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
+// This is a type alias because TypeScript does not accept an interface as a JSON object.
 
 export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
-/** What an iteration left behind; the stuck guard counts those that left nothing. "empty": it was called done, and no file differs from the base. */
+/**
+ * The result of an iteration; the stuck guard counts those with "none". "empty": the agent called it done, but no file
+ * differs from the base.
+ */
 export type Progress = "complete" | "changed" | "none" | "empty";
 export type PullRequestProposal = { readonly title: string | null; readonly body: string };
 export type Scores = Readonly<Record<Dimension, number>>;
@@ -40,28 +45,28 @@ export type Review = {
 };
 export type Failing = { readonly gate: string; readonly detail: string };
 
-/** The values of an `impl` run: all that a later stage needs and that is not counted in the position. */
+/** The values of an impl run: everything a later stage needs that the position does not count. */
 export type ImplState = {
   readonly issue: Issue | null;
   readonly base: Base | null;
   readonly templates: Readonly<Record<PromptRole, string>> | null;
   readonly progress: Progress | null;
-  /** The agent's last words of the newest iteration, cut. */
+  /** The end of the agent's output in the newest iteration. */
   readonly output: string | null;
   readonly commitReport: string | null;
   readonly finalize: PullRequestProposal | null;
   /** Every review, oldest first. */
   readonly reviews: readonly Review[];
-  /** The gate that said no most recently, until it says yes. */
+  /** The gate that failed most recently; null once it passes. */
   readonly failing: Failing | null;
-  /** What the remote has because we pushed it, or because it was there and we built on it. */
+  /** The branch's tip on the remote that the run pushed or built on; null if there is none. */
   readonly pushed: string | null;
   readonly pullRequest: OpenedRequest | null;
-  /** Reviews of people that were told to the agent, by their ids: none is told twice. Older runs lack it. */
+  /** Ids of people's reviews that the agent has received, so that none is sent twice. Older runs lack it. */
   readonly heeded?: readonly string[];
   /** The base contained the work before this run opened a pull request, and the user accepted that. Absent: no. */
   readonly inBase?: boolean;
-  /** Of a run that gave up. */
+  /** The report of a failed run. */
   readonly stuckReport: string | null;
   readonly history: readonly ImplHistoryEntry[];
 };
@@ -72,7 +77,7 @@ export function parseImplState(values: JsonObject): ImplState {
   return parseShape({ shape: STATE, value: values, what: "The state of an impl run" });
 }
 
-/** What setup found. INTERNAL before that: the table lets no other stage come first. */
+/** Returns the results of setup. Throws INTERNAL before that; the transition table puts setup first. */
 export function requireSetup(state: ImplState): {
   readonly issue: Issue;
   readonly base: Base;
@@ -142,7 +147,9 @@ export const IMPL_EVENTS = [
 ] as const;
 type ImplEvent = (typeof IMPL_EVENTS)[number];
 
-/** Stages that are switched off are not in the machine at all: nothing passes through a stage that does nothing. */
+/**
+ * Builds the transition table. Disabled stages are not part of it, so no run passes through a stage that does nothing.
+ */
 export function implShape(
   options: Pick<ImplOptions, "review" | "simplify" | "waitForCi" | "afterRebase">,
 ): WorkflowShape {
@@ -176,7 +183,7 @@ export function implShape(
   };
 }
 
-/** Total, so that a new event cannot be forgotten. "retry": the run goes on, but this did not succeed. */
+/** Total, so that the compiler rejects a missing event. "retry": the run continues, but this stage did not succeed. */
 const RESULT_OF: Readonly<Record<ImplEvent, ImplHistoryEntry["result"]>> = {
   setup_done: "success",
   impl_done: "success",
@@ -201,12 +208,12 @@ export interface Conclusion {
   readonly event: ImplEvent;
   readonly reason: string;
   readonly state: ImplState;
-  /** Absent: what the next prompt is told stays as it is. */
+  /** Absent: the feedback for the next prompt remains unchanged. */
   readonly feedback?: string | null;
   readonly score?: number | null;
 }
 
-/** How a stage ends: its event with the state and one more line of history. */
+/** Ends a stage with its event, its state and one more history entry. */
 export function conclude(
   context: { readonly position: Position; now(): number },
   { event, reason, state, feedback, score = null }: Conclusion,
@@ -229,14 +236,14 @@ export function conclude(
   };
 }
 
-/** A limit made the newest entry the last one: it says so, with the true reason. */
+/** Marks the newest history entry as a failure when a limit ended the run, with the true reason. */
 export function endHistory(state: ImplState, reason: string): ImplState {
   const last = state.history.at(-1);
   if (last === undefined) return state;
   return { ...state, history: [...state.history.slice(0, -1), { ...last, result: "failure", reason }] };
 }
 
-/** What every stage of impl works with. */
+/** Dependencies of every impl stage. */
 export interface ImplDependencies {
   readonly options: ImplOptions;
   readonly parts: Adapters;

@@ -11,7 +11,9 @@ describe("guard", () => {
   const options = parseImplOptions({ maxIterations: 1000 }).options;
   type Move = { readonly event: string; readonly score?: number; readonly progress?: Progress };
 
-  /** The machine without an engine: guard, table, best score. A resume in between is a trip through JSON. */
+  /**
+   * Runs guard, transition table and best score without an engine. A resume in between is a round trip through JSON.
+   */
   function play(moves: readonly Move[], given: ImplOptions = options, stage = "setup") {
     const shape = implShape(given);
     const guard = implGuard(given);
@@ -192,7 +194,7 @@ describe("guard", () => {
       { maxLength: 300 },
     );
 
-    /** Walks the table by any choices, resuming (JSON) before each. */
+    /** Follows the transition table with any choices, with a resume (a JSON round trip) before each. */
     function walk(picks: readonly { pick: number; score: number; progress: Progress }[], from: ImplOptions = given) {
       const guard = implGuard(from);
       let position: Position = { ...emptyPlanes().position, workflow: "impl", stage: "setup" };

@@ -1,3 +1,5 @@
+// The impl workflow: its stages, and the guard that counts attempts and ends a run that does not converge.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import { type Position, bump, counterOf, reset } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
@@ -35,7 +37,7 @@ const STAGES: Readonly<Record<string, Stage>> = {
   done: async (_, { position }) => ({ event: "done", reason: position.reason ?? "Done" }),
 };
 
-/** The workflow that carries an issue to a pull request, in the shape that its options give it. */
+/** The workflow that turns an issue into a pull request, with the stages that its options enable. */
 export function implWorkflow(options: ImplOptions, parts: Adapters): Workflow<ImplState> {
   const shape = implShape(options);
   const work: ImplDependencies = { options, parts };
@@ -46,12 +48,12 @@ export function implWorkflow(options: ImplOptions, parts: Adapters): Workflow<Im
     initialState: () => initialImplState,
     parseState: parseImplState,
     guard: implGuard(options),
-    // Far beyond what the limits allow: whoever comes here goes in circles that no guard counts.
+    // Far beyond what the limits allow: a run that gets here is in a loop that no guard counts.
     maxVisits: 100 + 20 * options.maxIterations,
   });
 }
 
-/** The mirror is written when a stage is entered: that is when the one before has been saved. */
+/** Writes the checkpoint file when a stage starts, because the previous stage has been saved by then. */
 function mirrored(work: ImplDependencies, stage: Stage): StageFunction<ImplState> {
   return async (context) => {
     await writeCheckpointFile(work, context);
@@ -62,11 +64,11 @@ function mirrored(work: ImplDependencies, stage: Stage): StageFunction<ImplState
 type Counted = { readonly position: Position; readonly result: StageResult<ImplState> };
 
 /**
- * Counts what a stage concluded and stops what does not converge. Attempts and streaks live in the position, so neither a
- * finished implementation nor a resume sets them back:
- * - `attempts.pr` and `attempts.rebase` only grow, `attempts.review` and `attempts.simplify` count failures;
- * - `streaks.parse` ends with a gate that passes, `streaks.review` with a better score than any before or a pass,
- *   `streaks.stuck` with an iteration that changed something.
+ * Counts the result of a stage and ends a run that does not converge. Attempts and streaks are part of the position, so
+ * neither a finished implementation nor a resume resets them:
+ * - `attempts.pr` and `attempts.rebase` only grow; `attempts.review` and `attempts.simplify` count failures.
+ * - A passing gate ends `streaks.parse`. A new best score or a passed review ends `streaks.review`. An iteration that
+ *   changed something ends `streaks.stuck`.
  */
 export function implGuard(options: ImplOptions): Guard<ImplState> {
   const { transitions } = implShape(options);
@@ -98,7 +100,7 @@ function countEvent(position: Position, result: StageResult<ImplState>): Positio
       return {
         ...position,
         attempts: bump(attempts, "review"),
-        // The first failure, and each that is better than all before, begins the count anew at one.
+        // The first failure, and each one with a new best score, restarts the count at one.
         streaks: bump(improves(position, result) ? reset(streaks, "review") : streaks, "review"),
       };
     case "simp_fail":
@@ -130,7 +132,10 @@ function limitReached({ position, result }: Counted, options: ImplOptions): stri
   return null;
 }
 
-/** Of pull request and rebase the seventh and the fourth are not begun. A pull request that passed is no attempt, so CI fixes are free. */
+/**
+ * Rejects the seventh pull request attempt and the fourth rebase (default limits). A pull request that passed is not an
+ * attempt, so CI fixes are free.
+ */
 function entryRefused(
   { position, result }: Counted,
   row: Readonly<Record<string, string>> | undefined,
@@ -144,7 +149,7 @@ function entryRefused(
   return null;
 }
 
-/** The stage that is left now succeeded; what said no to the pull request is further back. */
+/** The stage that ends now succeeded; the refusal of the pull request is further back in the history. */
 function lastRefusal(state: ImplState | undefined): string {
   const refused = state?.history.findLast(({ stage, result }) => stage === "pr" && result === "retry");
   return refused === undefined ? "" : `: ${refused.reason}`;

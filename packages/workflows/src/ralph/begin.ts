@@ -1,3 +1,5 @@
+// The begin stage of ralph: fixes issue, base and branch of a loop, and checks whether the criterion already passes.
+
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import { pureSha256 } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
@@ -8,7 +10,7 @@ import { LOOP_ID, makeLoopId } from "./options.ts";
 import { type LoopContext, type LoopState, type Place, type RalphDependencies, outputFiles, tell } from "./state.ts";
 import { type RanCheck, checkText, commitChecked, hasPassed, readVerification, runChecks } from "./verify.ts";
 
-/** What is worked on and where, all fixed from here on; and whether there is anything to do at all. */
+/** Fixes what the loop works on and where, and checks whether there is anything to do. */
 export async function beginStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
@@ -25,7 +27,7 @@ export async function beginStage(work: RalphDependencies, context: LoopContext):
   return { ...checked, state: { ...context.state, ...found.place }, inputs, trigger: "stage" };
 }
 
-/** The text the run began with. A change at the forge is for a person to decide on, never silently taken. */
+/** The issue text that the run began with. The user decides about later changes at the forge. */
 async function readIssue(work: RalphDependencies, context: LoopContext): Promise<IssueSnapshot | "absent" | null> {
   const { run, inputs } = context;
   if (run.work.kind !== "issue") return null;
@@ -45,7 +47,7 @@ type Found =
   | { readonly kind: "found"; readonly place: Place }
   | { readonly kind: "impossible"; readonly reason: string };
 
-/** Without a pull request nothing outside this repository matters, and nothing outside is asked. */
+/** Without a pull request, the loop depends on nothing outside this repository and queries neither forge nor remote. */
 async function findPlace(
   work: RalphDependencies,
   context: LoopContext,
@@ -65,13 +67,13 @@ async function findPlace(
   return { kind: "found", place: { ...place, began: await began(), base: base.base, pushed: synced.pushed } };
 }
 
-/** A run whose id has the form of a loop's is the loop; any other gives it one that is told from the run. */
+/** A run id in the form of a loop id is the loop id. Otherwise the loop id is derived from the run id. */
 function loopIdOf({ options }: RalphDependencies, { run }: LoopContext): string {
   if (options.loopId !== null) return options.loopId;
   return LOOP_ID.test(run.id) ? run.id : makeLoopId({ task: run.id, hex: pureSha256(run.id).slice(0, 8) });
 }
 
-/** A criterion that holds before anybody worked is done, without a token spent. */
+/** A criterion that passes before the first iteration ends the loop without spending tokens. */
 async function firstCheck(
   work: RalphDependencies,
   context: LoopContext,
@@ -95,7 +97,7 @@ async function firstCheck(
   return { ...begun, reason: `The loop begins: ${said}`, feedback: feedbackOf(ran) };
 }
 
-/** The first turn has no iteration before it that would tell what the commands say. */
+/** The first iteration has no previous one whose check output its prompt could include. */
 function feedbackOf(ran: readonly RanCheck[]): string {
   const { checks } = readVerification({ number: 0, planned: ran.length, ended: ran });
   const told = checks
@@ -104,7 +106,10 @@ function feedbackOf(ran: readonly RanCheck[]): string {
   return ["Before anybody worked on it, this is what the commands said.", ...told].join("\n\n");
 }
 
-/** What shells say of a program that is not there, or may not be run: as a rule a slip of the pen, and no agent mends that. */
+/**
+ * Exit codes of shells for a program that is missing or not executable. This is usually a typing error, which no agent
+ * can fix.
+ */
 function cannotRun({ kind, code }: RanCheck): boolean {
   return kind === "not_started" || code === 126 || code === 127;
 }

@@ -7,7 +7,7 @@ import { type Metrics, noMetrics } from "./iteration.ts";
 const read = (output: string) => readMetrics(outputLines(output));
 const ESC = "\u001B";
 
-/** As the tools print it; only what is of no matter was left out. */
+/** Output as the tools print it, without irrelevant lines. */
 const SPOKEN: Readonly<Record<string, readonly [string, Partial<Metrics>]>> = {
   "vitest, in colour, with a file that does not load": [
     [
@@ -150,7 +150,7 @@ describe("whatever is printed", () => {
     );
   });
 
-  // Each would take for ever under a pattern that tries its repetitions again and again: the suite's own timeout is the check.
+  // A backtracking pattern would take practically forever on each of these: the suite's own timeout is the check.
   test.each([
     ["one endless line", "a".repeat(3_000_000)],
     ["spaces", " ".repeat(1_000_000)],

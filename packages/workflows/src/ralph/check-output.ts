@@ -1,3 +1,6 @@
+// Reads test counts, failing tests and compiler or linter errors from the output of check commands. Every pattern works
+// on bounded lines.
+
 import { maskSecrets } from "@holdfast/core/mask";
 import type { Failing, Metrics, TestCounts } from "./iteration.ts";
 
@@ -11,7 +14,10 @@ function readCargoTest(lines: readonly string[]): Reading | null {
   });
 }
 
-/** With -v every test is counted; without it only packages report, so they are what is counted. A package that does not build fails as one. */
+/**
+ * With -v go counts every test. Without it only packages report, so packages are counted. A package that does not build
+ * counts as one failure.
+ */
 function readGoTest(lines: readonly string[]): Reading | null {
   const ok = tally(lines, /^ok {2}\t\S/);
   const broken = matches(lines, /^FAIL\t(\S{1,300})/);
@@ -26,7 +32,7 @@ function readGoTest(lines: readonly string[]): Reading | null {
   return testReading("go test", { tests: { passed, failed: named.length + unbuilt.length, skipped }, failing });
 }
 
-/** "Tests:       1 failed, 2 passed, 3 total"; a failure is told after a dot, its suites and its name parted by "›". */
+/** "Tests:       1 failed, 2 passed, 3 total". A failure follows a dot, with its suites and name separated by "›". */
 function readJest(lines: readonly string[]): Reading | null {
   const found = lines.filter((line) => /^Tests: {1,12}[\da-z,\s]{1,200}total\s{0,4}$/.test(line));
   if (found.length === 0) return null;
@@ -36,7 +42,7 @@ function readJest(lines: readonly string[]): Reading | null {
   });
 }
 
-/** "  5 passing (20ms)", "  1 failing", "  2 pending"; then every failure with its number. */
+/** "  5 passing (20ms)", "  1 failing", "  2 pending"; then each failure with its number. */
 function readMocha(lines: readonly string[]): Reading | null {
   if (!lines.some((line) => /^ {2}\d{1,9} passing \(\d{1,9}[a-z]{1,2}\)$/.test(line))) return null;
   const found = lines.filter((line) =>
@@ -47,7 +53,7 @@ function readMocha(lines: readonly string[]): Reading | null {
 
 const MOST_PARTS = 8;
 
-/** The suites and then the test, one a line, up to a colon. */
+/** A failure lists its suites and then the test, one per line, up to a colon. */
 function namesIn(lines: readonly string[]): readonly string[] {
   const start = lines.findIndex((line) => /^ {2}\d{1,9} failing$/.test(line));
   if (start === -1) return [];
@@ -62,7 +68,7 @@ function namesIn(lines: readonly string[]): readonly string[] {
   });
 }
 
-/** "=== 1 failed, 2 passed in 0.12s ===", or the same without the rule. What cannot be collected counts as a test that fails. */
+/** "=== 1 failed, 2 passed in 0.12s ===", or the same without the rule. A collection error counts as a failing test. */
 function readPytest(lines: readonly string[]): Reading | null {
   const found = matches(
     lines,
@@ -75,12 +81,12 @@ function readPytest(lines: readonly string[]): Reading | null {
   });
 }
 
-/** TAP, and what node:test prints. What a runner adds up itself goes before what we would count of the same lines. */
+/** Reads TAP and the output of node:test. A runner's own summary takes precedence over counting the same lines. */
 function readTap(lines: readonly string[]): Reading | null {
   return readSummary(lines) ?? readPoints(lines);
 }
 
-/** node:test, tape and others: "# pass 3" or "ℹ pass 3". Several runs add up. */
+/** The summary of node:test, tape and others: "# pass 3" or "ℹ pass 3". Several runs add up. */
 function readSummary(lines: readonly string[]): Reading | null {
   const sums = new Map<string, number>();
   for (const line of lines) {
@@ -97,7 +103,7 @@ function readSummary(lines: readonly string[]): Reading | null {
   });
 }
 
-/** Tests at the outermost level. Planned ones that never reported have failed, as the protocol says. */
+/** Counts tests at the outermost level. As TAP specifies, a planned test that never reported has failed. */
 function readPoints(lines: readonly string[]): Reading | null {
   const tests = { passed: 0, failed: 0, skipped: 0 };
   let planned: number | null = null;
@@ -109,21 +115,21 @@ function readPoints(lines: readonly string[]): Reading | null {
     else if (line.startsWith("ok")) tests.passed += 1;
     else tests.failed += 1;
   }
-  // A lone "ok" is a word like any other; the plan makes it TAP.
+  // A lone "ok" is an ordinary word; only a plan identifies TAP.
   if (planned === null) return null;
   tests.failed += Math.max(0, planned - tests.passed - tests.failed - tests.skipped);
   const names = matches(lines, /^not ok(?: \d{1,9})?(?: -)? (.{1,300})$/);
   return testReading("tap", { tests, failing: names.filter((name) => !isExcused(name)) });
 }
 
-/** TAP's way to say that a failure is expected or that nothing was tried. */
+/** TAP's mark for an expected failure or a test that did not run. */
 function isExcused(line: string): boolean {
   return / # (?:skip|todo)\b/i.test(line);
 }
 
 /**
- * "      Tests  1 failed | 2 passed (3)", under "Test Files …". A file that could not be loaded is no test there; here it counts as one that
- * fails, because what it holds did not pass.
+ * " Tests 1 failed | 2 passed (3)", under "Test Files …". Vitest does not count a file that failed to load as a test.
+ * It counts as one failure here, because its tests did not pass.
  */
 function readVitest(lines: readonly string[]): Reading | null {
   const found = lines.filter((line) => /^ {0,12}Tests {1,8}[\da-z|\s]{1,200}\(\d{1,9}\)\s{0,4}$/.test(line));
@@ -139,8 +145,8 @@ function readVitest(lines: readonly string[]): Reading | null {
 const TEST_READERS = [readTap, readVitest, readJest, readMocha, readPytest, readGoTest, readCargoTest];
 
 /**
- * What a command's output (see outputLines) says in numbers. Only what a known tool wrote is believed; of any other output nothing is said,
- * and the exit code is all there is.
+ * Reads the numbers from a command's output (see outputLines). Only the output of known tools counts; for any other
+ * output the exit code is the only fact.
  */
 export function readMetrics(lines: readonly string[]): Metrics {
   const tests = TEST_READERS.map((read) => read(lines)).filter((reading) => reading !== null);
@@ -154,7 +160,7 @@ export function readMetrics(lines: readonly string[]): Metrics {
   };
 }
 
-/** Of several checks together. */
+/** Combines the metrics of several checks. */
 export function joinMetrics(all: readonly Metrics[]): Metrics {
   const left = all.reduce((sum, one) => sum + one.failing.more, 0);
   const failing = listFailing(all.flatMap((one) => one.failing.names));
@@ -172,7 +178,7 @@ const MOST_NAME = 200;
 
 function listFailing(names: readonly string[]): Failing {
   const all = [...new Set(names.map((name) => name.slice(0, MOST_NAME).toWellFormed()))].toSorted();
-  // The name of a parametrised test holds its values.
+  // The name of a parametrised test contains its values, which may be secrets.
   const kept = [...new Set(all.slice(0, MOST_NAMES).map((name) => maskSecrets(name)))].toSorted();
   return { names: kept, more: Math.max(0, all.length - MOST_NAMES) };
 }
@@ -181,14 +187,14 @@ function sumKnown(numbers: readonly (number | null)[]): number | null {
   return numbers.reduce((sum, one) => (sum === null || one === null ? (sum ?? one) : sum + one), null);
 }
 
-/** What of an output is looked at: its end, where the summaries are. */
+/** Only the end of an output is read, because summaries are there. */
 const MOST_CHARACTERS = 1_000_000;
 const MOST_LINES = 20_000;
 const MOST_LINE = 1_000;
 
 /**
- * The last lines of an output, without colours and carriage returns, long ones cut. Whatever a command prints, what follows works on a bounded
- * number of bounded lines, so that no pattern can be made to take long.
+ * Returns the last lines of an output, without colours and carriage returns and with long lines cut. All patterns
+ * therefore work on a bounded number of bounded lines, so that no output can make them slow.
  */
 export function outputLines(output: string): readonly string[] {
   return output
@@ -198,7 +204,7 @@ export function outputLines(output: string): readonly string[] {
     .map((line) => plain(line.slice(0, MOST_LINE)));
 }
 
-/** Of what a carriage return overwrote, the last remains: a progress bar leaves one line. */
+/** Keeps only the text after the last carriage return, so that a progress bar leaves one line. */
 function plain(line: string): string {
   const bare = line.includes("\u001B") ? line.replace(COLOUR, "") : line;
   const trimmed = bare.endsWith("\r") ? bare.slice(0, -1) : bare;
@@ -208,7 +214,10 @@ function plain(line: string): string {
 // eslint-disable-next-line no-control-regex
 const COLOUR = /\u001B\[[0-9;?]{0,40}[A-Za-z]/g;
 
-/** What one tool's output says; null where it says nothing. Every pattern looks at one bounded line, and every repetition in it is bounded. */
+/**
+ * What one tool's output reports; null where it reports nothing. Every pattern matches one bounded line, and every
+ * repetition in it is bounded.
+ */
 interface Reading {
   readonly reader: string;
   readonly tests: TestCounts | null;
@@ -224,7 +233,7 @@ function testReading(
   return { reader, ...params, errors: null, warnings: null };
 }
 
-/** The first group that took part, of every line that fits. */
+/** Returns the first group that matched, for every matching line. */
 function matches(lines: readonly string[], pattern: RegExp): readonly string[] {
   return lines.flatMap((line) => {
     const name = pattern
@@ -239,7 +248,7 @@ function tally(lines: readonly string[], pattern: RegExp): number {
   return lines.reduce((total, line) => total + (pattern.test(line) ? 1 : 0), 0);
 }
 
-/** "1 failed, 2 passed": words that are neither (total, warnings, deselected) count nothing. */
+/** Counts words as in "1 failed, 2 passed". Other words (total, warnings, deselected) count nothing. */
 function countWords(parts: readonly string[]): TestCounts {
   const counts = { passed: 0, failed: 0, skipped: 0 };
   for (const part of parts) {
@@ -265,7 +274,7 @@ const WORDS: ReadonlyMap<string, keyof TestCounts> = new Map([
   ["ignored", "skipped"],
 ]);
 
-/** Together; null where none is known. */
+/** Returns the sum; null if no count is known. */
 function sumTests(counts: readonly (TestCounts | null)[]): TestCounts | null {
   return counts.reduce((sum, one) => {
     if (sum === null || one === null) return sum ?? one;
@@ -277,7 +286,7 @@ function sumTests(counts: readonly (TestCounts | null)[]): TestCounts | null {
   }, null);
 }
 
-/** What compilers and linters complain of. Where a tool both lists and adds up, only one of the two is counted. */
+/** Reads compiler and linter diagnostics. If a tool both lists and sums up errors, only one of the two counts. */
 function readDiagnostics(lines: readonly string[]): readonly Reading[] {
   const tsc = readTsc(lines);
   const readings = [
@@ -290,7 +299,10 @@ function readDiagnostics(lines: readonly string[]): readonly Reading[] {
   return readings.filter((reading) => reading !== null);
 }
 
-/** "src/a.ts(1,2): error TS2322: …" and "src/a.ts:1:2 - error TS2322: …". Named by file and code: lines move. */
+/**
+ * "src/a.ts(1,2): error TS2322: …" and "src/a.ts:1:2 - error TS2322: …". The name is file and code, because line
+ * numbers change.
+ */
 function readTsc(lines: readonly string[]): Reading | null {
   const failing = lines.flatMap((line) => {
     const [, file = "", code = ""] =
@@ -320,13 +332,13 @@ function readRustc(lines: readonly string[]): Reading | null {
   const errors = lines.filter((line) =>
     /^error(?:\[E\d{1,6}\])?: (?!could not compile|aborting due|test failed)/.test(line),
   );
-  // Other tools begin lines with "error:" too; only a code or the closing line makes it this one.
+  // Other tools also start lines with "error:". Only an error code or the closing line identifies rustc.
   const known = lines.some((line) => /^error(?:\[E\d{1,6}\]: |: could not compile )/.test(line));
   if (!known) return null;
   return diagnostics("rustc", { errors: errors.length, warnings: null, failing: [] });
 }
 
-/** The first group is errors, the second, where there is one, warnings; several lines add up. */
+/** The first group is errors, the optional second one warnings. Several lines add up. */
 function added(reader: string, lines: readonly string[], pattern: RegExp): Reading | null {
   const found = lines.flatMap((line) => {
     const groups = pattern.exec(line);

@@ -43,7 +43,7 @@ describe("stuck", () => {
     ]);
     const tree = { tree: "t" };
     expect(kinds(row({ ...a, ...tree }, { ...b, ...tree }, { ...c, ...tree }, { ...d, ...tree }))).toEqual(["stuck"]);
-    // The first of three cannot be said to have changed nothing.
+    // Whether the first of three iterations changed anything is unknown.
     expect(kinds(row({ ...a, ...tree }, { ...b, ...tree }, { ...c, ...tree }))).toEqual([]);
     expect(kinds(row({ ...a, ...none }, { ...b, filesChanged: 1 }, { ...c, ...none }))).toEqual([]);
   });

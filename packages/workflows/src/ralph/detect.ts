@@ -1,3 +1,5 @@
+// Detects loops that do not make progress: stuck, oscillation, regression and burn rate. All decisions are pure.
+
 import type { Budget } from "@holdfast/core/position";
 import {
   type BestIteration,
@@ -11,14 +13,14 @@ import type { Detection } from "./options.ts";
 import type { Intervention } from "./state.ts";
 
 /**
- * All that is wrong with the course of the loop after its newest iteration. One that passed has nothing wrong. Only iterations of the same unit are
- * compared, and for stuck and oscillation only those since somebody last intervened.
+ * Returns every finding about the loop after its newest iteration; none if that iteration passed. Compares only
+ * iterations of the same unit, and for stuck and oscillation only those since the last intervention.
  */
 export function detect(params: {
-  /** With the newest, which is last. */
+  /** Includes the newest iteration, which is last. */
   readonly iterations: readonly Iteration[];
   readonly failing: Failing;
-  /** Before the newest. */
+  /** The best iteration before the newest. */
   readonly best: BestIteration | null;
   readonly interventions: readonly Intervention[];
   readonly detection: Detection;
@@ -40,7 +42,10 @@ export function detect(params: {
   ].filter((finding) => finding !== null);
 }
 
-/** The newest `times` iterations failed in the same way, or none of them changed a file. The same failure is told first: it says more. */
+/**
+ * The newest `times` iterations failed in the same way, or none of them changed a file. The same failure takes
+ * precedence because it is more specific.
+ */
 function detectStuck(iterations: readonly Iteration[], times: number): LoopFinding | null {
   const run = iterations.slice(-times);
   const newest = run.at(-1);
@@ -65,8 +70,8 @@ function unchanged(one: Iteration, before: Iteration | null): boolean {
 }
 
 /**
- * The newest iteration is the last of `turns` turns between the same two states: of the files, or of the set of failing tests. Iterations
- * that stay in a state are one turn; one whose state is not known breaks the row.
+ * Finds `turns` alternations between the same two states, of the files or of the set of failing tests. Consecutive
+ * iterations in one state are one turn. An iteration with an unknown state restarts the count.
  */
 function detectOscillation(iterations: readonly Iteration[], turns: number): LoopFinding | null {
   return (
@@ -77,7 +82,7 @@ function detectOscillation(iterations: readonly Iteration[], turns: number): Loo
 
 interface Turn {
   readonly state: string;
-  /** The first iteration in it. */
+  /** The first iteration of the turn. */
   readonly number: number;
 }
 
@@ -111,7 +116,10 @@ function between(
   };
 }
 
-/** The newest iteration is worse than the best one: by so many points of quality, or because what did not fail there fails now. */
+/**
+ * The newest iteration is worse than the best one: its quality is lower by `points`, or something fails that did not
+ * fail there.
+ */
 function detectRegression(params: {
   readonly iterations: readonly Iteration[];
   readonly best: BestIteration | null;
@@ -140,7 +148,10 @@ function detectRegression(params: {
 
 const MOST_LOST = 10;
 
-/** Names are compared only where both lists are whole, and as many as there are new tests may be new ones, which lose nothing. */
+/**
+ * Compares names only if both lists are complete. As many failures as there are new tests may come from those, which is
+ * not a loss.
+ */
 function lostSince(params: {
   readonly best: BestIteration;
   readonly failing: Failing;
@@ -175,8 +186,8 @@ type Measure = Extract<LoopFinding, { readonly kind: "burn_rate" }>["evidence"][
 const MEASURES = ["tokens", "microUsd", "milliseconds"] as const satisfies readonly Measure[];
 
 /**
- * At what the newest `window` iterations cost, the budget ends before the work does: before quality reaches 100 at the rate of those iterations, or, when they
- * gained nothing, within another such window. Of several budgets the one that ends first is told.
+ * At the cost of the newest `window` iterations, the budget ends too early. That is: before quality reaches 100 at
+ * their pace or, if they gained nothing, within another window. Reports the budget that ends first.
  */
 function detectBurn(params: {
   readonly iterations: readonly Iteration[];
@@ -197,7 +208,7 @@ function burnOf(
   const most = limit[measure];
   const costs = run.map((one) => costOf(one, measure)).filter((cost) => cost !== null);
   const newest = run.at(-1);
-  // An average over those that told would be made up for those that did not.
+  // If some iterations reported no cost, an average would be invented for them.
   if (most === null || newest === undefined || costs.length < run.length) return null;
   const total = costs.reduce((sum, cost) => sum + cost, 0);
   if (total === 0) return null;
@@ -219,7 +230,7 @@ function burnOf(
   return { kind: "burn_rate", iteration: newest.number, sentence: sentenceOf(evidence), evidence };
 }
 
-/** The first of the run is where it stood, so it counts one step less than there are iterations. */
+/** The first iteration is the starting point, so the number of steps is one less than the number of iterations. */
 function pace(run: readonly Iteration[]): { readonly gained: number | null; readonly needed: number | null } {
   const [first, last] = [run[0]?.quality ?? null, run.at(-1)?.quality ?? null];
   if (first === null || last === null || run.length < 2) return { gained: null, needed: null };

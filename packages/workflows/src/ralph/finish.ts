@@ -1,3 +1,5 @@
+// The last stages of ralph: publish, fail with the best files, and roll back to the best iteration, with their texts.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Checkpoint, IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { CheckpointRef, Store } from "@holdfast/core/store";
@@ -18,7 +20,7 @@ import {
   tell,
 } from "./state.ts";
 
-/** What a loop that is done leaves: commits on its branch, and where that is asked for a pull request. */
+/** Ends a successful loop: its commits remain on the branch and, if requested, a pull request is opened. */
 export async function publishStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const worktree = await openWorktree(work, context);
   const { state, position } = context;
@@ -45,7 +47,7 @@ async function publish(
   if (pushed.kind === "refused") {
     const reason = `The push to ${pushed.remote} was refused (${pushed.refusal.cause}): ${pushed.refusal.message.trim()}`;
     if (REFUSAL_RESPONSE[pushed.refusal.cause] !== "fixable") return { event: "fatal", reason };
-    // All of its work was done; now the last piece of it is at hand once more.
+    // All units were done; the last unit becomes the current one again.
     const again: LoopState = { ...state, unit: Math.max(0, state.unit - 1), tries: 0 };
     return { event: "push_refused", reason, state: again, feedback: `${reason}. Mend what it says.` };
   }
@@ -64,7 +66,7 @@ async function publish(
   return { event: "published", reason, state: { ...after, pullRequest: request } };
 }
 
-/** Hands over the best there was, and a report of the whole course. */
+/** Ends a failed loop: restores the best files and writes a report of all iterations. */
 export async function failStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { position, state } = context;
   const reason = position.reason ?? "The loop gave up without a reason";
@@ -80,7 +82,7 @@ export async function failStage(work: RalphDependencies, context: LoopContext): 
   return { event, reason };
 }
 
-/** Back to the files of the best iteration, with a prompt that says what did not work since. */
+/** Restores the files of the best iteration. The next prompt says what has failed since. */
 export async function rollbackStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { state, position } = context;
   const { best } = state;
@@ -98,18 +100,18 @@ export async function rollbackStage(work: RalphDependencies, context: LoopContex
   };
 }
 
-/** The iteration whose files a loop that gives up hands over; null: the newest are the best there is. */
+/** The iteration whose files a failed loop restores; null: the newest files are the best. */
 export function bestToReturnTo(state: Pick<LoopState, "best" | "iterations">): LoopState["best"] {
   const { best, iterations } = state;
   const last = iterations.at(-1);
   if (best === null || last === undefined || best.iteration === last.number) return null;
-  // Of a flow, what an earlier step left is behind, not beside, what a later one made of it.
+  // In a flow, later steps build on the files of earlier ones, so their iterations cannot be compared.
   if (best.unit !== last.unit || best.tree === last.tree) return null;
-  // No better by any measure: then what was worked out since is worth more.
+  // If the best iteration is not better than the last one, the newer work is worth more.
   return last.quality !== null && last.quality >= best.quality ? null : best;
 }
 
-/** Said where the run gives up, before the files are moved: the reason of an end is written when it is entered. */
+/** Describes the files before they are restored, because the reason of an end is recorded when its stage starts. */
 export function bestFilesNote(state: Pick<LoopState, "best" | "iterations">): string {
   const best = bestToReturnTo(state);
   if (best !== null)
@@ -117,7 +119,10 @@ export function bestFilesNote(state: Pick<LoopState, "best" | "iterations">): st
   return "The files are those of the last iteration";
 }
 
-/** Puts the files of the best iteration back, as a commit on top of what was tried since: nothing of that is lost. false: its checkpoint is gone. */
+/**
+ * Restores the files of the best iteration as a new commit, so that later work remains in the history. Returns false if
+ * the checkpoint no longer exists.
+ */
 async function returnToBest(
   parts: Adapters,
   context: LoopContext,
@@ -134,7 +139,10 @@ async function returnToBest(
   return true;
 }
 
-/** The position keeps the best-scored checkpoint from being dropped, and that is the one as a rule; any other with the same files does as well. */
+/**
+ * The position protects the best-scored checkpoint from retention, and usually that is the one. Any other checkpoint
+ * with the same files works too.
+ */
 async function findCheckpoint(
   { store }: Adapters,
   { run, position }: LoopContext,
@@ -148,7 +156,7 @@ async function findCheckpoint(
   return all.find(({ tree, quarantined }) => !quarantined && tree !== null && tree === best.tree)?.sequence ?? null;
 }
 
-/** null: dropped, or damaged. */
+/** Returns null if the checkpoint is deleted or damaged. */
 async function readWhole(store: Store, ref: CheckpointRef): Promise<Checkpoint | null> {
   try {
     const checkpoint = await store.getCheckpoint(ref);
@@ -159,7 +167,7 @@ async function readWhole(store: Store, ref: CheckpointRef): Promise<Checkpoint |
   }
 }
 
-/** The course of a loop for people, as it ended. */
+/** A Markdown report of the loop for people. */
 function loopReport(params: {
   readonly state: LoopState;
   readonly reason: string;
@@ -196,7 +204,7 @@ function section(title: string, lines: readonly string[]): readonly string[] {
 const MAX_TITLE = 200;
 const SHOWN = 20;
 
-/** What was asked for, what says that it is done, and how it came to that. */
+/** The pull request's title and body: the task, the checks that pass, and the iterations. */
 function pullRequestText(params: {
   readonly state: LoopState;
   readonly issue: Pick<IssueSnapshot, "number" | "title"> | null;
@@ -217,7 +225,7 @@ function pullRequestText(params: {
   return { title: (words || "The work of a loop").slice(0, MAX_TITLE).toWellFormed(), body };
 }
 
-/** "Iteration 3 failed: 2 of 10 tests fail, 1 error, quality 72". */
+/** Example: "Iteration 3 failed: 2 of 10 tests fail, 1 error, quality 72". */
 export function iterationText(iteration: Iteration): string {
   const { number, verdict, tests, errors, quality } = iteration;
   const facts = [

@@ -1,3 +1,5 @@
+// The iterate stage of ralph: the agent's prompt, its call, and what the loop keeps of its answer.
+
 import { maskSecrets } from "@holdfast/core/mask";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
@@ -25,7 +27,10 @@ import {
   tell,
 } from "./state.ts";
 
-/** One turn of the agent, in a conversation of its own: what it must know of the turns before is in its prompt. What it did is committed. */
+/**
+ * Calls the agent in a new conversation; its prompt contains what it must know of earlier iterations. Commits its
+ * changes.
+ */
 export async function iterateStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { options } = work;
   const { iteration } = context.position;
@@ -35,9 +40,9 @@ export async function iterateStage(work: RalphDependencies, context: LoopContext
   const before = await context.step("head", () => worktree.branch.head());
   const { issue } = context.inputs;
   const prompt = iteratePrompt(options, context);
-  // The agent may have removed it, and it is where the prompt points to.
+  // The prompt refers to this file, and the agent may have removed it.
   if (issue !== null) await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
-  // Once it has answered, what it was asked cannot be told from the state any more.
+  // Once the agent has answered, the state has changed and the original prompt cannot be rebuilt.
   if (context.state.answer?.number !== iteration) await worktree.outputs.write(outputFiles.prompt(iteration), prompt);
 
   const report = await context.agent({
@@ -91,7 +96,7 @@ function messageOf(params: {
   readonly task: string;
   readonly report: AgentReport;
 }): string {
-  // A NUL ends a commit message early for every reader of it.
+  // Git and its readers end a commit message at a NUL.
   const clean = (text: string): string => text.replaceAll("\0", "").toWellFormed().trim();
   const subject = clean(params.task).replaceAll(/\s+/g, " ");
   const cut = subject.length > SUBJECT ? `${subject.slice(0, SUBJECT).toWellFormed()}…` : subject;
@@ -105,7 +110,10 @@ function reasonOf(iteration: number, report: AgentReport, files: number): string
   return `Iteration ${iteration}: the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}; ${changed}`;
 }
 
-/** All that one turn is told. What led to it and was no iteration (the first check, a refused push, a rollback) comes last: nothing else in it says so. */
+/**
+ * Builds the whole prompt of an iteration. Feedback from outside an iteration (the first check, a refused push, a
+ * rollback) comes last, because no other section contains it.
+ */
 function iteratePrompt(
   options: LoopOptions,
   { position, state, inputs, fence: fenceOf }: Pick<LoopContext, "position" | "state" | "inputs" | "fence">,
@@ -124,13 +132,13 @@ function iteratePrompt(
 }
 
 /**
- * What the agent of an iteration is told. It begins with nothing but the files, so everything it must know is here, each part bounded: the
- * task, the criterion, what the last check said, what is remembered, the best so far, and what goes wrong with the loop as a whole.
+ * Builds the loop's part of the prompt. The agent starts with only the files, so each section is complete and bounded:
+ * task, criterion, last check, memory, learnings, best iteration and warnings.
  */
 export function ralphPrompt(params: {
   readonly options: RalphOptions;
   readonly state: RalphState;
-  /** From 1: the position's own. */
+  /** The position's iteration number, starting at 1. */
   readonly iteration: number;
   readonly fence: Fence;
 }): string {
@@ -193,7 +201,7 @@ function filesNow({ iterations, interventions }: RalphState): string {
   return "The files hold what earlier iterations left.";
 }
 
-/** What failed in the last iteration. Where a unit begins there is none: the one before it passed. */
+/** What failed in the last iteration. There is nothing when a unit starts, because the previous unit passed. */
 function lastSection({ verification, iterations }: RalphState, fence: Fence): string | null {
   const last = iterations.at(-1);
   if (last === undefined || verification?.number !== last.number) return null;
@@ -227,7 +235,7 @@ function memorySection(memory: readonly Reflection[], fence: Fence): string | nu
   return ["## What was tried before", ...told].join("\n\n");
 }
 
-/** Those of the reflections above are among them, so they stand here alone. */
+/** Includes the learnings of the reflections above, whose texts therefore do not repeat them. */
 function learningsSection({ learnings }: RalphState, fence: Fence): string | null {
   if (learnings.length === 0) return null;
   const told = learnings.map((one) => `- ${one.text} (iteration ${one.iteration})`).join("\n");
@@ -264,7 +272,7 @@ function inCode(command: string): string {
 
 const MOST_SAID = 2_000;
 
-/** What is kept of an agent's turn. `report` is what the engine tells of the call; the rest is what it does not know. */
+/** Extracts what the loop keeps of an agent's answer. `report` comes from the engine; the caller supplies the rest. */
 export function readAnswer(params: {
   readonly number: number;
   readonly unit: number;
@@ -311,9 +319,9 @@ const MOST_LEARNING = 300;
 const MOST_TEXT = 200_000;
 
 /**
- * What an agent says it has learnt, and the rest of what it says. Learnings are the lines of a fenced block named "learnings", or of the section
- * under a heading "Learnings" (or "Lessons learned"), one each; a line that only goes on with the bullet above belongs to it. Nothing else in
- * an answer is taken for one, least of all a heading in a block of code.
+ * Splits an answer into learnings and the rest. Learnings are the lines of a fenced block named "learnings", or of a
+ * section headed "Learnings" or "Lessons learned". A wrapped line belongs to the bullet above it. Nothing else counts,
+ * in particular no heading inside a code block.
  */
 export function readLearnings(answer: string): { readonly learnings: readonly string[]; readonly rest: string } {
   const found: string[] = [];
@@ -322,7 +330,7 @@ export function readLearnings(answer: string): { readonly learnings: readonly st
   for (const line of answer.slice(-MOST_TEXT).split("\n")) {
     const { next, mark } = step(place, line);
     if (isLearning(place) && !mark) take(found, line);
-    // The heading that ends a section belongs to what follows; the line that closes a block to nothing.
+    // The heading that ends a section belongs to the rest; the line that closes a block belongs to neither.
     if (!isLearning(next) && place.fence?.learnings !== true) rest.push(line);
     place = next;
   }
@@ -331,7 +339,7 @@ export function readLearnings(answer: string): { readonly learnings: readonly st
 }
 
 interface Place {
-  /** Level of the heading under which learnings stand. */
+  /** Level of the heading that starts a learnings section; null outside of one. */
   readonly section: number | null;
   readonly fence: { readonly ticks: number; readonly learnings: boolean } | null;
 }
@@ -342,7 +350,7 @@ function isLearning({ section, fence }: Place): boolean {
   return section !== null || fence?.learnings === true;
 }
 
-/** Where the next line stands, and whether this one only says so. */
+/** Returns the place of the next line, and whether this line is only a marker. */
 function step(place: Place, line: string): { readonly next: Place; readonly mark: boolean } {
   const [, ticks = "", name = ""] = /^\s{0,3}(`{3,40})\s{0,3}([^`]{0,40})$/.exec(line) ?? [];
   if (place.fence !== null) {
@@ -365,7 +373,7 @@ const TITLE = /^(?:learnings?|lessons? learn(?:ed|t))\s{0,5}:?\s{0,10}$/i;
 function take(found: string[], line: string): void {
   const text = line.slice(0, 2_000);
   const [, bullet] = /^\s{0,20}(?:[-*+•]|\d{1,3}[.)])\s{1,10}(.{1,2000})$/.exec(text) ?? [];
-  // The words of a bullet that was wrapped.
+  // A continuation line of a wrapped bullet.
   const goesOn = bullet === undefined && (found.at(-1) ?? "") !== "" && /^\s{2,20}\S/.test(text);
   if (goesOn) found.push(`${found.pop() ?? ""} ${text.trim()}`);
   else found.push(bullet ?? text.trim());

@@ -1,25 +1,26 @@
-import { type Shape, count, finite, list, nullable, object, oneOf, tagged, text } from "@holdfast/core/json";
+// The records of a ralph loop: metrics, answers, verifications, iterations, reflections and findings, with their
+// shapes. The types are aliases because TypeScript does not accept an interface as a JSON object.
 
-// Type aliases, not interfaces: only those count as JSON objects to the compiler.
+import { type Shape, count, finite, list, nullable, object, oneOf, tagged, text } from "@holdfast/core/json";
 
 export type TestCounts = {
   readonly passed: number;
   readonly failed: number;
-  /** Skipped, pending, todo, ignored: neither passed nor failed. */
+  /** Skipped, pending, todo or ignored: neither passed nor failed. */
   readonly skipped: number;
 };
 
-/** Names of what fails, sorted, without repeats, each cut to 200 characters; `more` counts those that were left out. */
+/** Names of what fails, sorted and unique, each cut to 200 characters. `more` counts the names left out. */
 export type Failing = { readonly names: readonly string[]; readonly more: number };
 
-/** What a verification's output says in numbers. null: it does not say, which is not zero. */
+/** Numbers read from a verification's output. null: the output does not say, which is not zero. */
 export type Metrics = {
   readonly tests: TestCounts | null;
-  /** Of compilers and linters. */
+  /** Errors of compilers and linters. */
   readonly errors: number | null;
   readonly warnings: number | null;
   readonly failing: Failing;
-  /** Which tools' output was recognised ("vitest", "tsc"), sorted. */
+  /** Tools whose output was recognised, such as "vitest" or "tsc", sorted. */
   readonly readers: readonly string[];
 };
 
@@ -45,51 +46,57 @@ const METRICS_SHAPE: Shape<Metrics> = object<Metrics>({
   readers: list(text),
 });
 
-/** null: the agent does not say, which is not zero. */
+/** null: the agent did not report it, which is not zero. */
 export type IterationCost = { readonly tokens: number | null; readonly microUsd: number | null };
 
-/** What came of the agent's turn, all of it bounded. Recorded in `iterate`. */
+/** The bounded result of the agent's call, recorded by `iterate`. */
 export type Answer = {
-  /** Of the iteration, from 1: the position's own. */
+  /** The position's iteration number, starting at 1. */
   readonly number: number;
-  /** Index into planUnits(options), and its name. */
+  /** Index into planUnits(options). */
   readonly unit: number;
   readonly unitName: string;
   readonly outcome: "completed" | "failed";
-  /** Why it failed, as the agent's adapter names it. */
+  /** Why it failed, in the adapter's terms. */
   readonly cause: string | null;
-  /** What it said besides its learnings, cut in the middle. */
+  /** The answer without its learnings, cut in the middle. */
   readonly said: string;
-  /** What it said it had learnt. */
+  /** Learnings that the agent reported. */
   readonly learnings: readonly string[];
   readonly spent: IterationCost;
   readonly milliseconds: number;
-  /** null: not known. 0: nothing changed. */
+  /** null: unknown. 0: nothing changed. */
   readonly filesChanged: number | null;
-  /** Digest of all files after the turn; equal for equal files. null: not known. */
+  /** Digest of all files after the call; equal for equal files. null: unknown. */
   readonly tree: string | null;
 };
 
 /**
- * passed: every check exited with 0. failed: one did not, or took too long. unchecked: the unit has no check, so the agent's word is all
- * there is. not_run: a check could not be started or was cut off, which says nothing about the files.
+ * The verdict of the checks:
+ * - passed: every check exited with 0.
+ * - failed: a check failed or timed out.
+ * - unchecked: the unit has no check, so only the agent's own report counts.
+ * - not_run: a check could not start or was interrupted, which says nothing about the files.
  */
 export type IterationVerdict = "passed" | "failed" | "unchecked" | "not_run";
 
-/** One command of the criterion, as it ended. */
+/** The result of one check command. */
 export type CheckResult = {
   readonly command: string;
   readonly kind: "exited" | "timed_out" | "interrupted" | "not_started";
   readonly code: number | null;
   readonly milliseconds: number;
   readonly metrics: Metrics;
-  /** What of the output a reader needs to see; empty when it passed. */
+  /** The relevant part of the output; empty if the check passed. */
   readonly excerpt: string;
-  /** Digest of the failure without what differs from one try to the next (times, addresses, paths of temporary files); null: it passed. */
+  /**
+   * Digest of the failure without what varies between attempts (times, addresses, paths of temporary files). null: it
+   * passed, or gave no verdict.
+   */
   readonly signature: string | null;
 };
 
-/** Recorded in `verify`. Metrics, signature and failing names are those of all checks together. */
+/** Recorded by `verify`. Metrics and signature cover all checks together. */
 export type Verification = {
   readonly number: number;
   readonly verdict: IterationVerdict;
@@ -98,20 +105,20 @@ export type Verification = {
   readonly signature: string | null;
 };
 
-/** An iteration in short: what is kept of every one. */
+/** The summary of an iteration. */
 export type Iteration = {
   readonly number: number;
   readonly unit: number;
   readonly unitName: string;
   readonly outcome: Answer["outcome"];
   readonly verdict: IterationVerdict;
-  /** 0 to 100; null: nothing was measured. */
+  /** From 0 to 100; null: nothing was measured. */
   readonly quality: number | null;
   readonly tests: Metrics["tests"];
   readonly errors: number | null;
   readonly warnings: number | null;
   readonly spent: IterationCost;
-  /** Of the agent and of the checks. */
+  /** Time of the agent and the checks together. */
   readonly milliseconds: number;
   readonly filesChanged: number | null;
   readonly signature: string | null;
@@ -120,7 +127,7 @@ export type Iteration = {
   readonly tree: string | null;
 };
 
-/** One thing to remember: a reflection on an iteration, composed of facts. */
+/** A reflection on an iteration, composed of facts, for the loop's memory. */
 export type Reflection = {
   readonly iteration: number;
   readonly unitName: string;
@@ -129,22 +136,22 @@ export type Reflection = {
   readonly text: string;
   readonly learnings: readonly string[];
   readonly signature: string | null;
-  /** What failed then, for its relevance to what fails now. */
+  /** What failed then, to compare with what fails now. */
   readonly failing: readonly string[];
   /** Newest iteration whose failure had this signature. */
   readonly lastSeen: number;
 };
 
 /**
- * The best iteration of the unit at hand (units are not comparable). A passed one is better than any other; then the quality decides; of
- * equals the earliest stays.
+ * The best iteration of the current unit, because units cannot be compared. A passed iteration is better than any
+ * other; then quality decides. Among equals the earliest wins.
  */
 export type BestIteration = {
   readonly iteration: number;
   readonly unit: number;
   readonly verdict: IterationVerdict;
   readonly quality: number;
-  /** Its files, by the tree's digest: the checkpoint with this tree is the one to go back to. */
+  /** Digest of its files. The checkpoint with this tree is the one to restore. */
   readonly tree: string | null;
   readonly failing: Failing;
 };
@@ -224,29 +231,32 @@ export const BEST_SHAPE: Shape<BestIteration> = object<BestIteration>({
   failing: FAILING_SHAPE,
 });
 
-/** Something about the course of the loop that a person should know. The evidence is data; the sentence says the same to people. */
+/**
+ * A problem with the loop's progress that the user should know. The evidence is data; the sentence states it for
+ * people.
+ */
 export type LoopFinding = StuckFinding | OscillationFinding | RegressionFinding | BurnFinding;
 
 type Found<K extends string, E> = {
   readonly kind: K;
-  /** The one after which it was found. */
+  /** The iteration after which it was found. */
   readonly iteration: number;
   readonly sentence: string;
   readonly evidence: E;
 };
 
-/** The iterations that are alike are named, oldest first. */
+/** Names the iterations that are alike, oldest first. */
 type StuckFinding = Found<
   "stuck",
   {
     readonly because: "same_failure" | "no_change";
     readonly iterations: readonly number[];
-    /** What they have in common: the failure's signature, or the files' tree; null where neither is known. */
+    /** What they have in common: the failure's signature or the files' tree; null if neither is known. */
     readonly common: string | null;
   }
 >;
 
-/** The turns, oldest first; `states` are the two between which it goes, as digests. */
+/** Lists the turns, oldest first. `states` holds the digests of the two alternating states. */
 type OscillationFinding = Found<
   "oscillation",
   {
@@ -256,7 +266,7 @@ type OscillationFinding = Found<
   }
 >;
 
-/** What fails now and did not in the best iteration, and how far the quality lies below it. */
+/** What fails now but did not in the best iteration, and both qualities. */
 type RegressionFinding = Found<
   "regression",
   {
@@ -271,17 +281,17 @@ type BurnFinding = Found<
   "burn_rate",
   {
     readonly measure: "tokens" | "microUsd" | "milliseconds";
-    /** Of the iterations looked at. */
+    /** Average over `iterations`. */
     readonly perIteration: number;
     readonly iterations: readonly number[];
     readonly left: number;
     /** How many more such iterations the budget allows. */
     readonly affordable: number;
-    /** Points of quality gained over the iterations looked at; null: not measured. */
+    /** Points of quality gained over `iterations`; null: not measured. */
     readonly gained: number | null;
-    /** What a point of quality cost; null: none was gained. */
+    /** Cost of one point of quality; null: none was gained. */
     readonly perPoint: number | null;
-    /** At this rate, how many more it needs to 100 points; null: it gains nothing, so no number is enough. */
+    /** Iterations needed to reach 100 points at this pace; null: there is no gain, so no number is enough. */
     readonly needed: number | null;
   }
 >;
@@ -336,7 +346,7 @@ export const FINDING_SHAPE: Shape<LoopFinding> = tagged<LoopFinding, "kind">("ki
   }),
 });
 
-/** At most `most` characters: the beginning and the end of a longer text, with a word on what lies between. */
+/** Cuts a text to `most` characters: keeps its beginning and end with an ellipsis between. */
 export function clip(text: string, most: number): string {
   if (text.length <= most) return text;
   const gap = " … ";
@@ -345,9 +355,9 @@ export function clip(text: string, most: number): string {
   return `${text.slice(0, head).toWellFormed()}${gap}${text.slice(text.length - tail).toWellFormed()}`;
 }
 
-/** On one line, at most `most` characters from the beginning. */
+/** Returns at most `most` characters of the beginning on one line. */
 export function oneLine(text: string, most: number): string {
-  // Cut first: a hostile text is not walked to its end for a line of it.
+  // The text is cut first, so that a very long text is not processed as a whole.
   const line = text
     .slice(0, most * 4)
     .split(/\s+/)

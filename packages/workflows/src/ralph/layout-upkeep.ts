@@ -1,3 +1,5 @@
+// Maintains the `.aiwg` files of loops: mirroring, heartbeats, daily retention and the correction of crashed loops.
+
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
@@ -20,10 +22,10 @@ import {
 import { REGISTRY_PATH, statePath } from "./loop-documents.ts";
 import { type LoopLayoutSettings, layoutRetention } from "./options.ts";
 
-/** As often as the published registry wants to see a sign of life. */
+/** The heartbeat interval of the published registry format. */
 const PULSE_MS = 60_000;
 
-/** Keeps the files below `.aiwg` up to date with a run of the ralph workflow, and cleans up there when a day has passed. */
+/** Keeps the files below `.aiwg` up to date with a ralph run, and applies their retention once a day. */
 export async function mirrorLoopLayout(params: {
   readonly parts: CoreAdapters;
   readonly run: string;
@@ -41,7 +43,7 @@ export async function mirrorLoopLayout(params: {
     await layout.catchUp();
     if (begun) return;
     begun = true;
-    // Nobody is there to tell of a loop whose process died.
+    // A loop whose process died cannot report that itself.
     for (const { run: other, standing } of await listActiveLoops(parts)) {
       if (standing.status === "crashed") await new LoopLayout({ ...place, run: other.id }).catchUp();
     }
@@ -63,13 +65,13 @@ export interface LoopCleanupPlan {
     readonly why: string;
     readonly bytes: number;
   }[];
-  /** All that will be out then, also what is out already. */
+  /** All sequences without a file after the cleanup, including those dropped earlier. */
   readonly dropped: readonly number[];
 }
 
 /**
- * What the layout's own retention leaves of each run's files: the rules are the store's, on what has a file. Nothing that is not there is
- * planned for: a directory that somebody removed is not made again to be cleaned up.
+ * Applies the layout's retention to each run's files, with the store's retention rules. Plans only for existing files:
+ * a directory that the user removed is not created again for a cleanup.
  */
 export async function planLoopCleanup(
   params: LayoutLocation & { readonly run?: string },
@@ -95,7 +97,7 @@ export async function planLoopCleanup(
       const path = there.find(({ checkpoint }) => checkpoint.sequence === sequence)?.path ?? "";
       return { path, sequence, action, why, bytes: files.size(path) };
     });
-    // What the store itself has dropped since needs no note any more.
+    // A checkpoint that the store itself has deleted needs no record any more.
     const known = checkpoints.map(({ sequence }) => sequence).filter((sequence) => before.has(sequence));
     const drops = decided.filter(({ action }) => action === "drop").map(({ sequence }) => sequence);
     plans.push({ run: run.id, files: decided, dropped: [...known, ...drops].toSorted((a, b) => a - b) });
@@ -103,7 +105,7 @@ export async function planLoopCleanup(
   return plans;
 }
 
-/** Noted first: killed after that, the next writing of the run takes the files out. */
+/** Records the dropped files first: after a crash, the next update of the run removes them. */
 export async function applyLoopCleanup(
   params: LayoutLocation & { readonly plans: readonly LoopCleanupPlan[] },
 ): Promise<void> {
@@ -119,7 +121,10 @@ export async function applyLoopCleanup(
 const LAST_CLEANUP = "aiwg.cleaned";
 const DAY = 86_400_000;
 
-/** At most once a day, by the store's own note. A clock that jumped back makes it due later, never twice a day. */
+/**
+ * Runs at most once a day, according to a time in the store. If the clock went back by less than a day, the cleanup is
+ * due later; if by more, it runs at once.
+ */
 export async function cleanUpDaily(place: LayoutLocation): Promise<readonly LoopCleanupPlan[]> {
   const { store, clock } = place.parts;
   const last = Number((await store.getMeta(LAST_CLEANUP)) ?? "0");
@@ -131,8 +136,9 @@ export async function cleanUpDaily(place: LayoutLocation): Promise<readonly Loop
 }
 
 /**
- * Nobody is there to write that a process was killed: whoever looks and finds it gone corrects what the files below `.aiwg` say of its loop. Only
- * what this store's own mirror wrote is corrected, and only of processes of this host. It serves others: what hinders it is nobody's business here.
+ * A killed process cannot record its own end, so every query that finds it dead corrects the files below `.aiwg`.
+ * Corrects only what this store's mirror wrote, for processes of this host. Errors are ignored, because the files only
+ * serve other tools.
  */
 export async function markCrashedLoops(place: LayoutLocation, only: string | null): Promise<void> {
   try {
@@ -140,11 +146,11 @@ export async function markCrashedLoops(place: LayoutLocation, only: string | nul
     const gone = said.length === 0 ? [] : await goneOf(place, said);
     for (const run of gone) await new LoopLayout({ ...place, run }).restate();
   } catch {
-    // The next one who looks tries again.
+    // The next query tries again.
   }
 }
 
-/** Runs of this store that the files say are at work. */
+/** Runs of this store that the files list as running. */
 function saidToRun({ parts, root }: LayoutLocation, only: string | null): readonly string[] {
   const files = new LayoutFiles(root);
   const { id } = parts.store;
@@ -153,7 +159,7 @@ function saidToRun({ parts, root }: LayoutLocation, only: string | null): readon
     const run = isJsonObject(entry) ? runIn(id, entry) : null;
     return isJsonObject(entry) && run !== null ? [{ run, entry }] : [];
   });
-  // A loop has the id of its run, as a rule; any other is found by its entry.
+  // A loop usually has its run's id; otherwise its registry entry names the loop.
   const places = new Map(listed.map(({ run, entry }) => [run, entry["loop_id"]]));
   if (only !== null && !places.has(only)) places.set(only, only);
   return [...places].flatMap(([run, loop]) => {

@@ -1,3 +1,6 @@
+// Writes the `.aiwg` layout of loops: checkpoint files, state, reflection memory and the registry, derived from the
+// store.
+
 import { basename, dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { CoreAdapters } from "@holdfast/core/adapters";
@@ -35,26 +38,29 @@ import type { LoopLayoutSettings } from "./options.ts";
 
 export interface LayoutLocation {
   readonly parts: CoreAdapters;
-  /** Where `.aiwg` is. */
+  /** The directory that contains `.aiwg`. */
   readonly root: string;
   readonly settings: LoopLayoutSettings;
-  /** How many loops may be at work at once; null: as many as want to. */
+  /** How many loops may run at once; null: no limit. */
   readonly limit: number | null;
 }
 
 interface LayoutReport {
-  /** Below the root, in the order of writing; empty: everything was there already. */
+  /** Paths below the root in the order of writing; empty if every file was up to date. */
   readonly written: readonly string[];
   readonly removed: readonly string[];
 }
 
 const NOTHING: LayoutReport = { written: [], removed: [] };
-/** Somebody else may write the same layout at the same time; whoever finds that the run went on meanwhile does it again. */
+/**
+ * Other processes may write the same layout at the same time. A writer that finds that the run has advanced writes
+ * again, up to this many times.
+ */
 const MAX_ROUNDS = 5;
 
 /**
- * Brings the files of one run below `.aiwg` up to date with its checkpoints. The run never depends on them. What has to be there is told
- * from the store alone, so one that was killed catches up, and two at once write the same bytes.
+ * Brings the `.aiwg` files of one run up to date with its checkpoints. The run never depends on them. All content
+ * derives from the store, so a killed writer catches up, and two writers at once write the same bytes.
  */
 export class LoopLayout {
   readonly #parts: CoreAdapters;
@@ -62,7 +68,7 @@ export class LoopLayout {
   readonly #files: LayoutFiles;
   readonly #settings: LoopLayoutSettings;
   readonly #limit: number | null;
-  /** What was written or found right, so that only what changed is encoded again. */
+  /** Files that were written or found correct, so that only changed ones are encoded again. */
   readonly #known = new Map<string, { readonly of: string; readonly identity: string | null }>();
 
   constructor(params: LayoutLocation & { readonly run: string }) {
@@ -87,8 +93,8 @@ export class LoopLayout {
   }
 
   /**
-   * What the layout says of the loop, without its checkpoints: quick, for whoever only looked. What is told is looked at again after it was
-   * written, so that a loop which somebody takes up at this moment is not left as one that is gone.
+   * Writes the loop's state without its checkpoint files: fast, for a query. Checks the status again after the write,
+   * so that a loop that another process resumes meanwhile is not left as crashed.
    */
   async restate(): Promise<void> {
     const { store } = this.#parts;
@@ -114,7 +120,8 @@ export class LoopLayout {
     const { live } = loop;
     const directory = checkpointDirectory(live.loopId).replace(/\/$/, "");
     this.#open(live.loopId, directory);
-    // Before the store is read: what is there now is of a checkpoint that the store tells of, and so is no surplus for being new.
+    // The directory is listed before the store is read. Every file found then belongs to a checkpoint that the store
+    // already has, so a new file is never treated as surplus.
     const present = this.#files.list(directory);
     const checkpoints = await Array.fromAsync(allCheckpoints(store, run.id));
     const dropped = await readDroppedNote(store, run.id);
@@ -133,7 +140,8 @@ export class LoopLayout {
     };
     const [beside, holders] = [files.filter((file) => isBeside(file)), files.filter((file) => !isBeside(file))];
     for (const file of beside) await put(file);
-    // They stand beside by now; as long as they are there too, they look newer than the newest.
+    // These checkpoints now have secondary files. Until their iteration files are removed, they look newer than the
+    // run's newest checkpoint.
     this.#files.remove(directory, left);
     for (const file of holders) await put(file);
     this.#files.remove(directory, old);
@@ -160,7 +168,9 @@ export class LoopLayout {
     files.open(directory, { own: 2 });
   }
 
-  /** false: it was right already. One that the store cannot give back leaves what is there. */
+  /**
+   * Returns false if the file was already correct. If the store cannot read the checkpoint, the existing file remains.
+   */
   async #put(run: RunSummary, loop: ActiveLoop, file: LoopFile<CheckpointSummary>): Promise<boolean> {
     const { path, checkpoint: summary } = file;
     const of = JSON.stringify([summary.digest, summary.sequence, summary.tags]);
@@ -168,7 +178,7 @@ export class LoopLayout {
     const identity = this.#files.identity(path);
     if (known !== undefined && known.of === of && known.identity === identity && identity !== null) return false;
     const encoded = await this.#encode(run, loop, summary);
-    // What another tool or another run wrote here may be all there is of it.
+    // A file of another tool or another run may be its only copy.
     const mark = encoded === null || identity === null ? "damaged" : this.#markOf(path);
     if (encoded !== null && mark !== "damaged" && !this.#isMarked(run, mark))
       preserveExisting({ to: "loop-json", root: this.#files.root, path: join(this.#files.root, path), encoded });
@@ -191,7 +201,7 @@ export class LoopLayout {
     }
   }
 
-  /** Names in the directory that are ours and that nothing is to have any more. */
+  /** Names of Holdfast's files in the directory that no checkpoint needs any more. */
   #surplus(params: {
     readonly run: RunSummary;
     readonly loop: ActiveLoop;
@@ -211,7 +221,7 @@ export class LoopLayout {
     const place = parseLoopPath(path);
     const mark = this.#markOf(path);
     if (mark !== "damaged") return this.#isMarked(run, mark);
-    // A loop that we began has its directory for itself, and a run its own id.
+    // A loop that Holdfast began has its directory to itself, and a run has its own id.
     const { loopId, workflowId } = loop.live;
     const ownIds = loopId === null ? workflowId === run.id : loop.live.state.loopId === loopId;
     return ownIds && (place?.kind === "multi_loop" || place?.workflowId === workflowId);
@@ -238,7 +248,7 @@ export class LoopLayout {
     files: readonly LoopFile<CheckpointSummary>[],
     checkpoints: readonly CheckpointSummary[],
   ): readonly string[] {
-    // They come newest first; of an iteration the newest counts.
+    // The checkpoints come newest first; reversed, the newest of an iteration wins.
     const takenAt = new Map(checkpoints.toReversed().map(({ iteration, createdAt }) => [iteration, createdAt]));
     const newest = files.toSorted((a, b) => b.checkpoint.sequence - a.checkpoint.sequence)[0];
     const memory = reflectionDocument(loop.live, takenAt, loop.newest.createdAt);
@@ -252,8 +262,8 @@ export class LoopLayout {
 }
 
 /**
- * All that the layout has of a run, without what the clean-up took out; what has a tag since then is there again. What was imported lies where
- * it was imported from, as it is.
+ * All layout files of a run except those that the cleanup dropped. A checkpoint that was tagged since then has a file
+ * again. Imported checkpoints remain where they were imported from.
  */
 export function layoutFiles(
   { live }: Pick<ActiveLoop, "live">,
@@ -271,7 +281,7 @@ function isBeside({ path }: LoopFile<CheckpointSummary>): boolean {
   return !basename(path).startsWith("iteration-");
 }
 
-/** Of an iteration that the run has gone back from. */
+/** Whether the file belongs to an iteration that a restore has undone. */
 function isLeft(directory: string, name: string, newest: number): boolean {
   const place = parseLoopPath(`${directory}/${name}`);
   return place?.kind === "multi_loop" && name.startsWith("iteration-") && place.iteration > newest;
@@ -280,7 +290,7 @@ function isLeft(directory: string, name: string, newest: number): boolean {
 function parsed(bytes: Uint8Array): JsonObject | null {
   try {
     const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-    // JSON.parse gives JSON.
+    // JSON.parse returns JSON, so the cast is safe.
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
   } catch {
     return null;
@@ -288,8 +298,8 @@ function parsed(bytes: Uint8Array): JsonObject | null {
 }
 
 /**
- * Writes the registry of loops as the store has them. Several runs write it at once, each the whole truth of its moment: whoever wrote looks
- * again, so the last of them leaves it true. `pulse`: also when there is nothing new but signs of life.
+ * Writes the registry of loops from the store. Several runs may write it at once; each writer checks again after its
+ * write, so that the last one leaves it correct. With `pulse` it also writes if only heartbeats changed.
  */
 export async function writeRegistry(
   { parts, limit }: { readonly parts: CoreAdapters; readonly limit: number | null },
@@ -322,7 +332,7 @@ export async function listActiveLoops(parts: CoreAdapters): Promise<readonly Act
   return loops;
 }
 
-/** null: it is no loop, or not one yet. */
+/** Returns null if the run is not a loop or has not begun. */
 export async function readActiveLoop(parts: CoreAdapters, run: RunSummary): Promise<ActiveLoop | null> {
   const [stood] = await readStatuses(parts, async () => [run]);
   return stood === undefined ? null : await loopOf(parts, stood);
@@ -386,8 +396,8 @@ function standingOf({ standing, holder }: RunWithStatus): LoopStatusDetail {
 }
 
 /**
- * What the clean-up has taken out of a loop's directory, kept with the store: without it the next writing would put back what is missing.
- * Written before the files go, so that a kill in between leaves them to the next writing.
+ * Sequences whose files the cleanup removed, kept in the store; otherwise the next update would write them again.
+ * Recorded before the files are removed, so that after a crash the next update removes them.
  */
 export async function readDroppedNote(store: Store, run: string): Promise<ReadonlySet<number>> {
   const text = await store.getMeta(keyOf(run));
@@ -412,19 +422,19 @@ export type FiledCheckpoint = Pick<
 
 interface LoopFile<T> {
   readonly checkpoint: T;
-  /** Below the root: `.aiwg/ralph/loops/…` or `.aiwg/checkpoints/…`. */
+  /** Path below the root: `.aiwg/ralph/loops/…` or `.aiwg/checkpoints/…`. */
   readonly path: string;
 }
 
 /**
- * Which checkpoints of a run are files of the layout, and under which names, in the order in which to write them.
+ * Plans which checkpoints of a run become files, their names, and the order of writing.
  *
- * In a loop's directory `iteration-NNN` is the newest checkpoint of that iteration. An earlier one that a person asked for, that was
- * taken before a risk or for a recovery, or that has a tag, stands beside it as `checkpoint-N-TIME`; of the others the newer one says all.
- * A run that went back to an earlier iteration has left those after it: they stand beside too, so that the highest `iteration-NNN` is always
- * the run's newest checkpoint. Without a loop id every checkpoint is a file of its own.
+ * In a loop's directory `iteration-NNN` is the newest checkpoint of that iteration. An earlier one gets a secondary
+ * file `checkpoint-N-TIME` if it was manual, was taken before a risk or for a recovery, or has a tag. A run that was
+ * restored to an earlier iteration has left the later ones. They get secondary files too, so that the highest
+ * `iteration-NNN` is always the run's newest checkpoint. Without a loop id every checkpoint has its own file.
  *
- * What stands beside comes first: whoever is stopped in between has a checkpoint twice, and never not at all.
+ * Secondary files come first: after an interruption a checkpoint may exist twice, but it is never missing.
  */
 export function planLoopFiles<T extends FiledCheckpoint>(params: {
   readonly loopId: string | null;
@@ -451,7 +461,7 @@ export function planLoopFiles<T extends FiledCheckpoint>(params: {
   ];
 }
 
-/** Both in the order of sequences; of the holders that is the order of iterations, too. */
+/** Both lists are in the order of sequences; for the holders that is also the order of iterations. */
 function sortOut<T extends FiledCheckpoint>(
   ordered: readonly T[],
 ): { readonly holders: readonly T[]; readonly beside: readonly T[] } {
@@ -471,7 +481,7 @@ function stays({ trigger, tags }: FiledCheckpoint): boolean {
   return tags.length > 0 || STAYING.has(trigger);
 }
 
-/** Two of one millisecond would have one name: the later is named as if it were a millisecond younger, and so on. */
+/** Two checkpoints of the same millisecond would share a name, so the later one gets the next free millisecond. */
 function named<T extends FiledCheckpoint>(
   checkpoints: readonly T[],
   placedOf: (checkpoint: T) => CheckpointPathParams,

@@ -1,3 +1,5 @@
+// Encodes a checkpoint of a ralph run as a loop-json document, and determines the loop's ids.
+
 import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject, pureSha256 } from "@holdfast/core/json";
 import type { Run } from "@holdfast/core/run";
@@ -15,19 +17,19 @@ import {
 } from "./options.ts";
 import { type RalphState, parseRalphEvent, parseRalphState, reduceRalph } from "./state.ts";
 
-/** A checkpoint of a run that the ralph workflow carries, in the words of the format. */
+/** A checkpoint of a ralph run, in the terms of the loop format. */
 export interface LoopRun {
   readonly options: RalphOptions;
   readonly state: RalphState;
   readonly type: WorkflowType;
-  /** null: no loop, or the only one of the legacy layout. It alone decides where the checkpoints lie. */
+  /** null: not a loop, or the only loop of the legacy layout. It alone decides where the checkpoint files are. */
   readonly loopId: string | null;
   readonly workflowId: string;
 }
 
 /**
- * null: of another workflow, of one whose state is not to be read here, or of a loop that has not begun and so has no id yet. `ids`: those that
- * a later checkpoint of the same run has; they never change.
+ * Returns null for another workflow, for unreadable state, or for a loop that has not begun and has no id yet. The
+ * optional `ids` come from a later checkpoint of the same run; they never change.
  */
 export function readLoopRun(
   run: Pick<Run, "id" | "workflow" | "forkedFrom">,
@@ -46,7 +48,7 @@ export function readLoopRun(
   return loopId === null ? null : { ...parsed, type, loopId, workflowId: loopId };
 }
 
-/** A loop without an id stays without one: only its own tool moves it from the legacy layout into the other. */
+/** An imported loop without an id remains without one: only its own tool moves it out of the legacy layout. */
 function importedIds(run: Pick<Run, "id">, kept: JsonObject): Pick<LoopRun, "loopId" | "workflowId"> {
   const { loop_id: loop, workflow_id: workflow } = kept;
   return {
@@ -55,7 +57,7 @@ function importedIds(run: Pick<Run, "id">, kept: JsonObject): Pick<LoopRun, "loo
   };
 }
 
-/** A fork has its parent's state and must not have its directory. */
+/** A fork has its parent's state and must not use its directory. */
 function ownLoopId(run: Pick<Run, "id" | "forkedFrom">, named: string | null): string | null {
   if (run.forkedFrom === null) return named;
   return LOOP_ID.test(run.id) && run.id !== named ? run.id : `ralph-${run.id}-${pureSha256(run.id).slice(0, 8)}`;
@@ -77,12 +79,14 @@ function parse({
   }
 }
 
-/** The workflow has options beside those of the loop itself. */
+/** Drops the workflow's other options, which the loop itself does not know. */
 function known(inputs: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(inputs).filter(([name]) => Object.hasOwn(defaultRalphOptions, name)));
 }
 
-/** With what was recorded and stands in the values only once the workflow has the run in its hands again. */
+/**
+ * Applies recorded events that are not part of the values yet. The workflow reduces them only when it resumes the run.
+ */
 function stateOf(values: JsonObject, unreduced: readonly Json[]): RalphState {
   return unreduced.reduce<RalphState>(
     (state, event) => reduceRalph(state, parseRalphEvent(event)),
@@ -91,16 +95,16 @@ function stateOf(values: JsonObject, unreduced: readonly Json[]): RalphState {
 }
 
 /**
- * A checkpoint of a ralph run as a document of version 2, with all members that the format has for it. The same checkpoint gives the same
- * bytes, whenever and wherever it is written.
+ * Encodes a checkpoint as a document of version 2 with all members of the format. The same checkpoint always gives the
+ * same bytes.
  */
 export function encodeLoopCheckpoint(params: {
   readonly foreign: ExternalCheckpoint;
   readonly live: LoopRun;
   readonly summary: Pick<CheckpointSummary, "id" | "sequence" | "tags" | "size">;
-  /** Which store's mirror wrote it, so that it knows its own again; null: nobody's. */
+  /** The store whose mirror writes the document, so that the mirror recognises its own files; null: no mirror. */
   readonly store: string | null;
-  /** null: for ever. */
+  /** null: without limit. */
   readonly retentionDays: number | null;
 }): Encoded {
   const { foreign, live, summary } = params;
@@ -116,7 +120,7 @@ export function encodeLoopCheckpoint(params: {
       compression: "gzip",
       ...(params.retentionDays === null ? {} : { retention_days: Math.ceil(params.retentionDays) }),
       ...(summary.tags.length === 0 ? {} : { tags: summary.tags.toSorted() }),
-      // What is marked so was written by the mirror, and only that may it remove.
+      // The mirror may remove only files with this mark.
       ...(params.store === null ? {} : { [WRITTEN_BY]: `${params.store}/${summary.id}` }),
     },
   };
@@ -131,17 +135,17 @@ export function encodeLoopCheckpoint(params: {
         workflow: live.type,
         attempts: { ...planes.position.attempts, failures: live.state.totals.failed },
       },
-      // Complete: also with what the workflow has yet to take into its values.
+      // Includes events that the workflow has not reduced into its values yet.
       context: { ...planes.context, values: { ...planes.context.values, ...live.state } },
       extensions: { ...planes.extensions, [LOOP_EXTENSION]: extension },
     },
   });
 }
 
-/** Member of the metadata, passed over by other readers. */
+/** A metadata member that other readers ignore. */
 export const WRITTEN_BY = "holdfast";
 
-/** Of a loop, iterations of those that are allowed; of everything else, the units that it is made of. */
+/** A loop counts iterations out of the maximum; all other types count their units. */
 function progressOf({ options, state, type }: LoopRun): JsonObject {
   const [total, completed] =
     type === "ralph_loop" ? [options.maxIterations, state.totals.iterations] : [planUnits(options).length, state.unit];
@@ -161,7 +165,7 @@ function agentState({ planes }: ExternalCheckpoint, { options, state }: LoopRun)
   };
 }
 
-/** RFC 9562, version 8: made of a digest. */
+/** A UUID of version 8 (RFC 9562), built from a digest. */
 function uuidOf(name: string): string {
   const hex = pureSha256(name);
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);

@@ -1,19 +1,24 @@
+// Builds the `.aiwg` documents of a loop: state.json, registry.json and reflection-memory.json.
+
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { Run } from "@holdfast/core/run";
 import type { Answer, CheckResult, Iteration, Reflection, Verification } from "./iteration.ts";
 import type { LoopRun } from "./loop-checkpoint.ts";
 
-/** So many of the newest checks are listed; the numbers of the metrics are of all. */
+/** How many of the newest checks are listed; the metrics cover all of them. */
 const MAX_CHECKS = 50;
 
-/** A loop's `state.json` (version 2 of its schema). Nothing in it is remembered: all is told from the newest checkpoint, the journal and the lease. */
+/**
+ * A loop's `state.json` (schema version 2). It is derived from the newest checkpoint, the journal and the lease, and
+ * stores nothing of its own.
+ */
 export function stateDocument(
   loop: ActiveLoop,
   facts: {
-    /** Below the root; null: no checkpoint is a file yet. */
+    /** Path below the root; null: no checkpoint has a file yet. */
     readonly lastCheckpoint: string | null;
-    /** When the newest checkpoint of an iteration was taken, where that is known. */
+    /** When the newest checkpoint of each iteration was taken, where known. */
     readonly takenAt: ReadonlyMap<number, string>;
   },
 ): JsonObject {
@@ -62,7 +67,7 @@ export function stateDocument(
   };
 }
 
-/** Where nothing was checked there is no check to tell of. */
+/** An unchecked iteration has no check to list. */
 function checkOf(iteration: Iteration, newest: Verification | null, takenAt: ReadonlyMap<number, string>) {
   const { number, verdict } = iteration;
   if (verdict === "unchecked" || verdict === "not_run") return [];
@@ -85,15 +90,15 @@ export function statePath(loopId: string): string {
 }
 
 /**
- * The registry of loops (its version 2) with those of this store that have not ended. Entries of other tools and other stores are kept as they
- * are, and so is what else stands there: nobody else's loop is forgotten by ours.
+ * Builds the registry (schema version 2) with the unfinished loops of this store. Entries of other tools and stores and
+ * unknown members remain unchanged, so that no other loop is lost.
  */
 export function registryDocument(params: {
-  /** What is there; null: nothing, or nothing that can be read. */
+  /** The existing registry; null: missing or unreadable. */
   readonly before: JsonObject | null;
   readonly loops: readonly ActiveLoop[];
   readonly store: string;
-  /** null: as many as want to. */
+  /** null: no limit. */
   readonly limit: number | null;
 }): JsonObject {
   const { before, store, limit } = params;
@@ -120,10 +125,10 @@ export function registryDocument(params: {
   };
 }
 
-/** A number has to stand there. */
+/** The schema requires a number. */
 const PUBLISHED_LIMIT = 4;
 
-/** Is it the same but for signs of life? Then there is no news in it. */
+/** Whether the documents are equal except for heartbeats, so that there is nothing new to write. */
 export function equalExceptHeartbeat(one: JsonObject, other: JsonObject | null): boolean {
   return other !== null && JSON.stringify(withoutPulse(one)) === JSON.stringify(withoutPulse(other));
 }
@@ -166,8 +171,8 @@ function newestOf(active: readonly Json[], before: Json | undefined): string {
 }
 
 /**
- * A loop's `reflection-memory.json`: its newest reflection in the shape of the published schema, and under `window` the older ones of its
- * memory in the same shape, newest first. null: it remembers nothing yet. What the run does not know is left out, never made up.
+ * A loop's `reflection-memory.json`: its newest reflection in the published schema, and under `window` the older ones,
+ * newest first. null: the memory is empty. Unknown facts are left out, never invented.
  */
 export function reflectionDocument(
   live: LoopRun,
@@ -262,17 +267,17 @@ function statusOf({ kind, code }: CheckResult): "pass" | "fail" | "error" | "ski
   }
 }
 
-/** Words of the published schemas. What they have no word for is told by `detail`. */
+/** Status words of the published schemas. `detail` states what they cannot express. */
 export type LoopStatus = "running" | "paused" | "completing" | "completed" | "failed" | "aborted" | "crashed";
 
-/** Where a loop stands, derived from journal and lease at the moment of writing. */
+/** The status of a loop, derived from journal and lease at the time of writing. */
 export interface LoopStatusDetail {
   readonly status: LoopStatus;
-  /** In our own words: "parked on budget", "crashed, can be resumed". */
+  /** Holdfast's own wording, such as "budget exhausted" or "crashed, can be resumed". */
   readonly detail: string;
   readonly reason: string | null;
   readonly endedAt: string | null;
-  /** Of the living process that carries it on this host. */
+  /** The live process that executes the loop on this host; null if there is none. */
   readonly pid: number | null;
   readonly owner: string | null;
   readonly heartbeatAt: string | null;
@@ -284,18 +289,18 @@ export interface ActiveLoop {
   readonly newest: Pick<Checkpoint, "createdAt" | "iteration" | "stage" | "planes">;
   readonly standing: LoopStatusDetail;
   readonly priority: number;
-  /** Store and run, so that entries of ours are told from those of others. */
+  /** Id of the store, which distinguishes Holdfast's own entries from others. */
   readonly store: string;
 }
 
-/** What the registry and a loop's state say alike. */
+/** Members that the registry and a loop's state share. */
 function commonMembers({ run, live, newest, standing }: ActiveLoop) {
   const { options } = live;
   const checks = options.until.map(({ command }) => command);
   return {
     loop_id: live.loopId ?? live.workflowId,
     status: standing.status,
-    // As in the names of the files: from 1, 0 before the first.
+    // As in the file names: starts at 1, and is 0 before the first iteration.
     iteration: newest.iteration,
     task: options.task,
     ...(checks.length === 0 ? {} : { completion_criteria: checks.join(" && ") }),

@@ -1,19 +1,21 @@
+// Summarises a loop's progress, quality and findings from one checkpoint, for display.
+
 import type { Planes } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Iteration, LoopFinding } from "./iteration.ts";
 import { type LoopOptions, type MemoryPolicy, type WorkflowType, parseLoopOptions, planUnits } from "./options.ts";
 import { type LoopState, parseLoopState } from "./state.ts";
 
-/** A loop for those who look at it: how far, how good, what was noticed. Told from a checkpoint alone. */
+/** The progress, quality and findings of a loop, derived from a checkpoint alone. */
 export interface LoopSummary {
   readonly loop: string | null;
   readonly type: WorkflowType;
   readonly maxIterations: number;
-  /** Commands that say when the piece of work at hand is done, or the last one was. */
+  /** The check commands of the current unit, or of the last one if all are done. */
   readonly until: readonly string[];
-  /** The piece of work at hand, by its place from 1; null: all are done. */
+  /** The current unit with its number, starting at 1; null: all units are done. */
   readonly unit: { readonly name: string; readonly place: number; readonly of: number } | null;
-  /** Oldest first, as many as are kept. */
+  /** The stored iterations, oldest first. */
   readonly iterations: readonly Pick<
     Iteration,
     "number" | "unitName" | "verdict" | "quality" | "tests" | "errors" | "filesChanged"
@@ -27,7 +29,10 @@ export interface LoopSummary {
   readonly onStuck: LoopOptions["onStuck"];
 }
 
-/** null: the checkpoint is of no loop, or of one that this Holdfast cannot read; looking must not fail. */
+/**
+ * Returns null if the checkpoint is not a loop's or cannot be read by this version; a query must not fail because of
+ * it.
+ */
 export function summarizeLoop({ position, context, config }: Planes): LoopSummary | null {
   if (position.workflow !== "ralph") return null;
   try {

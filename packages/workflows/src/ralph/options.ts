@@ -1,3 +1,5 @@
+// The options of the ralph workflow: the loop, its units of work, quality weights, detection, layout files and slots.
+
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import {
   checkOptions,
@@ -14,18 +16,18 @@ import { type RetentionPolicy, loopRetention } from "@holdfast/core/retention";
 import { makeRunId } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 
-/** What a run of `ralph` is told: the loop itself, and what becomes of its work. Kept in the checkpoint's config. */
+/** The options of a ralph run: the loop itself, and how its work is published. The checkpoint's config keeps them. */
 export interface LoopOptions extends RalphOptions {
-  /** Is the criterion asked before the first iteration? One that holds already costs nothing then. */
+  /** Whether the criterion is checked before the first iteration. If it already passes, the loop costs nothing. */
   readonly firstCheck: boolean;
-  /** Does it end in a pull request, or with the commits on its branch? */
+  /** Whether the loop ends in a pull request or only with commits on its branch. */
   readonly pullRequest: boolean;
   readonly draft: boolean;
-  /** null: as the remote or the forge says. */
+  /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
 }
 
-/** USAGE for a name that nobody reads and for a value that does not fit. */
+/** Throws USAGE for an unknown name or an invalid value. */
 export function parseLoopOptions(given: JsonObject): LoopOptions {
   const { firstCheck: _first, pullRequest: _request, draft: _draft, baseBranch: _base, ...loop } = given;
   return {
@@ -37,74 +39,84 @@ export function parseLoopOptions(given: JsonObject): LoopOptions {
   };
 }
 
-/** What is persisted: parsed once more it gives the same options. */
+/** The options as stored JSON; parsing it again gives the same options. */
 export function loopOptionsJson(options: LoopOptions): JsonObject {
   const { firstCheck, pullRequest, draft, baseBranch, ...loop } = options;
   return { ...ralphOptionsJson(loop), firstCheck, pullRequest, draft, baseBranch };
 }
 
 /**
- * What a run is for. All four run on one workflow: what differs is which units of work they are made of (see planUnits).
- * ralph_loop: one task, again and again until the criterion holds. flow_command: named steps in their order, each with a prompt and, where
- * it has one, a check of its own. skill_execution: the text of one skill with its arguments. agent_task: one task with few tries.
+ * The types of a ralph run. All run on one workflow and differ only in their units of work (see planUnits).
+ * - ralph_loop: one task, repeated until the criterion passes.
+ * - flow_command: named steps in order, each with a prompt and an optional check.
+ * - skill_execution: the text of one skill with its arguments.
+ * - agent_task: one task with few attempts.
  */
 export const WORKFLOW_TYPES = ["ralph_loop", "flow_command", "skill_execution", "agent_task"] as const;
 export type WorkflowType = (typeof WORKFLOW_TYPES)[number];
 
-/** A command whose exit code 0 means yes. */
+/** A command that passes with exit code 0. */
 export type Check = { readonly command: string; readonly timeoutMs: number };
 type FlowStep = { readonly name: string; readonly prompt: string; readonly until: readonly Check[] };
-/** `$ARGUMENTS` in the text stands for the arguments; where it does not occur they follow the text. */
+/** `$ARGUMENTS` in the text is replaced by the arguments; without it they follow the text. */
 type Skill = { readonly name: string; readonly text: string; readonly arguments: string };
 
-/** fifo: the oldest goes. recency: the one whose failure was longest not seen goes. relevance_weighted: the one that has least to do with the present failure. */
+/**
+ * Which reflection is dropped when the memory is full:
+ * - fifo: the oldest.
+ * - recency: the one whose failure was not seen for longest.
+ * - relevance_weighted: the one least related to the present failure.
+ */
 export const MEMORY_POLICIES = ["fifo", "recency", "relevance_weighted"] as const;
 export type MemoryPolicy = (typeof MEMORY_POLICIES)[number];
 
 export const DIMENSIONS = ["validation", "completeness", "correctness", "readability", "efficiency"] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
-/** null: not looked for. */
+/** null: this detection is disabled. */
 export interface Detection {
-  /** So many iterations in a row with the same failure, or without any change of files. */
+  /** Number of consecutive iterations with the same failure or without any file change. */
   readonly stuck: number | null;
-  /** So many turns between the same two states: 4 is A, B, A, B. */
+  /** Number of turns between the same two states: 4 is A, B, A, B. */
   readonly oscillation: number | null;
-  /** So many points of quality below the best iteration. */
+  /** Points of quality below the best iteration. */
   readonly regression: number | null;
-  /** So many newest iterations are the measure of what one more costs. */
+  /** Number of newest iterations over which the cost of an iteration is averaged. */
   readonly burn: number | null;
 }
 
-/** What a run of `ralph` is told. Kept in the checkpoint's config, so a resumed run goes on with the same. */
+/** The options of the loop itself. The checkpoint's config keeps them, so that a resumed run uses the same options. */
 export interface RalphOptions {
   readonly workflowType: WorkflowType;
   readonly task: string;
-  /** The criterion: all of them exit with 0. A ralph_loop has at least one. */
+  /** The criterion: all commands must exit with 0. A ralph_loop has at least one. */
   readonly until: readonly Check[];
-  /** Of a flow_command, at least one, with names that differ; else empty. */
+  /** For a flow_command at least one, with unique names; otherwise empty. */
   readonly steps: readonly FlowStep[];
-  /** Of a skill_execution; else null. */
+  /** For a skill_execution; otherwise null. */
   readonly skill: Skill | null;
-  /** In all, whatever the units. */
+  /** Total of all units. */
   readonly maxIterations: number;
-  /** How often one unit is tried, except that of a ralph_loop, which only maxIterations bounds. */
+  /** Attempts per unit. A ralph_loop ignores it: only maxIterations limits it. */
   readonly attempts: number;
   /** Working time of the run; null: no limit. */
   readonly maxMinutes: number | null;
-  /** What an iteration may reasonably take, for the dimension efficiency; null: that is not judged. */
+  /** Tokens that an iteration may use, for the efficiency dimension; null: not measured. */
   readonly tokensPerIteration: number | null;
   readonly memory: { readonly capacity: number; readonly policy: MemoryPolicy };
   readonly detection: Detection;
-  /** When it is stuck or goes back and forth. rollback: once to the best iteration, then stop. */
+  /**
+   * What happens when the loop is stuck or oscillates. rollback: restores the best iteration, once for each best, then
+   * stops.
+   */
   readonly onStuck: "stop" | "ask" | "rollback";
-  /** Relative: only their proportions matter. At least one is above 0. */
+  /** Relative weights: only their proportions matter. At least one is above 0. */
   readonly qualityWeights: Readonly<Record<Dimension, number>>;
-  /** null: made when the run begins. */
+  /** null: created when the run begins. */
   readonly loopId: string | null;
-  /** Which loop goes first when there is room for one more: the higher number. */
+  /** Decides which loop gets the next free slot: the highest number. */
   readonly priority: number;
-  /** `provider:model`; null: the run's own. */
+  /** `provider:model`; null: the run's default model. */
   readonly model: string | null;
   readonly yolo: boolean;
   readonly agentTimeoutMs: number | null;
@@ -131,7 +143,7 @@ export const defaultRalphOptions: RalphOptions = {
   agentTimeoutMs: null,
 };
 
-/** USAGE for a name that nobody reads, for a value that does not fit, and for a type that lacks what it needs. */
+/** Throws USAGE for an unknown name, an invalid value, or a type without its required options. */
 export function parseRalphOptions(given: JsonObject): RalphOptions {
   const base = defaultRalphOptions;
   checkOptions("ralph", given, Object.keys(base));
@@ -157,13 +169,13 @@ export function parseRalphOptions(given: JsonObject): RalphOptions {
   return { ...parsed, task: parseTask(given, parsed) };
 }
 
-/** What is persisted: parsed once more it gives the same options. */
+/** The options as stored JSON; parsing it again gives the same options. */
 export function ralphOptionsJson(options: RalphOptions): JsonObject {
   const { memory, detection, qualityWeights, ...rest } = options;
   return { ...rest, memory: { ...memory }, detection: { ...detection }, qualityWeights: { ...qualityWeights } };
 }
 
-/** A flow and a skill say by themselves what is to be done; a task is what they serve. */
+/** A flow and a skill define their own work; their task is optional context. */
 function parseTask(
   given: JsonObject,
   parsed: Pick<RalphOptions, "workflowType" | "until" | "steps" | "skill">,
@@ -189,7 +201,7 @@ function parseTask(
   }
 }
 
-/** A bare text is one command; the timeout is ten minutes unless told. */
+/** Accepts a bare string as one command. The default timeout is ten minutes. */
 function parseChecks(given: JsonObject, name: string): readonly Check[] {
   const value = given[name];
   if (value === undefined || value === null) return [];
@@ -283,17 +295,17 @@ function asObject(name: string, value: Json): JsonObject {
   throw optionError(name, value, "an object");
 }
 
-/** A piece of work: an agent is told `instructions` again and again until all of `checks` say yes, `attempts` times at most. */
+/** A unit of work: the agent gets `instructions` repeatedly until all `checks` pass, at most `attempts` times. */
 export interface Unit {
   readonly name: string;
   readonly instructions: string;
-  /** Empty: the agent's own "completed" is all there is. */
+  /** Empty: only the agent's own "completed" counts. */
   readonly checks: readonly Check[];
-  /** null: as often as maxIterations allows. */
+  /** null: limited only by maxIterations. */
   readonly attempts: number | null;
 }
 
-/** What the run is made of, in order; never empty. All that differs between the types of workflow is here. */
+/** The units of a run in order; never empty. Every difference between the workflow types is here. */
 export function planUnits(options: RalphOptions): readonly Unit[] {
   const { workflowType, task, until, steps, skill, attempts } = options;
   switch (workflowType) {
@@ -304,7 +316,7 @@ export function planUnits(options: RalphOptions): readonly Unit[] {
     case "skill_execution":
       return [{ name: skill?.name ?? "skill", instructions: skillText(options), checks: until, attempts }];
     case "flow_command":
-      // The criterion of the whole flow is the last step's too: only there can it hold.
+      // The last step also has the criterion of the whole flow, because only then can it pass.
       return steps.map((step, place) => ({
         name: step.name,
         instructions: step.prompt,
@@ -322,12 +334,13 @@ function skillText({ skill, task }: RalphOptions): string {
   return skill.arguments === "" ? skill.text : `${skill.text}\n\nArguments: ${skill.arguments}`;
 }
 
-/** As the published schema of loop checkpoints wants it. */
+/** The form that the published schema of loop checkpoints requires. */
 export const LOOP_ID = /^ralph-[a-z0-9-]+-[a-f0-9]{8}$/;
 
 /**
- * "ralph-fix-the-tests-a1b2c3d4": the first words of the task, then the eight hex digits that were given (core makes up none). Always
- * fits LOOP_ID and a run id's length, whatever the task holds; one without a Latin letter or digit is called "task". USAGE for other digits.
+ * Builds an id like "ralph-fix-the-tests-a1b2c3d4": the first words of the task and the given eight hex digits. Always
+ * matches LOOP_ID and the length of a run id. A task without a Latin letter or digit becomes "task". Throws USAGE for
+ * other digits.
  */
 export function makeLoopId(params: { readonly task: string; readonly hex: string }): string {
   if (!/^[a-f0-9]{8}$/.test(params.hex)) {
@@ -339,19 +352,19 @@ export function makeLoopId(params: { readonly task: string; readonly hex: string
   return `ralph-${makeRunId({ work: { kind: "task", text: params.task }, random: params.hex })}`;
 }
 
-/** What of a loop is also written where other tools look for it, and how much of it stays there. */
+/** Whether and where a loop's files are also written for other tools, and how many are kept. */
 export interface LoopLayoutSettings {
   readonly mirror: boolean;
-  /** Where `.aiwg` is; null: the main worktree, without a repository where one stands. */
+  /** Directory that contains `.aiwg`; null: the main worktree, or the current directory without a repository. */
   readonly directory: string | null;
   readonly keep: number;
-  /** Days; null: age never drops. */
+  /** In days; null: files are never dropped by age. */
   readonly maxAge: number | null;
   readonly onSuccess: "keep_latest" | "by_rules";
   readonly onFailure: "keep_all_recent" | "by_rules";
 }
 
-/** As published. */
+/** The defaults of the published format. */
 export const DEFAULT_LOOP_LAYOUT: LoopLayoutSettings = {
   mirror: true,
   directory: null,
@@ -361,7 +374,7 @@ export const DEFAULT_LOOP_LAYOUT: LoopLayoutSettings = {
   onFailure: "keep_all_recent",
 };
 
-/** The rules that the files of a loop are kept by: the store's own planner knows them too. */
+/** The retention rules of a loop's files, in the form that the store's retention planner uses. */
 export function layoutRetention(settings: Omit<LoopLayoutSettings, "mirror" | "directory">): RetentionPolicy {
   const { keep, maxAge, onSuccess, onFailure } = settings;
   return {
@@ -375,11 +388,11 @@ export function layoutRetention(settings: Omit<LoopLayoutSettings, "mirror" | "d
   };
 }
 
-/** Runs whose number at work at once is limited. */
+/** Runs whose concurrency is limited. */
 export interface SlotSettings {
   /** null: no limit. */
   readonly max: number | null;
-  /** Names of their workflows. */
+  /** Names of the limited workflows. */
   readonly workflows: readonly string[];
 }
 

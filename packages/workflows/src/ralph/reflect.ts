@@ -1,3 +1,5 @@
+// The reflect stage of ralph: records what an iteration achieved and decides how the loop continues.
+
 import type { StageResult } from "@holdfast/core/transitions";
 import { bestFilesNote, iterationText } from "./finish.ts";
 import type { LoopFinding } from "./iteration.ts";
@@ -12,10 +14,11 @@ import {
   tell,
 } from "./state.ts";
 
-/** What the iteration taught, and what follows from it. The checkpoint at its end is the iteration's. */
+/** Records the reflection on an iteration and decides what follows. The checkpoint at its end is the iteration's. */
 export async function reflectStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { options } = work;
-  // Through a step, the decision too: run again (it was killed, or asked a person), both stand, whatever was recorded or raised meanwhile.
+  // Reflection and decision are one step. If the stage runs again, after a crash or a question, both remain the same
+  // whatever was recorded or raised meanwhile.
   const { reflected, move } = await context.step("reflection", () => {
     const { state, position } = context;
     const event = planReflection({ options, state, budget: position.budget });
@@ -50,7 +53,9 @@ async function follow(context: LoopContext, move: NextMove): Promise<StageResult
   }
 }
 
-/** Parks until a person answers; what they say counts as an intervention, so that the same iterations are not held against the loop again. */
+/**
+ * Waits for the user's answer. It counts as an intervention, so that the same iterations do not stop the loop again.
+ */
 async function ask(
   context: LoopContext,
   move: Extract<NextMove, { readonly kind: "ask" }>,
@@ -72,8 +77,11 @@ async function ask(
 }
 
 /**
- * What follows a reflection. "limit": a bound of the options is reached, which a resume may raise. "exhausted": the unit's tries are used up.
- * "ask": a person decides whether it goes on. "rollback": the files go back to those of `to`, then it iterates.
+ * What follows a reflection:
+ * - limit: a limit of the options is reached, which a resume may raise.
+ * - exhausted: the unit's attempts are used up.
+ * - ask: the user decides whether the loop continues.
+ * - rollback: the files of `to` are restored, then the loop continues.
  */
 export type NextMove =
   | { readonly kind: "iterate"; readonly reason: string }
@@ -90,8 +98,9 @@ export type NextMove =
     };
 
 /**
- * Pure. To be asked after `reflected` was folded, and again when a run is taken up with other options: a limit that still holds still stops.
- * Done comes first, so that a criterion that holds at the last allowed iteration is done and no limit.
+ * Decides the next move; pure. Call it after `reflected` is reduced, and again when a run resumes with other options: a
+ * limit that still applies still stops the loop. Done is checked first, so that a criterion that passes at the last
+ * allowed iteration is not reported as a limit.
  */
 export function decideNext(params: {
   readonly options: RalphOptions;
@@ -137,7 +146,10 @@ function haltOf({ options, state }: Parameters<typeof decideNext>[0]): NextMove 
   }
 }
 
-/** Once for each best iteration, and never to where the files are already: that would only begin the loop again. */
+/**
+ * Rolls back once for each best iteration, and never to files that are already present, because that would only repeat
+ * the loop.
+ */
 function rollback(state: RalphState, finding: LoopFinding): NextMove | null {
   const { best } = state;
   const tree = best?.tree ?? null;

@@ -1,3 +1,6 @@
+// Plans the reflection on an iteration: its quality, its summary text, the loop's memory and learnings. All decisions
+// are pure.
+
 import type { Budget } from "@holdfast/core/position";
 import { HoldfastError } from "@holdfast/platform/error";
 import { detect } from "./detect.ts";
@@ -18,13 +21,13 @@ import { failingDigest } from "./verify.ts";
 type Reflected = Extract<RalphEvent, { readonly kind: "reflected" }>;
 
 /**
- * Pure. What is to be remembered of the iteration that was answered and verified, as the event that says so: its summary, the memory with
- * it, the best iteration, what is wrong with the course of the loop. INTERNAL when there is no such iteration.
+ * Builds the event for an answered and verified iteration: its summary, the new memory, the best iteration and the
+ * findings. Throws INTERNAL if there is no such iteration. Pure.
  */
 export function planReflection(params: {
   readonly state: RalphState;
   readonly options: RalphOptions;
-  /** The position's own, after this iteration was paid. */
+  /** The position's budget, after the cost of this iteration. */
   readonly budget: Budget;
 }): Reflected {
   const { state, options, budget } = params;
@@ -124,12 +127,14 @@ function atHand({ answer, verification, iterations }: RalphState): {
   });
 }
 
-/** What happened in an iteration, in sentences made of facts: what was tried, how it ended, what changed since the one before. */
+/**
+ * Describes an iteration in factual sentences: what was tried, how it ended, and what changed since the previous one.
+ */
 function reflectionText(params: {
   readonly answer: Answer;
   readonly verification: Verification;
   readonly quality: number | null;
-  /** The iteration before, of the same unit, and what failed then. */
+  /** The previous iteration of the same unit, and what failed then. */
   readonly before: { readonly iteration: Iteration; readonly failing: Failing } | null;
 }): string {
   const { answer, verification, quality, before } = params;
@@ -153,7 +158,7 @@ function reflectionText(params: {
   return lines.filter((line) => line !== null).join("\n");
 }
 
-/** What changed between two lists of failing names. Where a list is not whole, nothing is said of what may be in the rest. */
+/** The difference between two lists of failing names. An incomplete list gives no statement about names it may lack. */
 interface FailingChange {
   readonly nowPassing: readonly string[];
   readonly newlyFailing: readonly string[];
@@ -195,7 +200,7 @@ function outcome({ verdict, checks }: Verification): readonly string[] {
   }
 }
 
-/** How a check that did not pass came to its end. */
+/** How a check that did not pass ended. */
 export function ended(check: Pick<CheckResult, "command" | "kind" | "code">): string {
   const command = `\`${oneLine(check.command, 120)}\``;
   switch (check.kind) {
@@ -244,14 +249,16 @@ function plural(n: number, noun: string): string {
   return `${n} ${noun}${n === 1 ? "" : "s"}`;
 }
 
-/** From 0 to 1 each; null: nothing was measured that could say. */
+/** From 0 to 1 each; null: not measured. */
 export type Dimensions = Readonly<Record<Dimension, number | null>>;
 
 /**
- * How good an iteration's work is, by facts alone.
- * validation: share of the criterion's checks that passed. completeness: tests that pass, of the most that ever ran, so that leaving tests out does
- * not look like progress. correctness: tests that pass, of those that ran. readability: how little compilers and linters complain (1 at none, a half at
- * ten). efficiency: what an iteration may take of what this one took.
+ * Measures the quality of an iteration from facts alone:
+ * - validation: share of the criterion's checks that passed.
+ * - completeness: passing tests relative to the most tests that ever ran, so that removing tests is not progress.
+ * - correctness: passing tests relative to those that ran.
+ * - readability: how few diagnostics compilers and linters report (1 for none, 0.5 for ten errors).
+ * - efficiency: allowed tokens relative to those used, at most 1.
  */
 export function dimensionsOf(params: {
   readonly answer: Answer;
@@ -275,7 +282,7 @@ export function dimensionsOf(params: {
   };
 }
 
-/** 0 to 100 by weight over the dimensions that are known, to a thousandth; null: none is. */
+/** Weighted average of the known dimensions from 0 to 100, rounded to a thousandth; null: none is known. */
 export function qualityOf(dimensions: Dimensions, weights: RalphOptions["qualityWeights"]): number | null {
   let [weight, sum] = [0, 0];
   for (const name of DIMENSIONS) {
@@ -292,7 +299,10 @@ function efficiency(tokens: number | null, allowed: number | null): number | nul
   return tokens <= allowed ? 1 : allowed / tokens;
 }
 
-/** The better of the two; see BestIteration. Without a quality there is nothing to compare, and another unit's best is no rival. */
+/**
+ * Returns the better of the two (see BestIteration). An iteration without quality cannot be compared, and another
+ * unit's best does not count.
+ */
 export function bestOf(
   best: BestIteration | null,
   next: Omit<BestIteration, "quality"> & { readonly quality: number | null },
@@ -306,7 +316,10 @@ export function bestOf(
   return rank > 0 || (rank === 0 && candidate.quality > kept.quality) ? candidate : kept;
 }
 
-/** The window with one more reflection, which always stays; what goes is what the policy says (see MEMORY_POLICIES). Oldest first. */
+/**
+ * Adds a reflection to the memory, which always keeps the new one. The policy decides which one is dropped (see
+ * MEMORY_POLICIES). Oldest first.
+ */
 export function addReflection(params: {
   readonly memory: readonly Reflection[];
   readonly next: Reflection;
@@ -334,7 +347,7 @@ function worthOf(policy: RalphOptions["memory"]["policy"], next: Reflection): (o
   }
 }
 
-/** The same failure says most; then what fails in both; then whether there is a lesson in it; age decides between equals. */
+/** The same failure weighs most, then common failing names, then learnings; age decides between equals. */
 function relevance(one: Reflection, next: Reflection): number {
   const age = Math.max(0, next.iteration - one.iteration);
   return (
@@ -349,14 +362,14 @@ function sameFailure(one: Reflection, next: Reflection): boolean {
   return one.signature !== null && one.signature === next.signature;
 }
 
-/** What both have, of what either has. */
+/** Size of the intersection relative to the union. */
 function overlap(a: readonly string[], b: readonly string[]): number {
   const either = new Set([...a, ...b]).size;
   const second = new Set(b);
   return either === 0 ? 0 : [...new Set(a)].filter((name) => second.has(name)).length / either;
 }
 
-/** What was said before and is said again counts as new, so that what keeps being true is not what is forgotten first. */
+/** A repeated learning counts as new, so that lasting ones are not dropped first. */
 export function mergeLearnings(
   known: readonly Learning[],
   next: { readonly iteration: number; readonly texts: readonly string[] },

@@ -1,3 +1,5 @@
+// The state of a ralph run, its events and the reducer, and what its stages share.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import {
   type Json,
@@ -36,21 +38,21 @@ import {
 } from "./iteration.ts";
 import { type LoopOptions, type Unit, planUnits } from "./options.ts";
 
-/** Something the agent found out, kept once: said again, it only becomes younger. */
+/** A learning of the agent, stored once. Repeating it only updates its iteration. */
 export type Learning = { readonly iteration: number; readonly text: string };
 
-/** What was done about a loop that was stuck. Detection looks only at what came after `at`. */
+/** What was done about a stuck loop. Detection considers only iterations after `at`. */
 export type Intervention =
   | { readonly kind: "answered"; readonly at: number; readonly answer: string }
   | { readonly kind: "rolled_back"; readonly at: number; readonly to: number };
 
-/** An event that did not fit the state it met. It changed nothing, and it is not hidden. */
+/** An event that did not fit the state. It changed nothing else, and this record makes it visible. */
 type RefusedEvent = { readonly event: string; readonly why: string };
 
-/** Of all iterations, also of those that are no longer listed. What the agent did not say is not in the sums. */
+/** Sums over all iterations, including those no longer listed. What the agent did not report is not included. */
 type Totals = {
   readonly iterations: number;
-  /** Iterations whose verdict was passed, or failed. */
+  /** Iterations with the verdict passed, or failed. */
   readonly passed: number;
   readonly failed: number;
   readonly tokens: number;
@@ -58,29 +60,32 @@ type Totals = {
   readonly milliseconds: number;
 };
 
-/** The values of a ralph run: all that is not in its position (stage, iteration, attempts, budget). */
+/** The values of a ralph loop: everything that is not in its position (stage, iteration, attempts, budget). */
 export type RalphState = {
   /** null before `begun`. */
   readonly loopId: string | null;
-  /** Index into planUnits(options) of the unit to work on; their number when all are done. */
+  /** Index into planUnits(options) of the current unit; their count if all are done. */
   readonly unit: number;
-  /** Reflected iterations of that unit. */
+  /** Reflected iterations of the current unit. */
   readonly tries: number;
-  /** The newest, oldest first, at most MAX_ITERATIONS. */
+  /** The newest iterations, oldest first, at most MAX_ITERATIONS. */
   readonly iterations: readonly Iteration[];
   readonly totals: Totals;
-  /** Most tests that any verification ran: fewer of them is no progress. */
+  /** Highest number of tests that any verification ran: fewer tests are not progress. */
   readonly mostTests: number;
-  /** What failed in the last reflected iteration of this unit; null: there is none, or its checks gave no answer. */
+  /** What failed in the last checked iteration of this unit; null: there is none. */
   readonly lastFailing: Failing | null;
-  /** Of the iteration in hand, and until the next one answers, of the last. */
+  /** Of the current iteration; until it answers, of the previous one. */
   readonly answer: Answer | null;
   readonly verification: Verification | null;
-  /** Never more than the capacity of the options, oldest iteration first. */
+  /** At most the configured capacity, oldest iteration first. */
   readonly memory: readonly Reflection[];
   readonly learnings: readonly Learning[];
   readonly best: BestIteration | null;
-  /** The newest, oldest first, at most MAX_FINDINGS. Those of the last iteration are the warnings of the next prompt. */
+  /**
+   * The newest findings, oldest first, at most MAX_FINDINGS. Those of the last iteration become warnings in the next
+   * prompt.
+   */
   readonly findings: readonly LoopFinding[];
   readonly interventions: readonly Intervention[];
   readonly refused: readonly RefusedEvent[];
@@ -110,7 +115,7 @@ export const initialRalphState: RalphState = {
   refused: [],
 };
 
-/** STORE_CORRUPT with the path of what is wrong. */
+/** Throws STORE_CORRUPT with the path of the invalid field. */
 export function parseRalphState(values: JsonObject): RalphState {
   return parseShape({ shape: STATE, value: values, what: "The state of a ralph run" });
 }
@@ -153,11 +158,14 @@ const STATE: Shape<RalphState> = object<RalphState>({
   refused: list(object<RefusedEvent>({ event: text, why: text })),
 });
 
-/** Where the loop's work begins and ends up. What it relies on outside goes by the names that every workflow uses. */
+/**
+ * Where the loop's work starts and where it is published. Field names that refer to the outside are the same in every
+ * workflow.
+ */
 export type Place = {
-  /** The commit that the loop began on; its own commits are those after it. null before it has begun. */
+  /** The commit on which the loop began; its own commits follow. null before it has begun. */
   readonly began: string | null;
-  /** Of a run that ends in a pull request. */
+  /** Only for a run that ends in a pull request; otherwise null. */
   readonly base: Base | null;
   readonly pushed: string | null;
   readonly pullRequest: OpenedRequest | null;
@@ -191,30 +199,30 @@ const PLACE: Shape<Place> = object<Place>({
 });
 
 /**
- * All that changes a ralph run's values. Each is JSON and goes into the journal as it is, complete: folding needs no options, so a limit that was raised
- * between two processes changes nothing of what had happened.
+ * Every event that changes a loop's values. Each is JSON and is stored in the journal unchanged and complete. Reducing
+ * needs no options, so a limit raised between two processes does not change the past.
  */
 export type RalphEvent =
   | { readonly kind: "begun"; readonly loopId: string }
-  /** In `iterate`, when the agent's turn is over. */
+  /** Recorded by `iterate` after the agent's call. */
   | { readonly kind: "answered"; readonly answer: Answer }
-  /** In `verify`, after the last check (see readVerification). */
+  /** Recorded by `verify` after the last check (see readVerification). */
   | { readonly kind: "verified"; readonly verification: Verification }
-  /** In `reflect`: what planReflection made of the two. Memory, learnings and best are what they are from now on. */
+  /** Recorded by `reflect` with the result of planReflection. Memory, learnings and best replace the previous ones. */
   | {
       readonly kind: "reflected";
       readonly iteration: Iteration;
-      /** Is the unit done? Then the next one is at hand. */
+      /** Whether the unit is done, so that the next one becomes current. */
       readonly unitDone: boolean;
       readonly memory: readonly Reflection[];
       readonly learnings: readonly Learning[];
       readonly best: BestIteration | null;
       readonly findings: readonly LoopFinding[];
     }
-  /** When a person answered, or files went back to an earlier iteration. */
+  /** Recorded when the user answered or the files were rolled back. */
   | { readonly kind: "intervened"; readonly intervention: Intervention };
 
-/** STORE_CORRUPT with the path of what is wrong. */
+/** Throws STORE_CORRUPT with the path of the invalid field. */
 export function parseRalphEvent(event: Json): RalphEvent {
   return parseShape({ shape: EVENT, value: event, what: "An event of a ralph run" });
 }
@@ -244,8 +252,8 @@ const EVENT: Shape<RalphEvent> = tagged<RalphEvent, "kind">("kind", {
 });
 
 /**
- * One event further; pure and total. What does not fit changes nothing but `refused`, where it can be seen. What says again what is so already
- * changes nothing at all. Every list stays bounded, however long the run.
+ * Applies one event; pure and total. An event that does not fit changes only `refused`, where it is visible. A repeated
+ * event changes nothing. Every list remains bounded, however long the run.
  */
 export function reduceRalph(state: RalphState, event: RalphEvent): RalphState {
   switch (event.kind) {
@@ -264,14 +272,17 @@ export function reduceRalph(state: RalphState, event: RalphEvent): RalphState {
 
 type Event<K extends RalphEvent["kind"]> = Extract<RalphEvent, { readonly kind: K }>;
 
-/** A loop keeps the id that it was first given. */
+/** A loop keeps its first id. */
 function begin(state: RalphState, loopId: string): RalphState {
   if (state.loopId === loopId) return state;
   if (state.loopId !== null) return refuse(state, "begun", `the loop is ${state.loopId} already`);
   return { ...state, loopId };
 }
 
-/** The same iteration may answer again (it was cut off, or files went back): the newest stands, and what was verified of the old is void. */
+/**
+ * The same iteration may answer again after an interruption or a restore. The newest answer counts and invalidates the
+ * verification of the old one.
+ */
 function answer(state: RalphState, event: Event<"answered">): RalphState {
   const last = lastNumber(state);
   if (event.answer.number <= last) return refuse(state, event.kind, `iteration ${last} is reflected already`);
@@ -306,7 +317,7 @@ function reflect(state: RalphState, event: Event<"reflected">): RalphState {
   };
 }
 
-/** A check that could not be carried out says nothing: what failed before is still the last that is known. */
+/** A check that could not run says nothing, so the last known failures remain. */
 function failingAfter({ verification, lastFailing }: RalphState, { verdict }: Iteration): RalphState["lastFailing"] {
   return verdict === "not_run" || verification === null ? lastFailing : verification.metrics.failing;
 }
@@ -340,7 +351,7 @@ function refuse(state: RalphState, event: string, why: string): RalphState {
   return { ...state, refused: [...state.refused, { event, why }].slice(-MAX_REFUSED) };
 }
 
-/** What every stage of ralph works with. */
+/** Dependencies of every ralph stage. */
 export interface RalphDependencies {
   readonly options: LoopOptions;
   readonly parts: Adapters;
@@ -348,23 +359,23 @@ export interface RalphDependencies {
 
 export type LoopContext = StageContext<LoopState>;
 
-/** One event, once in this visit whatever happens. */
+/** Records an event once per stage attempt. */
 export async function tell(context: LoopContext, event: RalphEvent): Promise<void> {
   await context.record(event.kind, event);
 }
 
-/** The piece of work at hand. INTERNAL when all are done: no stage that works comes after that. */
+/** The current unit. Throws INTERNAL if all units are done, because no working stage follows then. */
 export function currentUnit({ options }: RalphDependencies, { state }: LoopContext): Unit {
   const unit = planUnits(options)[state.unit];
   if (unit !== undefined) return unit;
   throw new HoldfastError({ code: "INTERNAL", message: "A loop went on although all of its work is done" });
 }
 
-/** For people and agents to read; the run's state never depends on them. */
+/** Output files for people and agents; the run's state never depends on them. */
 export const outputFiles = {
   issue: (issue: number) => `${OUTPUT_DIRECTORY}/issue-${issue}.md`,
   prompt: (iteration: number) => `${OUTPUT_DIRECTORY}/ralph-prompt-${iteration}.md`,
-  /** `check` from 1. */
+  /** `check` starts at 1. */
   check: (iteration: number, check: number) => `${OUTPUT_DIRECTORY}/ralph-check-${iteration}-${check}.txt`,
   report: `${OUTPUT_DIRECTORY}/ralph-report.md`,
 } as const;

@@ -99,7 +99,7 @@ describe("what is kept of the output", () => {
     expect(JSON.stringify(read(1, check({ output: `FAILED a.py::t[${token}]\n1 failed in 0.1s` })))).not.toContain(
       token,
     );
-    // Wherever the cut falls, no half of it is left.
+    // No part of the secret may remain, wherever the cut falls.
     for (let before = 0; before < 50; before += 1) {
       const output = `${"x".repeat(900)}\n${token}${" ".repeat(5_990 - before)}end`;
       expect(JSON.stringify(read(1, check({ output })))).not.toContain("a1B2a1B2");

@@ -1,3 +1,5 @@
+// The verify stage of ralph: runs the check commands and turns their output into a verdict and a failure signature.
+
 import type { CommandResult } from "@holdfast/core/commands";
 import { type Digest, pureSha256 } from "@holdfast/core/json";
 import { maskSecrets } from "@holdfast/core/mask";
@@ -17,7 +19,7 @@ import {
 import type { Check } from "./options.ts";
 import { type LoopContext, type LoopState, type RalphDependencies, currentUnit, outputFiles, tell } from "./state.ts";
 
-/** Does the criterion hold? Only its commands say so, whatever the agent thinks of its work. */
+/** Checks the criterion. Only its commands decide, not the agent's own report. */
 export async function verifyStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
   const { checks } = currentUnit(work, context);
   const worktree = await openWorktree(work, context);
@@ -47,7 +49,10 @@ export async function verifyStage(work: RalphDependencies, context: LoopContext)
   }
 }
 
-/** How one command of the criterion ended, with the last part of what it printed. A type and no interface: it is a step's result. */
+/**
+ * The result of one check command with the end of its output. This is a type alias because a step's result must be
+ * JSON.
+ */
 export type RanCheck = {
   readonly command: string;
   readonly kind: CommandResult["kind"];
@@ -56,10 +61,13 @@ export type RanCheck = {
   readonly output: string;
 };
 
-/** What stands in the journal of each: enough for the summary that test runners print last. */
+/** Output characters stored in the journal per check: enough for the summary that test runners print last. */
 const OUTPUT_CHARACTERS = 20_000;
 
-/** Every command on the files as they are, one after the other, each once in this visit: one that says no does not hide what the next would say. */
+/**
+ * Runs every command on the current files in order, once per stage attempt. A failing command does not skip the next
+ * ones.
+ */
 export async function runChecks(
   { parts }: RalphDependencies,
   context: LoopContext,
@@ -79,7 +87,7 @@ export async function runChecks(
           signal,
           env: { HOLDFAST_ITERATION: String(context.position.iteration) },
         });
-        // Interrupted is no verdict: the step must run again.
+        // An interrupted command gives no verdict, so the step must run again.
         signal.throwIfAborted();
         return { command, kind, code, milliseconds, output: truncateStart(output, OUTPUT_CHARACTERS) };
       },
@@ -95,7 +103,7 @@ export function hasPassed({ kind, code }: Pick<RanCheck, "kind" | "code">): bool
   return kind === "exited" && code === 0;
 }
 
-/** What a command that said yes has changed (a formatter, a snapshot) is part of the work. */
+/** Commits what a passing command changed (a formatter, a snapshot), because it is part of the work. */
 export async function commitChecked(
   context: LoopContext,
   worktree: Worktree,
@@ -106,7 +114,7 @@ export async function commitChecked(
   await commitWork(context, worktree, { step: "commit", message: message.replaceAll("\0", ""), before, at: params.at });
 }
 
-/** "npm test failed with exit 1". */
+/** Example: "npm test failed with exit 1". */
 export function checkText({ command, kind, code }: Pick<RanCheck, "command" | "kind" | "code">): string {
   switch (kind) {
     case "exited":
@@ -121,7 +129,7 @@ export function checkText({ command, kind, code }: Pick<RanCheck, "command" | "k
   }
 }
 
-/** A command of the criterion as the commands' port tells of it. */
+/** The result of a check command, as the command adapter reports it. */
 export interface EndedCheck {
   readonly command: string;
   readonly kind: CheckResult["kind"];
@@ -131,8 +139,8 @@ export interface EndedCheck {
 }
 
 /**
- * What the checks of an iteration say, all of it bounded. `planned`: how many checks the unit has; `ended` may hold fewer, when the first that fails
- * ends the matter. The exit code alone decides: numbers read from the output never turn a no into a yes.
+ * Summarises the checks of an iteration; all values are bounded. `planned` is the unit's number of checks; with fewer
+ * results the verdict is never passed. Only exit codes decide: numbers in the output never turn a failure into a pass.
  */
 export function readVerification(params: {
   readonly number: number;
@@ -179,7 +187,10 @@ const MOST_EXCERPT = 6_000;
 const MOST_HEAD = 2_000;
 const MOST_LOOKED_AT = 200_000;
 
-/** Where the trouble begins, and the end, where tools add up. Masked before it is cut: half a secret is not recognised as one. */
+/**
+ * Keeps the start of the first failure and the end, where tools print their summary. Secrets are masked before the cut,
+ * because half a secret is not recognised.
+ */
 function excerptOf(lines: readonly string[]): string {
   const text = maskSecrets(lines.join("\n").slice(-MOST_LOOKED_AT)).trim();
   if (text.length <= MOST_EXCERPT) return text;
@@ -191,9 +202,9 @@ function excerptOf(lines: readonly string[]): string {
 const BEGINS = /^[ \t]{0,20}(?:FAIL|not ok|✖|×|●|E {2}|--- FAIL|error|panicked|thread '|Traceback|\S{1,200}: error)/m;
 
 /**
- * The same for the same failure, however long it took and wherever it ran: how the command ended, what fails and how much, and the lines that tell of it, in
- * whatever order they came, without times, addresses, places in files and paths of temporary files. Other numbers stay: 12 problems and then 10
- * are not the same failure, and a loop that gets on must not be taken for one that does not.
+ * Identifies a failure independent of its duration and place: how the command ended, what fails, and the relevant lines
+ * in any order. Times, addresses, positions in files and temporary paths are removed. Other numbers remain: 12 problems
+ * and then 10 are not the same failure, and a loop that makes progress must not count as stuck.
  */
 function signatureOf(params: {
   readonly kind: string;
@@ -209,7 +220,7 @@ function signatureOf(params: {
   return pureSha256(JSON.stringify([kind, code, failing.names, failing.more, tests?.failed ?? null, errors, said]));
 }
 
-/** null: no names are known. */
+/** Returns null if no names are known. */
 export function failingDigest({ names, more }: Failing): Digest | null {
   return names.length === 0 ? null : pureSha256(JSON.stringify([names, more]));
 }

@@ -1,3 +1,5 @@
+// The ralph workflow: its stages, transition table, iteration guard and forced resume.
+
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Freshness } from "@holdfast/core/findings";
 import type { JsonObject } from "@holdfast/core/json";
@@ -35,7 +37,7 @@ const STAGES: Readonly<Record<string, Stage>> = {
   limit: failStage,
 };
 
-/** The workflow that goes round until its criterion holds. */
+/** The workflow that repeats a task until its criterion passes. */
 export function ralphWorkflow(options: LoopOptions, parts: Adapters): Workflow<LoopState> {
   const work: RalphDependencies = { options, parts };
   return defineWorkflow<LoopState>({
@@ -48,7 +50,7 @@ export function ralphWorkflow(options: LoopOptions, parts: Adapters): Workflow<L
     reduce: reduceLoop,
     guard: ralphGuard(options),
     freshness: ralphFreshness(options),
-    // Far beyond what the limit allows: whoever comes here goes in circles that no guard counts.
+    // Far beyond what the limit allows: a run that gets here is in a loop that no guard counts.
     maxVisits: 100 + 10 * options.maxIterations,
   });
 }
@@ -56,7 +58,7 @@ export function ralphWorkflow(options: LoopOptions, parts: Adapters): Workflow<L
 const TRANSITIONS: TransitionTable = {
   begin: { begun: "iterate", criterion_pass: "done", fatal: "fatal" },
   iterate: { iterated: "verify", fatal: "fatal" },
-  // Of what is verified the words "pass" and "fail" are read by whoever looks for a checkpoint to go back to.
+  // The search for a checkpoint to roll back to reads "pass" and "fail" in these event names.
   verify: { verify_pass: "reflect", verify_fail: "reflect", fatal: "fatal" },
   reflect: {
     again: "iterate",
@@ -70,7 +72,7 @@ const TRANSITIONS: TransitionTable = {
   publish: { published: "done", push_refused: "iterate", limit_reached: "limit", fatal: "fatal" },
 };
 
-/** The same whatever the options are: a run whose limit is raised follows the same machine. */
+/** The table does not depend on the options, so that a run whose limit is raised uses the same table. */
 export const RALPH_SHAPE: WorkflowShape = {
   name: "ralph",
   version: 1,
@@ -78,13 +80,13 @@ export const RALPH_SHAPE: WorkflowShape = {
   stages: [...Object.keys(TRANSITIONS), "done", "fatal", "limit"],
   events: [...new Set(Object.values(TRANSITIONS).flatMap((row) => Object.keys(row)))],
   transitions: TRANSITIONS,
-  // At its limit a loop has not done what it was asked for; what it is told to go on with is more iterations, not another begin.
+  // A loop at its limit has failed; a resume gives it more iterations and does not begin again.
   ends: { done: "done", fatal: "fatal", limit: "fatal" },
 };
 
 /**
- * An iteration is counted when it is entered, in the commit that enters it: killed in the middle, it is the same one that is done again. One beyond the
- * limit is not entered, whichever stage led to it.
+ * Counts an iteration in the commit that starts it: after a crash, the same iteration runs again. Never starts an
+ * iteration beyond the limit, whichever stage leads to it.
  */
 export function ralphGuard<S extends JsonObject>({ maxIterations }: Pick<LoopOptions, "maxIterations">) {
   return (given: { readonly position: Position; readonly result: StageResult<S> }) => {
@@ -97,7 +99,7 @@ export function ralphGuard<S extends JsonObject>({ maxIterations }: Pick<LoopOpt
   };
 }
 
-/** A loop takes what changed outside as every run does; taken up by force, it is let go on. */
+/** A loop handles outside changes like every run. A forced resume lets it continue. */
 function ralphFreshness(options: LoopOptions): Freshness {
   return {
     isOwn: () => false,
@@ -114,17 +116,17 @@ function ralphFreshness(options: LoopOptions): Freshness {
 }
 
 interface Reopening {
-  /** What is other of the state from now on. */
+  /** The changed part of the state. */
   readonly values: Pick<RalphState, "tries" | "interventions">;
-  /** The iteration to begin; null: it goes on in the stage where it stands. */
+  /** The iteration to start; null: the run continues in its present stage. */
   readonly begins: number | null;
   readonly why: string;
 }
 
 /**
- * Pure. Whoever takes a loop up by force after its end says "go on", as an answer does to a loop that asks: what it was stopped for is not held
- * against it again, so it iterates at least once more. null: it goes on as it stood, because nothing was held against it, all of its work is done, or
- * its own limit stands in the way.
+ * Plans a forced resume after the end; pure. What stopped the loop does not stop it again, so it runs at least one more
+ * iteration. Returns null if the run continues as it was: nothing stopped it, all units are done, or its own limit
+ * applies.
  */
 export function planForcedResume(params: {
   readonly position: Pick<Position, "stage" | "iteration">;
@@ -137,7 +139,7 @@ export function planForcedResume(params: {
   const reflected = (state.iterations.at(-1)?.number ?? 0) === iteration;
   const begins = stage === "fatal" || (stage === "reflect" && reflected) ? iteration + (reflected ? 1 : 0) : null;
   if (begins !== null && begins > options.maxIterations) return null;
-  // An iteration that is done anew has nothing against it yet.
+  // An iteration that runs anew has no findings yet.
   const at = stage === "iterate" || begins === iteration ? iteration - 1 : iteration;
   if (at === 0 && begins === null) return null;
   const { tries, interventions } = at === 0 ? state : reduceRalph(state, goOn(at));
