@@ -1,3 +1,5 @@
+// Converts agents' raw output (claude, codex or plain text) into ATIF steps, and defines the ATIF types.
+
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { field } from "./document.ts";
 import type { Loss } from "./format.ts";
@@ -8,14 +10,14 @@ export interface ReadLog {
   readonly version: string | null;
   readonly steps: readonly UnnumberedStep[];
   readonly totals: FinalMetrics;
-  /** Events of a known stream that are no step, or say more than one tells: kept as they came. */
+  /** Events of a known stream that are not steps or contain more than a step can express, unchanged. */
   readonly others: readonly Json[];
   readonly losses: readonly Loss[];
 }
 
 /**
- * What agents print: events of claude (and of those that speak like it) or of codex, a line each; else the plain text of a
- * program, which is then one message. Lines of a stream that we do not know are kept beside the steps.
+ * Reads what an agent printed: events of claude (and compatible agents) or codex, one per line. Any other output is
+ * plain text and becomes one message. Unknown lines of a known stream are kept next to the steps.
  */
 export function readLog(lines: readonly string[]): ReadLog {
   const builder: LogBuilder = {
@@ -84,10 +86,10 @@ function closeStep(step: OpenStep): UnnumberedStep {
   };
 }
 
-/** A step that is still being put together. */
+/** A step under construction. */
 interface OpenStep {
   source: UnnumberedStep["source"];
-  /** Several events of one model turn have the same; null: on its own. */
+  /** Events of the same model turn share it; null: the step is separate. */
   turn: string | null;
   message: string;
   reasoning: string;
@@ -102,15 +104,15 @@ interface LogBuilder {
   version: string | null;
   readonly steps: OpenStep[];
   totals: FinalMetrics;
-  /** Events of a known stream that are no step, or say more than one tells: kept as they came. */
+  /** Events of a known stream that are not steps or contain more than a step can express, unchanged. */
   readonly others: Json[];
-  /** Of them only the place is told: the format wants a file for each. */
+  /** Number of images. Only their position is kept, because the format requires a file for each. */
   images: number;
-  /** Messages whose own figures and signatures are not carried. */
+  /** Number of messages whose own token counts and signatures are dropped. */
   details: number;
 }
 
-/** The step of this turn, or a new one. */
+/** Returns the step of this turn, or starts a new one. */
 function openStep(
   builder: LogBuilder,
   params: { readonly source: OpenStep["source"]; readonly turn: string | null },
@@ -123,7 +125,7 @@ function openStep(
   return step;
 }
 
-/** A result belongs to the step that made the call, or else to none. */
+/** Adds a result to the step that made the call, or to a new system step. */
 function addResult(builder: LogBuilder, call: string | null, result: Omit<ObservationResult, "source_call_id">): void {
   const owner = builder.steps.findLast((step) => step.calls.some((one) => one.tool_call_id === call));
   if (owner !== undefined && call !== null) owner.results.push({ source_call_id: call, ...result });
@@ -134,7 +136,7 @@ function addText(to: string, more: string): string {
   return to === "" ? more : `${to}\n\n${more}`;
 }
 
-/** Texts of a list of content blocks, or the text itself; what is not text is named in its place. */
+/** The text, or the joined texts of content blocks; other blocks appear as JSON or as "[image]". */
 function textOf(content: Json | undefined, builder: Pick<LogBuilder, "images">): string {
   if (typeof content === "string") return content;
   if (!isJsonArray(content)) return content === undefined || content === null ? "" : JSON.stringify(content);
@@ -155,8 +157,8 @@ function count(object: JsonObject, name: string): number {
 }
 
 /**
- * One event of claude's stream-json. Usage is taken from the last event alone: those of single messages are of their
- * beginning and too small. False: not such an event, or one that is no step.
+ * Reads an event of claude's stream-json. Only the last event counts for usage: single messages report it at their
+ * start, when it is too small. Returns false if it is not such an event or not a step.
  */
 function readClaudeEvent(event: JsonObject, builder: LogBuilder): boolean {
   const message = field(event, "message");
@@ -195,7 +197,7 @@ function readAssistant(message: JsonObject, builder: LogBuilder): boolean {
       step.calls.push({
         tool_call_id: textIn(block, "id") ?? `call-${builder.steps.length}-${step.calls.length + 1}`,
         function_name: textIn(block, "name") ?? "unknown",
-        // The format knows named arguments only.
+        // The format has only named arguments.
         arguments: isJsonObject(input) ? input : input === undefined ? {} : { input },
       });
     } else step.message = addText(step.message, textOf([block], builder));
@@ -244,7 +246,7 @@ function textIn(object: JsonObject, name: string): string | null {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** One event of `codex exec --json`. False: not such an event, or one that is no step. */
+/** Reads an event of `codex exec --json`. Returns false if it is not such an event or not a step. */
 function readCodexEvent(event: JsonObject, builder: LogBuilder): boolean {
   const item = field(event, "item");
   switch (event["type"]) {
@@ -322,14 +324,14 @@ function readUsage(usage: Json | undefined, builder: LogBuilder): boolean {
 }
 
 /**
- * Agent Trajectory Interchange Format, version 1.7 (Harbor's RFC 0001), as far as it is written here. Fields that are not
- * there are left out, never null; readers refuse fields that they do not know, so ours stand in `extra`.
+ * Agent Trajectory Interchange Format, version 1.7 (Harbor's RFC 0001), as far as Holdfast writes it. Missing fields
+ * are left out, never null. Readers reject unknown fields, so Holdfast's own are in `extra`.
  */
 export interface Trajectory {
   readonly schema_version: "ATIF-v1.7";
-  /** Of the run: several documents may share it. */
+  /** Id of the run; several documents may share it. */
   readonly session_id?: string;
-  /** Of this document; embedded ones must have it, each its own. */
+  /** Id of this document; every embedded document needs its own. */
   readonly trajectory_id?: string;
   readonly agent: TrajectoryAgent;
   /** Numbered 1, 2, 3 … */
@@ -352,13 +354,13 @@ interface TrajectoryStep {
   readonly timestamp?: string;
   readonly source: "system" | "user" | "agent";
   readonly message: string;
-  /** From here to `metrics`: of agents only, but for the observation. */
+  /** Only agent steps have the fields from here to `metrics`, except for the observation. */
   readonly model_name?: string;
   readonly reasoning_content?: string;
   readonly tool_calls?: readonly ToolCall[];
   readonly observation?: { readonly results: readonly ObservationResult[] };
   readonly metrics?: StepMetrics;
-  /** 0: no model was asked, the program did it. Then there are no metrics and no reasoning. */
+  /** 0: the workflow acted without asking a model, so there are no metrics and no reasoning. */
   readonly llm_call_count?: number;
   readonly extra?: JsonObject;
 }
@@ -372,10 +374,10 @@ interface ToolCall {
 }
 
 interface ObservationResult {
-  /** Of a call in the same step. */
+  /** Id of a call in the same step. */
   readonly source_call_id?: string;
   readonly content?: string;
-  /** By id for an embedded trajectory. */
+  /** References an embedded trajectory by id. */
   readonly subagent_trajectory_ref?: readonly { readonly trajectory_id: string; readonly session_id?: string }[];
   readonly extra?: JsonObject;
 }
@@ -402,7 +404,7 @@ export function numberSteps(steps: readonly UnnumberedStep[]): readonly Trajecto
   return steps.map((step, index) => ({ step_id: index + 1, ...step }));
 }
 
-/** Text stays as it is; all else as JSON. */
+/** Returns a text unchanged, and any other value as JSON. */
 export function contentText(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -54,7 +54,7 @@ function sourceOf(bodies: readonly (readonly [EntryKind, JsonObject])[], logs: r
   };
 }
 
-/** Exported, and found to be what the schema and the rules beside it ask for. */
+/** Exports a run and checks the result against the schema and the rules beyond it. */
 function exported(source: AtifSource): Trajectory {
   const trajectory = JSON.parse(new TextDecoder().decode(exportAtif(source).bytes)) as Json & Trajectory;
   expect(misfits(schema, trajectory)).toEqual([]);

@@ -1,3 +1,5 @@
+// Exports a run as an ATIF trajectory, from its journal and the agents' logs.
+
 import type { InputsPlane } from "@holdfast/core/checkpoint";
 import type { JournalEntry } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
@@ -18,13 +20,13 @@ import { writeJson } from "./strict-json.ts";
 
 export interface AtifSource {
   readonly run: Run;
-  /** All of them, in order. */
+  /** Every entry of the run's journal, in order. */
   readonly entries: readonly JournalEntry[];
   /** Raw output of agent calls, as far as it was kept. */
   readonly logs: readonly AgentLog[];
-  /** What the run was given to work on, as it was at first; null when no checkpoint says so. */
+  /** The original inputs of the run; null if no checkpoint has them. */
   readonly inputs: InputsPlane | null;
-  /** Who conducted the run: Holdfast and its version, with the model of the run's configuration. */
+  /** Holdfast's version, with the agent and model of the run's configuration. */
   readonly conductor: { readonly version: string; readonly agent: string | null; readonly model: string | null };
 }
 
@@ -35,8 +37,8 @@ export interface AgentLog {
 }
 
 /**
- * A run's transcript for viewers and training: the workflow is one trajectory in which no model was asked, and every call of
- * an agent is a trajectory of its own inside it, because no call saw the conversation of another.
+ * Exports a run's transcript for viewers and training. The workflow is the root trajectory, in which no model was
+ * asked. Every agent call is an embedded trajectory, because no call saw the conversation of another.
  */
 export function exportAtif(source: AtifSource): Encoded {
   const { run, conductor } = source;
@@ -68,7 +70,7 @@ export function exportAtif(source: AtifSource): Encoded {
     why: "The journal does not keep them; they are there where an agent's log repeats them",
   };
   return {
-    // A trajectory is JSON; an interface without index signature is not JsonObject to the compiler.
+    // A trajectory is JSON, but TypeScript does not accept an interface without an index signature as JsonObject.
     bytes: writeJson(trajectory as object as JsonObject),
     path: `${run.id}.trajectory.json`,
     losses: [
@@ -103,7 +105,7 @@ interface ReadCall {
   readonly losses: readonly Loss[];
 }
 
-/** Of calls that were cut off, or are under way: what they said so far is all that there is of them. */
+/** Logs of interrupted or running calls. Their output so far is all that exists of them. */
 function unfinishedCalls({ logs }: AtifSource, calls: readonly AgentCall[]): readonly AgentLog[] {
   return logs.filter(
     ({ visit, step, lines }) =>
@@ -139,7 +141,7 @@ function othersOf({ others }: ReadLog): JsonObject {
   return others.length === 0 ? {} : { other_events: others };
 }
 
-/** Told once, of however many calls. */
+/** Reports each loss once for all calls. */
 function eachOnce(losses: readonly Loss[]): readonly Loss[] {
   return [...new Map(losses.map((loss) => [loss.path, loss])).values()];
 }
@@ -178,7 +180,7 @@ function stepMetrics(usage: NonNullable<AgentCall["usage"]>): NonNullable<Unnumb
   };
 }
 
-/** What no call told is left out: unknown is not 0. */
+/** A value that no call reported is left out: unknown is not 0. */
 function totalsOf(calls: readonly AgentCall[]): FinalMetrics {
   const sum = (name: "input" | "output" | "microUsd"): number | null => {
     const told = calls.flatMap((call) => call.usage?.[name] ?? []);
@@ -192,9 +194,9 @@ function totalsOf(calls: readonly AgentCall[]): FinalMetrics {
   };
 }
 
-/** One finished call of an agent, as its step's result tells it. */
+/** A finished agent call, from its step's result. */
 interface AgentCall {
-  /** Unique in the run, also where a restored run came through the same step again. */
+  /** Unique in the run, even if a restored run executed the same step again. */
   readonly id: string;
   readonly visit: number;
   readonly step: string;
@@ -216,7 +218,7 @@ interface ReadJournal {
   readonly losses: readonly Loss[];
 }
 
-/** Entries become steps in their order; bookkeeping is left out, and said. */
+/** Converts entries to steps in order. Bookkeeping entries are left out and reported as losses. */
 function readJournal(entries: readonly JournalEntry[], run: string): ReadJournal {
   const calls: AgentCall[] = [];
   const skipped = new Map<string, number>();
@@ -236,7 +238,7 @@ function readJournal(entries: readonly JournalEntry[], run: string): ReadJournal
 interface Reading {
   readonly run: string;
   readonly calls: AgentCall[];
-  /** How each effect ended, by its key. */
+  /** The outcome of each effect, by its key. */
   readonly outcomes: ReadonlyMap<string, JsonObject>;
 }
 
@@ -294,7 +296,7 @@ function finished(entry: JournalEntry, reading: Reading): UnnumberedStep {
   return called(entry, { name, arguments: visitOf(body), content: call.text, failed: false, trajectory: call.id });
 }
 
-/** A step's result is an agent's report when it has what only such a report has. */
+/** Recognises an agent's report by the fields that only such a report has. */
 function callOf(entry: JournalEntry, step: string, result: Json, { run, calls }: Reading): AgentCall | null {
   if (!isJsonObject(result)) return null;
   const { outcome, text, usage, session, ...facts } = result;
@@ -319,7 +321,7 @@ function callOf(entry: JournalEntry, step: string, result: Json, { run, calls }:
   };
 }
 
-/** What the workflow itself did: a call that no model asked for, with its answer. */
+/** A step of the workflow itself: a call that no model requested, with its result. */
 function called(
   entry: JournalEntry,
   call: {

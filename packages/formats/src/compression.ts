@@ -1,7 +1,9 @@
+// Compression of checkpoint files: by file name when writing, by content when reading.
+
 import { gunzipSync, gzipSync } from "node:zlib";
 import { HoldfastError } from "@holdfast/platform/error";
 
-/** Compresses `bytes` as the end of the file's name promises, because readers go by the name. */
+/** Compresses `bytes` as the file name's extension says, because readers rely on the name. */
 export function compressFor(name: string, bytes: Uint8Array): Uint8Array {
   if (/\.lz4$/i.test(name))
     throw new HoldfastError({
@@ -19,7 +21,7 @@ export type Decompressed =
 
 const LZ4_MAGIC = [0x04, 0x22, 0x4d, 0x18];
 
-/** Recognises compression by the first bytes, not by the name. Output of more than `maxBytes` is refused before it is produced. */
+/** Detects compression by the first bytes, not by the name. Rejects output above `maxBytes` before it is produced. */
 export function decompress(bytes: Uint8Array, maxBytes: number): Decompressed {
   if (LZ4_MAGIC.every((byte, at) => bytes[at] === byte)) return { kind: "lz4" };
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return { kind: "read", bytes, compression: "none" };

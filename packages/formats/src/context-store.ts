@@ -1,3 +1,5 @@
+// The context-store format: context checkpoints of orbiter (later exo) as their `to_dict` writes them.
+
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import {
   type Json,
@@ -26,7 +28,7 @@ import {
 import type { Decoded, Detection, Encoded, ExternalCheckpoint, ExternalFile, Format, Loss, Remark } from "./format.ts";
 import { readJsonValue, writeJson } from "./strict-json.ts";
 
-/** As `to_dict` gives it; `from_dict` wants the first two and makes up the rest. */
+/** The output of `to_dict`. `from_dict` requires the first two members and has defaults for the rest. */
 interface ContextDocument {
   readonly task_id: string;
   readonly version: number;
@@ -50,7 +52,10 @@ const contextDocument = object<ContextDocument>({
   created_at: optional(nullable(text)),
 });
 
-/** Oldest first. A list holds versions of one task, each once: two of the same would leave open which one counts. */
+/**
+ * Decodes versions of one task, oldest first. Rejects a duplicate version, because it would be unclear which one
+ * counts.
+ */
 function decodeContextStore(file: ExternalFile): Decoded {
   const source: DocumentSource = { format: "context-store", file: file.path };
   const { value, remarks: read } = readJsonValue(file, source.format);
@@ -79,7 +84,7 @@ interface DecodedDocument {
 function decodeContextDocument(params: {
   readonly document: JsonObject;
   readonly source: DocumentSource;
-  /** Of the document within its file. */
+  /** JSON pointer of the document within its file. */
   readonly path: string;
   readonly remarks: Remark[];
 }): DecodedDocument {
@@ -98,7 +103,7 @@ function decodeContextDocument(params: {
   const checkpoint: ExternalCheckpoint = {
     id: String(given.version),
     createdAt: time?.iso ?? null,
-    // Orbiter saves when it is asked to, and only then.
+    // Orbiter saves only on request.
     trigger: "manual",
     workflow: "none",
     work: { kind: "task", text: given.task_id },
@@ -130,7 +135,7 @@ function encodeContextCheckpoint(checkpoint: ExternalCheckpoint): Encoded {
   return { bytes: writeJson(document), path: `${fileName(document)}.json`, losses: lossesOf(checkpoint, document) };
 }
 
-/** Several versions of one task, as a list. */
+/** Encodes several versions of one task as a list. */
 export function encodeContextStore(checkpoints: readonly ExternalCheckpoint[]): Encoded {
   const documents = checkpoints.map(documentOf);
   const losses = checkpoints.flatMap((checkpoint, place) =>
@@ -147,7 +152,7 @@ function documentOf(checkpoint: ExternalCheckpoint): JsonObject {
   return patchDocument({ original, before: viewOf(decodeAgain(original)), after });
 }
 
-/** In the order of `to_dict`. */
+/** Members in the order of `to_dict`. */
 function viewOf({ id, createdAt, work, planes }: ExternalCheckpoint): JsonObject {
   const metadata = field(planes.extensions, "metadata");
   return {
@@ -193,13 +198,13 @@ function lossesOf(given: ExternalCheckpoint, document: JsonObject): readonly Los
   return listLosses(given, decodeAgain(document), REASONS);
 }
 
-/** A document that never was a file, or is not one any more. */
+/** Decodes a document that is not, or no longer, a file. */
 function decodeAgain(document: JsonObject): ExternalCheckpoint {
   const source = { format: "context-store", file: "a checkpoint" } as const;
   return decodeContextDocument({ document, source, path: "", remarks: [] }).checkpoint;
 }
 
-/** What `to_dict` of orbiter's (later exo's) context checkpoints gives: one of them, or a list of versions. */
+/** Context checkpoints of orbiter (later exo): one `to_dict` document, or a list of versions. */
 export const contextStore: Format = {
   name: "context-store",
   title: "orbiter context checkpoint (to_dict JSON)",
@@ -209,7 +214,7 @@ export const contextStore: Format = {
   encode: encodeContextCheckpoint,
 };
 
-/** By its text first: most files are declined without being parsed. */
+/** Checks the text first, so that most files are rejected without parsing. */
 function detectContextStore(file: ExternalFile): Detection {
   const no = { match: "no", why: "it has no task_id with a version, values or token_usage" } as const;
   const start = LOSSY.decode(file.bytes.subarray(0, LOOKED_AT)).trimStart();
@@ -227,7 +232,7 @@ const LOOKED_AT = 65_536;
 const LOSSY = new TextDecoder();
 const MEMBERS: ReadonlySet<string> = new Set(["task_id", "version", "values", "token_usage", "metadata", "created_at"]);
 
-/** Of the document or of the first in the list; null where it is not JSON. */
+/** Member names of the document or of the first one in a list; null if the text is not JSON. */
 function membersOf(text: string): readonly string[] | null {
   try {
     const value: unknown = JSON.parse(text);

@@ -1,3 +1,5 @@
+// Reads crunch's `.claude/checkpoint-config.yaml`: triggers, retention and location of its checkpoints.
+
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { type KeepRule, type RetentionPolicy, defaultRetention } from "@holdfast/core/retention";
@@ -6,13 +8,13 @@ import { decodeTrigger, readCrunch } from "./crunch-document.ts";
 import { field, invalidDocument } from "./document.ts";
 import type { ExternalFile, Remark } from "./format.ts";
 
-/** `.claude/checkpoint-config.yaml` in our words. */
+/** `.claude/checkpoint-config.yaml` in Holdfast's terms. */
 export interface CrunchConfig {
   readonly enabled: boolean;
-  /** For each, whether it is taken and whether it is shown. */
+  /** For each trigger, whether a checkpoint is taken and whether it is shown. */
   readonly triggers: CrunchTriggers;
   readonly retention: RetentionPolicy;
-  /** Relative, with `{issue}` in it or not; see `crunchLocation`. */
+  /** Relative path, optionally with `{issue}`; see `crunchLocation`. */
   readonly location: string;
   readonly compress: boolean;
   readonly remarks: readonly Remark[];
@@ -25,7 +27,7 @@ const KEYS = {
   "/checkpoint/storage": ["location", "compress", "max_size_mb"],
 } as const;
 
-/** Every key may be missing and then means what crunch's own example says. FORMAT_INVALID names what cannot be meant. */
+/** A missing key has the value of crunch's own example. Throws FORMAT_INVALID for an impossible value. */
 export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
   const { document, remarks: read, source, lineOf } = readCrunch(file);
   const remarks: Remark[] = [...read];
@@ -54,10 +56,10 @@ export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
     retention: {
       ...defaultRetention,
       perTrigger: keepsOf(look, root, remarks),
-      // Of what it has no rule for it drops nothing.
+      // Checkpoints without a rule are all kept.
       defaultKeep: { keep: "all", per: "run" },
       maxPerRun: null,
-      // Crunch knows counts only: nothing goes for its age, nor because a run has ended.
+      // Crunch has only counts: nothing is dropped by age or because a run has ended.
       maxAgeDays: null,
       onSuccess: "by_rules",
       onFailure: "by_rules",
@@ -70,7 +72,7 @@ export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
   };
 }
 
-/** As crunch's own example says: what counts where there is no such file. */
+/** The values of crunch's own example, which apply without a file. */
 export function defaultCrunchConfig(): CrunchConfig {
   return parseCrunchConfig({
     path: "checkpoint-config.yaml",
@@ -88,7 +90,7 @@ export function crunchLocation(template: string, issue: number | null): string {
   return template.replaceAll(/\{issue(?:_number)?\}/g, issue === null ? "none" : String(issue));
 }
 
-/** It comes with a cloned repository, so it may lead nowhere but into it. */
+/** The location comes from a cloned repository, so it must not lead out of that repository. */
 function locationProblem(template: string): string | null {
   if (template.trim() === "" || template.includes("\0")) return "there is no directory";
   if (/^[/\\~]|^[A-Za-z]:/.test(template)) return "there is a place outside of the repository";
@@ -99,7 +101,7 @@ function locationProblem(template: string): string | null {
   return /[{}]/.test(unknown) ? "there is a placeholder other than {issue}" : null;
 }
 
-/** `conflict_events` is both of them; a word of its own for one of them counts more. */
+/** `conflict_events` sets both conflict triggers; a setting for one of them takes precedence. */
 function switchesOf(look: Look, root: JsonObject, remarks: Remark[]): TriggerSwitches["on"] {
   const path = "/checkpoint/checkpoint_triggers";
   const given = look.object(root, "checkpoint_triggers", "/checkpoint");
@@ -125,10 +127,11 @@ const DEFAULT_KEEPS: Readonly<Record<string, number>> = {
   conflict_resolved: -1,
   user_interrupt: 1,
   manual: -1,
-  // Crunch has no rule for these two. How a conflict began belongs to the same audit trail as how it ended, and a session's end is an interrupt by the clock.
+  // Crunch has no rule for these two. The start of a conflict belongs to the same audit trail as its end, and a
+  // session's end is an interrupt by the clock.
   conflict_start: -1,
   session_end: 1,
-  // Ours alone: safety nets, of which the newest says how things stand.
+  // Holdfast's own triggers are safety nets, of which the newest is enough.
   automatic: 1,
   iteration: 1,
   artifact_complete: 1,
@@ -140,10 +143,13 @@ const DEFAULT_KEEPS: Readonly<Record<string, number>> = {
   restore: 1,
 };
 
-/** Of these crunch keeps so many of each phase; of the others so many in all. */
+/** Crunch counts these per phase, and all others per run. */
 const PER_PHASE: ReadonlySet<Trigger> = new Set(["stage", "batch_complete", "agent_complete"]);
 
-/** -1 keeps all and 0 none (the newest, and the newest to resume from, stay in any case); in crunch's own program it is nearly the other way round. */
+/**
+ * -1 keeps all and 0 keeps none, except the newest and the newest resumable checkpoint. Crunch's own program treats
+ * these values almost the opposite way.
+ */
 function keepsOf(look: Look, root: JsonObject, remarks: Remark[]): Partial<Record<Trigger, KeepRule>> {
   const path = "/checkpoint/retention";
   const given = look.object(root, "retention", "/checkpoint");
@@ -160,7 +166,7 @@ function keepsOf(look: Look, root: JsonObject, remarks: Remark[]): Partial<Recor
   return keeps;
 }
 
-/** Members by name; one that is empty counts as missing, one of another type is refused with its path. */
+/** Reads members by name. An empty member counts as missing; a member of another type is rejected with its path. */
 class Look {
   readonly fail: (path: string, why: string) => HoldfastError;
 
@@ -205,21 +211,21 @@ class Look {
   }
 }
 
-/** What becomes of a trigger in a crunch run. */
+/** How a crunch run uses a trigger. */
 type TriggerUse = {
-  /** Is a checkpoint taken for it? The engine's own safety points always are; crunch asks before it takes one of its own. */
+  /** Whether a checkpoint is taken. The engine's own triggers always take one; crunch's own can be disabled. */
   readonly taken: boolean;
-  /** Is it shown in the directory that crunch's readers look into? */
+  /** Whether the checkpoint appears in the directory that crunch's readers use. */
   readonly shown: boolean;
 };
 
-/** Total: nobody has to guess what a trigger without a switch means. */
+/** Total, so that every trigger has a defined use. */
 export type CrunchTriggers = Readonly<Record<Trigger, TriggerUse>>;
 
-/** Switches of `checkpoint-config.yaml`, in our words. */
+/** The switches of `checkpoint-config.yaml` in Holdfast's terms. */
 export type TriggerSwitches = {
   readonly enabled: boolean;
-  /** false: nothing is saved unasked. */
+  /** false: nothing is saved without a request. */
   readonly automatic: boolean;
   readonly on: Readonly<Partial<Record<Trigger, boolean>>>;
 };
@@ -230,7 +236,7 @@ export const DEFAULT_SWITCHES: TriggerSwitches = {
   on: { stage: true, batch_complete: true, agent_complete: false, conflict_start: true, conflict_resolved: true },
 };
 
-/** What crunch takes by itself, on top of the engine's safety points: these can be switched off altogether. */
+/** Triggers that crunch adds to the engine's own. These can be disabled completely. */
 const CRUNCH_TAKES: ReadonlySet<Trigger> = new Set<Trigger>([
   "batch_complete",
   "agent_complete",
@@ -238,7 +244,9 @@ const CRUNCH_TAKES: ReadonlySet<Trigger> = new Set<Trigger>([
   "conflict_resolved",
 ]);
 
-/** What a person asked for, and what ends a session: shown whenever anything is. */
+/**
+ * Triggers that the user requested or that end a session. They are shown even if automatic checkpoints are disabled.
+ */
 const ASKED_FOR: ReadonlySet<Trigger> = new Set<Trigger>([
   "manual",
   "interrupt",
@@ -255,6 +263,6 @@ export function crunchTriggers(switches: TriggerSwitches): CrunchTriggers {
     const on = switches.enabled && automatic && (switches.on[trigger] ?? DEFAULT_SWITCHES.on[trigger] ?? true);
     return { taken: on || !CRUNCH_TAKES.has(trigger), shown: on };
   };
-  // Every trigger is named, by the list that the type is made of.
+  // TRIGGERS lists every member of the type, so the cast is safe.
   return Object.fromEntries(TRIGGERS.map((trigger) => [trigger, use(trigger)])) as CrunchTriggers;
 }

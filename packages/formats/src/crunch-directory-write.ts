@@ -1,3 +1,5 @@
+// Plans the writes to a crunch checkpoint directory: new files, index, `latest` and removals under crunch's limits.
+
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import { type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { type RetentionPolicy, planRetention } from "@holdfast/core/retention";
@@ -10,33 +12,35 @@ import type { ExternalCheckpoint, Loss } from "./format.ts";
 import { writeJson } from "./strict-json.ts";
 import { writeYaml } from "./strict-yaml.ts";
 
-/** Names are relative to the directory. To be done in this order, each one durable before the next. */
+/**
+ * Names are relative to the directory. The caller performs the actions in order and makes each durable before the next.
+ */
 export type DirectoryAction =
   | { readonly kind: "write"; readonly name: string; readonly bytes: Uint8Array }
-  /** A symbolic link, made under another name and put in place of what is there. */
+  /** A symbolic link, created under another name and renamed over the existing one. */
   | { readonly kind: "link"; readonly name: string; readonly target: string }
   | { readonly kind: "remove"; readonly name: string };
 
 interface CrunchWritePlan {
   readonly actions: readonly DirectoryAction[];
   readonly losses: readonly { readonly id: string; readonly losses: readonly Loss[] }[];
-  /** What crunch's configuration keeps out. */
+  /** Checkpoints that crunch's configuration excludes. */
   readonly limited: readonly Loss[];
 }
 
 /**
- * What brings a directory to hold these checkpoints too: new files first, then the index, then `latest`, and only then goes
- * what is no longer named. Stopped anywhere, crunch finds a directory that is whole, at worst with an index that is behind.
- * An empty `add` repairs the index and `latest` alone. Broken files stay where they are.
+ * Plans how to add checkpoints to a directory: new files first, then the index, then `latest`, and removals last. After
+ * an interruption at any point, crunch finds a consistent directory, at worst with an outdated index. With an empty
+ * `add` only index and `latest` are repaired. Unreadable files remain.
  */
 export function planCrunchWrite(params: {
   readonly directory: CrunchDirectory;
   readonly add: readonly ExternalCheckpoint[];
-  /** Absent: all stay. */
+  /** Absent: nothing is removed. */
   readonly limits?: CrunchLimits;
-  /** End of the names of new files: packed by whoever writes them. */
+  /** Extension of new file names; the writer compresses accordingly. */
   readonly suffix?: "" | ".gz";
-  /** false: `latest` becomes a file that holds the name. */
+  /** false: `latest` is a file with the name instead of a link. */
   readonly links: boolean;
 }): CrunchWritePlan {
   const { directory, limits } = params;
@@ -73,7 +77,7 @@ export function planCrunchWrite(params: {
 
 const NO_LIMITS = { drop: new Set<string>(), losses: [] };
 
-/** As the newest that is there: a directory may be from before crunch changed from JSON to YAML, or from after. */
+/** Uses the encoding of the newest file, because a directory may predate crunch's change from JSON to YAML. */
 function encodingOfNew(directory: CrunchDirectory): CrunchEncoding {
   const like = directory.checkpoints.at(-1)?.name ?? directory.index.files[0]?.name ?? "";
   return isJsonName(like) ? "json" : "yaml";
@@ -83,7 +87,7 @@ function indexBytes(name: string, document: JsonObject): Uint8Array {
   return isJsonName(name) ? writeJson(document) : new TextEncoder().encode(writeYaml(document));
 }
 
-/** A checkpoint that is there already keeps its name, and is written as that name promises. */
+/** An existing checkpoint keeps its file name and the encoding that the name says. */
 function prepare(
   checkpoint: ExternalCheckpoint,
   there: {
@@ -98,15 +102,15 @@ function prepare(
   const old = found?.name;
   const encoding = old === undefined ? there.fresh : isJsonName(old) ? "json" : "yaml";
   const { bytes, losses } = encodeCrunch(checkpoint, encoding);
-  // The index speaks of what stands in the file.
+  // The index must describe what the file contains.
   const written: ExternalCheckpoint = { ...checkpoint, id, original: { format: "crunch-yaml", document } };
   const name = old ?? `${id}.${encoding}${there.suffix}`;
-  // What stands there in other words (another order, other quotes) is left as its writer spelled it.
+  // A file with equal content (other order, other quotes) keeps its writer's spelling.
   const same = sameJson(found?.checkpoint.original?.document, document);
   return { file: { name, checkpoint: written, bytes: same ? null : bytes }, losses };
 }
 
-/** A file that we could not read may be the only copy of something: it is not overwritten. */
+/** An unreadable file may be the only copy of its content, so it is not overwritten. */
 function refuseForeign(directory: CrunchDirectory, file: CrunchFile): void {
   if (!directory.broken.some(({ name }) => name === file.name)) return;
   throw new HoldfastError({
@@ -138,21 +142,21 @@ function planLatest(params: {
     : [{ kind: "write", name: "latest", bytes: new TextEncoder().encode(`${params.newest}\n`) }];
 }
 
-/** What crunch's own configuration allows a directory to hold. */
+/** What crunch's own configuration allows in a directory. */
 export interface CrunchLimits {
   readonly retention: RetentionPolicy;
-  /** Ids that the run can write again. What another wrote may be the only copy, and is never removed. */
+  /** Ids that the run can write again. Other checkpoints may be the only copy and are never removed. */
   readonly ours: ReadonlySet<string>;
-  /** Bytes that a file takes on disk; with its content where it is still to be written. */
+  /** Size of a file on disk in bytes; `bytes` is its content if it is not written yet. */
   readonly sizeOf: (name: string, bytes: Uint8Array | null) => number;
 }
 
 interface LimitedFile extends CrunchFile {
-  /** null: it is there already. */
+  /** null: the file already exists. */
   readonly bytes: Uint8Array | null;
 }
 
-/** Ids that are not to be there, and what to say of it. `files` oldest first. */
+/** Ids that must not be in the directory, and the losses to report. `files` is oldest first. */
 function planCrunchLimits(
   files: readonly LimitedFile[],
   { retention, ours, sizeOf }: CrunchLimits,
@@ -174,7 +178,7 @@ function planCrunchLimits(
       },
     ],
     policy: retention,
-    // Crunch drops nothing for its age, so the hour does not matter.
+    // Crunch drops nothing by age, so the time does not matter.
     now: 0,
   });
   const dropped = (plan?.decisions ?? []).flatMap((decision) =>

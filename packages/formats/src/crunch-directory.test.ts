@@ -13,7 +13,7 @@ const ROOT = join(import.meta.dirname, "../golden/crunch-directory/42");
 const OLD = "CP-enrich-20250114-a3f2.yaml";
 const NEW = "CP-enrich-20250114-b4c5.yaml";
 
-/** A directory as a value: what each name holds, and where the link leads. */
+/** A directory as a value: the content of each name, and the target of the link. */
 interface World {
   readonly files: ReadonlyMap<string, Uint8Array>;
   readonly link: string | null;
@@ -70,7 +70,7 @@ function newest(directory: CrunchDirectory): ExternalCheckpoint {
   return found;
 }
 
-/** So many of each trigger, and all of the others; sizes are those of the bytes. */
+/** Limits for the given triggers, and no limit for the others; sizes are those of the bytes. */
 function limits(
   keep: Readonly<Partial<Record<Trigger, number>>>,
   more: { readonly maxBytes?: number; readonly ours?: readonly string[] } = {},
@@ -330,7 +330,7 @@ describe("a crunch directory", () => {
     const next = { ...newest(directory), id: "CP-next", createdAt: "2025-01-14T12:00:00.000Z" };
     const [first] = directory.checkpoints;
     if (first === undefined) throw new Error("there are two");
-    // A run brings all that it has: its triggers are known also when the index has forgotten them.
+    // A run adds all its checkpoints, so their triggers are known even if the index has lost them.
     const params = { add: [first.checkpoint, next], limits: limits({ stage: 0 }) };
     for (const links of [true, false]) {
       const { actions } = planCrunchWrite({ directory, ...params, links });

@@ -1,3 +1,5 @@
+// Reads a crunch checkpoint directory: its checkpoint files, index and `latest`, with repair information.
+
 import {
   type Json,
   type JsonObject,
@@ -25,27 +27,27 @@ import { type DecodeCrunch, decodeCrunch } from "./crunch-yaml.ts";
 import { checkDocument, field, invalidDocument, sameJson } from "./document.ts";
 import type { ExternalCheckpoint, ExternalFile, Remark } from "./format.ts";
 
-/** What lies in `.claude/crunch/<issue>/checkpoints`. */
+/** The content of `.claude/crunch/<issue>/checkpoints`. */
 export interface CrunchListing {
-  /** All regular files; paths as given by the user, of which the last part is the name. */
+  /** All regular files. Paths are as the user gave them; the last segment is the file name. */
   readonly files: readonly ExternalFile[];
-  /** Target of the link `latest` as it stands there; null without one. Where it is a file, that is among the files. */
+  /** Target of the link `latest`; null without a link. If `latest` is a file, it is among the files. */
   readonly link: string | null;
 }
 
 export interface CrunchDirectory {
   /** Oldest first. */
   readonly checkpoints: readonly CrunchFile[];
-  /** Could not be read, and why. They are left alone by every plan. */
+  /** Files that cannot be read, with the reason. No plan changes them. */
   readonly broken: readonly UnreadableFile[];
-  /** As it should be; `problems` is empty when it is just that. */
+  /** The correct index; `problems` is empty if the existing one is correct. */
   readonly index: {
     readonly document: JsonObject;
     readonly problems: readonly string[];
-    /** All that are there (one that is to be made, where none is), with what each says now; null: nothing that can be read. */
+    /** All existing index files with their content, null if unreadable. Without any, the one to create. */
     readonly files: readonly IndexFile[];
   };
-  /** Name of the newest file, and what the link or the pointer file says; null: neither is there. */
+  /** Name of the newest file, and what the link or pointer file says; null if there is neither. */
   readonly latest: { readonly name: string | null; readonly said: string | null; readonly as: "link" | "file" | null };
   readonly remarks: readonly Remark[];
 }
@@ -66,8 +68,9 @@ export interface CrunchFile {
 }
 
 /**
- * The files are the truth; the index and `latest` are derived and may be missing, cut or behind by a crash. What the index
- * alone knows (the trigger, the order of equal times, fields of others) is taken from it where it can be read.
+ * The checkpoint files are the source of truth. Index and `latest` are derived and may be missing, cut or outdated
+ * after a crash. What only a readable index knows (the trigger, the order of equal times, unknown fields) is taken from
+ * it.
  */
 export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch = decodeCrunch): CrunchDirectory {
   const remarks: Remark[] = [];
@@ -103,7 +106,7 @@ export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch
   };
 }
 
-/** Of several files with one id, the one that is named after it counts, YAML before JSON; the others are left alone. */
+/** Among files with one id, the one named after the id counts, YAML before JSON. The others remain unchanged. */
 function ignoreDuplicates(
   read: readonly CrunchFile[],
   into: { readonly broken: UnreadableFile[]; readonly remarks: Remark[] },
@@ -151,7 +154,10 @@ function readFile(
   }
 }
 
-/** A directory from the time of the change has one in JSON and one in YAML: both count, the YAML one first, and both are kept true. */
+/**
+ * A directory from the time of crunch's change may have a JSON and a YAML index. Both are read, YAML first, and both
+ * are kept correct.
+ */
 function readIndexes(files: readonly ExternalFile[]): {
   readonly entries: readonly CrunchIndexEntry[];
   readonly document: JsonObject | null;
@@ -186,7 +192,7 @@ function readIndexes(files: readonly ExternalFile[]): {
   const all = [...entries.values()];
   return {
     entries: all,
-    // Entries came out of a JSON document.
+    // The entries come from a JSON document, so the cast is safe.
     document:
       first === undefined || others.length === 0
         ? (first ?? null)
@@ -196,7 +202,7 @@ function readIndexes(files: readonly ExternalFile[]): {
   };
 }
 
-/** The document's own word counts; crunch's own files have none. */
+/** The document's own trigger takes precedence; crunch's own files have none. */
 function withTrigger(file: CrunchFile, entry: CrunchIndexEntry | undefined): CrunchFile {
   const word = entry?.trigger ?? null;
   const said = file.checkpoint.original?.document["trigger"];
@@ -204,7 +210,7 @@ function withTrigger(file: CrunchFile, entry: CrunchIndexEntry | undefined): Cru
   return { ...file, checkpoint: { ...file.checkpoint, trigger: decodeTrigger(word) ?? "automatic" } };
 }
 
-/** Where there are no links, a file holds the name; some tools put a copy of the checkpoint there instead. */
+/** Without links, a file holds the name. Some tools put a copy of the checkpoint there instead. */
 function pointedAt(pointer: ExternalFile | null): string | null {
   if (pointer === null) return null;
   const text = new TextDecoder().decode(pointer.bytes.subarray(0, 4096)).trim();
@@ -217,8 +223,8 @@ function pointedAt(pointer: ExternalFile | null): string | null {
 }
 
 /**
- * The index that these files should have, oldest first, and in what the old one differs. Fields that we do not know are
- * kept, of the index and of every entry whose checkpoint is still there.
+ * Builds the correct index for these files, oldest first, and lists how the old one differs. Keeps unknown fields of
+ * the index and of every entry whose checkpoint still exists.
  */
 export function makeIndex(params: { readonly checkpoints: readonly CrunchFile[]; readonly old: JsonObject | null }): {
   readonly document: JsonObject;
@@ -245,7 +251,10 @@ export function makeIndex(params: { readonly checkpoints: readonly CrunchFile[];
   return { document, problems: params.old === null ? [] : problemsOf(old, document, known) };
 }
 
-/** By time, then as the old index had them, then by id. What has no time comes first: it may be of any age. */
+/**
+ * Sorts by time, then by the old index, then by id. A checkpoint without a time comes first, because it may be of any
+ * age.
+ */
 export function compareEntries(a: CrunchFile, b: CrunchFile, place: (id: string) => number | undefined): number {
   const [one, other] = [a.checkpoint, b.checkpoint];
   const [first, second] = [one.createdAt ?? "", other.createdAt ?? ""];
@@ -257,7 +266,7 @@ export function compareEntries(a: CrunchFile, b: CrunchFile, place: (id: string)
   return a.name < b.name ? -1 : 1;
 }
 
-/** A trigger that nobody told is left out, not made up. */
+/** An unknown trigger is left out, not invented. */
 function entryOf({ checkpoint }: CrunchFile, old: JsonObject): JsonObject {
   const document = checkpoint.original?.document ?? {};
   const recovery = field(checkpoint.planes.extensions, "recovery");
@@ -299,7 +308,7 @@ function problemsOf(old: JsonObject, made: JsonObject, known: ReadonlyMap<string
 
 type Maybe<T> = T | null | undefined;
 
-/** The list that crunch keeps beside its checkpoints. Derived from them in all but one thing: it alone tells the trigger. */
+/** Crunch's index of its checkpoints. It is derived from them except for the trigger, which only the index holds. */
 interface CrunchIndex {
   readonly issue_number?: Maybe<number>;
   readonly checkpoints: readonly CrunchIndexEntry[];
@@ -315,7 +324,7 @@ interface CrunchIndexEntry {
   readonly can_resume?: Maybe<boolean>;
 }
 
-/** FORMAT_INVALID or FORMAT_DAMAGED; the document comes along whole, for the fields that we do not know. */
+/** Throws FORMAT_INVALID or FORMAT_DAMAGED. Also returns the whole document, for its unknown fields. */
 function decodeIndex(file: ExternalFile): { readonly index: CrunchIndex; readonly document: JsonObject } {
   const { document, source } = readCrunch(file);
   return { index: checkDocument(crunchIndex, document, source), document };

@@ -1,3 +1,5 @@
+// Crunch's checkpoint document: its shape, its graph, its file names and ids, and its trigger words.
+
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import {
   type Graph,
@@ -36,8 +38,8 @@ import { readYaml } from "./strict-yaml.ts";
 type Maybe<T> = T | null | undefined;
 
 /**
- * A full checkpoint as crunch writes it. Three members must be there: what names it, where it stood, and the last one,
- * without which the file was most likely cut. YAML leaves an empty member null, so null is as good as absent.
+ * A complete checkpoint as crunch writes it. Three members are required: the id, the state, and the last member,
+ * without which the file was probably cut. YAML writes an empty member as null, so null counts as absent.
  */
 export interface CrunchDocument {
   readonly checkpoint_id: string;
@@ -45,13 +47,13 @@ export interface CrunchDocument {
   readonly created_at?: Maybe<string>;
   readonly issue_number?: Maybe<number>;
   readonly session_id?: Maybe<string>;
-  /** Not in crunch, which tells it in the index alone; written by us so that the index can be rebuilt. */
+  /** Crunch has it only in the index. Holdfast also writes it here, so that the index can be rebuilt. */
   readonly trigger?: Maybe<string>;
   readonly workflow_state: CrunchState;
   readonly issue_snapshot?: Maybe<CrunchIssue>;
   readonly team_state?: Maybe<JsonObject>;
   readonly execution_graph?: Maybe<CrunchGraph>;
-  /** What another page of crunch calls the execution graph. */
+  /** Another name for the execution graph in crunch's documentation. */
   readonly graph_state?: Maybe<CrunchGraph>;
   readonly agent_outputs?: Maybe<JsonObject>;
   readonly acp_state?: Maybe<JsonObject>;
@@ -221,14 +223,14 @@ export const crunchDocument = object<CrunchDocument>({
 });
 
 interface DecodedGraph {
-  /** null when it names no node: a graph without nodes would count as finished. */
+  /** null if the document has no nodes: a graph without nodes would count as finished. */
   readonly graph: Graph | null;
   readonly remarks: readonly Remark[];
-  /** What makes it impossible to order. */
+  /** Why the graph cannot be ordered. */
   readonly problem: string | null;
 }
 
-/** Everything of a graph but its nodes and their states is kept under the names that crunch gives it. */
+/** Decodes a graph. Everything except nodes, edges and states is kept under crunch's names. */
 export function decodeGraph(crunch: CrunchGraph, path: string): DecodedGraph {
   const states = new Map(Object.entries(crunch.node_states ?? {}));
   for (const node of crunch.nodes ?? []) {
@@ -262,7 +264,7 @@ export function decodeGraph(crunch: CrunchGraph, path: string): DecodedGraph {
   };
 }
 
-/** Batches are derived where the definition is there, and else told as they were. */
+/** Batch numbers are derived if the graph is defined, and otherwise copied. */
 export function encodeGraph(graph: Graph): JsonObject {
   const defined = isDefined(graph);
   const states: [string, Json][] = graph.nodes
@@ -342,7 +344,7 @@ function nodeOf(id: string, node: CrunchNode | undefined): GraphNode {
     priority: priorityOf(node?.priority),
     timeoutMs: node?.timeout_ms ?? null,
     retries: 0,
-    // Nobody said that it may be done twice.
+    // The document does not say that the node may run twice.
     idempotent: false,
     outputs: node?.outputs ?? [],
   };
@@ -389,7 +391,7 @@ function encodeEdge(edge: GraphEdge): JsonObject {
 const OURS: ReadonlySet<string> = new Set(["graph_id", "node_states", "nodes", "edges"]);
 
 function restOf(crunch: CrunchGraph): JsonObject {
-  // Passed its shape and came out of a JSON document.
+  // The value has been checked and comes from a JSON document, so the cast is safe.
   const entries = Object.entries(crunch as JsonObject);
   return Object.fromEntries(entries.filter(([key]) => !OURS.has(key)));
 }
@@ -398,12 +400,12 @@ interface ReadCrunch {
   readonly document: JsonObject;
   readonly remarks: readonly Remark[];
   readonly source: DocumentSource;
-  /** YAML has no closing bracket that would be missed; a text that stops within a line may have been cut. */
+  /** YAML needs no closing bracket, so a text that ends within a line may have been cut. */
   readonly endsWithinLine: boolean;
   readonly lineOf: ((pointer: string) => number) | null;
 }
 
-/** YAML, or the JSON that crunch wrote before 2026. */
+/** Reads YAML, or the JSON that crunch wrote before 2026. */
 export function readCrunch(file: ExternalFile): ReadCrunch {
   const source: DocumentSource = { format: "crunch-yaml", file: file.path };
   const { text, remarks } = readText(file, source.format);
@@ -423,12 +425,12 @@ export function readCrunch(file: ExternalFile): ReadCrunch {
   };
 }
 
-/** A mapping in braces may also be YAML's; what JSON writes has a quote or a closing brace behind the first one. */
+/** YAML can start with a brace too; in JSON a quote or a closing brace follows the first one. */
 function isJson(path: string, text: string): boolean {
   return isJsonName(path) || /^\s*\{\s*["}]/.test(text.slice(0, 1000));
 }
 
-/** Files of a crunch directory by their names; one that is packed says so at its end. */
+/** File names in a crunch directory; a compressed file has an additional extension. */
 
 const CHECKPOINT = /\.(?:ya?ml|json)(?:\.gz|\.lz4)?$/i;
 
@@ -440,17 +442,17 @@ export function isCheckpointFile(name: string): boolean {
   return CHECKPOINT.test(name);
 }
 
-/** The id that a file's name promises. */
+/** The id that a file name implies. */
 export function idFromFileName(name: string): string {
   return name.replace(CHECKPOINT, "");
 }
 
-/** Crunch wrote JSON before 2026; what is not so called is YAML. */
+/** Crunch wrote JSON before 2026. A file without this extension is YAML. */
 export function isJsonName(path: string): boolean {
   return /\.json(?:\.gz|\.lz4)?$/i.test(path);
 }
 
-/** Of a document that was written, by the place it goes to. */
+/** The id of a written document, from its path. */
 export function idFromPath(path: string): string {
   return idFromFileName(checkpointFileName(path));
 }
@@ -460,20 +462,23 @@ export function checkpointFileName(path: string): string {
 }
 
 /**
- * All forms that were seen: CP-enrich-20250114T103000-a3f2b1, CP-enrich-20250114-a3f2, CP-20250114-a3f2, CP-impl,
- * CP-before-batch-1. Others are read too, with a remark.
+ * Accepts every known form: CP-enrich-20250114T103000-a3f2b1, CP-enrich-20250114-a3f2, CP-20250114-a3f2, CP-impl,
+ * CP-before-batch-1. Other ids are read too, with a remark.
  */
 export function isCrunchId(id: string): boolean {
   return /^CP-[A-Za-z0-9][\w.-]*$/.test(id);
 }
 
-/** An id becomes a file's name: it must not lead anywhere else, on any system. */
+/** An id becomes a file name, so it must not lead to another directory on any system. */
 export function isFileName(id: string): boolean {
   // oxlint-disable-next-line no-control-regex
   return id.length <= 200 && id.trim() !== "" && !/[/\\\u0000-\u001F\u007F]/.test(id) && !/^\.{1,2}$/.test(id);
 }
 
-/** For a checkpoint that has none. From what it says, so that the same checkpoint is given the same id again. */
+/**
+ * Builds an id for a checkpoint without one. It derives from the content, so that the same checkpoint always gets the
+ * same id.
+ */
 export function makeId(params: {
   readonly phase: string;
   readonly createdAt: string | null;
@@ -484,14 +489,17 @@ export function makeId(params: {
   return ["CP", phase, ...time, shortHash(canonicalJson(params.document))].join("-");
 }
 
-/** FNV-1a, 32 bits: a name, not a proof. Crunch's own has 16. */
+/** FNV-1a with 32 bits: an identifier, not a proof. Crunch's own hash has 16. */
 function shortHash(text: string): string {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   return (hash >>> 0).toString(16).padStart(8, "0");
 }
 
-/** Where crunch has another word for it; the rest are ours and written as they are, for which crunch has no rule and keeps all. */
+/**
+ * Triggers with another name in crunch. All others are Holdfast's own and are written unchanged; crunch has no rule for
+ * them and keeps them all.
+ */
 const CRUNCH_WORDS: Readonly<Partial<Record<Trigger, string>>> = {
   stage: "phase_transition",
   interrupt: "user_interrupt",
@@ -503,7 +511,7 @@ const OUR_WORDS: ReadonlyMap<string, Trigger> = new Map([
     const word = CRUNCH_WORDS[trigger];
     return word === undefined ? [] : [[word, trigger] as const];
   }),
-  // Of its orchestrator, which saves before each batch.
+  // Crunch's orchestrator saves before each batch.
   ["batch_start", "before_risky"] as const,
 ]);
 
@@ -511,12 +519,12 @@ export function triggerWord(trigger: Trigger): string {
   return CRUNCH_WORDS[trigger] ?? trigger;
 }
 
-/** Undefined for a word that nobody told us. */
+/** Returns undefined for an unknown word. */
 export function decodeTrigger(word: string): Trigger | undefined {
   return OUR_WORDS.get(word);
 }
 
-/** How a run goes on when nothing speaks against it: at a node where there is one, else at the phase. */
+/** The default recovery information: resume at a node if there is one, else at the phase. */
 export function defaultRecovery(position: { readonly stage: string; readonly graph: Graph | null }): JsonObject {
   const { graph, stage } = position;
   const node = graph === null ? null : resumePoint(graph);

@@ -197,7 +197,7 @@ describe("decode again", () => {
     const step = fc.record({
       path: fc.constantFrom("a.yaml", "b.yaml"),
       which: fc.constantFrom(0, 1),
-      // A byte of the same file turned over, so that its length stays.
+      // Flips one byte of the same file, so that its length does not change.
       flip: fc.option(fc.nat({ max: 400 }), { nil: null }),
       forget: fc.boolean(),
     });

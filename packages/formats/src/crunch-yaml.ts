@@ -1,3 +1,5 @@
+// The crunch-yaml format: decodes and encodes checkpoints of claude-crunch, in YAML or JSON.
+
 import { type FilesPlane, type InputsPlane, type Planes, type Trigger, emptyPlanes } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
@@ -122,7 +124,7 @@ const PHASES: ReadonlySet<string> = new Set(
   "input backlog enrich ready implementing validation e2e docs ready-to-merge done".split(" "),
 );
 
-/** The phase was called validation before it was called e2e. */
+/** The phase e2e was formerly called validation. */
 function stageOf(phase: string): string {
   return phase === "validation" ? "e2e" : phase;
 }
@@ -155,8 +157,8 @@ function planesOf(crunch: CrunchDocument, createdAt: string | null, context: Dec
 }
 
 /**
- * A document that Holdfast wrote. Its own member has all that the run needs; where another tool has moved the phase or the graph since, that
- * counts. The other members follow from it, and are written anew.
+ * Decodes a document that Holdfast wrote. Its own member has everything the run needs. If another tool has changed the
+ * phase or the graph since, the change counts. The other members are derived and written anew.
  */
 function livePlanes(params: {
   readonly base: Planes;
@@ -193,11 +195,11 @@ function graphOf(crunch: CrunchDocument, { remarks, fail }: DecodeContext) {
   const { graph, remarks: more, problem } = decodeGraph(given, `/${member}`);
   if (problem !== null) throw fail(`/${member}`, problem);
   remarks.push(...more);
-  // Came out of a JSON document.
+  // The value comes from a JSON document, so the cast is safe.
   return { decoded: graph, rest: graph === null ? (given as JsonObject) : null };
 }
 
-/** Crunch does not say when the issue was last changed: when it was looked at is the latest that it can be. */
+/** Crunch does not record when the issue last changed. The time of the checkpoint is the latest possible one. */
 function decodeIssue(crunch: CrunchDocument, createdAt: string | null): InputsPlane["issue"] {
   const { issue_number: number, issue_snapshot: issue } = crunch;
   if (number == null || issue == null) return null;
@@ -213,21 +215,21 @@ function decodeIssue(crunch: CrunchDocument, createdAt: string | null): InputsPl
   };
 }
 
-/** What is crunch's alone stands under `crunch`; what other systems have too, under a name of its own. */
+/** Crunch's own members go under `crunch`; what other systems also have gets its own name. */
 function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null, usual: JsonObject): JsonObject {
   const { issue_snapshot: issue, workflow_state: state } = crunch;
-  // Came out of a JSON document.
+  // The value comes from a JSON document, so the cast is safe.
   const recovery = crunch.recovery_info as object as JsonObject;
   const own = present({
     session_id: crunch.session_id,
-    // The usual label follows from the phase, also from the next one.
+    // The default label follows from the phase, now and after a transition, so it is not kept.
     ...(state.current_state_label === `state:${state.current_phase}`
       ? {}
       : { current_state_label: state.current_state_label }),
     phase_started_at: state.phase_started_at,
     assignees: issue?.assignees,
     branch: issue?.branch,
-    // Without a number there is no issue to put them to.
+    // Without a number there is no issue that could hold them.
     ...(crunch.issue_number == null ? { title: issue?.title, body: issue?.body, labels: issue?.labels } : {}),
   });
   return present({
@@ -237,7 +239,7 @@ function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null, usual: J
     messages: crunch.acp_state,
     knowledge: crunch.knowledge_context,
     files: crunch.files_modified,
-    // What follows from the position follows from the next one too.
+    // What follows from the position is not kept, because it also follows from the next one.
     recovery: sameJson(recovery, usual) ? null : recovery,
     crunch: own,
   });
@@ -252,7 +254,7 @@ function present(values: Readonly<Record<string, Json | undefined>>): JsonObject
   return Object.fromEntries(said);
 }
 
-/** Checkpoints of claude-crunch: YAML, JSON before 2026, one file each in a directory with an index. */
+/** Checkpoints of claude-crunch: YAML, or JSON before 2026, one file each in a directory with an index. */
 export const crunchYaml: Format = {
   name: "crunch-yaml",
   title: "claude-crunch checkpoint (YAML or JSON)",
@@ -262,7 +264,7 @@ export const crunchYaml: Format = {
   encode: (checkpoint) => encodeCrunch(checkpoint),
 };
 
-/** By its text alone: parsing a large YAML document only to decline it would take seconds. */
+/** Checks the text only: parsing a large YAML document just to reject it would take seconds. */
 function detectCrunch(file: ExternalFile): Detection {
   const text = LOSSY.decode(file.bytes.subarray(0, LOOKED_AT));
   const has = (member: string): boolean => new RegExp(`(?:^|[{,])\\s*["']?${member}["']?\\s*:`, "m").test(text);
@@ -273,7 +275,7 @@ function detectCrunch(file: ExternalFile): Detection {
   return { match: "no", why: "it has no checkpoint_id with a workflow_state" };
 }
 
-/** A file of that name is crunch's, also when it is damaged; the index beside it is not a checkpoint. */
+/** A file with such a path is crunch's even if it is damaged. The index next to it is not a checkpoint. */
 const PLACE =
   /(?:^|[/\\])\.claude[/\\]crunch[/\\][^/\\]+[/\\]checkpoints[/\\](?!index\.)[^/\\]+\.(?:ya?ml|json)(?:\.gz|\.lz4)?$/i;
 const LOOKED_AT = 65_536;
@@ -281,7 +283,7 @@ const LOSSY = new TextDecoder();
 
 export type CrunchEncoding = "yaml" | "json";
 
-/** In crunch's own document where it came from one: only what changed is written anew. */
+/** Encodes into the original crunch document if there is one: only changes are written anew. */
 export function encodeCrunch(checkpoint: ExternalCheckpoint, encoding: CrunchEncoding = "yaml"): Encoded {
   const { document, losses } = documentOf(checkpoint);
   const id = String(document["checkpoint_id"]);
@@ -295,7 +297,7 @@ export function encodeCrunch(checkpoint: ExternalCheckpoint, encoding: CrunchEnc
 
 const UTF8 = new TextEncoder();
 
-/** The document, and what of ours did not fit where it belongs. */
+/** Returns the document, and the losses of members that did not fit. */
 export function documentOf(checkpoint: ExternalCheckpoint): {
   readonly document: JsonObject;
   readonly losses: readonly Loss[];
@@ -312,15 +314,15 @@ export function documentOf(checkpoint: ExternalCheckpoint): {
 }
 
 /**
- * Of crunch's own files the index alone tells the trigger. The very file stays as it is: with a trigger in it, it would be another
- * document, and imported again another run.
+ * For crunch's own files only the index holds the trigger. The file itself remains unchanged: with a trigger it would be
+ * another document, and a repeated import would create another run.
  */
 function untold(checkpoint: ExternalCheckpoint, original: JsonObject): ExternalCheckpoint {
   const itself = checkpoint.id === original["checkpoint_id"] && (original["trigger"] ?? null) === null;
   return itself ? { ...checkpoint, trigger: "import" } : checkpoint;
 }
 
-/** Two members for one graph would be one too many. */
+/** Uses the original's name for the graph, so that the document never has two members for it. */
 function withGraphNamed(view: JsonObject, original: JsonObject): JsonObject {
   if ((original["execution_graph"] ?? null) !== null || !isJsonObject(original["graph_state"])) return view;
   return Object.fromEntries(
@@ -328,7 +330,7 @@ function withGraphNamed(view: JsonObject, original: JsonObject): JsonObject {
   );
 }
 
-/** A document that never was a file, or is not one any more. */
+/** Decodes a document that is not, or no longer, a file. */
 function decodeOriginal(document: JsonObject): ExternalCheckpoint {
   const source = { format: "crunch-yaml", file: "a checkpoint" } as const;
   const fail = (path: string, why: string) => invalidDocument(source, { path, why });
@@ -350,7 +352,7 @@ const REASONS: LossReasons = {
   conversation: "Crunch has the name of the session only",
 };
 
-/** Members of crunch's that are filled from other planes come back as extensions, which is a difference too. */
+/** Crunch's members that are filled from other planes come back as extensions, which is also reported. */
 function lossesOf(given: ExternalCheckpoint, document: JsonObject): readonly Loss[] {
   const back = decodeOriginal(document);
   const filled = Object.keys(back.planes.extensions).filter((name) => !Object.hasOwn(given.planes.extensions, name));
@@ -360,7 +362,7 @@ function lossesOf(given: ExternalCheckpoint, document: JsonObject): readonly Los
   ];
 }
 
-/** What the original says of the place where it stood is wrong once the run has gone on. */
+/** Drops what the original says about its position, which is wrong once the run has advanced. */
 function withoutStale(checkpoint: ExternalCheckpoint, before: ExternalCheckpoint): ExternalCheckpoint {
   const { position, extensions } = checkpoint.planes;
   const was = before.planes;
@@ -378,13 +380,13 @@ function withoutStale(checkpoint: ExternalCheckpoint, before: ExternalCheckpoint
   return { ...checkpoint, planes: { ...checkpoint.planes, extensions: pruned } };
 }
 
-/** A store may hand out the fields of a graph in another order. */
+/** A store may return the fields of a graph in another order. */
 function sameGraph(one: Graph | null, other: Graph | null): boolean {
-  // A graph is JSON; an interface without index signature is not Json to the compiler.
+  // A graph is JSON, but TypeScript does not accept an interface without an index signature as Json.
   return sameJson(one as object | null as Json, other as object | null as Json);
 }
 
-/** All that crunch can say of a checkpoint, in its members and their order. */
+/** Everything crunch can express about a checkpoint, with its members in their order. */
 function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; readonly losses: readonly Loss[] } {
   const { planes, work, createdAt } = checkpoint;
   const { position, inputs, extensions } = planes;
@@ -398,7 +400,7 @@ function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; re
       ...(createdAt === null ? {} : { created_at: createdAt }),
       issue_number: number,
       session_id: field(own, "session_id") ?? planes.conversation?.session ?? null,
-      // Nobody imported it into crunch: it then says as little as crunch itself does.
+      // An imported checkpoint has no trigger in crunch, so none is written.
       ...(checkpoint.trigger === "import" ? {} : { trigger: triggerWord(checkpoint.trigger) }),
       workflow_state: stateMember(checkpoint, own),
       issue_snapshot: encodeIssue(checkpoint, live === null ? own : { ...own, ...branchMember(live) }),
@@ -418,7 +420,9 @@ function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; re
   return { view: { ...fitted, checkpoint_id: id }, losses };
 }
 
-/** Extensions are anybody's: what stands under a name of crunch's may be something else, and would make the file unreadable. */
+/**
+ * Extensions can hold anything: a value under one of crunch's names may not fit, and would make the file unreadable.
+ */
 function fit(
   view: JsonObject,
   checkpoint: ExternalCheckpoint,
@@ -435,7 +439,7 @@ function fit(
   return { fitted, losses };
 }
 
-/** Where each member that may not fit comes from. */
+/** The source of each member that may not fit. */
 const MEMBERS: Readonly<Record<string, string>> = {
   session_id: "extensions.crunch",
   workflow_state: "extensions.crunch",
@@ -486,7 +490,7 @@ function encodeIssue(checkpoint: ExternalCheckpoint, own: JsonObject): JsonObjec
   };
 }
 
-/** Of a run that goes on, what it has now comes before what the document said from which it was imported. */
+/** For a run in progress, present values take precedence over the imported document. */
 function presentMembers(checkpoint: ExternalCheckpoint): JsonObject {
   const { files, conversation } = checkpoint.planes;
   return {
@@ -495,7 +499,7 @@ function presentMembers(checkpoint: ExternalCheckpoint): JsonObject {
   };
 }
 
-/** The run's own branch, also before a worktree stands on it. */
+/** The run's own branch, even before a worktree has it checked out. */
 function branchMember({ state }: CrunchRun): JsonObject {
   return state.branch === null ? {} : { branch: state.branch };
 }
@@ -516,8 +520,8 @@ function objectIn(object: JsonObject, key: string): JsonObject {
 export type DecodeCrunch = (file: ExternalFile) => Decoded;
 
 /**
- * For one who reads the same directory after each of its changes: a file that holds what it held is not parsed again.
- * The bytes decide, never a time or a size; what could not be read is tried each time.
+ * A decoder for repeated reads of one directory: an unchanged file is not parsed again. Only the bytes decide, never
+ * time or size. A file that could not be read is tried each time.
  */
 export function cachedDecoder(): {
   readonly decode: DecodeCrunch;

@@ -1,8 +1,11 @@
+// What all codecs share: errors in the wording of the original tools, patching a document, listing losses, and parsing
+// times.
+
 import { type Json, type JsonObject, type Shape, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { ExternalCheckpoint, FormatName, Loss } from "./format.ts";
 
-/** What every codec refuses, in the same words: those in which the older tools reported the same troubles. */
+/** Identifies a document in error messages. */
 
 export interface DocumentSource {
   readonly format: FormatName;
@@ -10,7 +13,7 @@ export interface DocumentSource {
   readonly file: string;
 }
 
-/** It can be read, but it is not a document of this format. */
+/** The document can be read but does not conform to this format. */
 export function invalidDocument(
   source: DocumentSource,
   trouble: { readonly path: string; readonly why: string; readonly line?: number },
@@ -24,7 +27,7 @@ export function invalidDocument(
   });
 }
 
-/** Its bytes do not make a document at all: cut off, not UTF-8, or built to exhaust whoever reads it. */
+/** The bytes are not a document: cut off, not UTF-8, or built to exhaust the reader. */
 export function damagedDocument(
   source: DocumentSource,
   trouble: { readonly why: string; readonly line?: number; readonly cause?: unknown },
@@ -50,10 +53,13 @@ export function unsupportedVersion(
   });
 }
 
-/** Gives a document its type, or FORMAT_INVALID with the path of what does not fit. Nothing is copied: fields that no shape names stay. */
+/**
+ * Gives a document its type, or throws FORMAT_INVALID with the path of the misfit. Copies nothing, so fields outside
+ * the shape remain.
+ */
 export function checkDocument<T>(shape: Shape<T>, value: unknown, source: DocumentSource): T {
   const misfit = shape(value);
-  // The shape is tied to T and found nothing wrong.
+  // The shape is tied to T and found no misfit, so the cast is safe.
   if (misfit === null) return value as T;
   const why = `there is ${describe(misfit.actual)} where ${misfit.expected} belongs`;
   throw invalidDocument(source, { path: misfit.path, why });
@@ -73,9 +79,9 @@ function describe(value: unknown): string {
 }
 
 /**
- * Carries a change over to the document that it was read from: `before` is what we made of the original, `after` the same
- * view of what we have now. What did not change keeps the original's spelling, place and order, fields that we do not know
- * included; what is gone from our view is gone.
+ * Applies a change to the original document. `before` is Holdfast's view of the original, `after` its present view.
+ * Unchanged values keep their spelling, position and order, and unknown fields remain. What is missing in `after` is
+ * removed.
  */
 export function patchDocument(params: {
   readonly original: JsonObject;
@@ -99,28 +105,28 @@ export function patchDocument(params: {
   return Object.fromEntries(patched);
 }
 
-/** Own ones only: a document may have a key named `constructor`. */
+/** Own properties only: a document may have a key named `constructor`. */
 export function field(object: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-/** Why a path of ours has no place in a format, by path; the longest that fits is told. */
+/** Why a format cannot hold a path; the longest matching path applies. */
 export type LossReasons = Readonly<Record<string, string>>;
 
 /**
- * All that `given` had and `back`, which is what the written document decodes to, does not have any more. A codec that
- * names its losses in this way cannot forget one, whatever is added to the planes later.
+ * Lists everything in `given` that is missing in `back`, which is what the written document decodes to. A codec that
+ * uses this cannot forget a loss, even for planes added later.
  */
 export function listLosses(given: ExternalCheckpoint, back: ExternalCheckpoint, reasons: LossReasons): readonly Loss[] {
   return lostIn("", comparable(given), comparable(back)).map((path) => ({ path, why: reasonFor(path, reasons) }));
 }
 
-/** Planes at the top, as losses name them. */
+/** Puts the planes at the top level, as loss paths name them. */
 function comparable({ planes, id, createdAt, trigger, workflow, work }: ExternalCheckpoint): object {
   return { id, createdAt, trigger, workflow, work, ...planes };
 }
 
-/** Objects that are named field by field; all others are lost or kept as a whole. */
+/** Objects whose losses are listed by field; all others are lost or kept as a whole. */
 const OPENED: ReadonlySet<string> = new Set([
   "",
   "position",
@@ -131,7 +137,7 @@ const OPENED: ReadonlySet<string> = new Set([
   "config",
   "extensions",
 ]);
-/** Other keys would be mistaken for paths, so what holds them is named. */
+/** Other keys could be mistaken for paths, so their parent is named instead. */
 const PLAIN_KEY = /^[A-Za-z0-9_-]+$/;
 
 function lostIn(path: string, given: object, back: object): readonly string[] {
@@ -141,7 +147,7 @@ function lostIn(path: string, given: object, back: object): readonly string[] {
     const after: Json | undefined = Object.hasOwn(back, key) ? Reflect.get(back, key) : undefined;
     const below = path === "" ? key : `${path}.${key}`;
     if (before === undefined || sameJson(before, after)) continue;
-    // What a format adds of its own about the run is no loss.
+    // What a format adds about the run is not a loss.
     if (path === "extensions" && carries(before, after)) continue;
     if (!PLAIN_KEY.test(key)) lost.add(path);
     else if (OPENED.has(below) && isJsonObject(before) && isJsonObject(after))
@@ -159,7 +165,7 @@ function reasonFor(path: string, reasons: LossReasons): string {
   return "The format has no place for it";
 }
 
-/** Order of keys does not count. */
+/** Compares by value; the order of keys does not matter. */
 export function sameJson(one: Json | undefined, other: Json | undefined): boolean {
   if (one === other) return true;
   if (isJsonArray(one))
@@ -174,19 +180,19 @@ export function sameJson(one: Json | undefined, other: Json | undefined): boolea
   );
 }
 
-/** Whether all of `one` is in `other`, which may have more. */
+/** Whether `other` contains all of `one`; it may contain more. */
 function carries(one: Json, other: Json | undefined): boolean {
   if (!isJsonObject(one) || !isJsonObject(other)) return sameJson(one, other);
   return Object.keys(one).every((key) => Object.hasOwn(other, key) && carries(one[key] ?? null, other[key]));
 }
 
-/** A time as an instant in UTC. `zoned` is false where the document gave no offset: then it was taken as UTC. */
+/** An instant in UTC. `zoned` is false if the document gave no offset; the time was then read as UTC. */
 interface ParsedTime {
   readonly iso: string;
   readonly zoned: boolean;
 }
 
-/** ISO 8601 with a date and a time of day, as Python, JavaScript and people write it; null for anything else. */
+/** Parses ISO 8601 with date and time, as Python, JavaScript and people write it; null for anything else. */
 export function parseIsoTime(text: string): ParsedTime | null {
   const parts = TIME.exec(text)?.groups;
   if (parts === undefined) return null;
@@ -201,7 +207,7 @@ export function parseIsoTime(text: string): ParsedTime | null {
     field("second"),
     milliseconds,
   );
-  // Date.UTC rolls over: the 31st of February becomes a day in March, and years below 100 become 19xx.
+  // Date.UTC rolls over: February 31 becomes a day in March, and years below 100 become 19xx.
   if (!new Date(local).toISOString().startsWith(`${parts["year"]}-${parts["month"]}-${parts["day"]}T${parts["hour"]}`))
     return null;
   if (field("minute") > 59 || field("second") > 59) return null;
@@ -213,7 +219,7 @@ export function parseIsoTime(text: string): ParsedTime | null {
 
 const TIME =
   /^(?<year>\d{4})-(?<month>\d\d)-(?<day>\d\d)[T ](?<hour>\d\d):(?<minute>\d\d)(?::(?<second>\d\d)(?:[.,](?<fraction>\d{1,9}))?)?(?<zone>[Zz]|[+-]\d\d(?::?\d\d)?)?$/;
-/** An offset at the edge of the calendar leads out of four-digit years. */
+/** An offset at the edge of the calendar leaves the four-digit years. */
 const INSTANT = /^\d{4}-/;
 
 function offsetMinutes(zone: string | undefined): number | null {

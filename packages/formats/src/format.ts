@@ -1,3 +1,5 @@
+// The contract of a codec for another tool's checkpoint files, and how a checkpoint keeps the document it came from.
+
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import { type Checkpoint, type Planes, TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
@@ -5,34 +7,34 @@ import type { Run, Work } from "@holdfast/core/run";
 import { FORMAT_NAMES } from "./format-names.ts";
 
 /**
- * How a foreign tool's files become checkpoints and back. Pure: bytes in, values out; nothing is read, written or asked.
- * Decoding refuses with a coded error and never guesses; what it does not know it keeps, and encoding writes it back.
+ * Converts another tool's files to checkpoints and back. Pure: it does no input or output. Decoding rejects with a
+ * coded error and never guesses. Unknown content is kept and written back.
  */
 export interface Format {
   readonly name: FormatName;
   readonly title: string;
   readonly capabilities: {
-    /** Several checkpoints in one document or directory. */
+    /** Whether one document or directory can hold several checkpoints. */
     readonly many: boolean;
-    /** A directory of files with an index. */
+    /** Whether the format is a directory of files with an index. */
     readonly directory: boolean;
-    /** A run can go on from it by itself: it says where it stood. */
+    /** Whether a run can resume from it alone, because it records the position. */
     readonly resumable: boolean;
   };
-  /** How sure it is, from the name and the bytes alone; "no" for anything else. Never throws. */
+  /** Estimates from the name and the bytes whether the file has this format. Never throws. */
   detect(file: ExternalFile): Detection;
-  /** FORMAT_INVALID, FORMAT_TOO_NEW or FORMAT_DAMAGED (data: path within the document, line where known). */
+  /** Throws FORMAT_INVALID, FORMAT_TOO_NEW or FORMAT_DAMAGED (data: path within the document, line where known). */
   decode(file: ExternalFile): Decoded;
-  /** The bytes of one document, and all that it could not carry. */
+  /** Returns the bytes of one document, and everything it cannot hold. */
   encode(checkpoint: ExternalCheckpoint): Encoded;
 }
 
 export type FormatName = "impl-json" | "crunch-yaml" | "context-store" | "loop-json";
 
 export interface ExternalFile {
-  /** As given by the user; names matter to some formats. */
+  /** As the user gave it; some formats depend on the name. */
   readonly path: string;
-  /** Decompressed already; `compression` is how the file was stored. */
+  /** Already decompressed; `compression` is how the file was stored. */
   readonly bytes: Uint8Array;
   readonly compression: "none" | "gzip";
 }
@@ -40,23 +42,23 @@ export interface ExternalFile {
 export type Detection = { readonly match: "yes" | "maybe" | "no"; readonly why: string };
 
 export interface Decoded {
-  /** In order: oldest first. */
+  /** Oldest first. */
   readonly checkpoints: readonly ExternalCheckpoint[];
-  /** What looked odd and was accepted all the same, with where: a legacy id, a local time without zone. */
+  /** What was unusual but accepted, with its path: a legacy id, a local time without a zone. */
   readonly remarks: readonly Remark[];
 }
 
-/** One checkpoint in our words, with the whole original beside it. */
+/** A checkpoint in Holdfast's terms, with its complete original document. */
 export interface ExternalCheckpoint {
-  /** As the foreign tool names it; null when it has none. */
+  /** The other tool's id; null if it has none. */
   readonly id: string | null;
-  /** ISO 8601 UTC; null when the document says nothing. */
+  /** ISO 8601 UTC; null if the document has no time. */
   readonly createdAt: string | null;
   readonly trigger: Trigger;
   readonly workflow: string;
   readonly work: Work;
   readonly planes: Planes;
-  /** The document as it was read, whole: unknown fields survive, and encoding into the same format is stable. */
+  /** The complete document as it was read: unknown fields survive, and encoding to the same format is stable. */
   readonly original: { readonly format: FormatName; readonly document: JsonObject } | null;
 }
 
@@ -67,26 +69,29 @@ export interface Remark {
 
 export interface Encoded {
   readonly bytes: Uint8Array;
-  /** Suggested place relative to the foreign tool's root (`.tmp/impl-checkpoint.json`). */
+  /** Suggested path relative to the other tool's root (`.tmp/impl-checkpoint.json`). */
   readonly path: string;
-  /** Where it goes when another checkpoint has that place, and this one is to be kept too; absent: places are never shared, or one is all there is. */
+  /**
+   * Alternative path if another checkpoint has the first one and both must be kept. Absent: paths never collide, or
+   * only one checkpoint can exist.
+   */
   readonly elsewhere?: string;
   readonly losses: readonly Loss[];
 }
 
-/** What the target cannot carry, named: a conversion never loses silently. */
+/** What the target format cannot hold. A conversion never loses anything silently. */
 export interface Loss {
-  /** Of ours: `position.budget`, `files`. */
+  /** Path in Holdfast's terms: `position.budget`, `files`. */
   readonly path: string;
   readonly why: string;
 }
 
-/** Extension under which a checkpoint keeps the document it came from, whole. */
+/** Extension in which a checkpoint keeps its complete source document. */
 const SOURCE_DOCUMENT = "imported";
 
-/** Label of a run that was imported: what it was made of. */
+/** Label of an imported run that identifies its source. */
 export const IMPORT_LABEL = "import";
-/** Journal entry with the last checkpoint of an import: from then on it is whole. */
+/** Journal entry with the last checkpoint of an import: from then on the import is complete. */
 export const IMPORT_ENTRY = "x.imported";
 
 interface SourceDocument {
@@ -99,12 +104,12 @@ interface SourceDocument {
 
 export function attachSourceDocument(foreign: ExternalCheckpoint, format: FormatName): Planes {
   const { id, createdAt, trigger, original, planes } = foreign;
-  // As text: the store keeps JSON in its canonical form, in which the order of the fields would be lost.
+  // Stored as text: the store keeps JSON in canonical form, which would lose the order of fields.
   const document = original === null ? null : JSON.stringify(original.document);
   const kept: JsonObject = { format, id, createdAt, trigger, document };
   return {
     ...planes,
-    // A tree of another repository pins nothing here; what the document says of it stays in the document.
+    // A tree of another repository pins nothing here; the document keeps what it says about the tree.
     files: null,
     effects: { entry: 0, pending: [] },
     extensions: { ...planes.extensions, [SOURCE_DOCUMENT]: kept },
@@ -133,13 +138,13 @@ function documentOf(text: Json | undefined): JsonObject | null {
   return isJsonObject(document) ? document : null;
 }
 
-/** A process may have died in the middle of it. */
+/** Whether the import is complete, because the importing process may have died. */
 export async function isWhole(parts: CoreAdapters, run: string): Promise<boolean> {
   for await (const { kind } of parts.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
   return false;
 }
 
-/** Where the document says that its files are: formats put it into an extension of their own. */
+/** Worktree paths that the document names; each format puts them into its own extension. */
 export function worktreesNamedIn(extensions: JsonObject): readonly string[] {
   return Object.values(extensions).flatMap((extension) => {
     const path = isJsonObject(extension) ? extension["worktree"] : undefined;
@@ -147,14 +152,16 @@ export function worktreesNamedIn(extensions: JsonObject): readonly string[] {
   });
 }
 
-/** A checkpoint of ours as codecs take it, with the document that it came from, however far the run has gone on since. */
+/**
+ * Converts a checkpoint for a codec, with the document it was imported from, however far the run has advanced since.
+ */
 export function toExternalCheckpoint(
   run: Pick<Run, "workflow" | "work">,
   checkpoint: Pick<Checkpoint, "trigger" | "sequence" | "createdAt" | "planes">,
   to: FormatName,
 ): { readonly foreign: ExternalCheckpoint; readonly losses: readonly Loss[] } {
   const imported = sourceDocumentOf(checkpoint.planes);
-  // Later checkpoints carry the document along, but they are not the one that it describes.
+  // Later checkpoints also contain the document, but it describes only the imported one.
   const itself = checkpoint.trigger === "import" ? imported : null;
   const { [SOURCE_DOCUMENT]: _kept, ...extensions } = checkpoint.planes.extensions;
   const original =
@@ -171,7 +178,7 @@ export function toExternalCheckpoint(
   return { foreign, losses: original === null || original.format === to ? [] : [documentLost(original, to)] };
 }
 
-/** Versions count on from the imported one; all other formats make an id from what the checkpoint says. */
+/** Versions continue from the imported one; all other formats derive an id from the content. */
 function newId(
   checkpoint: Pick<Checkpoint, "sequence">,
   imported: SourceDocument | null,

@@ -1,3 +1,5 @@
+// The impl-json document: its shape, its history entries, its stage words and the counters that its history implies.
+
 import {
   type Json,
   type JsonObject,
@@ -13,7 +15,7 @@ import type { Counters } from "@holdfast/core/position";
 import { type DocumentSource, checkDocument, invalidDocument, optional, unsupportedVersion } from "./document.ts";
 
 export const IMPL_STAGES = { impl: true, review: true, simp: true, pr: true, rebase: true, fatal: true } as const;
-/** Two words for one end: the file says done, its state machine finish. */
+/** Two words for one end: the file says done, its state machine says finish. */
 export const IMPL_ENDS = { done: true, finish: true } as const;
 type ForeignStage = keyof typeof IMPL_STAGES | keyof typeof IMPL_ENDS;
 
@@ -22,7 +24,7 @@ export interface ImplDocument extends JsonObject {
   readonly state: ImplDocumentState;
 }
 
-/** Fields that may be missing have a default in the tool that writes them. */
+/** Optional fields have a default in the tool that writes them. */
 export interface ImplDocumentState extends JsonObject {
   readonly issue_no: number;
   readonly current_stage: ForeignStage;
@@ -30,7 +32,7 @@ export interface ImplDocumentState extends JsonObject {
   readonly worktree: string;
 }
 
-/** Version first: another version may have quite another state. */
+/** Checks the version first, because another version may have a different state. */
 export function parseImplDocument(document: JsonObject, source: DocumentSource): ImplDocument {
   const { version } = document;
   if (typeof version === "number" && Number.isInteger(version) && version > 2)
@@ -71,7 +73,7 @@ const ENTRY_FIELDS = object<Record<string, unknown>>({
   reason: optional(text),
 });
 
-/** Nearly all of a long document are entries, and nearly all of them are as they should be. */
+/** A long document consists almost entirely of entries, and almost all are regular, so a fast check comes first. */
 const HISTORY_ENTRY: Shape<Record<string, unknown>> = (value) => (isUsual(value) ? null : ENTRY_FIELDS(value));
 
 function isUsual(value: unknown): boolean {
@@ -108,13 +110,13 @@ const STATE = object<Record<string, unknown>>({
   pr_url: optional(nullable(text)),
 });
 
-// Tied to the interfaces by hand: a shape of a type that is JSON all through would have to name every key there may be.
+// Tied to the interface by hand: a shape for a type that is entirely JSON would have to name every possible key.
 const DOCUMENT: Shape<ImplDocument> = (value) =>
   jsonObject(value) ?? object<Record<string, unknown>>({ timestamp: optional(text), state: STATE })(value);
 
 /**
- * The whole history. Remembered, because a checkpoint that is written back has it unchanged: neither side may be changed
- * in place, as their types say.
+ * Decodes the whole history. The result is cached, because a checkpoint that is written back has it unchanged. Neither
+ * side may be changed in place, as the types say.
  */
 export function decodeHistory(history: readonly JsonObject[]): readonly ImplHistoryEntry[] {
   const known = remembered.get(history);
@@ -126,7 +128,7 @@ export function decodeHistory(history: readonly JsonObject[]): readonly ImplHist
 
 const remembered = new WeakMap<readonly JsonObject[], readonly ImplHistoryEntry[]>();
 
-/** Entries may lack any field. What is missing becomes what says least: no text, iteration 0. */
+/** Entries may lack any field. A missing one gets the neutral value: no text, iteration 0. */
 export function decodeEntry(entry: JsonObject): ImplHistoryEntry {
   const { stage, iteration, timestamp, result, event, reason, score } = entry;
   const foreign = typeof stage === "string" ? stage : "";
@@ -144,7 +146,7 @@ export function decodeEntry(entry: JsonObject): ImplHistoryEntry {
   };
 }
 
-/** With `event` and `reason` beyond what the format describes; its readers leave them alone. */
+/** Adds `event` and `reason` beyond the format's description; its readers ignore them. */
 export function encodeEntry(entry: ImplHistoryEntry): JsonObject {
   return {
     stage: entry.event.startsWith("parse_") ? "parse" : encodeStage(entry.stage),
@@ -157,7 +159,7 @@ export function encodeEntry(entry: ImplHistoryEntry): JsonObject {
   };
 }
 
-/** An entry of ours, or null: the values of a checkpoint may hold anything. */
+/** Returns a valid entry, or null, because a checkpoint's values can hold anything. */
 export function parseOwnEntry(value: Json): ImplHistoryEntry | null {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
   const { stage, iteration, timestamp, result, event, reason, score } = value as JsonObject;
@@ -170,7 +172,7 @@ export function parseOwnEntry(value: Json): ImplHistoryEntry | null {
   return { stage, iteration, timestamp, result, event, reason, score: typeof score === "number" ? score : null };
 }
 
-/** The format spells UTC as an offset. Times without zone stay as they are: nobody knows where that clock stood. */
+/** The format writes UTC as an offset. A time without a zone remains unchanged, because its zone is unknown. */
 export function encodeTime(iso: string): string {
   return iso.endsWith("Z") ? `${iso.slice(0, -1)}+00:00` : iso;
 }
@@ -188,7 +190,7 @@ const PASS = (event: string): Known => ({ event, result: "success" });
 const AGAIN = (event: string): Known => ({ event, result: "retry" });
 const FAIL = (event: string): Known => ({ event, result: "failure" });
 
-/** What the tool really writes, and the three words that its description knows. */
+/** The words that the tool really writes, and the three of its description. */
 const EVENTS: ReadonlyMap<string, ReadonlyMap<string, Known>> = new Map(
   Object.entries({
     impl: {
@@ -234,15 +236,15 @@ const EVENTS: ReadonlyMap<string, ReadonlyMap<string, Known>> = new Map(
   }).map(([stage, results]) => [stage, new Map(Object.entries(results))]),
 );
 
-/** Of a result that no stage is known to have. */
+/** The result for a word that is unknown for the stage. */
 function resultOf(said: string): ImplHistoryEntry["result"] {
   if (said === "success" || said === "pass") return "success";
   return said === "failure" || said === "fail" ? "failure" : "retry";
 }
 
 /**
- * The format keeps no counters: whoever stops and resumes there starts every limit anew. Its history has them all but
- * one (how often nothing changed), so a run that goes on from it keeps its limits. Counted as the `impl` workflow counts.
+ * The format stores no counters: in that tool, stop and resume reset every limit. The history contains all counters but
+ * one (iterations without change), so a run that continues here keeps its limits. Counts as the impl workflow does.
  */
 export function countersFromHistory(history: readonly ImplHistoryEntry[]): {
   readonly attempts: Counters;
@@ -256,7 +258,7 @@ export function countersFromHistory(history: readonly ImplHistoryEntry[]): {
     if (entry === undefined) break;
     switch (entry.event) {
       case "impl_done":
-        // The format notes an iteration as a success before its files are parsed.
+        // The format records an iteration as a success before its files are parsed.
         if (!isParseFailure(entry, history[index + 1])) streaks.parse = 0;
         break;
       case "parse_pass":
@@ -293,12 +295,12 @@ function isParseFailure(entry: ImplHistoryEntry, next: ImplHistoryEntry | undefi
   return next?.event === "parse_fail" && next.iteration === entry.iteration;
 }
 
-/** A counter at zero is not there. */
+/** A counter at zero is absent. */
 function counted(counters: Counters): Counters {
   return Object.fromEntries(Object.entries(counters).filter(([, count]) => count > 0));
 }
 
-/** Our stage for a word of the format. `event` tells apart what the format puts into one stage. */
+/** The stage for a word of the format. `event` distinguishes what the format combines in one stage. */
 export function decodeStage(stage: string, event = ""): string {
   switch (stage) {
     case "simp":
@@ -314,7 +316,7 @@ export function decodeStage(stage: string, event = ""): string {
   }
 }
 
-/** Before the work is at its beginning, and watching CI is part of the pull request. */
+/** The format has no setup stage, and watching CI is part of its pull request stage. */
 export function encodeStage(stage: string): string {
   switch (stage) {
     case "setup":
@@ -328,7 +330,7 @@ export function encodeStage(stage: string): string {
   }
 }
 
-/** What an `impl` run keeps among its values before its setup has found anything: as it begins, and as it is imported. */
+/** The values of an impl run before setup: at its start, and after an import. */
 export const EMPTY_IMPL_VALUES = {
   issue: null,
   base: null,
@@ -345,7 +347,7 @@ export const EMPTY_IMPL_VALUES = {
   history: [],
 } as const satisfies JsonObject;
 
-/** One line of its history. */
+/** One entry of the run's history. */
 export type ImplHistoryEntry = {
   readonly stage: string;
   readonly iteration: number;

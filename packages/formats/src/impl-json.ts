@@ -1,3 +1,5 @@
+// The impl-json format: decodes and encodes `.tmp/impl-checkpoint.json` of issue-to-pull-request tools.
+
 import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { type LossReasons, listLosses, parseIsoTime, sameJson } from "./document.ts";
@@ -22,7 +24,10 @@ import { peekJson, readJson, writeJson } from "./strict-json.ts";
 
 const PATH = ".tmp/impl-checkpoint.json";
 
-/** `.tmp/impl-checkpoint.json` of tools that carry an issue to a pull request: one file, overwritten as the run goes on. */
+/**
+ * `.tmp/impl-checkpoint.json` of tools that turn an issue into a pull request: one file, overwritten as the run
+ * advances.
+ */
 export const implJson: Format = {
   name: "impl-json",
   title: "Checkpoint of an issue-to-pull-request run (impl-checkpoint.json)",
@@ -78,16 +83,16 @@ const REASONS: LossReasons = {
   "extensions.impl-json": "The worktree, plan file or version that it names is not the one that was written",
 };
 
-/** Where the planes keep what the format says and they have no field for. */
+/** Extension for what the format has but the planes have no field for. */
 export const IMPL_EXTENSION = "impl-json";
 
-/** The document in our words; the other way is to-document.ts. */
+/** Converts a document to a checkpoint; `toDocument` is the inverse. */
 function toCheckpoint(document: ImplDocument): ExternalCheckpoint {
   const { state } = document;
   return {
     id: null,
     createdAt: createdAt(document),
-    // It is written when one stage has ended and the next has not begun.
+    // The tool writes the file between two stages.
     trigger: "stage",
     workflow: "impl",
     work: state.issue_no === 0 ? { kind: "none" } : { kind: "issue", number: state.issue_no },
@@ -108,7 +113,7 @@ function toPlanes({ version, state }: ImplDocument): Planes {
       ...countersFromHistory(history),
       score: scoreOf(state["last_score"]),
       feedback,
-      // All that such a file says about why a run ended.
+      // The only thing such a file says about why a run ended.
       reason: state.current_stage === "fatal" ? feedback : null,
     },
     context: { values: { ...EMPTY_IMPL_VALUES, pullRequest: pullRequestOf(state), history }, tokens: {} },
@@ -120,11 +125,11 @@ function toPlanes({ version, state }: ImplDocument): Planes {
 
 function foreignHistory(state: JsonObject): readonly JsonObject[] {
   const { history } = state;
-  // Entries are objects: the document was looked over when it was read.
+  // The document was checked when it was read: entries are objects.
   return isJsonArray(history) ? (history as readonly JsonObject[]) : [];
 }
 
-/** What the format calls no score yet is 0. */
+/** The format writes 0 for no score yet. */
 function scoreOf(score: Json | undefined): number | null {
   return typeof score === "number" && score !== 0 ? score : null;
 }
@@ -133,7 +138,7 @@ function textOrNull(value: Json | undefined): string | null {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** The number is a text there; where it is missing, the address ends in it. */
+/** The number is a text in the format. If it is missing, the URL ends with it. */
 function pullRequestOf(state: JsonObject): { readonly number: number; readonly url: string } | null {
   const { pr_number, pr_url } = state;
   const url = typeof pr_url === "string" ? pr_url : "";
@@ -188,7 +193,7 @@ function historyRemarks(state: ImplDocumentState): readonly Remark[] {
   ];
 }
 
-/** By its end: there may be many, and most have neither sign where a zone has one. */
+/** Checks the end of the text first: there may be many times, and most have no sign where a zone has one. */
 function isZoned(time: string): boolean {
   const last = time.charCodeAt(time.length - 1);
   if (last === 0x5a || last === 0x7a) return true;
@@ -203,8 +208,8 @@ function isSign(time: string, fromEnd: number): boolean {
 const ZONE = /[+-]\d\d:?\d\d$/;
 
 /**
- * A checkpoint as the format has it. Fields of the document it came from that still say the same stay as they are
- * spelled; those that nobody knows stay where they are.
+ * Converts a checkpoint to a document. Unchanged fields of the original keep their spelling, and unknown fields remain in
+ * place.
  */
 function toDocument(checkpoint: ExternalCheckpoint, original: ImplDocument | null): JsonObject {
   const kept = extensionOf(checkpoint);
@@ -243,7 +248,7 @@ function toState(checkpoint: ExternalCheckpoint, original: JsonObject | null): J
   return state;
 }
 
-/** Entries that came from the document stay as they were written; only what was added since is written anew. */
+/** Entries from the document remain as written; only new ones are encoded. */
 function toHistory(entries: Json | undefined, original: readonly JsonObject[]): readonly JsonObject[] {
   if (entries === decodeHistory(original)) return original;
   if (!isJsonArray(entries)) return [];
@@ -255,13 +260,13 @@ function toHistory(entries: Json | undefined, original: readonly JsonObject[]): 
       return;
     }
     const entry = parseOwnEntry(value);
-    // Finding issue and base is no stage there: an entry for it would read as one more implementation.
+    // The format has no setup stage: an entry for it would count as another implementation.
     if (entry !== null && entry.stage !== "setup") written.push(encodeEntry(entry));
   });
   return written;
 }
 
-/** A stage that the format does not know goes on where the work begins; the loss is named. */
+/** An unknown stage becomes the first one, impl; the loss is reported. */
 function stageWord(stage: string): string {
   const word = encodeStage(stage);
   return Object.hasOwn(IMPL_STAGES, word) || Object.hasOwn(IMPL_ENDS, word) ? word : "impl";
@@ -294,8 +299,8 @@ function extensionOf({ planes }: ExternalCheckpoint): {
 }
 
 /**
- * Writes a field into a document that is being built: in its place where the document has it, at the end otherwise.
- * With `byDefault` a field that is missing stays missing while it would say what its absence says.
+ * Writes a field of a document under construction: in its place if it exists, otherwise at the end. With `byDefault`, a
+ * missing field remains missing if the value equals its default.
  */
 function setField(
   document: Record<string, Json>,

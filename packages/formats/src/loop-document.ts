@@ -1,3 +1,5 @@
+// The loop-json document: its shape, its trigger words, and the paths of checkpoint files in both layouts.
+
 import type { Trigger } from "@holdfast/core/checkpoint";
 import {
   type JsonObject,
@@ -19,15 +21,15 @@ import {
   unsupportedVersion,
 } from "./document.ts";
 
-/** As published. Hardly any id that was ever given follows it. */
+/** The published pattern. Few real ids follow it. */
 export const PUBLISHED_LOOP_ID = /^ralph-[a-z0-9-]+-[a-f0-9]{8}$/;
 
-/** What may become the name of a directory: also dates, base 36, a bare UUID and a slug that came out empty. */
+/** Ids that can name a directory: also dates, base 36, a bare UUID, and an empty slug. */
 export function isUsableLoopId(id: string): boolean {
   return /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?$/.test(id) && !id.includes("..");
 }
 
-/** The published six, and four that the format's own life cycle names and its schema forgot. */
+/** The six published words, and four that the format's life cycle names but its schema omits. */
 export const TRIGGER_OF_LOOP = {
   manual: "manual",
   automatic: "automatic",
@@ -53,7 +55,7 @@ const PUBLISHED = [
   "error_recovery",
 ] as const satisfies readonly LoopTrigger[];
 
-/** Where one of the six says nearly as much. */
+/** Triggers for which one of the six words is close enough. */
 const NEAREST: Readonly<Partial<Record<Trigger, PublishedTrigger>>> = {
   before_external: "pre_risky_op",
   before_restore: "pre_risky_op",
@@ -64,7 +66,7 @@ export function isPublishedTrigger(word: string): boolean {
   return PUBLISHED.some((one) => one === word);
 }
 
-/** Only published words are written; what has none was taken by the system itself, and the loss is named. */
+/** Writes published words only. A trigger without one becomes "automatic", and the loss is reported. */
 export function encodeTrigger(trigger: Trigger): PublishedTrigger {
   return PUBLISHED.find((word) => TRIGGER_OF_LOOP[word] === trigger) ?? NEAREST[trigger] ?? "automatic";
 }
@@ -121,7 +123,10 @@ type LoopMetadata = Fields<{
   schema_version: string;
 }>;
 
-/** The published schema, corrected: loop_id may be null, ids need be no UUIDs, triggers of the life cycle are known. */
+/**
+ * Checks the published schema with corrections: loop_id may be null, ids need not be UUIDs, and the life cycle's
+ * triggers are accepted.
+ */
 export function parseLoopDocument(document: JsonObject, source: DocumentSource): LoopDocument {
   const metadata = document["metadata"];
   const version = jsonObject(metadata) === null ? Reflect.get(Object(metadata), "schema_version") : undefined;
@@ -135,7 +140,7 @@ function isNewer(version: string): boolean {
   return Number(major) > 2 || (Number(major) === 2 && Number(minor) > 0);
 }
 
-/** In the directory of a loop, a loop's checkpoint must say which loop it is of. */
+/** A loop's checkpoint in a loop's directory must name its loop. */
 export function requireLoopId(document: LoopDocument, source: DocumentSource): void {
   if (document.workflow_type !== "ralph_loop" || (document.loop_id ?? null) !== null) return;
   throw invalidDocument(source, {
@@ -227,7 +232,7 @@ const FIELDS = fields({
   metadata: optional(METADATA),
 });
 
-// Tied to the type by hand: the type has every other key there may be, too.
+// Tied to the type by hand, because the type also allows every other key.
 const DOCUMENT: Shape<LoopDocument> = (value) => FIELDS(value);
 
 type Compression = "none" | "gzip" | "lz4";
@@ -235,7 +240,7 @@ type Compression = "none" | "gzip" | "lz4";
 // A document may name lz4. Holdfast does not write LZ4, so such a document is written without compression.
 const SUFFIX: Readonly<Record<Compression, string>> = { none: ".json", gzip: ".json.gz", lz4: ".json" };
 
-/** What decides where a checkpoint lies. */
+/** What determines a checkpoint's path. */
 export interface CheckpointPathParams {
   readonly loopId: string | null;
   readonly workflowId: string;
@@ -247,17 +252,17 @@ export interface CheckpointPathParams {
 }
 
 /**
- * A loop id decides, and nothing else: with one, the loop's own directory; without, the legacy directory, also for a
- * loop. Names are as published: in a loop's directory a second checkpoint of an iteration has the name of the first, so
- * whoever writes must look first.
+ * Only the loop id decides: with one, the loop's own directory; without, the legacy directory, even for a loop. The
+ * names are the published ones. In a loop's directory a second checkpoint of an iteration has the name of the first, so
+ * a writer must check before it writes.
  */
 export function checkpointPath(placed: CheckpointPathParams): string {
   return `${checkpointDirectory(placed.loopId)}${checkpointName(placed)}`;
 }
 
 /**
- * For the second and later checkpoints of an iteration: under the published name each would take the place of the one before. This is
- * the name that the tool's own recovery looks for. null in the legacy layout, whose names are distinct.
+ * Path of the second and later checkpoints of an iteration, which would overwrite each other under the published name.
+ * The tool's own recovery looks for this name. null in the legacy layout, whose names are distinct.
  */
 export function secondaryPath(placed: CheckpointPathParams): string | null {
   if (placed.loopId === null) return null;
@@ -277,7 +282,7 @@ function checkpointName(placed: CheckpointPathParams): string {
   return `${placed.workflowId.replaceAll(/[^A-Za-z0-9._-]+/g, "-")}-${time}-${placed.trigger}${suffix}`;
 }
 
-/** What a path says about the checkpoint in it. Readers and descriptions of the format use four names; all are known. */
+/** What a path says about its checkpoint. Readers and descriptions of the format use four names; all are accepted. */
 type LoopPath =
   | {
       readonly kind: "multi_loop";
@@ -288,7 +293,7 @@ type LoopPath =
   | {
       readonly kind: "legacy";
       readonly workflowId: string;
-      /** As in the name: with hyphens for colons. */
+      /** As in the name, with hyphens for colons. */
       readonly time: string;
       readonly trigger: string;
       readonly compression: Compression;
@@ -321,7 +326,7 @@ function compressionOf(suffix: string | undefined): Compression {
 
 type LoopKind = "multi_loop" | "single_loop" | "no_loop";
 
-/** On reading: a loop without an id is one of the time when there was one loop, and stays where it is. */
+/** A loop without an id dates from when there was only one loop, and remains in the legacy layout. */
 export function loopKind(document: { readonly loopId: string | null; readonly workflowType: string | null }): LoopKind {
   if (document.loopId !== null) return "multi_loop";
   return document.workflowType === "ralph_loop" ? "single_loop" : "no_loop";

@@ -69,7 +69,7 @@ describe("loop json", () => {
       misfit("/loop_id", "a..b"),
       misfit("/loop_id", ".hidden"),
       misfit("/loop_id", "x".repeat(201)),
-      // In the directory of a loop it must have one.
+      // A document in the directory of a loop must have a loop id.
       misfit("/loop_id", null),
       misfit("/workflow_type", "loop"),
       misfit("/workflow_type", null),
@@ -313,7 +313,7 @@ describe("loop json", () => {
 });
 
 describe("schema", () => {
-  /** The published schema, judged by a validator that others wrote. */
+  /** The published schema, checked by an independent validator. */
 
   const SCHEMA = join(import.meta.dirname, "../../holdfast/schemas/loop-checkpoint.schema.json");
   const schema: JsonObject = JSON.parse(readFileSync(SCHEMA, "utf8"));

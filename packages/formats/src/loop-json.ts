@@ -1,3 +1,5 @@
+// The loop-json format: decodes and encodes a loop's checkpoint files, schema 1.0 and 2.0.
+
 import {
   type ExecutionConfig,
   type FilesPlane,
@@ -28,7 +30,10 @@ import {
 } from "./loop-document.ts";
 import { peekJson, readJson, writeJson } from "./strict-json.ts";
 
-/** One file a checkpoint, of one loop among several or of the legacy layout. Bytes are never compressed here: the suggested path says how they will be. */
+/**
+ * One file per checkpoint, in a loop's directory or in the legacy layout. The bytes are not compressed here: the
+ * suggested path determines how the writer compresses them.
+ */
 export const loopJson: Format = {
   name: "loop-json",
   title: "Workflow checkpoint of a loop (schema 1.0 and 2.0)",
@@ -94,10 +99,12 @@ const REASONS: LossReasons = {
   "extensions.loop-json": "What it says about the artifacts is older than the files of the checkpoint",
 };
 
-/** Where the planes keep what the format says and they have no field for. */
+/** Extension for what the format has but the planes have no field for. */
 export const LOOP_EXTENSION = "loop-json";
 
-/** The document in our words; the other way is to-document.ts. Values are shared with the document, never copied. */
+/**
+ * Converts a document to a checkpoint; `toDocument` is the inverse. Values are shared with the document, never copied.
+ */
 function toCheckpoint(document: LoopDocument): ExternalCheckpoint {
   const workflow = document.workflow_type ?? "none";
   return {
@@ -111,7 +118,7 @@ function toCheckpoint(document: LoopDocument): ExternalCheckpoint {
   };
 }
 
-/** Where it says nothing, nobody asked for it. */
+/** A document without a trigger was saved automatically. */
 function decodeTrigger(trigger: LoopTrigger | undefined): Trigger {
   return trigger === undefined ? "automatic" : TRIGGER_OF_LOOP[trigger];
 }
@@ -145,7 +152,7 @@ function decodeConfig({ execution_config: config }: LoopDocument, empty: Executi
   };
 }
 
-/** The schema's version is no fact about the run, and is brought up on writing. */
+/** The schema version is not a fact about the run and is updated on writing. */
 function toExtension(document: LoopDocument): JsonObject {
   const { state } = document;
   const { schema_version: _, ...metadata } = document.metadata ?? {};
@@ -189,8 +196,8 @@ function remarksOn(document: LoopDocument, file: ExternalFile): readonly Remark[
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * A checkpoint as the format has it, always as version 2 of its schema. A loop without id stays without one: nothing
- * moves a loop of the legacy layout into the other but its own tool. Fields that nobody knows stay where they are.
+ * Converts a checkpoint to a document, always in schema version 2. A loop without an id remains without one: only its own
+ * tool moves a loop out of the legacy layout. Unknown fields remain in place.
  */
 function toDocument(checkpoint: ExternalCheckpoint, original: LoopDocument | null): JsonObject {
   const { planes } = checkpoint;
@@ -245,14 +252,14 @@ function encodeConfig(config: ExecutionConfig, before: JsonObject | undefined): 
   return Object.keys(written).length === 0 && before === undefined ? undefined : written;
 }
 
-/** How it was compressed is kept, and decides what it will be called; new ones are written as the format's default is. */
+/** The compression is kept and determines the file name. New checkpoints use the format's default. */
 function toMetadata(kept: Json | undefined, original: LoopDocument | null): JsonObject {
   const fields = isJsonObject(kept) ? kept : {};
   const fresh = original === null && fields["compression"] === undefined ? { compression: "gzip" } : {};
   return overlay(original?.metadata ?? null, { ...fresh, ...fields, schema_version: "2.0" });
 }
 
-/** Fields laid over a document in its own order. One that is undefined is left out, also where it was. */
+/** Sets fields of a document in its own order. An undefined field is removed. */
 function overlay(original: JsonObject | null, fields: Readonly<Record<string, Json | undefined>>): JsonObject {
   const document: Record<string, Json> = { ...original };
   for (const [key, value] of Object.entries(fields)) {
@@ -262,7 +269,7 @@ function overlay(original: JsonObject | null, fields: Readonly<Record<string, Js
   return document;
 }
 
-/** What says the same as its absence is written only where it was written before. */
+/** Writes a default value only if the original has it. */
 function present<T extends Json>(value: T, absent: T, before: Json | undefined): T | undefined {
   return value === absent && before === undefined ? undefined : value;
 }
@@ -284,7 +291,7 @@ function triggerWord(checkpoint: ExternalCheckpoint, original: LoopDocument | nu
   return encodeTrigger(checkpoint.trigger);
 }
 
-/** With its time: an iteration has more than one. */
+/** Includes the time, because an iteration has several checkpoints. */
 function madeId(workflowId: string, { createdAt: at, planes }: ExternalCheckpoint): string {
   const time = at === null ? "" : `-${at.replaceAll(/\D/g, "")}`;
   return `cp-${workflowId}-${planes.position.iteration}${time}`;
@@ -303,7 +310,7 @@ function failuresOf(attempts: Readonly<Record<string, number>>): number {
   return isWhole(failures) ? failures : 0;
 }
 
-/** Taken as it is: what does not fit there is refused when the whole is looked over. */
+/** Returned unchecked: the check of the whole document rejects what does not fit. */
 function extensionOf({ planes }: ExternalCheckpoint): JsonObject {
   const extension = planes.extensions[LOOP_EXTENSION];
   return isJsonObject(extension) ? extension : {};

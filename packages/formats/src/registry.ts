@@ -1,3 +1,5 @@
+// The registry of formats, and the detection of a file's format.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { contextStore } from "./context-store.ts";
 import { crunchYaml } from "./crunch-yaml.ts";
@@ -12,13 +14,13 @@ type DetectedFormat =
   | { readonly kind: "several"; readonly claims: readonly Claim[] }
   | { readonly kind: "none"; readonly claims: readonly Claim[] };
 
-/** What one format said of a file. */
+/** What one format says about a file. */
 interface Claim {
   readonly format: Format;
   readonly detection: Detection;
 }
 
-/** Which format a file is in. Whoever is sure outweighs all who only think it may be theirs. */
+/** Detects the format of a file. Formats that are certain take precedence over those that are not. */
 export function detectFormat(file: ExternalFile, formats: readonly Format[] = FORMATS): DetectedFormat {
   const claims = formats.map((format) => ({ format, detection: format.detect(file) }));
   const sure = claims.filter((claim) => claim.detection.match === "yes");
@@ -39,7 +41,10 @@ export function findFormat(name: FormatName): Format {
   });
 }
 
-/** The named one, or the one that claims the file. FORMAT_UNKNOWN (data: the claims) when none or several do. */
+/**
+ * The named format, or the only one that claims the file. Throws FORMAT_UNKNOWN (data: the claims) if none or several
+ * do.
+ */
 export function chooseFormat(file: ExternalFile, named: FormatName | undefined): Format {
   if (named !== undefined) return findFormat(named);
   const detected = detectFormat(file);

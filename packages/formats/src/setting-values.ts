@@ -1,4 +1,6 @@
-// Values of settings as users write them: numbers, money, durations, sizes, model names. Loads neither YAML nor zod.
+// Parses the values of settings as users write them: numbers, money, durations, sizes, model names. This module loads
+// neither YAML nor zod.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
 
@@ -10,7 +12,7 @@ export function nonEmpty(value: unknown): string | undefined {
   return typeof value === "string" && value.trim() !== "" && !value.includes("\0") ? value : undefined;
 }
 
-/** US dollars as millionths, rounded up to the next one; undefined for what is no amount. */
+/** US dollars in millionths, rounded up; undefined if the value is not an amount. */
 export function money(value: unknown): number | undefined {
   const text = typeof value === "number" ? String(value) : typeof value === "string" ? value.replace(/^\$/, "") : "";
   if (!/^\d{1,9}(?:\.\d+)?$/.test(text)) return undefined;
@@ -23,7 +25,7 @@ export function milliseconds(value: unknown): number | undefined {
   return parsed !== undefined && parsed > 0 ? Math.ceil(parsed) : undefined;
 }
 
-/** "30d", "12 h", "1.5w" in milliseconds. A unit is needed: nobody remembers what a bare 30 counts. */
+/** Parses "30d", "12 h" or "1.5w" to milliseconds. A unit is required, because a bare 30 is ambiguous. */
 export function parseDuration(text: string): number | undefined {
   const match = DURATION.exec(text.trim());
   if (match === null) return undefined;
@@ -33,7 +35,9 @@ export function parseDuration(text: string): number | undefined {
   return Number.isSafeInteger(milliseconds) ? milliseconds : undefined;
 }
 
-/** The shortest text that parses back to exactly this long. */
+/**
+ * Formats a duration in the largest unit, up to days, that divides it. Parsing the text gives exactly this duration.
+ */
 export function formatDuration(milliseconds: number): string {
   for (const [name, unit] of Object.entries(DURATION_UNITS)) {
     if (milliseconds >= unit && milliseconds % unit === 0) return `${milliseconds / unit}${name}`;
@@ -42,7 +46,7 @@ export function formatDuration(milliseconds: number): string {
 }
 
 const DURATION = /^(\d+(?:\.\d+)?)\s*([a-z]+)$/;
-/** Weeks are read but not written: 30d and 28d belong to one family. */
+/** Weeks are accepted but never written, so that 28d and 30d are comparable. */
 const DURATION_UNITS: Readonly<Record<string, number>> = {
   d: 86_400_000,
   h: 3_600_000,
@@ -52,7 +56,9 @@ const DURATION_UNITS: Readonly<Record<string, number>> = {
   w: 604_800_000,
 };
 
-/** "20MB", "1.5 GiB", "0", or a number of bytes. Decimal units count in thousands, the i-units in 1024s. */
+/**
+ * Parses "20MB", "1.5 GiB", "0", or a number of bytes. Decimal units are powers of 1000, the i-units powers of 1024.
+ */
 export function parseSize(text: string | number): number | undefined {
   if (typeof text === "number") return wholeBytes(text);
   const match = SIZE.exec(text.trim());
@@ -61,7 +67,7 @@ export function parseSize(text: string | number): number | undefined {
   return unit === undefined ? undefined : wholeBytes(Number(match[1]) * unit);
 }
 
-/** The shortest text that parses back to exactly this many bytes. */
+/** Returns the shortest text with a whole number that parses to exactly this many bytes. */
 export function formatSize(bytes: number): string {
   const texts = WRITTEN.flatMap((name) => {
     const unit = SIZE_UNITS[name.toLowerCase()] ?? 1;
@@ -91,12 +97,12 @@ function wholeBytes(bytes: number): number | undefined {
 }
 
 /**
- * `provider:model`, or `provider` alone for its default. Which models there are, and who needs one, is known by the agent alone; here only the
- * form is checked.
+ * `provider:model`, or `provider` alone for its default. Only the form is checked here, because only the agent knows
+ * its models.
  */
 export const MODEL: RegExp = /^[a-z][a-z0-9-]*(?::[^\0\n]*\S[^\0\n]*)?$/;
 
-/** A settings file that is there. IO_FAILED when it cannot be read, or is no plain file of a sensible size. */
+/** Reads an existing settings file. Throws IO_FAILED if it cannot be read or is not a regular file of at most 1 MB. */
 export function readText(path: string): string {
   const hint = "Make it a plain file that you may read, of at most 1 MB.";
   try {

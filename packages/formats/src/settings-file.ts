@@ -1,3 +1,6 @@
+// Explains problems in a settings file with their place in the YAML text, and defines the schema values that settings
+// share.
+
 import { type Node, isNode } from "yaml";
 import * as z from "zod/mini";
 import { nearest } from "@holdfast/core/options";
@@ -5,12 +8,12 @@ import { MODEL, whole } from "./setting-values.ts";
 import { type YamlText, keyNode } from "@holdfast/platform/yaml";
 
 export interface ConfigProblem {
-  /** 1-based, as editors count. */
+  /** 1-based, as in editors. */
   readonly line: number;
   readonly column: number;
   readonly message: string;
   readonly hint: string | null;
-  /** The offending line with the place marked under it. */
+  /** The offending line with the place marked below it. */
   readonly excerpt: string;
 }
 
@@ -18,7 +21,7 @@ export interface ConfigSource extends YamlText {
   readonly text: string;
 }
 
-/** What a schema finds wrong. */
+/** A problem that a schema found. */
 export interface SchemaIssue {
   readonly code?: string | undefined;
   readonly path: readonly PropertyKey[];
@@ -27,7 +30,7 @@ export interface SchemaIssue {
   readonly expected?: string;
 }
 
-/** What is wrong, in words and at its place in the text; a misspelt key with the one that was meant. */
+/** Describes a schema problem with its place in the text, and suggests the intended key for an unknown one. */
 export function explainIssue(issue: SchemaIssue, source: ConfigSource, schema: unknown): readonly ConfigProblem[] {
   const place = issue.path.map(String);
   if (issue.code === "unrecognized_keys") {
@@ -62,7 +65,7 @@ export function problemAt(params: {
   return { line, column: col, message: params.message, hint: params.hint ?? null, excerpt };
 }
 
-/** The value at this path, else its key, else what is nearest around it: a key that is missing has no place of its own. */
+/** The value at this path, else its key, else the nearest node around it: a missing key has no place of its own. */
 export function nodeAt({ document }: YamlText, path: readonly PropertyKey[]): Node | undefined {
   for (let depth = path.length; depth >= 0; depth -= 1) {
     const place = path.slice(0, depth);
@@ -75,7 +78,7 @@ export function nodeAt({ document }: YamlText, path: readonly PropertyKey[]): No
   return undefined;
 }
 
-/** The keys that are allowed beside an unknown one; for the guess. */
+/** The keys allowed next to an unknown one, for the suggestion. */
 function knownKeys(schema: unknown, path: readonly PropertyKey[]): readonly string[] {
   let found = unwrap(schema);
   for (const key of path) {
@@ -91,7 +94,7 @@ function unwrap(schema: unknown): unknown {
   return schema instanceof z.ZodMiniOptional ? schema.def.innerType : schema;
 }
 
-/** One value: `undefined` from the parser means that it does not fit, and the message says what would. */
+/** A schema for one value: if the parser returns undefined, the value does not fit, and the message says what would. */
 export function settingValue<T>(expected: string, parse: (value: unknown) => T | undefined) {
   return z.pipe(
     z.unknown(),

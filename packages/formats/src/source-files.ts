@@ -1,3 +1,5 @@
+// Reads the file or directory that a user names for an import, with limits on size and count.
+
 import { lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -5,27 +7,27 @@ import { readRegularFile } from "@holdfast/platform/files";
 import { decompress } from "./compression.ts";
 import type { ExternalFile } from "./format.ts";
 
-/** What somebody pointed at. */
+/** The file or directory that the user named. */
 export type SourceFiles =
   | { readonly kind: "file"; readonly path: string; readonly file: ExternalFile }
   | {
       readonly kind: "directory";
       readonly path: string;
-      /** Its own regular files, by name; not those of directories below, except where it is a place above those of loops. */
+      /** Its own regular files, by name. For a directory above loops, the checkpoint files of the loops. */
       readonly files: readonly ExternalFile[];
-      /** Files that are there and cannot be read. */
+      /** Files that exist but cannot be read. */
       readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
-      /** Where the link `latest` leads, as it is written there; null without one. */
+      /** Target of the link `latest`, as written; null without one. */
       readonly link: string | null;
     };
 
-/** Of one file, packed and unpacked alike: a checkpoint of this size is none, and a bomb ends here. */
+/** Limit for one file, compressed or not: no checkpoint is this large, and a decompression bomb stops here. */
 const MAX_BYTES = 256 * 1024 * 1024;
-/** Together, of one directory. */
+/** Limit for all files of one directory. */
 const MAX_DIRECTORY_BYTES = 1024 * 1024 * 1024;
 const MAX_FILES = 10_000;
 
-/** `path` as it was typed: messages show that one. */
+/** `path` is as the user typed it, and messages show it. */
 export function readSourceFiles(path: string, cwd: string): SourceFiles {
   const place = resolve(cwd, path);
   const stat = statSync(place, { throwIfNoEntry: false });
@@ -99,8 +101,8 @@ function damaged(path: string, why: string): HoldfastError {
 }
 
 /**
- * Directories with checkpoints of loops, for whoever points at a place above them: a repository, its `.aiwg`, all loops, or one. Several
- * loops have one each, those of the legacy layout share one. Empty for every other place.
+ * Checkpoint directories of loops, if the user names a directory above them: a repository, its `.aiwg`, all loops, or
+ * one. Each loop has its own directory; loops of the legacy layout share one. Empty for every other directory.
  */
 function loopDirectories(place: string): readonly string[] {
   const [name, parent, above] = [place, dirname(place), dirname(dirname(place))].map((path) => basename(path));

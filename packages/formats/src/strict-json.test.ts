@@ -89,7 +89,7 @@ describe("quick survey and slow audit", () => {
         const keys = [...text.matchAll(/^\s*("(?:[^"\\]|\\.)*"):/gm)];
         const chosen = keys[pick % keys.length];
         if (chosen === undefined) return;
-        // Right before itself: the same object.
+        // The duplicate is right before the key, so it is in the same object.
         const twice = `${text.slice(0, chosen.index)}${chosen[1]}: ":",${text.slice(chosen.index)}`;
         expect(scanJson(twice, JSON.parse(twice))).toBe("suspicious");
         expect(auditJson(twice)?.why).toContain("twice");
@@ -99,7 +99,9 @@ describe("quick survey and slow audit", () => {
   });
 });
 
-/** Nothing in it that the survey leaves to the audit: texts that begin with a colon, very large numbers. */
+/**
+ * Whether the value has nothing that the scan leaves to the audit: texts that begin with a colon, very large numbers.
+ */
 function isPlain(value: Json): boolean {
   if (typeof value === "string") return !/^\s*:/.test(value);
   if (typeof value === "number") return Math.abs(value) <= Number.MAX_SAFE_INTEGER;

@@ -1,11 +1,13 @@
+// Reads JSON documents without silent losses, and writes JSON as the original tools do.
+
 import { type Json, type JsonContainer, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { auditJson } from "@holdfast/core/values/audit-json";
 import { type DocumentSource, damagedDocument, invalidDocument } from "./document.ts";
 import type { ExternalFile, FormatName, Remark } from "./format.ts";
 
 /**
- * A JSON document of which nothing was lost by reading it: JSON.parse alone keeps the last of two equal keys, rounds
- * long integers and lets lone surrogates through. Integer-like keys come first, as everywhere in JavaScript.
+ * Reads a JSON object without loss. JSON.parse alone keeps the last of two equal keys, rounds long integers and accepts
+ * lone surrogates. Integer-like keys come first, as everywhere in JavaScript.
  */
 export function readJson(
   file: ExternalFile,
@@ -16,7 +18,7 @@ export function readJson(
   throw invalidDocument({ format, file: file.path }, { path: "", why: "there is no object" });
 }
 
-/** The same for documents that may be a list. */
+/** Like `readJson`, for documents that may be a list. */
 export function readJsonValue(
   file: ExternalFile,
   format: FormatName,
@@ -25,7 +27,7 @@ export function readJsonValue(
   return { value: parseJson(text, { format, file: file.path }), remarks };
 }
 
-/** The same for a text that was read already. */
+/** Like `readJson`, for a text that is already read. */
 export function parseJson(text: string, source: DocumentSource): Json {
   const value = parse(text, source);
   if (typeof value !== "object" || value === null) return value;
@@ -39,7 +41,7 @@ export function parseJson(text: string, source: DocumentSource): Json {
   return value;
 }
 
-/** What a document seems to be, for `detect`: null where it is no JSON object. */
+/** Parses leniently for `detect`; null if the file is not a JSON object. */
 export function peekJson(file: ExternalFile): JsonObject | null {
   try {
     const { text } = readText(file, "impl-json");
@@ -59,12 +61,12 @@ function parse(text: string, source: DocumentSource): Json {
   }
 }
 
-/** Each costs the parser some 45 bytes of memory, also the 64 million of a file of opening brackets. */
+/** The parser needs about 45 bytes for each, even for the 64 million of a file of opening brackets. */
 const MAX_CONTAINERS = 1 << 21;
-/** Shorter ones are not looked at: even one of nothing but brackets costs half a gigabyte, for a moment. */
+/** Shorter texts are not checked: even one of only brackets briefly costs half a gigabyte. */
 const HARMLESS_LENGTH = 12 * 1024 * 1024;
 
-/** Counts those within texts too: it bounds, and is cheap. */
+/** Also counts brackets within texts: the limit is rough, and the check is cheap. */
 function isBomb(text: string): boolean {
   if (text.length <= HARMLESS_LENGTH) return false;
   let left = MAX_CONTAINERS;
@@ -85,7 +87,7 @@ function syntaxTrouble(
   const said = cause instanceof Error ? cause.message : "";
   if (/end of JSON|Unterminated/.test(said))
     return { why: "it ends before its JSON does", line: lineAt(text, text.length), cause };
-  // The engine knows the place of some mistakes only.
+  // The JavaScript engine reports the position of only some errors.
   const position = / at position (\d+)/.exec(said)?.[1];
   if (position === undefined) return { why: `it is not JSON: ${said.slice(0, 120)}`, cause };
   const line = lineAt(text, Number(position));
@@ -96,15 +98,15 @@ function lineAt(text: string, position: number): number {
   return text.slice(0, position).split("\n").length;
 }
 
-/** Far below what our own values may have, because a document is kept inside of them; far above what anybody wrote. */
+/** Far below the limit of stored values, because a document is kept inside one; far above any real document. */
 const MAX_DOCUMENT_DEPTH = 500;
 
 type ScanResult = "sound" | "suspicious" | "too deep";
 
 /**
- * A quick look at a text and what JSON.parse made of it. "sound" is certain: no key was given twice, no number was
- * rounded, no text is ill-formed. "suspicious" may be harmless; auditJson, which is slow, decides.
- * Every key that was given twice is one key less in the value, so counting both sides is enough.
+ * A fast check of a text against the result of JSON.parse. "sound" is certain: no duplicate key, no rounded number, no
+ * ill-formed text. "suspicious" may be harmless; the slow `auditJson` decides. Every duplicate key is missing in the
+ * value, so comparing the counts is enough.
  */
 export function scanJson(text: string, value: JsonContainer): ScanResult {
   const count: Count = { keys: 0, tooDeep: false, inexact: false };
@@ -119,7 +121,10 @@ interface Count {
   inexact: boolean;
 }
 
-/** Written for speed, as this is much of what strictness costs: no lists of keys, no iterators, no calls for scalars. */
+/**
+ * Written for speed, because it is much of the cost of strictness: no lists of keys, no iterators, no calls for
+ * scalars.
+ */
 function countKeys(value: JsonContainer, depth: number, count: Count): void {
   if (depth >= MAX_DOCUMENT_DEPTH) {
     count.tooDeep = true;
@@ -153,9 +158,9 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 /**
- * Colons that follow a closing quote, at least: a text that begins with a colon is counted as well, which makes the
- * survey suspicious and never sound. Colons are sought and not quotes, because there are fewer of them; one that ends no
- * key stands within a text, and the rest of that text is passed over.
+ * Counts colons that follow a closing quote. A text that begins with a colon may be counted too, which makes the result
+ * suspicious but never wrongly sound. It searches colons and not quotes, because there are fewer. A colon that ends no
+ * key is within a text, whose rest is skipped.
  */
 function countKeysIn(text: string): number {
   let keys = 0;
@@ -169,12 +174,12 @@ function countKeysIn(text: string): number {
   return keys;
 }
 
-/** Of the closing quote of the text that `from` is in. */
+/** Position of the closing quote of the text that contains `from`. */
 function endOfText(text: string, from: number): number {
   let quote = text.indexOf('"', from);
   while (quote !== -1 && text.charCodeAt(quote - 1) === BACKSLASH && isEscaped(text, quote))
     quote = text.indexOf('"', quote + 1);
-  // There is one: JSON.parse took it.
+  // A quote always exists, because JSON.parse accepted the text.
   return quote === -1 ? text.length : quote;
 }
 
@@ -202,10 +207,13 @@ function hasSurrogateEscape(text: string): boolean {
   return text.includes("\\u") && /\\u[dD]/.test(text);
 }
 
-/** Beyond any checkpoint that was ever seen, and below what would bring a small machine down when it is parsed. */
+/** Larger than any known checkpoint, and small enough to parse on a small machine. */
 export const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
 
-/** Strict: one byte that is not UTF-8 and nothing is read, where others would put a replacement character into your work. */
+/**
+ * Strict: a single byte that is not UTF-8 rejects the file, instead of putting a replacement character into the
+ * content.
+ */
 export function readText(
   file: ExternalFile,
   format: FormatName,
@@ -231,7 +239,7 @@ function hasMark(bytes: Uint8Array): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 }
 
-/** As the older tools write it: two spaces, keys in the order they have, no newline at the end. */
+/** Writes JSON as the original tools do: two spaces, keys in order, no newline at the end. */
 export function writeJson(document: JsonObject): Uint8Array {
   return ENCODER.encode(JSON.stringify(document, null, 2));
 }

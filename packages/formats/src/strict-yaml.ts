@@ -1,3 +1,5 @@
+// Reads YAML 1.2 as plain JSON without ambiguity, and writes YAML that 1.1 and 1.2 readers understand alike.
+
 import {
   Composer,
   type Document,
@@ -24,17 +26,17 @@ import type { Remark } from "./format.ts";
 interface ReadYaml {
   readonly value: Json;
   readonly remarks: readonly Remark[];
-  /** 1-based line of the value at a JSON pointer, or of the nearest one around it. */
+  /** 1-based line of the value at a JSON pointer, or of the nearest value around it. */
   lineOf(pointer: string): number;
 }
 
-/** Containers nested deeper are refused while they are read, before anything can recurse into them. */
+/** Deeper nesting is rejected while reading, before anything can recurse into it. */
 const MAX_DEPTH = 200;
 
 /**
- * YAML 1.2 with the core schema, and nothing that two readers could take for two things: a repeated key, a merge key, a
- * tag beyond the core ones, a second document, a number that no double holds are refused, never settled in silence.
- * The library looks for repeated keys by comparing all with all, which minutes-long is a bomb of its own; here a set does.
+ * Reads YAML 1.2 with the core schema. Rejects everything that two readers could interpret differently: duplicate keys,
+ * merge keys, tags beyond the core ones, a second document, inexact numbers. The library finds duplicate keys in
+ * quadratic time, which a hostile file could exploit, so a set is used here.
  */
 export function readYaml(text: string, source: DocumentSource): ReadYaml {
   if (UNPRINTABLE.test(text)) throw damagedDocument(source, { why: "it has characters that no text has" });
@@ -123,14 +125,14 @@ function nodeAt(document: Document, pointer: string): Node | null {
   return node;
 }
 
-/** The library adds a position and a picture to some of its messages; ours stands beside them. */
+/** The library appends a position and an excerpt to some messages; Holdfast reports its own position. */
 function sentence(message: string): string {
   return (message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, "");
 }
 
 interface YamlProblem {
   readonly why: string;
-  /** JSON pointer. */
+  /** JSON pointer to the problem. */
   readonly path: string;
   readonly node: Node;
   readonly kind: "unfit" | "bomb";
@@ -138,12 +140,15 @@ interface YamlProblem {
 
 interface ConvertedYaml {
   readonly value: Json;
-  /** The first node that has a comment, which JSON cannot keep. */
+  /** The first node with a comment, which JSON cannot keep. */
   readonly comment: Node | null;
   readonly aliased: boolean;
 }
 
-/** Turns a parsed document into plain JSON, or throws what `refuse` makes of the first thing that JSON cannot say. */
+/**
+ * Converts a parsed document to plain JSON, or throws the error that `refuse` builds for the first value that JSON
+ * cannot represent.
+ */
 function yamlToJson(document: Document, refuse: (problem: YamlProblem) => HoldfastError): ConvertedYaml {
   const walker = new Walker(refuse);
   const { contents } = document;
@@ -152,7 +157,7 @@ function yamlToJson(document: Document, refuse: (problem: YamlProblem) => Holdfa
   return { value, comment: walker.comment ?? outside, aliased: walker.aliased > 0 };
 }
 
-/** Values that aliases may add to a document: a few lines of them can otherwise stand for terabytes. */
+/** Limit of values that aliases may add: a few lines could otherwise expand to terabytes. */
 const MAX_ALIASED = 100_000;
 
 const CORE_TAGS: ReadonlySet<string> = new Set(
@@ -166,7 +171,7 @@ interface Anchored {
 
 class Walker {
   readonly #refuse: (problem: YamlProblem) => HoldfastError;
-  /** By name; null while the anchored value is still being read, so that one inside of itself shows. */
+  /** By name; null while the anchored value is being read, to detect an alias within itself. */
   readonly #anchors = new Map<string, Anchored | null>();
   #values = 0;
   aliased = 0;
@@ -236,7 +241,7 @@ class Walker {
       case "bigint":
         return this.#integer(value, path, node);
       case "number":
-        // The sum turns -0 into the 0 that it is in every form that we store.
+        // Adding 0 turns -0 into 0, which is its form in the store.
         if (Number.isFinite(value)) return value + 0;
         throw this.#refused(`${value} is no number that JSON knows`, path, node);
       default:
@@ -245,7 +250,7 @@ class Walker {
     }
   }
 
-  /** Held exactly, or at least written back as it was. */
+  /** Accepts an integer that a double holds exactly or that is written back identically. */
   #integer(value: bigint, path: string, node: Node): number {
     const number = Number(value);
     if (String(number) === String(value)) return number;
@@ -277,8 +282,8 @@ function escapePointer(key: string): string {
 }
 
 /**
- * Block YAML that readers of 1.2 and of 1.1 take for the same: what the older one would turn into a date, a truth value or
- * a number in base 60 is quoted. Lines are never folded, so a change of one word is a change of one line.
+ * Writes block YAML that 1.2 and 1.1 readers interpret alike. Values that 1.1 would read as a date, a boolean or a
+ * base-60 number are quoted. Lines are never folded, so that a change of one word changes one line.
  */
 export function writeYaml(value: Json): string {
   return stringify(value, {
@@ -290,13 +295,16 @@ export function writeYaml(value: Json): string {
   });
 }
 
-/** Characters that some reader drops, folds or takes for the end of a line; the library writes several of them as they are. */
+/** Characters that some readers drop, fold or treat as a line end; the library writes several of them unescaped. */
 // oxlint-disable-next-line no-control-regex
 const UNSAFE = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u2028\u2029\uFEFF\uFFFE\uFFFF]/;
 // oxlint-disable-next-line no-control-regex
 const UNSAFE_IN_JSON = /[\u007F-\u009F\u2028\u2029\uFEFF\uFFFE\uFFFF]/g;
 
-/** A block that begins with white space needs an indentation mark, which the library does not always get right. */
+/**
+ * A block that begins with white space needs an indentation indicator, which the library does not always write
+ * correctly.
+ */
 function isUnsafe(value: string): boolean {
   const first = value.charCodeAt(0);
   return ((first === 0x20 || first === 0x09 || first === 0x0a) && value.includes("\n")) || UNSAFE.test(value);
