@@ -1,12 +1,19 @@
-/** Time is a label, never an order. Injected so that tests can jump it. */
+// The clock that the engine injects, so that tests can set the time.
+
+/** Timestamps are labels and never decide an order. Tests inject a clock that jumps. */
 export interface Clock {
   /** Milliseconds since the epoch. May jump back. */
   now(): number;
-  /** Milliseconds that have passed, from any start; nobody can set it. Absent: `now` is taken for as good. */
+  /**
+   * Milliseconds from an arbitrary start, monotonic: no clock change affects it. If absent, callers use `now` instead.
+   */
   elapsed?(): number;
 }
 
 export const systemClock: Clock = { now: () => Date.now(), elapsed: () => performance.now() };
 
-/** A timer set for longer than this fires at once. Whoever waits in one go waits at most so long: 24 days. */
+/**
+ * The longest delay of one Node timer, about 24 days. Node fires a timer with a longer delay immediately, so callers
+ * clamp to this.
+ */
 export const MAX_TIMER_MS = 2 ** 31 - 1;

@@ -1,28 +1,30 @@
+// The one error class of Holdfast, its list of codes, and the conversion of system errors into it.
+
 import { existsSync } from "node:fs";
 
-/** Every failure a caller can meet, as one documented union. docs/errors.md is checked against this list. */
+/** Every error code that a caller can receive. A test compares docs/errors.md with this list. */
 export const ERROR_CODES = [
-  "USAGE", // the call itself is wrong: unknown flag, bad argument, bad id
-  "UNTRUSTED_SETTINGS", // the repository's settings would run or change something that the user has not consented to
-  "CONFIG_INVALID", // holdfast.config.yaml does not parse or does not fit
-  "NOT_JSON", // a value that JSON cannot carry, with its path
+  "USAGE", // the call itself is wrong: unknown flag, invalid argument, invalid id
+  "UNTRUSTED_SETTINGS", // the repository's settings would run or change something that the user has not approved
+  "CONFIG_INVALID", // holdfast.config.yaml does not parse or does not match the schema
+  "NOT_JSON", // a value that JSON cannot represent, with its path
   "RUN_NOT_FOUND",
   "RUN_EXISTS",
   "CHECKPOINT_NOT_FOUND",
-  "CHECKPOINT_DROPPED", // retention removed it; the tombstone says when and why
+  "CHECKPOINT_DROPPED", // retention removed it; the tombstone records when and why
   "NOTHING_TO_RESUME",
   "TAG_EXISTS",
-  "LEASE_HELD", // another live process may write this run
-  "LOOP_LIMIT", // as many loops as may be are at work in this repository
-  "LEASE_LOST", // our epoch is stale: somebody took over
+  "LEASE_HELD", // another live process holds the lease of this run
+  "LOOP_LIMIT", // the loop concurrency limit of this repository is reached
+  "LEASE_LOST", // our epoch is stale: another process took over the lease
   "CONFLICT", // a compare-and-set failed: the head moved
-  "STORE_ABSENT", // no store was ever made here
-  "STORE_MISSING", // the database is gone although it was there before
-  "STORE_CUT", // the database is older or shorter than the witness says
+  "STORE_ABSENT", // no store was ever created here
+  "STORE_MISSING", // the database existed before and is gone
+  "STORE_CUT", // the database is older or shorter than its high-water mark
   "STORE_CORRUPT", // bytes do not match their digest, or the chain is broken
-  "STORE_UNSAFE", // this SQLite or this file system cannot keep our promise
+  "STORE_UNSAFE", // this SQLite version or this file system cannot guarantee durability
   "STORE_TOO_NEW", // written by a newer Holdfast
-  "STORE_BUSY", // locked by another process for longer than we wait
+  "STORE_BUSY", // another process holds the lock for longer than our timeout
   "STORE_READ_ONLY",
   "DISK_FULL",
   "IO_FAILED",
@@ -30,23 +32,23 @@ export const ERROR_CODES = [
   "GIT_FAILED",
   "GIT_MISSING",
   "WORKSPACE_MISSING",
-  "WORKSPACE_BUSY", // git operation in progress, index locked, worktree being made, or processes of the run that cannot be ended
-  "RESTORE_REFUSED", // applying the plan would lose something, or the world moved since the plan
+  "WORKSPACE_BUSY", // git operation in progress, index locked, worktree being created, or processes of the run that do not end
+  "RESTORE_REFUSED", // applying the plan would lose data, or something changed since the plan was made
   "TREE_MISSING", // a checkpoint's git objects are not in the repository
   "NEEDS_DECISION",
-  "WORKFLOW_INVALID", // the definition does not hold together: unknown stage, missing transition
-  "WORKFLOW_CHANGED", // the run began with another definition, or a stage asks for other steps than it finished
-  "NOT_RECORDED", // the run was begun without a mode that records, so nothing can be replayed
-  "REPLAY_DIVERGED", // what would be done now is not what was recorded; the first difference is named
-  "RUN_FATAL", // the run ended for good; its reason is in the message
+  "WORKFLOW_INVALID", // the definition is inconsistent: unknown stage, missing transition
+  "WORKFLOW_CHANGED", // the run started with another definition, or a stage requests other steps than it completed before
+  "NOT_RECORDED", // the run was started without a recording mode, so it cannot be replayed
+  "REPLAY_DIVERGED", // the replay differs from the record; the message names the first difference
+  "RUN_FATAL", // the run failed permanently; the message contains the reason
   "AGENT_FAILED",
-  "FORGE_FAILED", // not reached, or no complete answer
-  "FORGE_DENIED", // it knows us and says no, or does not know us
-  "FORGE_REFUSED", // the request itself cannot be met: there is a pull request already, nothing to merge
-  "FORMAT_INVALID", // a foreign document that does not fit its format
-  "FORMAT_TOO_NEW", // its version is one that we do not know
-  "FORMAT_DAMAGED", // its bytes cannot be read: cut, not UTF-8, a bomb
-  "FORMAT_UNKNOWN", // no format claims it, or several do
+  "FORGE_FAILED", // the forge is unreachable or its response is incomplete
+  "FORGE_DENIED", // the forge rejects our credentials or our permissions
+  "FORGE_REFUSED", // the forge cannot do what the request asks: the pull request exists already, nothing to merge
+  "FORMAT_INVALID", // an external document that does not match its format
+  "FORMAT_TOO_NEW", // its version is newer than this Holdfast supports
+  "FORMAT_DAMAGED", // its bytes cannot be read: truncated, not UTF-8, or a decompression bomb
+  "FORMAT_UNKNOWN", // no format matches it, or several do
   "INTERRUPTED",
   "UNSUPPORTED",
   "INTERNAL",
@@ -59,7 +61,7 @@ export interface ErrorParams {
   readonly code: ErrorCode;
   /** What failed, on what, why. One sentence, no trailing advice. */
   readonly message: string;
-  /** What to do about it. */
+  /** The action or the command that fixes it. */
   readonly hint?: string;
   readonly retry?: Retry;
   readonly data?: Readonly<Record<string, unknown>>;
@@ -82,7 +84,7 @@ export class HoldfastError extends Error {
   }
 }
 
-/** The same object, each of whose methods rejects with HoldfastError only. All of them must be async. */
+/** Returns a proxy whose methods reject only with HoldfastError. Every method of `inner` must be async. */
 export function wrapMethodErrors<T extends object>(inner: T, place: string): T {
   return new Proxy(inner, {
     get(target, name): unknown {
@@ -93,7 +95,7 @@ export function wrapMethodErrors<T extends object>(inner: T, place: string): T {
   });
 }
 
-/** Here what the system or Node itself throws becomes an error that says what to do; what is one already passes. */
+/** Converts errors of the system or of Node into a HoldfastError with a hint. A HoldfastError passes unchanged. */
 export async function wrapSystemErrors<T>(place: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -1,3 +1,5 @@
+// Durable writes, links, directories and removals that survive power loss, and safe reads of regular files.
+
 import {
   type Stats,
   closeSync,
@@ -22,13 +24,13 @@ import { randomId } from "./identity.ts";
 interface DurableFile {
   readonly path: string;
   readonly data: Uint8Array;
-  /** "replace" whatever is there, or "create" only where nothing is: then EEXIST. */
+  /** "replace" overwrites an existing file. "create" fails with EEXIST if anything exists at the path. */
   readonly mode: "replace" | "create";
 }
 
 /**
- * When it returns, the file is there whole after kill -9 and power loss; when it throws, the old one is.
- * A failed fsync is never tried again: the kernel may have dropped the pages and would report success.
+ * After it returns, the complete file survives kill -9 and power loss. If it throws, the old file is unchanged. A
+ * failed fsync is never retried: the kernel may have dropped the pages and would report success.
  */
 export function writeDurable(file: DurableFile): void {
   const directory = dirname(file.path);
@@ -58,10 +60,13 @@ export function writeDurable(file: DurableFile): void {
   syncDirectory(directory);
 }
 
-/** Left behind only by a crash between open and rename. */
+/** A file with this prefix remains only after a crash between open and rename. */
 export const TEMPORARY_PREFIX = ".tmp-";
 
-/** Removes what crashes left; what is younger may be somebody's who is writing at this moment. Returns the names. */
+/**
+ * Removes temporary files that crashes left, and returns their names. Another process may still be writing a younger
+ * one.
+ */
 export function removeStaleTemporaryFiles(
   directory: string,
   params: { readonly olderThanMs: number },
@@ -78,8 +83,8 @@ export function removeStaleTemporaryFiles(
 }
 
 /**
- * Makes the directory and its missing parents, each synced into its own parent. One that is there may be the work of
- * somebody who was killed before the sync, or has yet to come to it, so its name is synced too, once a process.
+ * Creates the directory and its missing parents, and syncs each into its own parent. An existing directory may come
+ * from a process that was killed before its sync. Its name is therefore synced too, once per process.
  */
 export function makeDurableDirectory(path: string, mode = 0o700): void {
   const found = identityOf(path);
@@ -96,14 +101,17 @@ export function makeDurableDirectory(path: string, mode = 0o700): void {
   try {
     syncDirectory(parent);
   } catch (error) {
-    // A parent that we may not read is not one in which anybody like us made it.
+    // We could not have created the directory in a parent that we may not read, so its name needs no sync by us.
     if (found === undefined || !(error instanceof Error && "code" in error && error.code === "EACCES")) throw error;
   }
   const made = identityOf(path);
   if (made !== undefined) synced.add(made);
 }
 
-/** Directories whose names are durable: told by inode, for one can be removed and made again. */
+/**
+ * Directories whose names are durable. The key contains the inode, because a directory can be removed and created
+ * again.
+ */
 const synced = new Set<string>();
 
 function identityOf(path: string): string | undefined {
@@ -120,7 +128,7 @@ export function syncDirectory(path: string): void {
   }
 }
 
-/** A short count is not an error to write(2), and on a full disk it is all one gets before ENOSPC. */
+/** write(2) may write fewer bytes than asked without an error, and on a full disk does so before it reports ENOSPC. */
 function writeAll(fd: number, data: Uint8Array): void {
   let written = 0;
   while (written < data.length) written += writeSync(fd, data, written, data.length - written);
@@ -130,13 +138,13 @@ function removeQuietly(path: string): void {
   try {
     unlinkSync(path);
   } catch {
-    // The first error is the one to tell; a left-over is swept later.
+    // The caller throws the first error. removeStaleTemporaryFiles removes the file later.
   }
 }
 
 /**
- * A symbolic link in place of whatever is there, whole at every moment; "unsupported" where this system or file system has none (or lets
- * only administrators make them), and then nothing was changed.
+ * Atomically replaces whatever is at the path with a symbolic link. Returns "unsupported", with nothing changed, if the
+ * system or file system has no links or reserves them to administrators.
  */
 export function writeDurableSymlink(params: {
   readonly path: string;
@@ -161,7 +169,7 @@ export function writeDurableSymlink(params: {
   return "made";
 }
 
-/** Gone already is no error. */
+/** A file that is already gone is not an error. */
 export function removeDurable(path: string): void {
   try {
     unlinkSync(path);
@@ -175,7 +183,7 @@ const NO_LINKS = ["EPERM", "ENOSYS", "ENOTSUP", "EOPNOTSUPP", "EINVAL"] as const
 
 type FileKind = "absent" | "file" | "directory" | "other";
 
-/** Never follows a link and never opens anything, so a FIFO or device in a file's place cannot hang us. */
+/** Never follows a link and never opens anything, so a FIFO or device at the path cannot block us. */
 export function fileKind(path: string): FileKind {
   const stat = statusOf(path);
   if (stat === undefined) return "absent";
@@ -187,7 +195,7 @@ function statusOf(path: string): Stats | undefined {
   try {
     return lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    // Nothing is below a file.
+    // The path runs through a file, so nothing exists there.
     if (error instanceof Error && "code" in error && error.code === "ENOTDIR") return undefined;
     throw error;
   }
@@ -198,12 +206,12 @@ type RegularFile =
   | { readonly kind: "refused"; readonly why: string }
   | { readonly kind: "read"; readonly bytes: Buffer };
 
-/** Reads a file that must be a regular one of at most `maxBytes`. */
+/** Reads a file of at most `maxBytes`; refuses anything that is not a regular file. */
 export function readRegularFile(params: { readonly path: string; readonly maxBytes: number }): RegularFile {
   const kind = fileKind(params.path);
   if (kind === "absent") return { kind: "absent" };
   if (kind !== "file") return { kind: "refused", why: `${params.path} is not a regular file` };
-  // Between lstat and open it may have been replaced: O_NOFOLLOW and O_NONBLOCK keep that harmless.
+  // The file may be replaced between lstat and open. O_NOFOLLOW and O_NONBLOCK make that harmless.
   const fd = openSync(params.path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const stat = fstatSync(fd);

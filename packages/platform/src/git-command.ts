@@ -1,12 +1,11 @@
+// The only way Holdfast calls git: fixed safe options, a cleaned environment, and the version check.
+
 import { existsSync } from "node:fs";
 import { devNull } from "node:os";
 import { HoldfastError, workspaceMissing } from "./error.ts";
 import { type ProcessExit, type ProcessResult, type RunningProcess, runProcess, startProcess } from "./subprocess.ts";
 
-/**
- * The only way to call git. A repository is untrusted text: its config may name programs for hooks, filters, diffs, pagers,
- * monitors and transports. Each is defused here, for every call, whether or not that call could reach it.
- */
+/** Runs git in one place with all configured programs disabled. See SAFE_GIT_ARGS for the reason. */
 export function createGit(place: GitPlace): Git {
   const env = { ...safeGitEnvironment(process.env), ...placeEnvironment(place) };
   const spawnParams = (call: GitCall) => {
@@ -38,11 +37,11 @@ export function createGit(place: GitPlace): Git {
 }
 
 export interface Git {
-  /** Standard output of a call that must succeed. */
+  /** Standard output of a call. Throws when git fails. */
   output(call: GitCall): Promise<Buffer>;
-  /** The same as text without its last newline. */
+  /** Like `output`, as text without the last newline. */
   line(call: GitCall): Promise<string>;
-  /** For calls whose exit code is an answer. */
+  /** For calls whose exit code is part of the result; does not throw when git fails. */
   result(call: GitCall): Promise<ProcessResult>;
   start(call: GitCall): RunningProcess;
 }
@@ -58,12 +57,12 @@ interface GitPlace {
   readonly cwd?: string;
   readonly gitDir?: string;
   readonly workTree?: string;
-  /** Set for our private git directory: then no config of the user or the machine is read either. */
+  /** Set for our private git directory. Git then reads no configuration of the user or the system either. */
   readonly objectDirectory?: string;
   readonly indexFile?: string;
 }
 
-/** The system ends an argument at a NUL byte; it could only come from a name that the caller made up. */
+/** The system cuts an argument at a NUL byte. Only a name that the caller invented can contain one. */
 function refuseNul(args: readonly string[]): void {
   const bad = args.find((arg) => arg.includes("\0"));
   if (bad === undefined) return;
@@ -134,7 +133,10 @@ function placeEnvironment(place: GitPlace): NodeJS.ProcessEnv {
 
 const known = new Map<string, string>();
 
-/** GIT_MISSING when git is not there or too old. Asked once a process: an old one would sync nothing, and not say so. */
+/**
+ * Throws GIT_MISSING when git is absent or too old. The version is read once per PATH value. An old git would silently
+ * sync nothing.
+ */
 export async function checkGitVersion(): Promise<void> {
   const path = process.env["PATH"] ?? "";
   const version = known.get(path) ?? (await askVersion());
@@ -154,10 +156,13 @@ async function askVersion(): Promise<string> {
   return asked.stdout.toString("utf8").trim();
 }
 
-/** The oldest git that serves: the first whose `merge-tree` works in objects alone. Those before 2.36 also sync nothing. */
+/**
+ * The oldest supported git: the first whose `merge-tree` works without a worktree. Versions before 2.36 also cannot
+ * sync what they write.
+ */
 export const MIN_GIT_VERSION = "2.38";
 
-/** Of what `git --version` prints; unknown words are not held against it. */
+/** Takes the output of `git --version`. A version that cannot be parsed counts as new enough. */
 export function isGitTooOld(version: string): boolean {
   const [major, minor] = numbersOf(version);
   const [floorMajor, floorMinor] = numbersOf(MIN_GIT_VERSION);
@@ -170,8 +175,8 @@ function numbersOf(version: string): readonly [number, number] {
 }
 
 /**
- * A repository is untrusted text: its config may name programs for hooks, filters, diffs, pagers, monitors and transports. Every git
- * that works on our own account is started with these, whether or not that call could reach any of them.
+ * Options for every git call. A repository is untrusted: its config may name programs for hooks, filters, diffs,
+ * pagers, monitors and transports. Every call disables them, whether or not it could reach one.
  */
 export const SAFE_GIT_ARGS: readonly string[] = [
   "--no-pager",
@@ -199,13 +204,14 @@ export const SAFE_GIT_ARGS: readonly string[] = [
     "safe.bareRepository=explicit",
     "gc.auto=0",
     "maintenance.auto=false",
-    // Not indexes: the user's is never written, and ours is a cache that does not outlive a power cut.
+    // Indexes are not synced. Holdfast never writes the user's index, and its own is a cache that may be lost in a
+    // power cut.
     "core.fsync=all,-index",
     "core.fsyncMethod=batch",
   ].flatMap((setting) => ["-c", setting]),
 ];
 
-/** Ours without what would lead git elsewhere, make it ask a person, or speak another language. */
+/** Returns the environment without variables that redirect git, make it prompt, or change its language. */
 export function safeGitEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(([name]) => !/^(GIT_|SSH_ASKPASS|PAGER$|LESS|EDITOR$|VISUAL$)/i.test(name));
   return {
@@ -219,7 +225,7 @@ export function safeGitEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   };
 }
 
-/** Author and committer in one, as git takes them from the environment. */
+/** Environment variables that set the same author and committer. */
 export function gitIdentity(params: {
   readonly name: string;
   readonly mail: string;

@@ -1,12 +1,14 @@
+// Identity and liveness of processes, and random ids, seeds and names.
+
 import { randomBytes } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
-/** What tells this process from any other, also from a later one with the same pid. */
+/** Identifies one process, even after its pid is reused. */
 export interface ProcessIdentity {
   readonly host: string;
   readonly pid: number;
-  /** Start time of the process as the kernel reports it; null where it cannot be read. */
+  /** Start time of the process as the kernel reports it; null if it cannot be read. */
   readonly started: string | null;
   readonly boot: string | null;
 }
@@ -18,8 +20,8 @@ export function processIdentity(pid = process.pid): ProcessIdentity {
 }
 
 /**
- * "dead" only on proof: an earlier boot of this host, a pid that is gone, or one that was given to a later process.
- * Another host, or another pid namespace of this one, cannot be looked into: "unknown".
+ * Returns "dead" only with proof: an earlier boot of this host, a pid that is gone, or a reused pid. Processes on
+ * another host or in another pid namespace cannot be inspected and are "unknown".
  */
 export function livenessOf(owner: ProcessIdentity, self: ProcessIdentity): ProcessLiveness {
   if (owner.host !== self.host) return "unknown";
@@ -33,21 +35,23 @@ export function livenessOf(owner: ProcessIdentity, self: ProcessIdentity): Proce
   return started === owner.started ? "alive" : "dead";
 }
 
-/** Stopped by a signal or a debugger. Only of an owner that is alive: the pid alone says nothing. */
+/**
+ * True if a signal or a debugger has stopped the process. Valid only for a live owner, because the pid may be reused.
+ */
 export function isSuspended(owner: ProcessIdentity): boolean {
   const state = statOf(owner.pid)?.[0];
   return state === "T" || state === "t";
 }
 
-/** Clock ticks since boot, field 22 of /proc/<pid>/stat. The name before it may hold spaces and brackets. */
+/** Clock ticks since boot, field 22 of /proc/<pid>/stat. The process name before it may contain spaces and brackets. */
 function startOf(pid: number): string | null {
   const fields = statOf(pid);
-  // A zombie has ended; only its parent has not noticed.
+  // A zombie has exited; its parent has not reaped it yet.
   if (fields?.[0] === "Z" || fields?.[0] === "X") return "ended";
   return fields?.[19] ?? null;
 }
 
-/** From the third field on. */
+/** Fields of /proc/<pid>/stat from the third on; null if the process is gone or the file cannot be read. */
 function statOf(pid: number): readonly string[] | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -57,7 +61,7 @@ function statOf(pid: number): readonly string[] | null {
   }
 }
 
-/** `<boot id>/<pid namespace>`: pids of another namespace of one kernel say nothing to us. */
+/** `<boot id>/<pid namespace>`. A pid from another namespace of the same kernel has no meaning here. */
 function bootOf(): string | null {
   try {
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
@@ -80,17 +84,17 @@ function exists(pid: number): boolean {
   }
 }
 
-/** Unguessable and unique: handle tokens, store ids, temporary names. */
+/** An unguessable unique id for handle tokens, store ids and temporary file names. */
 export function randomId(): string {
   return randomBytes(16).toString("hex");
 }
 
-/** For a run that is to be seeded and was given none. Fits what every program takes for a seed. */
+/** A random seed for a run that needs one and was given none. It fits into 31 bits, which every program accepts. */
 export function randomSeed(): number {
   return randomBytes(4).readUInt32LE() >>> 1;
 }
 
-/** Short, for a person to read and to type: what tells two runs of the same work apart. */
+/** A short name that users can read and type. It distinguishes runs of the same work. */
 export function randomName(): string {
   const alphabet = "abcdefghijkmnpqrstuvwxyz23456789";
   return [...randomBytes(5)].map((byte) => alphabet[byte % alphabet.length]).join("");

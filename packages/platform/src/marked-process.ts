@@ -1,3 +1,6 @@
+// Runs a program under a mark in its environment and ends its whole process tree afterwards. Also splits and truncates
+// its output.
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { constants } from "node:os";
@@ -7,8 +10,9 @@ import { MARK_VARIABLE, terminateTree } from "./process-tree.ts";
 import { registerChild, watchdogEnvironment } from "./watchdog.ts";
 
 /**
- * Runs a program whose whole tree must be gone when this returns, whatever it started: the mark in `env` (see childEnvironment)
- * finds it. Where we end before it does, the watchdog ends it. Never rejects: what happened is the result.
+ * Runs a program and returns when its whole process tree is gone. The mark in `env` (see childEnvironment) finds every
+ * descendant. If this process dies first, the watchdog ends the tree. Never rejects: the result describes what
+ * happened.
  */
 export async function runMarked(params: MarkedParams): Promise<MarkedExit> {
   const nothing = { code: null, signal: null, reason: null, survivors: null, milliseconds: 0 };
@@ -40,19 +44,21 @@ interface MarkedParams {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
-  /** The whole environment, mark included. */
+  /** The complete environment, including the mark. */
   readonly env: NodeJS.ProcessEnv;
   readonly mark: string;
   readonly input: string;
-  /** Instead of `input`: gets standard input, which stays open until it is ended there. */
+  /** Used instead of `input`: receives standard input, which remains open until this function ends it. */
   readonly converse?: (stdin: Writable) => void;
   readonly timeoutMs: number | null;
-  /** Without a byte of output for this long it is ended. */
+  /** The program is ended after this long without output; null means no limit. */
   readonly idleMs: number | null;
   readonly signal: AbortSignal;
-  /** Before it is ended for one of these reasons: what it prints from here on is its answer to that. */
+  /**
+   * Called before the program is ended because of a timeout, idleness or an abort. Later output is a reaction to that.
+   */
   readonly onStop?: () => void;
-  /** Decoded as UTF-8, each stream by itself: a character that two chunks share comes whole. */
+  /** Text is decoded as UTF-8 per stream, so a character split across two chunks arrives whole. */
   readonly onOutput: (source: "stdout" | "stderr", text: string) => void;
 }
 
@@ -60,11 +66,11 @@ export interface MarkedExit {
   readonly kind: "exited" | "signalled" | "timed_out" | "idle" | "interrupted" | "not_started";
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Why it was not started. */
+  /** Why the program was not started; null if it was. */
   readonly reason: string | null;
-  /** Which processes could not be ended, and why; null: none is left. */
+  /** Which processes could not be ended, and why; null if none remain. */
   readonly survivors: string | null;
-  /** Until the program itself had ended; what it left behind may have taken longer. */
+  /** Time until the program itself exited. Ending its descendants may take longer. */
   readonly milliseconds: number;
 }
 
@@ -76,7 +82,7 @@ type RawExit =
 const DRAIN_MS = 1000;
 
 function start(params: MarkedParams): ChildProcess | string {
-  // spawn calls a missing directory "program not found".
+  // For a missing directory, spawn would report "program not found".
   if (statSync(params.cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
     return `${params.cwd} is not a directory`;
   try {
@@ -84,13 +90,13 @@ function start(params: MarkedParams): ChildProcess | string {
       cwd: params.cwd,
       env: { ...params.env, ...watchdogEnvironment() },
       stdio: ["pipe", "pipe", "pipe"],
-      // Its own session: Ctrl+C in our terminal is ours to handle.
+      // The child gets its own session, so that Ctrl+C in the terminal reaches only this process, which handles it.
       detached: process.platform !== "win32",
       windowsHide: true,
       shell: false,
     });
   } catch (error) {
-    // Too long an environment or a NUL byte in it is thrown, not told by an event.
+    // spawn throws for a too long environment or a NUL byte in it; it emits no event.
     return error instanceof Error ? error.message : String(error);
   }
 }
@@ -105,7 +111,7 @@ async function supervise(
     if (watch !== null) return;
     watch = why;
     params.onStop?.();
-    // Where something cannot be ended there may never be an exit; the last look after this one tells it.
+    // A process that cannot be ended may never exit. The final endAll in runMarked reports it.
     void endAll(child, params.mark).then(() => setTimeout(resolve, DRAIN_MS, NO_EXIT).unref());
   };
   const interrupt = (): void => stop("interrupted");
@@ -143,7 +149,7 @@ async function endAll(child: ChildProcess, mark: string): Promise<string | null>
   }
 }
 
-/** Without /proc this is all that can be reached: what opened a session of its own escapes. */
+/** Without /proc only the process group can be ended. A descendant in its own session escapes. */
 async function endGroup(child: ChildProcess): Promise<void> {
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     try {
@@ -156,22 +162,23 @@ async function endGroup(child: ChildProcess): Promise<void> {
 }
 
 /**
- * Whoever leaves at once (a second Ctrl+C) has no time to look for what carries the mark, but an agent that goes on alone costs money
- * and writes files. Returns what to call when it has ended.
+ * Kills the process group when this process exits immediately, for example after a second Ctrl+C. There is no time to
+ * search by mark, and an agent that continues alone costs money and writes files. Returns a function that removes the
+ * handler.
  */
 function endAtExit({ pid }: ChildProcess): () => void {
   const force = (): void => {
     try {
       if (pid !== undefined) process.kill(process.platform === "win32" ? pid : -pid, "SIGKILL");
     } catch {
-      // Gone already.
+      // The process group is gone already.
     }
   };
   process.on("exit", force);
   return () => void process.off("exit", force);
 }
 
-/** A process that is none of ours may hold the other end of a pipe; what is in it by now is what we take. */
+/** An unrelated process may hold the other end of a pipe open, so this waits only DRAIN_MS for the remaining output. */
 async function drain(child: ChildProcess): Promise<void> {
   const streams = [child.stdout, child.stderr].filter((stream) => stream !== null && !stream.closed);
   const closed = streams.map((stream) => new Promise((resolve) => stream?.once("close", resolve)));
@@ -182,14 +189,15 @@ async function drain(child: ChildProcess): Promise<void> {
   for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.destroy();
 }
 
-/** What a shell would have reported for a program that a signal ended. */
+/** The exit status that a shell reports: 128 plus the signal number for a program that a signal ended. */
 export function exitStatus(exit: Pick<MarkedExit, "code" | "signal">): number | null {
   return exit.signal === null ? exit.code : 128 + constants.signals[exit.signal];
 }
 
 /**
- * The environment of a child that works for a run. Ours is the base, less what points git at some repository (we may run inside a hook)
- * and less what an outer Holdfast said about its own run. The mark comes last: nothing may take its place.
+ * The environment of a child that works for a run. It drops variables that point git at a repository, since we may run
+ * inside a hook. It also drops the HOLDFAST_ variables of an outer Holdfast. The mark comes last, so that nothing
+ * overrides it.
  */
 export function childEnvironment(params: {
   readonly base: NodeJS.ProcessEnv;
@@ -200,13 +208,16 @@ export function childEnvironment(params: {
   return { ...Object.fromEntries(kept), ...params.env, [MARK_VARIABLE]: params.mark };
 }
 
-/** Cuts a stream into lines. A line without an end is handed on in pieces of `maxCharacters`, so that it cannot fill the memory. */
+/**
+ * Splits a stream into lines. A longer line is passed on in pieces of `maxCharacters`, so that it cannot exhaust the
+ * memory.
+ */
 export function createLineSplitter(params: {
   readonly onLine: (line: string) => void;
   readonly maxCharacters?: number;
 }): {
   add(text: string): void;
-  /** Hands on the last line, when no newline ended it. */
+  /** Passes on the last line if no newline ended it. */
   end(): void;
 } {
   const limit = params.maxCharacters ?? 1_000_000;
@@ -228,7 +239,7 @@ export function createLineSplitter(params: {
   };
 }
 
-/** The last part of a stream of text, without keeping the rest: an agent may print for hours. */
+/** Keeps only the last part of a text stream, because an agent may print for hours. */
 export function createOutputTail(maxCharacters: number): { add(text: string): void; text(): string } {
   let pieces: string[] = [];
   let length = 0;
@@ -236,7 +247,7 @@ export function createOutputTail(maxCharacters: number): { add(text: string): vo
     add(text) {
       pieces.push(text);
       length += text.length;
-      // Joined only when twice as much is there: each character is copied once or twice, not once a piece.
+      // Pieces are joined only at twice the limit, so each character is copied once or twice instead of once per piece.
       if (length <= 2 * maxCharacters) return;
       pieces = [pieces.join("").slice(-maxCharacters)];
       length = maxCharacters;

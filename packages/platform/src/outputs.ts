@@ -1,9 +1,11 @@
+// Small text files that a run writes and reads in its worktree, never through a symlink that leads out of it.
+
 import { lstatSync, realpathSync, unlinkSync } from "node:fs";
 import { isAbsolute, join, sep } from "node:path";
 import { HoldfastError } from "./error.ts";
 import { makeDurableDirectory, readRegularFile, removeStaleTemporaryFiles, writeDurable } from "./files.ts";
 
-/** Files of a run in its worktree. Agents work there too: anything may be a link, a directory or a pipe by now. */
+/** Agents work in the same worktree, so any path may be a link, a directory or a pipe at any time. */
 export function createOutputs(root: string): Outputs {
   return {
     async read(path) {
@@ -18,7 +20,7 @@ export function createOutputs(root: string): Outputs {
     async write(path, text) {
       const parts = partsOf(path);
       const directory = ensureDirectory(root, parts.slice(0, -1));
-      // Renamed into place: a link there is replaced, never followed.
+      // The new file is renamed into place: a link at the path is replaced, never followed.
       told(path, () =>
         writeDurable({ path: join(directory, parts.at(-1) ?? ""), data: Buffer.from(text), mode: "replace" }),
       );
@@ -65,7 +67,7 @@ function partsOf(path: string): readonly string[] {
 
 type Directory = { readonly kind: "absent" | "outside" } | { readonly kind: "inside"; readonly path: string };
 
-/** Links are followed as long as they stay in the worktree. */
+/** Links are followed only if they lead to a directory inside the worktree. */
 function existingDirectory(root: string, parts: readonly string[]): Directory {
   const home = realpathSync(root);
   try {
@@ -79,7 +81,9 @@ function existingDirectory(root: string, parts: readonly string[]): Directory {
   }
 }
 
-/** A file or a link where a directory of ours belongs: through a link we would write, and hide, what is somebody else's. */
+/**
+ * Removes a file or a link where our directory belongs. Through a link we would write to and hide another tool's files.
+ */
 function clearPlace(root: string, parts: readonly string[]): void {
   const parent = existingDirectory(root, parts.slice(0, -1));
   if (parent.kind !== "inside") return;
@@ -88,7 +92,7 @@ function clearPlace(root: string, parts: readonly string[]): void {
   if (found !== undefined && !found.isDirectory()) unlinkSync(path);
 }
 
-/** One level after the other, each looked at before the next is made below it. */
+/** Creates one level at a time and checks each level before it creates the next one below it. */
 function ensureDirectory(root: string, parts: readonly string[]): string {
   const name = parts.join("/");
   return told(name, () => {
@@ -152,18 +156,21 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
-/** Small text files in a run's worktree that people and tools expect (`.tmp/…`). Never through a symlink out of it. */
+/**
+ * Small text files in a run's worktree that users and tools expect (`.tmp/…`). Never through a symlink out of the
+ * worktree.
+ */
 export interface Outputs {
-  /** null when it is not there, is no regular file, is over a megabyte, or is not UTF-8. */
+  /** null if the file is absent, not a regular file, larger than a megabyte, or not UTF-8. */
   read(path: string): Promise<string | null>;
-  /** Why `read` gives nothing although something is there; null: nothing is, or it can be read. */
+  /** Why `read` returns null although the path exists; null if it is absent or readable. */
   refusal(path: string): Promise<string | null>;
-  /** Atomic and durable when it returns: the old text or the new one, never a part. */
+  /** Atomic, and durable when it returns: a reader sees the old text or the new one, never a part. */
   write(path: string, text: string): Promise<void>;
   remove(path: string): Promise<void>;
   /**
-   * Git never offers this directory for a commit: it gets a .gitignore of its own. The user's ignore files stay as they are. A file or a link in
-   * its place is removed; what a link leads to is not touched.
+   * Excludes this directory from commits with its own .gitignore; the user's ignore files are not changed. A file or a
+   * link at its path is removed; the target of a link is not touched.
    */
   hide(directory: string): Promise<void>;
 }

@@ -1,12 +1,16 @@
+// Finds and ends every process of a run by the mark in its environment, with the process table of /proc.
+
 import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "./error.ts";
 
 /**
- * Ends every process that carries the mark, or one that begins with it and a slash, and whatever those have started: asks, waits a
- * moment, forces. Returns when a look at the whole system finds none of them. Agents' tools open sessions of their own and
- * outlive their parents, so neither a process group nor the tree of parents finds them all; their environment does.
- * Our own process and its ancestors are never touched. Throws WORKSPACE_BUSY when something cannot be ended.
+ * Ends every process with this mark, or with one below it (`<mark>/…`), and all their descendants. It sends SIGTERM,
+ * waits, then sends SIGKILL. It returns when a scan of the whole system finds none of them.
+ *
+ * Agents' tools open their own sessions and outlive their parents. Process groups and parent links therefore miss some
+ * of them; the environment does not. This process and its ancestors are never signalled. Throws WORKSPACE_BUSY when a
+ * process does not end.
  */
 export async function terminateTree(params: EndParams): Promise<EndedTree> {
   const { mark, variable = MARK_VARIABLE, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
@@ -14,7 +18,7 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
   const seen = new Map<number, ProcessTarget>();
   const told = new Set<string>();
   let known: ReadonlyMap<number, ProcessEntry> = new Map();
-  // In the middle of a look, so that what forks and exits over and over is held before it has hopped on.
+  // Stops a process in the middle of a scan, so that one that forks and exits repeatedly cannot escape to a new pid.
   const hold = (entry: ProcessEntry): void => {
     if (!spared.has(entry.pid) && carries(entry.mark, mark)) send(entry.pid, "SIGSTOP");
   };
@@ -26,15 +30,15 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
     if (table === null) return { ended: 0, supported: false };
     const targets = findTargets({ processes: table.live, mark, seen, spared });
     known = unrelatedProcesses(table, targets);
-    // A zombie, or a process without any environment, raises a doubt only when it is first seen so.
+    // A zombie, or a process without an environment, raises a doubt only in the first scan that finds it in that state.
     const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !told.has(doubt));
     for (const doubt of doubts) told.add(doubt);
     emptyRounds = targets.length === 0 ? emptyRounds + 1 : 0;
-    // On a host that forks all the time no look may be beyond doubt; so many empty ones in a row are as good.
+    // On a host that forks all the time every scan may raise doubts. Then ENOUGH_LOOKS empty scans in a row suffice.
     const isOver = targets.length === 0 && (doubts.length === 0 || emptyRounds === ENOUGH_LOOKS);
     if (isOver) return { ended: seen.size, supported: true };
     if (targets.length > 0 && elapsed > graceMs + forceMs) throw stuck(mark, targets);
-    // Held before any of them is ended: a script whose command ends first would go on with its next one.
+    // All targets are stopped before any is ended: a script whose command ends first would start its next command.
     const asked = targets.filter(({ entry }) => isForced || !seen.has(entry.pid));
     for (const name of isForced ? FORCE : ASK) for (const target of asked) signal(target, { mark, variable }, name);
     for (const target of targets) seen.set(target.entry.pid, target);
@@ -44,16 +48,16 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
 
 interface EndParams {
   readonly mark: string;
-  /** Which variable of a process holds the mark; HOLDFAST_MARK by default. */
+  /** The environment variable that holds the mark; HOLDFAST_MARK by default. */
   readonly variable?: MarkVariable;
-  /** Between asking and forcing. */
+  /** Milliseconds between SIGTERM and SIGKILL. */
   readonly graceMs?: number;
-  /** After this much forcing it is said that it cannot be done. */
+  /** Milliseconds of repeated SIGKILL after which terminateTree throws. */
   readonly forceMs?: number;
 }
 
 interface EndedTree {
-  /** How many processes there were. */
+  /** The number of processes that were found and ended. */
   readonly ended: number;
   readonly supported: boolean;
 }
@@ -65,7 +69,7 @@ const FORCE_MS = 10_000;
 const MAX_PAUSE_MS = 50;
 const ENOUGH_LOOKS = 50;
 
-/** Ourselves, our parents up to the first process, and that one. */
+/** This process, its ancestors, and process 1. */
 function ancestors(): ReadonlySet<number> {
   const found = new Set<number>([1]);
   for (let pid = process.pid; pid > 0 && !found.has(pid); pid = readProcess(pid)?.parent ?? 0) found.add(pid);
@@ -81,11 +85,12 @@ function signal(target: ProcessTarget, sought: Sought, name: NodeJS.Signals): vo
   if (isStill(target, sought)) send(target.entry.pid, name);
 }
 
-/** Looked at right before each signal: between a scan and a kill the pid may have been given to somebody else. */
+/** Checks the process immediately before each signal, because its pid may be reused between the scan and the signal. */
 function isStill({ entry, foundBy }: ProcessTarget, { mark, variable }: Sought): boolean {
   const now = readProcess(entry.pid, variable);
   if (now?.started !== entry.started) return false;
-  // The same process without a mark has put another program in its place; one with a foreign mark is not the one we found.
+  // The same process without a mark has executed another program. One with an unrelated mark is not the process we
+  // found.
   return foundBy === "parent" || now.mark === null || carries(now.mark, mark);
 }
 
@@ -93,7 +98,8 @@ function send(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch {
-    // Gone, which was wanted; or not ours to signal, which the next look finds and the end of the patience tells.
+    // The process is gone, or we may not signal it. In the second case the next scan finds it and terminateTree finally
+    // throws.
   }
 }
 
@@ -110,11 +116,14 @@ function stuck(mark: string, targets: readonly ProcessTarget[]): HoldfastError {
 
 export interface ProcessTarget {
   readonly entry: ProcessEntry;
-  /** A process below a marked one may have dropped the mark (`env -i`) or carry another (a Holdfast inside an agent). */
+  /**
+   * A descendant of a marked process may have dropped the mark (`env -i`) or have another one (a Holdfast inside an
+   * agent).
+   */
   readonly foundBy: "mark" | "parent";
 }
 
-/** Once seen, a process stays a target until it is gone, also when its parent dies or it changes its environment. */
+/** Once found, a process is a target until it is gone, even if its parent dies or its environment changes. */
 export function findTargets(params: {
   readonly processes: readonly ProcessEntry[];
   readonly mark: string;
@@ -139,14 +148,14 @@ export function findTargets(params: {
   return [...targets.values()];
 }
 
-/** The mark itself, or one below it: of a run, its steps. */
+/** True for the mark itself and for marks below it, such as the steps of a run. */
 function carries(found: string | null, mark: string): boolean {
   return found !== null && (found === mark || found.startsWith(`${mark}/`));
 }
 
 /**
- * Who need not be read again: a process that is none of ours starts none of ours, and cannot become ours. One without any environment
- * may be about to show it.
+ * Processes that later scans need not read again: an unrelated process never becomes a target and starts none. A
+ * process without an environment is excluded, because it may be about to show one.
  */
 export function unrelatedProcesses(
   table: ProcessTable,
@@ -159,11 +168,15 @@ export function unrelatedProcesses(
 export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
-  /** Clock ticks since boot. With the pid it names one process for ever: a later one with the same pid began later. */
+  /**
+   * Clock ticks since boot. Together with the pid it identifies one process: a later one with the same pid started
+   * later.
+   */
   readonly started: string;
   /**
-   * HOLDFAST_MARK, or the variable that was asked for, in the environment that it was started with. null: none, or another user's process.
-   * A program that writes over its own environment (some databases, for their title) hides it.
+   * HOLDFAST_MARK, or the requested variable, from the environment at the start of the process. null if it is not set
+   * or the process belongs to another user. A program that overwrites its own environment (some databases, for their
+   * title) hides it.
    */
   readonly mark: string | null;
 }
@@ -171,8 +184,8 @@ export interface ProcessEntry {
 interface ProcessTable {
   readonly live: readonly ProcessEntry[];
   /**
-   * Who may have started somebody after the list was made and before it was read: what vanished meanwhile, what is a zombie by now,
-   * and what shows no environment at all because it is just becoming another program. A table without doubts is complete.
+   * Processes that may have started another one unseen while the table was read. They vanished meanwhile, became
+   * zombies, or show no environment because they are executing another program. A table without doubts is complete.
    */
   readonly doubts: readonly Doubt[];
 }
@@ -183,8 +196,9 @@ interface Doubt {
 }
 
 /**
- * null where the system has no /proc that tells. Who is `known` and still listed is taken as it was, which makes a second look short:
- * on a busy host a long one always finds that something vanished meanwhile. `onSight` is called for each other while it is still warm.
+ * null if the system has no usable /proc. A `known` process that is still listed is not read again, which keeps later
+ * scans short. On a busy host a long scan always misses a process that vanished meanwhile. `onSight` is called for
+ * every other process right after it was read.
  */
 export function readProcessTable(
   params: {
@@ -197,7 +211,7 @@ export function readProcessTable(
   if (process.platform !== "linux" || readProcess(process.pid) === null) return null;
   const live: ProcessEntry[] = [];
   const doubts: Doubt[] = [];
-  // Newest first: those that live shortest are read soonest after they were listed.
+  // Newest first: short-lived processes are read soonest after they were listed.
   const pids = readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : []));
   for (const pid of pids.toSorted((a, b) => b - a)) {
     const before = params.known?.get(pid);
@@ -209,17 +223,20 @@ export function readProcessTable(
   return { live, doubts };
 }
 
-/** null when it is gone; a zombie has ended too, only its parent has not noticed. */
+/** null if the process is gone. A zombie counts as gone: only its parent has not reaped it yet. */
 export function readProcess(pid: number, variable: MarkVariable = MARK_VARIABLE): ProcessEntry | null {
   return lookAt(pid, variable).entry;
 }
 
 /** Names the run and the step that a process works for. */
 export const MARK_VARIABLE = "HOLDFAST_MARK";
-/** Names the Holdfast process that started it: a later one that resumes the same step uses the same mark. */
+/**
+ * Names the Holdfast process that started it. HOLDFAST_MARK cannot: a process that resumes the same step uses the same
+ * mark.
+ */
 export const SUPERVISOR_VARIABLE = "HOLDFAST_SUPERVISOR";
 type MarkVariable = typeof MARK_VARIABLE | typeof SUPERVISOR_VARIABLE;
-/** Parent of the kernel's own threads, which have no environment and never will. */
+/** Parent of the kernel's own threads, which never have an environment. */
 const KERNEL_THREADS = 2;
 
 function lookAt(
@@ -227,7 +244,7 @@ function lookAt(
   variable: MarkVariable,
 ): { readonly entry: ProcessEntry | null; readonly doubt: string | null } {
   const stat = readQuietly(`/proc/${pid}/stat`);
-  // The name stands in brackets and may hold spaces and brackets itself.
+  // The process name is in brackets and may itself contain spaces and brackets.
   const [state, parent, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const started = rest[17];
   if (started === undefined) return { entry: null, doubt: "vanished" };
@@ -240,7 +257,7 @@ function lookAt(
 
 function markIn(environment: string, prefix: string): string | null {
   const variable = environment.split("\0").find((text) => text.startsWith(prefix));
-  // What the kernel hands out are bytes; a mark may hold any text.
+  // The kernel returns bytes; the mark is UTF-8 text.
   return variable === undefined ? null : Buffer.from(variable.slice(prefix.length), "latin1").toString("utf8");
 }
 

@@ -1,10 +1,12 @@
+// Runs programs with timeouts, abort signals and bounded output, and finds programs on PATH.
+
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { PassThrough, Readable, type Writable } from "node:stream";
 
-/** Runs a program to its end and collects what it printed. Never throws for what the program did: that is the result. */
+/** Runs a program to its end and collects its output. A failure of the program is a result, never an exception. */
 export async function runProcess(params: RunParams): Promise<ProcessResult> {
   const running = startProcess(params);
   const limit = params.maxOutputBytes ?? DEFAULT_OUTPUT_BYTES;
@@ -25,9 +27,10 @@ export async function runProcess(params: RunParams): Promise<ProcessResult> {
   return { ...exit, kind: overflowed ? "overflowed" : exit.kind, stdout: Buffer.concat(chunks) };
 }
 
-/** For callers that stream: they read `stdout` to its end (or destroy it) and then await `exit`. */
+/** For streaming callers: they read `stdout` to its end (or destroy it) and then await `exit`. */
 export function startProcess(params: StartParams): RunningProcess {
-  // Its own process group, so that a kill reaches what the program started, and Ctrl+C in a terminal does not cut it in half.
+  // The child gets its own process group: a kill reaches its descendants, and Ctrl+C in a terminal does not interrupt
+  // it.
   const child: ChildProcessByStdio<Writable, Readable, Readable> = spawn(params.command, params.args, {
     cwd: params.cwd,
     env: params.env,
@@ -36,7 +39,7 @@ export function startProcess(params: StartParams): RunningProcess {
     windowsHide: true,
     shell: false,
   });
-  // Out of file descriptors, Node hands out a child without streams, and tells why a moment later.
+  // Without free file descriptors, Node returns a child without streams and emits the error later.
   const streams = child.stdin === undefined ? noStreams() : child;
   const stderr = keepTail(streams.stderr);
   let ended: "timed_out" | "aborted" | undefined;
@@ -76,10 +79,10 @@ export function startProcess(params: StartParams): RunningProcess {
 
 interface StartParams {
   readonly command: string;
-  /** Handed to the program as they are; no shell ever sees them. */
+  /** Passed to the program unchanged; no shell interprets them. */
   readonly args: readonly string[];
   readonly cwd?: string | undefined;
-  /** The whole environment of the child. Absent: ours. */
+  /** The complete environment of the child. If absent, the child inherits ours. */
   readonly env?: NodeJS.ProcessEnv | undefined;
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -87,7 +90,7 @@ interface StartParams {
 
 interface RunParams extends StartParams {
   readonly input?: Uint8Array | undefined;
-  /** More than this ends the program: `overflowed`. Default 1 GiB. */
+  /** More output than this ends the program with `overflowed`. Default 1 GiB. */
   readonly maxOutputBytes?: number | undefined;
 }
 
@@ -95,7 +98,7 @@ export interface ProcessExit {
   readonly kind: "exited" | "signalled" | "timed_out" | "aborted" | "overflowed" | "not_started";
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The last part of it, lossily decoded: for messages only. */
+  /** The last 16 KiB of standard error, lossily decoded. Use it only in messages. */
   readonly stderr: string;
   readonly cause?: unknown;
 }
@@ -109,7 +112,7 @@ export interface RunningProcess {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly exit: Promise<ProcessExit>;
-  /** Ends the whole process group: asks first, forces after a moment. */
+  /** Ends the whole process group: SIGTERM first, SIGKILL after a second. */
   kill(): void;
 }
 
@@ -135,11 +138,11 @@ function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   try {
     process.kill(process.platform === "win32" ? pid : -pid, signal);
   } catch {
-    // The group is gone already: that is what was wanted.
+    // The process group is gone already.
   }
 }
 
-/** Full path of a program on PATH; undefined when it is not there. Looks, runs nothing. */
+/** Full path of a program on PATH; undefined if it is not there. Runs nothing. */
 export function findProgram(name: string, path: string = process.env["PATH"] ?? ""): string | undefined {
   for (const folder of path.split(delimiter)) {
     if (folder === "") continue;
@@ -159,7 +162,7 @@ export async function freeBytes(path: string): Promise<number> {
   return bavail * bsize;
 }
 
-/** How the system's shell runs a line that a user wrote. Only for such lines: what a program composes needs no shell. */
+/** The shell call that runs a command line written by the user. Calls that Holdfast composes itself need no shell. */
 export function shellCommand(line: string): { readonly command: string; readonly args: readonly string[] } {
   return process.platform === "win32"
     ? { command: "cmd.exe", args: ["/d", "/s", "/c", line] }

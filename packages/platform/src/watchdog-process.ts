@@ -1,20 +1,19 @@
+// The program of the watchdog (see watchdog.ts). Its argument is the supervisor's id. Its input names process groups:
+// `+PID` started, `-PID` ended. The end of its input means that the supervisor has exited. The watchdog then ends the
+// supervisor's processes, scans until it finds none, and exits.
+
 import { setTimeout as pause } from "node:timers/promises";
 import { SUPERVISOR_VARIABLE, terminateTree } from "./process-tree.ts";
 
-/*
- * The program of the watchdog (see watchdog.ts). Its argument is the supervisor's id, its input names process groups: `+PID` began, `-PID` ended.
- * The end of its input is the end of the supervisor. It looks until it finds nothing, and then exits: after a supervisor that ended in
- * order that is its first look.
- */
-
 const SWEEP_MS = 250;
-/** About a minute: a process that outlives SIGKILL for so long hangs in the kernel. */
+/** About a minute in total: a process that survives SIGKILL for so long hangs in the kernel. */
 const MAX_SWEEPS = 6;
 
 const [, , supervisor = ""] = process.argv;
-// A folder that it stands in could not be unmounted.
+// The working directory of a process cannot be unmounted.
 process.chdir("/");
-// Its supervisor decides what a signal to everybody means, and the pipe tells when that has ended.
+// Signals to the whole group are for the supervisor to handle. The watchdog learns of the supervisor's end from the
+// pipe.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
 
 const groups = new Set<number>();

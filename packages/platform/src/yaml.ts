@@ -1,18 +1,20 @@
+// Parses YAML that users write and keeps source positions, so that errors can name a line.
+
 import { type Document, LineCounter, type Node, isMap, isNode, isScalar, parseDocument } from "yaml";
 
-/** YAML that a person wrote, and where in it things stand, so that whatever is wrong can be told at its line. */
+/** A parsed document with its line positions, so that an error can name its line. */
 export interface YamlText {
   readonly document: Document;
   readonly lines: LineCounter;
 }
 
 export interface YamlProblem {
-  /** Offsets of its beginning and its end. */
+  /** Start and end offsets in the text. */
   readonly range: readonly number[];
   readonly message: string;
 }
 
-/** The plain value of a text, or all that is wrong with it as YAML. */
+/** Returns the plain value of a YAML text, or all its syntax errors. */
 export function parseYaml(
   text: string,
 ): YamlText &
@@ -31,7 +33,7 @@ export function parseYaml(
     return { document, lines, ok: false, faults };
   }
   try {
-    // Expanding aliases is where a small file can become a large one; the library counts and throws.
+    // Alias expansion can turn a small file into a huge value. The library counts aliases and throws above the limit.
     return { document, lines, ok: true, value: document.toJS({ maxAliasCount: 100 }) };
   } catch (error) {
     const message = sentence(error instanceof Error ? error.message : String(error));
@@ -39,7 +41,7 @@ export function parseYaml(
   }
 }
 
-/** The key at the end of this path, not its value. */
+/** Returns the node of the key at the end of this path, not the node of its value. */
 export function keyNode(document: Document, path: readonly PropertyKey[]): Node | undefined {
   const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
   if (!isMap(parent)) return undefined;
@@ -47,7 +49,7 @@ export function keyNode(document: Document, path: readonly PropertyKey[]): Node 
   return isNode(key) ? key : undefined;
 }
 
-/** Library messages may carry a position or a picture of their own; ours is shown beside it. */
+/** Removes the position and the source excerpt from a library message, because our messages add their own. */
 function sentence(message: string): string {
   return (message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, "");
 }
