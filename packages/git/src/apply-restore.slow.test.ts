@@ -14,7 +14,7 @@ type Model = Readonly<Record<string, string>>;
 const raw = (path: string): string => Buffer.from(path, "utf8").toString("latin1");
 const isAt = (name: string, path: string): boolean => name === raw(path) || name.startsWith(`${raw(path)}/`);
 
-/** What a restore of one path must yield: there as it was then, elsewhere as it is now. */
+/** The expected result of restoring one path: the old state at the path and the current state elsewhere. */
 function graft(now: Model, then: Model, path: string): Model {
   const kept = Object.entries(now).filter(([name]) => !isAt(name, path));
   const grafted = Object.entries(then).filter(([name]) => isAt(name, path));
@@ -67,7 +67,7 @@ test("any edits → snapshot → any edits → restore is the first state; its u
   );
 });
 
-/** What the user may do with git between two snapshots. */
+/** Git commands of the user between two snapshots. */
 const meanwhile = fc.constantFrom<readonly (readonly string[])[]>(
   [],
   [["add", "-A"]],
@@ -79,7 +79,7 @@ const meanwhile = fc.constantFrom<readonly (readonly string[])[]>(
   [["rm", "-rqf", "--cached", "--ignore-unmatch", "."]],
 );
 
-/** Paths of a tree, as `readWorktree` spells them. */
+/** Paths of a tree in the spelling of `readWorktree`. */
 function pathsOf(repository: TestRepository, tree: string): ReadonlySet<string> {
   const text = repository.git("-c", "core.quotePath=true", "ls-tree", "-r", "-z", "--name-only", tree);
   return new Set(
@@ -121,7 +121,8 @@ test("under any change of the ignore rules: what the snapshot of now does not ho
         const later = await snapshot();
         const back = await workspace.planRestore({ from: later, to: from });
         if (back.blocked.length > 0) {
-          // Only by a restored file that git tracked then, does not track now, and that the restored rules ignore.
+          // Blocked only by a restored file that git tracked then and does not track now, and that the restored rules
+          // ignore.
           const seen = pathsOf(repository, later.tree);
           expect(back.blocked.filter((path) => seen.has(parsePath(path) ?? ""))).toEqual([]);
           return;

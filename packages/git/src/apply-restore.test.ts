@@ -215,7 +215,7 @@ describe("restore", () => {
     const plane = await snapshot();
     for (const name of ["a", "b", "c/d"]) repo.write(name, "2");
     repo.write("new/file", "2");
-    // As a kill would leave it: one file done, one removed and not yet written, one untouched.
+    // The state after a kill: one file done, one removed and not yet written, one untouched.
     repo.write("a", "1");
     repo.remove("c");
     await restore(plane);
@@ -356,7 +356,7 @@ describe("restore untouched", () => {
       repo.git("rm", "-qr", "--cached", "lib");
       testRepositoryAt(repo.path("lib")).git("init", "-q");
       repo.write("a", "2");
-      // lib/x holds what the snapshot has, so the repository around it is not in the way.
+      // lib/x matches the snapshot, so the repository around it does not block the restore.
       const plan = await workspace.planRestore({ from: await snapshot(), to: plane });
       expect(plan.untouched).toContainEqual({ path: "lib/x", reason: "nested_repository", bytes: null });
       await restore(plane);

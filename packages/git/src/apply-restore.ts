@@ -1,3 +1,5 @@
+// Applies a restore plan to a worktree and verifies the result.
+
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { RestorePlan, RestoreResult } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -11,15 +13,15 @@ import { openScratch } from "./private-index.ts";
 import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts";
 
 /**
- * check everything → write all new content aside → make it durable → check again → rename into place → make that durable → verify.
- * Until the first rename nothing in the worktree has changed: a refusal, a full disk or a missing object costs nothing.
+ * Order: check everything, stage all new content, sync it, check again, rename into place, sync that, verify. Until the
+ * first rename the worktree is unchanged: a refusal, a full disk or a missing object costs nothing.
  */
 export async function applyRestore(place: WorktreeContext, plan: RestorePlan): Promise<RestoreResult> {
   await refuseHopeless(place, plan);
   const changes = await resolveChanges(place, plan);
   const seen = look(place, changes);
   await refuseMovedWorld(place, plan);
-  // No capture sees ignored files: one may have come to stand in the way since the plan.
+  // A capture does not see ignored files, so one may have appeared at a target path since the plan was made.
   refuseBlocked(
     findObstacles({ changes: plan.changes, skipped: new Set() }, createRestoreInspector(place)).map(quotePath),
   );
@@ -69,7 +71,7 @@ function refuseBlocked(blocked: readonly GitPath[]): void {
   });
 }
 
-/** The plan's changes with the objects they need, from the trees themselves: a plan cannot ask for what is not in them. */
+/** Resolves the plan's changes to objects of the trees themselves, so that a plan cannot ask for anything else. */
 async function resolveChanges(place: WorktreeContext, plan: RestorePlan): Promise<readonly ResolvedChange[]> {
   const diff = await diffTrees(place.repository.objects, plan.fromTree, plan.toTree);
   const byPath = new Map(diff.map((change) => [change.path, change]));
@@ -107,8 +109,8 @@ function moved(changed: readonly string[]): HoldfastError {
 }
 
 /**
- * Reads the worktree once more and returns its tree. Throws unless it is what the plan promised, and unless every file of the
- * snapshot is there or is named in the plan as left alone.
+ * Captures the worktree again and returns its tree. Throws unless it matches the plan. Also throws if a file of the
+ * snapshot is absent and the plan does not list it as untouched.
  */
 async function verifyRestore(place: WorktreeContext, plan: RestorePlan): Promise<string> {
   const { tree } = await captureTree(place, plan.capture ?? DEFAULT_CAPTURE);
@@ -132,13 +134,16 @@ async function verifyRestore(place: WorktreeContext, plan: RestorePlan): Promise
     data: { paths: wrong.slice(0, 100).map(({ path }) => quotePath(path)) },
   });
 
-  /** A file of the snapshot that is not on disk as the snapshot has it, although the plan does not name it as left alone. */
+  /** A file of the snapshot that differs on disk although the plan does not list it as untouched. */
   function isUnreported({ path, from }: TreeChange): boolean {
     const asked = plan.paths === null || inScope(path, parseScope(plan.paths));
     return asked && from !== null && !left.has(path) && !holds(path, from);
   }
 
-  /** The restored ignore rules may show files that were ignored before, and hide restored ones that git no longer tracks. */
+  /**
+   * The restored ignore rules may expose files that were ignored before, and hide restored files that git no longer
+   * tracks.
+   */
   function isHarmless({ path, from, to }: TreeChange): boolean {
     if (from === null) return !touched.has(path) && !removed.has(path);
     return to === null && holds(path, from);

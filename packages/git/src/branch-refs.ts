@@ -1,3 +1,5 @@
+// Refs of a worktree: HEAD, branch tips, compare-and-set of branches, locks, and git operations in progress.
+
 import { access, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -7,22 +9,22 @@ import type { ProcessResult } from "@holdfast/platform/subprocess";
 import { type WorktreeContext, readGitDirHead, toRawPath } from "./capture.ts";
 import type { Checkout, Repository } from "./repository.ts";
 
-/** A repository to ask, from one of its worktrees, or bare from its own folder. */
+/** A repository that can be queried, through one of its worktrees or, if bare, through its own directory. */
 export interface RepositoryContext {
   readonly place: WorktreeContext;
-  /** The worktree's own git directory and files: conversions apply as for the user, hooks do not run. */
+  /** Uses the worktree's own git directory and files: conversions apply as for the user, hooks do not run. */
   readonly git: Git;
 }
 
-/** A run's worktree together with the branch that it stood on when it was opened. */
+/** A run's worktree with the branch that was checked out when it was opened. */
 export interface BranchContext extends RepositoryContext {
-  /** Short name. */
+  /** Short name, without refs/heads/. */
   readonly name: string;
-  /** Full name. */
+  /** Full name, with refs/heads/. */
   readonly ref: string;
 }
 
-/** Commit of the branch; null before its first one. */
+/** Commit of the branch; null before its first commit. */
 export function readTip({
   place,
   ref,
@@ -30,7 +32,7 @@ export function readTip({
   return readRef(place.repository.git, ref);
 }
 
-/** null: not there. A git that died has not said so. */
+/** null if the ref does not exist. Throws if git itself dies, because that proves nothing about the ref. */
 export async function readRef(git: Git, ref: string): Promise<string | null> {
   const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
   const found = await git.result({ args });
@@ -56,7 +58,10 @@ export async function requireTree({ git }: Pick<BranchContext, "git">, name: str
   return resolve(git, name, "tree");
 }
 
-/** An agent can leave the worktree in the middle of something, or on another branch: then nothing may be put on top of it. */
+/**
+ * An agent can leave the worktree in the middle of a git operation or on another branch. Then nothing may be committed
+ * on top of it.
+ */
 export async function requireIdleWorktree(at: BranchContext): Promise<void> {
   const { place, name } = at;
   const [operation, { branch }] = await Promise.all([findOperation(place.gitDir), readHead(place)]);
@@ -89,7 +94,7 @@ async function resolve(git: Git, name: string, kind: "commit" | "tree"): Promise
   });
 }
 
-/** Compare-and-set of the run's own branch. Moved to `to` already is as good as moved by us. */
+/** Compare-and-set of the run's own branch. Succeeds if the branch is already at `to`. */
 export async function moveBranch(
   at: Pick<BranchContext, "name" | "ref"> & { readonly place: Pick<BranchContext["place"], "repository"> },
   params: { readonly from: string | null; readonly to: string },
@@ -135,7 +140,7 @@ export async function readBranchTip(repository: Repository, branch: string): Pro
   return found.code === 0 ? found.stdout.toString("utf8").trim() : null;
 }
 
-/** Only where there is none: a branch that stands is somebody's, wherever it stands. */
+/** Creates the branch only if it does not exist. An existing branch belongs to the user, whatever its commit. */
 export async function createBranch(
   repository: Repository,
   params: { readonly branch: string; readonly commit: string },
@@ -167,7 +172,7 @@ interface Head {
   readonly branch: string | null;
 }
 
-/** Read from the files where refs are files, which saves two processes; git is asked about anything else. */
+/** Reads the files where refs are files, which saves two processes. All other cases ask git. */
 export async function readHead(checkout: Checkout): Promise<Head> {
   const text = (await readFile(join(checkout.gitDir, "HEAD"), "utf8").catch(() => "")).trim();
   const named = /^ref: (refs\/heads\/.+)$/.exec(text)?.[1];
@@ -186,13 +191,16 @@ export async function readHead(checkout: Checkout): Promise<Head> {
   return { head: commit, branch };
 }
 
-/** The git operation that is under way in a worktree, by its name; null when there is none. */
+/** The name of the git operation in progress in a worktree; null if there is none. */
 export async function findOperation(gitDir: string): Promise<string | null> {
   const present = await Promise.all(MARKS.map(([file]) => exists(join(gitDir, file))));
   return MARKS.find((_, place) => present[place] === true)?.[1] ?? null;
 }
 
-/** Somebody holds the user's index at this moment, or was killed while doing so. */
+/**
+ * The path of the lock on the user's index; null if there is none. Another process holds it now, or was killed while it
+ * did.
+ */
 export async function findIndexLock(gitDir: string): Promise<string | null> {
   const path = join(gitDir, "index.lock");
   return (await exists(path)) ? path : null;
@@ -216,8 +224,8 @@ function exists(path: string): Promise<boolean> {
 }
 
 /**
- * Tries again while git meets this lock: another git holds one for milliseconds. A killed one leaves it for ever, so an old one
- * is taken away. The last answer may still be that it is locked.
+ * Retries while git meets this lock, which another git holds for milliseconds. A killed git leaves its lock behind, so
+ * a stale one is removed. The last result may still report the lock.
  */
 export async function retryWhileLocked(lock: string, act: () => Promise<ProcessResult>): Promise<ProcessResult> {
   for (let attempt = 1; ; attempt++) {
@@ -248,7 +256,7 @@ export async function isAncestor(
   throw gitError(args, result);
 }
 
-/** null: the two have nothing in common. */
+/** null if the two commits have no common ancestor. */
 export async function mergeBase(
   at: RepositoryContext,
   params: { readonly a: string; readonly b: string },

@@ -1,3 +1,5 @@
+// The branch operations that workflows use, implemented with the git binary.
+
 import { StringDecoder } from "node:string_decoder";
 import type { Asking, Branch, Branches, ChangedFile } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
@@ -27,7 +29,7 @@ import {
 } from "./remote.ts";
 import { ensurePrivateDirectory, ensurePrivateGitDir, findRepository } from "./repository.ts";
 
-/** Branches on the git binary. `remote`: the name of the one to use, where upstream before origin is not right. */
+/** Branch operations on the git binary. `remote` overrides the default choice of remote (upstream, then origin). */
 export function createGitBranches(options: { readonly remote?: string } = {}): Branches {
   return {
     of: (worktree) =>
@@ -101,13 +103,13 @@ function branchOf(at: BranchContext, remote: string | null): Branch {
   };
 }
 
-/** `own`: the run's branch, where it is known. */
+/** `own` is the run's branch; null if it is unknown. */
 function askingOf(
   at: RepositoryContext,
   remote: string | null,
   own: string | null,
 ): Asking & {
-  /** What is pushed is there, or was never known to be. */
+  /** Records that the branch now exists on the remote, if the branches of the remote were listed before. */
   readonly onPush: (branch: string) => void;
 } {
   let present: RemoteBranches | null = null;
@@ -141,7 +143,7 @@ async function changedSince(
   return parseChanged(await at.place.repository.objects.output({ args }));
 }
 
-/** As a patch, at most so many bytes of it, whole lines. */
+/** The changes as a patch of at most `maxBytes` bytes, cut at a line end. */
 async function diffSince(
   at: BranchContext,
   params: Parameters<Branch["diffSince"]>[0],
@@ -167,7 +169,7 @@ async function diffSince(
 
 const DIFF = ["-c", "core.quotePath=false", "diff-tree", "-r", "--find-renames", "--no-ext-diff", "--no-textconv"];
 
-/** What is excluded is taken as it was, on both sides. */
+/** Excluded paths have the content of `from` in both trees. */
 async function treesOf(
   at: BranchContext,
   params: { readonly from: string; readonly exclude: readonly string[] },
@@ -180,7 +182,7 @@ function cutText(bytes: Buffer, maxBytes: number): string {
   if (bytes.length <= maxBytes) return bytes.toString("utf8");
   const line = bytes.lastIndexOf(0x0a, Math.max(0, maxBytes - 1));
   const whole = bytes.subarray(0, line === -1 ? maxBytes : line + 1);
-  // The decoder keeps back half a character at the end.
+  // The decoder drops an incomplete character at the end.
   return new StringDecoder("utf8").write(whole);
 }
 

@@ -1,16 +1,18 @@
+// Decides how to update the private index so that it matches the files on disk.
+
 import { accessSync, constants, lstatSync } from "node:fs";
 import { join } from "node:path";
 import type { Skipped } from "@holdfast/core/checkpoint";
 import { type RawPath, isSafePath, pathBytes, quotePath } from "./paths.ts";
 import { type IndexCache, LINK_MODE, type LinkEntry, type MissingEntry } from "./private-index.ts";
 
-/** Changes with any write to the file, as finely as the file system can tell. */
+/** Changes with every write to the file, within the resolution of the file system. */
 interface Mark {
   readonly id: string;
   readonly changedMs: number;
 }
 
-/** What stands at a path, without following a link anywhere on the way. */
+/** The kind of file at a path. No link on the way to it is followed. */
 export type PathState =
   | { readonly kind: "file"; readonly bytes: number; readonly mark: Mark }
   | { readonly kind: "symlink"; readonly mark: Mark }
@@ -21,25 +23,25 @@ export type PathState =
 
 interface CaptureFacts {
   readonly memo: IndexCache;
-  /** The memo was computed just now: what is untracked may have been tracked, and large, the last time. */
+  /** True if the memo was computed in this capture. An untracked file may then have been tracked, and large, before. */
   readonly compared: boolean;
-  /** Milliseconds since the epoch, from before anything was looked at. */
+  /** Milliseconds since the epoch, read before any file is inspected. */
   readonly now: number;
-  /** Entries of our index whose file is not what it says any more. */
+  /** Entries of our index whose file no longer matches. */
   readonly changed: readonly RawPath[];
-  /** What git does not track and does not ignore; a nested repository ends with a slash. */
+  /** Paths that git neither tracks nor ignores. A nested repository ends with a slash. */
   readonly others: readonly RawPath[];
   readonly maxUntrackedBytes: number;
 }
 
-/** What must be done to our index so that it says what is on disk. */
+/** The changes that make our index match the disk. */
 export interface CapturePlan {
-  /** Hash these files and record them with their stat data. */
+  /** Files to hash and record with their stat data. */
   readonly add: readonly RawPath[];
   readonly remove: readonly RawPath[];
-  /** Entries without a file of their own: submodules and sparse files. */
+  /** Entries without a file: submodules and files outside a sparse checkout. */
   readonly entries: readonly { readonly path: RawPath; readonly mode: string; readonly id: string }[];
-  /** Those of `entries` that are to carry the skip-worktree bit. */
+  /** The paths in `entries` that get the skip-worktree bit. */
   readonly absent: readonly RawPath[];
   readonly skipped: readonly Skipped[];
   readonly nested: readonly { readonly path: RawPath; readonly head: string | null }[];
@@ -53,14 +55,14 @@ export function capturePaths(facts: CaptureFacts): readonly RawPath[] {
   return [...new Set([...facts.changed, ...others, ...known])];
 }
 
-/** What was seen besides the lists. */
+/** Information that is not in the lists of CaptureFacts. */
 interface CaptureLooks {
   readonly found: (path: RawPath) => PathState;
-  /** The commit checked out in a nested repository. */
+  /** The commit checked out in a nested repository; null if there is none. */
   readonly head: (path: RawPath) => string | null;
-  /** Pipes and the like, wherever they were seen. */
+  /** Pipes, sockets and devices. */
   readonly special: readonly RawPath[];
-  /** The user's index entry of a path, if it carries skip-worktree. */
+  /** The user's index entry of a path if it has the skip-worktree bit. */
   readonly sparse: (path: RawPath) => Pick<MissingEntry, "mode" | "id"> | undefined;
 }
 
@@ -77,7 +79,7 @@ export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePl
   const entries: CapturePlan["entries"][number][] = [];
   const absent: RawPath[] = [];
   const skipped: Skipped[] = [];
-  // Captured before as untracked and not listed now: gone, ignored by now, or inside a nested repository.
+  // Captured before as untracked and not listed now: removed, ignored by now, or inside a nested repository.
   const remove = [...memo.untracked].filter((path) => !untracked.has(path));
   const dropped = new Set(remove);
 
@@ -133,8 +135,8 @@ export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePl
       const isNew = !stored || due !== undefined || changed.has(path) || edited;
       if ((isNew || known !== undefined) && found.mark.changedMs > facts.now - YOUNG_MS)
         next.young.set(path, found.mark.id);
-      // git compares times by the second: of a file that was so young it cannot tell a later edit. Its exact mark can,
-      // but git will believe that only if it forgets the file first.
+      // Git compares times by the second and cannot detect a later edit of a file that was this young. Our exact mark
+      // can. Git then re-reads the file only if its entry is removed first.
       return isNew ? { kind: "add", forgetFirst: edited && stored && !changed.has(path) } : { kind: "same" };
     }
     const sparse = found.kind === "absent" && !isUntracked ? looks.sparse(path) : undefined;
@@ -143,7 +145,7 @@ export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePl
   }
 }
 
-/** What becomes of one path in our index. */
+/** What happens to one path in our index. */
 type Fate =
   | { readonly kind: "same" }
   | { readonly kind: "add"; readonly forgetFirst: boolean }
@@ -152,10 +154,10 @@ type Fate =
 
 const YOUNG_MS = 2000;
 
-// A tracked file that is not on disk: only its name matters until it is back or the user's index changes.
+// A tracked file that is not on disk. Only its name matters until it is back or the user's index changes.
 const ABSENT: MissingEntry = { mode: "100644", id: "", skip: false, stored: false };
 
-/** A submodule is a folder with a commit; a file in its place is a file. */
+/** A submodule is a directory with a commit. A file at its path is captured as a file. */
 function linkFate(at: { link: LinkEntry; found: PathState; changed: boolean; head: string | null }): Fate {
   const { stored } = at.link;
   switch (at.found.kind) {
@@ -199,7 +201,7 @@ function problemOf(path: RawPath, found: PathState, limit: number): Skipped | un
   switch (found.kind) {
     case "file":
     case "symlink": {
-      // git cannot hold such a name, in any case or spelling that some file system takes for ".git".
+      // Git cannot store a name that some file system reads as ".git", in any case or spelling.
       if (!isSafePath(path)) return { path: name, reason: "special_file", bytes: null };
       const bytes = found.kind === "file" ? found.bytes : 0;
       return bytes > limit ? { path: name, reason: "too_large", bytes } : undefined;
@@ -215,8 +217,8 @@ function problemOf(path: RawPath, found: PathState, limit: number): Skipped | un
 }
 
 /**
- * Looks at paths below a root without ever going through a link: a path "beyond a symbolic link" is absent, because it is
- * not in this worktree. Synchronous: a look costs microseconds, a trip through the thread pool ten times that.
+ * Inspects paths below a root without following links. A path beyond a symbolic link counts as absent, because it is
+ * not in this worktree. Synchronous, because an inspection takes microseconds and the thread pool ten times as long.
  */
 export function createPathInspector(root: string): (path: RawPath) => PathState {
   const folders = new Map<RawPath, "directory" | "absent" | "unreadable">();

@@ -1,3 +1,5 @@
+// Captures the files of a worktree as a git tree without touching the user's index.
+
 import { lstatSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import type { Skipped } from "@holdfast/core/checkpoint";
@@ -42,8 +44,8 @@ export interface Captured {
 }
 
 /**
- * The whole worktree as a tree object. Reads the user's index, never writes it; what it writes is objects and our own index.
- * `onUserIndex` is told early what the user's index says, so that it can be stored while the files are looked at.
+ * Captures the whole worktree as a tree object. Reads the user's index and never writes it; writes only objects and our
+ * private index. `onUserIndex` receives the user's index early, so that it can be stored while the files are inspected.
  */
 export async function captureTree(
   place: WorktreeContext,
@@ -64,7 +66,7 @@ export async function captureTree(
 
 export interface WorktreeContext extends Checkout {
   readonly repository: Repository;
-  /** Our folder in this worktree's git directory. */
+  /** Our directory inside this worktree's git directory. */
   readonly home: string;
   /** Our git directory for this worktree, with the shared part of its indexes. */
   readonly privateGitDir: string;
@@ -95,7 +97,7 @@ async function capture(
     const found = lookAt(place.root, paths);
     const special = await lookForSpecial(place, options, paths, known);
     const sparse = new Map(memo.sparse ? (await index.entries()).map((entry) => [entry.path, entry]) : []);
-    // The parts were read one after the other: they fit together only if the user's index stood still meanwhile.
+    // The lists were read one after the other. They are consistent only if the user's index did not change meanwhile.
     if ((await fileKey(join(place.gitDir, "index"))) !== index.key && look < MAX_LOOKS) continue;
 
     const plan = planCapture(facts, {
@@ -114,7 +116,10 @@ async function capture(
   }
 }
 
-/** How the two indexes differ: as remembered while the user's says the same about paths, else by comparing them. */
+/**
+ * Returns how the two indexes differ. It uses the cached difference while the user's index lists the same paths, and
+ * otherwise compares them.
+ */
 async function readDifference(
   place: WorktreeContext,
   git: Gits,
@@ -130,15 +135,16 @@ async function readDifference(
 }
 
 interface Gits {
-  /** Our index, no conversion, no config. */
+  /** Uses our index, without conversions or configuration. */
   readonly own: Git;
-  /** The user's index and ignore rules. */
+  /** Uses the user's index and ignore rules. */
   readonly user: Git;
 }
 
 /**
- * A power cut can leave the user's index empty or half zeros, and just then they need their files saved: what it cannot say any
- * more is taken as not said. Only where git reads the same worktree well without it, so that no other failure hides here.
+ * A power cut can leave the user's index empty or half zeroed, just when the user needs a snapshot. Such an index is
+ * treated as absent. This applies only if git reads the same worktree correctly without it, so that no other failure is
+ * hidden.
  */
 async function isIndexTorn(place: WorktreeContext, borrowed: PrivateIndex): Promise<boolean> {
   const args = ["ls-files", "-s", "-z"];
@@ -165,7 +171,7 @@ async function listEntries(git: Git): Promise<IndexEntry[]> {
 }
 
 async function listChanged(git: Git): Promise<RawPath[]> {
-  // Submodules are looked at by hand: git would start itself inside them, under their config.
+  // Submodules are inspected without git: git would start itself inside them, under their configuration.
   return splitRecords(await git.output({ args: ["diff-files", "--name-only", "--ignore-submodules=all", "-z"] }));
 }
 
@@ -174,7 +180,7 @@ async function listOthers(git: Git, options: CaptureOptions): Promise<RawPath[]>
   return splitRecords(await git.output({ args: ["ls-files", "--others", ...rules, "-z"] }));
 }
 
-/** Those that are known were judged before; new ones are rare enough to ask git whether they are ignored. */
+/** Known special files were checked before. New ones are rare enough to ask git whether they are ignored. */
 async function lookForSpecial(
   place: WorktreeContext,
   options: CaptureOptions,
@@ -207,7 +213,7 @@ async function applyCapture(git: Git, plan: CapturePlan, zero: string): Promise<
     await git.output({ args: ["update-index", "--skip-worktree", "-z", "--stdin"], input: joinRecords(plan.absent) });
   }
   if (plan.add.length > 0) {
-    // --remove: a file may vanish between our look and git's.
+    // --remove, because a file may vanish between our inspection and git's.
     const args = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
     await git.output({ args, input: joinRecords(plan.add) });
   }
@@ -215,8 +221,8 @@ async function applyCapture(git: Git, plan: CapturePlan, zero: string): Promise<
 }
 
 /**
- * Pipes, sockets and devices, which git does not even mention, in these folders. They hold nothing that could be lost; they are
- * looked for only so that a snapshot can name all that it leaves out.
+ * Returns pipes, sockets and devices in these directories, which git does not list. They contain no data that could be
+ * lost. They are collected only so that a snapshot can list everything it omits.
  */
 function findSpecialFiles(root: string, folders: ReadonlySet<RawPath>): readonly RawPath[] {
   return [...folders].flatMap((folder) => {
@@ -230,7 +236,7 @@ function findSpecialFiles(root: string, folders: ReadonlySet<RawPath>): readonly
   });
 }
 
-/** The folders in which something new or changed was seen, the root, and those of special files that are known. */
+/** The root, the directories of new or changed paths, and those of known special files. */
 function foldersToSearch(paths: readonly RawPath[], known: ReadonlySet<RawPath>): ReadonlySet<RawPath> {
   return new Set(["", ...paths.map(parentOf), ...Array.from(known, parentOf)]);
 }
@@ -248,8 +254,8 @@ async function withoutIgnored(checkout: Checkout, paths: readonly RawPath[]): Pr
 }
 
 /**
- * The commit checked out in a nested repository or submodule; null when it has none. Read by hand: to start git in there would
- * be to obey its config.
+ * The commit checked out in a nested repository or submodule; null if there is none. Read without git, because git
+ * would apply that repository's configuration.
  */
 function readRepositoryHead(root: string, path: RawPath): string | null {
   const dotGit = join(absolutePath(root, path).toString("latin1"), ".git");
@@ -257,12 +263,14 @@ function readRepositoryHead(root: string, path: RawPath): string | null {
   return gitDir === undefined ? null : readGitDirHead(gitDir);
 }
 
-/** Folders here are bytes, one character each, as in a RawPath: a repository can lie anywhere and name its refs anything. */
+/**
+ * Directory names here are bytes, one character each, as in a RawPath: a repository can have any path and any ref name.
+ */
 export function toRawPath(folder: string): RawPath {
   return Buffer.from(folder, "utf8").toString("latin1");
 }
 
-/** The commit that HEAD of a git directory leads to, where refs are files; null when it leads nowhere. */
+/** The commit that HEAD of a git directory resolves to, where refs are files; null if it resolves to none. */
 export function readGitDirHead(gitDir: RawPath): string | null {
   const common = readText(join(gitDir, "commondir"));
   const commonDir = common === undefined ? gitDir : resolveFrom(gitDir, common);
@@ -308,7 +316,7 @@ function readText(path: string): string | undefined {
   const bytes = Buffer.from(path, "latin1");
   try {
     const stat = lstatSync(bytes);
-    // A pipe planted as a ref would hang us for ever.
+    // A pipe at the path of a ref would block us for ever.
     if (!stat.isFile() || stat.size > MAX_BYTES) return undefined;
     return readFileSync(bytes, "latin1").trimEnd();
   } catch {

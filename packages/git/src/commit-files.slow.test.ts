@@ -5,8 +5,8 @@ import type { Branch } from "@holdfast/core/workspace";
 import { type BranchScene, createBranchScene, readWorktree } from "@holdfast/test-support/git/repository";
 
 /**
- * git dies at its first call, at its second, and so on; whatever was left, the same call must go on from there. What a round that
- * was cut short left behind stays for the next one; only when one came to its end is the branch put back.
+ * Git is killed at its first call, then at its second, and so on. After each kill the same call must continue. What an
+ * interrupted round left remains for the next one; the branch is reset only after a complete round.
  */
 let scene: BranchScene;
 const path = process.env["PATH"];
@@ -47,13 +47,13 @@ describe("git dies at each of its calls", () => {
   });
 });
 
-/** Returns the calls of the last round, which nothing disturbed. Every round that comes to its end must end alike. */
+/** Returns the number of calls in the last, undisturbed round. Every complete round must have the same result. */
 async function survive(act: (branch: Branch) => Promise<unknown>, undo: () => void): Promise<number> {
   const folder = join(scene.user.root, "..", "bin");
   const counter = join(folder, "count");
   mkdirSync(folder);
   const git = join(folder, "git");
-  // One byte for each call; the chosen one is killed before it begins.
+  // The counter has one byte per call; the chosen call is killed before it begins.
   const script = [
     "#!/bin/sh",
     'printf . >> "$COUNTER"',

@@ -25,7 +25,7 @@ describe("commit", () => {
     tree.remove("b.txt");
     const before = await branch.head();
     const made = await branch.commit(PARAMS);
-    // Without looking at contents: the index has the stat data of every file.
+    // diff-files does not read contents: the index has the stat data of every file.
     expect(tree.git("diff-files", "--name-only")).toBe("");
     expect(tree.git("status", "--porcelain")).toBe("?? .tmp/\n");
     expect(tree.git("ls-tree", "-r", "--name-only", "HEAD").split("\n").slice(0, -1)).toEqual([

@@ -1,3 +1,5 @@
+// Commits the files of a worktree to the run's branch, in a way that a killed call can repeat.
+
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { CommitParams } from "@holdfast/core/workspace";
@@ -14,7 +16,9 @@ import { LINK_MODE, openScratch } from "./private-index.ts";
 import { replaceIndex } from "./replace-index.ts";
 import { diffTrees, inScope, parseScope } from "./tree-diff.ts";
 
-/** objects → branch → index. Killed anywhere, the same call ends in the same commit. */
+/**
+ * Writes objects, then the branch, then the index. After a kill at any point, the same call produces the same commit.
+ */
 export async function commitFiles(
   at: BranchContext,
   params: CommitParams,
@@ -46,7 +50,7 @@ export async function createCommit(
   return at.place.repository.objects.line({ args, input: Buffer.from(params.message), env });
 }
 
-/** Branch and index to a commit that is there; durable when it returns. */
+/** Moves branch and index to an existing commit. Durable when it returns. */
 export async function moveBranchAndIndex(
   at: BranchContext,
   params: { readonly from: string | null; readonly to: string },
@@ -57,8 +61,8 @@ export async function moveBranchAndIndex(
 }
 
 /**
- * Was this commit made by an earlier call with the same words and time? That call may have been killed after it moved the branch. Who is
- * named as author is not compared: the user's name may have been set in between.
+ * True if an earlier call with the same message and time made this commit. That call may have been killed after it
+ * moved the branch. The author is not compared, because the user's name may have been configured in between.
  */
 export async function isSameCommit(
   at: BranchContext,
@@ -71,7 +75,7 @@ export async function isSameCommit(
   return text === params.message && commitTime(made.author) === time && commitTime(made.committer) === time;
 }
 
-/** No commit message can hold a NUL byte, and git would cut the text there. */
+/** A commit message cannot contain a NUL byte; git would cut the text there. */
 export function cleanMessage(text: string): string {
   const message = text.replaceAll("\0", "\uFFFD").trim();
   if (message !== "") return `${message}\n`;
@@ -83,9 +87,9 @@ export function cleanMessage(text: string): string {
 }
 
 /**
- * The files as they are now, as git would commit them on top of `base`. The capture says which files differ by their bytes; only
- * those are read again with line ends, encodings and filters (LFS) applied, so that nothing goes out raw that must not, and a
- * file which nobody touched is never converted a second time. What is excluded stays as `base` has it.
+ * Writes the current files as git would commit them on top of `base`. The capture finds which files differ by their
+ * bytes. Only those are read again with line ends, encodings and filters (LFS) applied. So no file is committed
+ * unconverted, and an unchanged file is never converted a second time. Excluded paths keep the content of `base`.
  */
 export function writeCurrentTree(
   place: WorktreeContext,
@@ -102,7 +106,7 @@ export function writeCurrentTree(
     const found = createPathInspector(place.root);
     const files = changes.filter(({ to }) => to !== null && to.mode !== LINK_MODE).map(({ path }) => path);
     const add = [
-      // In the capture and yet not on disk: a sparse checkout leaves it out, so there is nothing to say about it.
+      // A path in the capture that is absent on disk is outside the sparse checkout and needs no change.
       ...files.filter((path) => found(path).kind !== "absent"),
       ...large.filter((path) => !inScope(path, excluded)),
     ];
@@ -129,7 +133,7 @@ async function writeTree(params: {
     if (params.set.length > 0)
       await git.output({ args: [...PLAIN, "update-index", "-z", "--index-info"], input: joinRecords(params.set) });
     if (params.add.length > 0) {
-      // --remove: a file may vanish between our look and git's.
+      // --remove, because a file may vanish between our inspection and git's.
       const args = [...PLAIN, "update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
       await git.output({ args, input: joinRecords(params.add) });
     }

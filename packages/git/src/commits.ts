@@ -1,3 +1,5 @@
+// Reads, writes and merges commit objects, and determines author and committer.
+
 import type { GitPath } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Git, gitError, gitIdentity } from "@holdfast/platform/git-command";
@@ -5,7 +7,7 @@ import type { BranchContext } from "./branch-refs.ts";
 import { quotePath, splitRecords } from "./paths.ts";
 import type { Repository } from "./repository.ts";
 
-/** A commit as it is stored, in bytes (one character each), so that a copy keeps its author and message whatever their encoding. */
+/** A stored commit, in bytes (one character each), so that a copy keeps author and message in any encoding. */
 interface CommitObject {
   readonly tree: string;
   readonly parents: readonly string[];
@@ -19,7 +21,7 @@ export async function readCommit(repository: Repository, id: string): Promise<Co
   return parseCommit((await repository.objects.output({ args: ["cat-file", "commit", id] })).toString("latin1"));
 }
 
-/** Signatures and other headers are left out: they would not be true of a copy. */
+/** Omits signatures and other headers, because they would be invalid for a copy. */
 export async function writeCommit(repository: Repository, commit: CommitObject): Promise<string> {
   const lines = [
     `tree ${commit.tree}`,
@@ -47,17 +49,17 @@ export function parseCommit(text: string): CommitObject {
   };
 }
 
-/** Seconds since the epoch of an author or committer line. */
+/** Seconds since the epoch from an author or committer line; null if the line has none. */
 export function commitTime(person: string): number | null {
   const seconds = /> (\d+) [+-]\d{4}$/.exec(person)?.[1];
   return seconds === undefined ? null : Number(seconds);
 }
 
-/** Author and committer as git takes them from the environment: the user of this repository, at a given time. */
+/** Environment variables for git that set the user of this repository as author and committer at a given time. */
 export async function commitIdentity(git: Git, at: string): Promise<Readonly<Record<string, string>>> {
   const fallback = snapshotIdentity(parseEpochSeconds(at));
   const [name, mail] = await Promise.all([readSetting(git, "user.name"), readSetting(git, "user.email")]);
-  // Half an identity would be completed by git with the name of this machine.
+  // Git would complete a partial identity with the name of this machine.
   if (name === "" || mail === "") return fallback;
   return {
     ...fallback,
@@ -68,7 +70,7 @@ export async function commitIdentity(git: Git, at: string): Promise<Readonly<Rec
   };
 }
 
-/** Seconds since the epoch. */
+/** Seconds since the epoch of an ISO 8601 time. */
 export function parseEpochSeconds(at: string): number {
   const time = Date.parse(at);
   if (!Number.isNaN(time) && time >= 0) return Math.floor(time / 1000);
@@ -82,27 +84,28 @@ export function parseEpochSeconds(at: string): number {
 async function readSetting(git: Git, name: string): Promise<string> {
   const args = ["config", "--get", name];
   const found = await git.result({ args });
-  // 1 says that it is not set. Any other failure must not pass for that: the commit would get another author, and so another id.
+  // Exit code 1 means that it is not set. Any other failure must not count as that: the commit would get another author
+  // and therefore another id.
   if (found.kind !== "exited" || (found.code !== 0 && found.code !== 1)) throw gitError(args, found);
-  // What git itself strips from a name: it would end the header early.
+  // Git strips these characters from a name too, because they would end the header early.
   const text = found.stdout.toString("utf8").replaceAll(/[<>\n\0]/g, "");
   return text.trim();
 }
 
-/** Who made a snapshot commit, and when. Fixed but for the time, so that the same snapshot has the same id. */
+/** Author and committer of a snapshot commit. Only the time varies, so that the same snapshot has the same id. */
 export function snapshotIdentity(epochSeconds: number): Readonly<Record<string, string>> {
   return gitIdentity({ name: "Holdfast", mail: "holdfast@localhost", epochSeconds });
 }
 
 interface Merged {
-  /** With conflict marks in the files when there are conflicts. */
+  /** Contains conflict markers in the files if there are conflicts. */
   readonly tree: string;
   readonly conflicts: readonly GitPath[];
-  /** What git says about them, one line each. */
+  /** Git's messages about the conflicts, one per line. */
   readonly detail: string;
 }
 
-/** The merge of two commits, made in objects alone: no file, no index, nothing under way. */
+/** Merges two commits in the object database only: it changes no file and no index, and starts no merge operation. */
 export async function mergeCommits(
   { git }: Pick<BranchContext, "git">,
   params: { readonly ours: string; readonly theirs: string },
@@ -113,7 +116,7 @@ export async function mergeCommits(
   return parseMerge(result.stdout);
 }
 
-/** `<tree> NUL (<path> NUL)* NUL (<count> NUL (<path> NUL)* <kind> NUL <text> NUL)*` */
+/** Format: `<tree> NUL (<path> NUL)* NUL (<count> NUL (<path> NUL)* <kind> NUL <text> NUL)*` */
 export function parseMerge(output: Buffer): Merged {
   const [tree = "", ...rest] = splitRecords(output);
   const end = rest.indexOf("");

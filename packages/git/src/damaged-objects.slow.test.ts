@@ -44,7 +44,7 @@ describe("an object that a power cut left damaged does not block a save of the s
   test.each([0, 2])("any object, damaged in any way (%i)", async (turn) => {
     const first = await snapshotAfterBoot();
     const ids = looseObjects([first.commit, "^HEAD"]);
-    // Three files, three folders, the user's index with its tree and commit, and the snapshot itself.
+    // Three files, three directories, the user's index with its tree and commit, and the snapshot itself.
     expect(ids.length).toBe(10);
     for (const [place, id] of ids.entries()) {
       const damage = DAMAGES[(place + turn) % DAMAGES.length] ?? (() => Buffer.alloc(0));
@@ -216,7 +216,7 @@ test.each([0, 1, 2])(
 
 const AT = "2026-01-02T03:04:05Z";
 
-/** What was read in an earlier boot counts for nothing. */
+/** Simulates a reboot: objects read in an earlier boot are not trusted. */
 async function snapshotAfterBoot(): Promise<FilesPlane> {
   rmSync(repo.path(".git/holdfast-workspace/index-objects-read"), { force: true });
   return await snapshot();

@@ -1,3 +1,5 @@
+// Detects damaged loose objects of a repository, quarantines them, and repeats the work that failed on them.
+
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
 import { mkdir, readFile, readdir, rename, writeFile } from "node:fs/promises";
@@ -9,16 +11,16 @@ import { deletePrivateIndexes, readBootId } from "./private-index.ts";
 import type { Repository } from "./repository.ts";
 
 /**
- * Does the work again when it failed over a damaged loose object, with that object out of the way, so that git writes it anew from
- * the files. Such an object is worth nothing to anybody, but blocks every later save of the same content. It is moved into
- * our own folder, never deleted; packs are not touched. `work` must be safe to repeat.
+ * Repeats work that failed on a damaged loose object after moving that object away, so that git writes it again from
+ * the files. A damaged object has no value but blocks every later save of the same content. It is moved into our own
+ * directory, never deleted; packs are not touched. `work` must be safe to repeat.
  */
 export async function withObjectRepair<T>(place: WorktreeContext, work: () => Promise<T>): Promise<T> {
   for (let rounds = 1; ; rounds++) {
     try {
       return await work();
     } catch (error) {
-      // git stops at the first damaged object that it meets, so there may be one round for each.
+      // Git stops at the first damaged object, so each one may need its own round.
       const moved =
         rounds < MAX_ROUNDS && (await setAside(place.repository, objectsNamedInError(error)).catch(() => false));
       if (!moved) throw error;
@@ -27,7 +29,7 @@ export async function withObjectRepair<T>(place: WorktreeContext, work: () => Pr
   }
 }
 
-/** Only a hint where to look: what is moved is decided by the object's own bytes. */
+/** The error only suggests candidates. The bytes of an object decide whether it is moved. */
 export function objectsNamedInError(error: unknown): readonly string[] {
   if (!(error instanceof HoldfastError) || error.code !== "GIT_FAILED") return [];
   const { stderr, missing } = error.data;
@@ -44,7 +46,7 @@ async function setAside(repository: Repository, ids: readonly string[]): Promise
     if (!(await isDamaged(repository, id))) continue;
     const folder = join(repository.home, "damaged");
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    // A name of its own each time: a rename onto an earlier one would delete that.
+    // The name is unique each time, because a rename onto an earlier file would delete that file.
     await rename(loosePath(repository, id), join(folder, `${id}-${randomBytes(4).toString("hex")}`));
     moved = true;
   }
@@ -52,12 +54,12 @@ async function setAside(repository: Repository, ids: readonly string[]): Promise
 }
 
 /**
- * Those of a tree's objects that are not there, or cannot be read to their end. Whatever git finds by name it takes for stored, also
- * what another git wrote a moment before a power cut, and what a disk or a program has damaged since. An object is read again when
- * its file is not the one that was read (inode, size, times), and in every boot.
+ * Returns the objects of a tree that are absent or cannot be read completely. Git treats every object it finds by name
+ * as stored. That includes objects written just before a power cut, and those that a disk or a program damaged later.
+ * An object is read again if its file changed (inode, size, times), and after every boot.
  *
- * Packs are not read in full: git checks and syncs a pack before it gets its name, and a repository may hold gigabytes. A pack whose
- * file changed under its name is the exception, for git never does that: then the objects of this tree are read from it.
+ * Packs are not read in full: git checks and syncs a pack before it names it, and a repository may hold gigabytes. Git
+ * never changes a pack under its name. If one changed, the objects of this tree are read from it.
  */
 export async function findDamagedObjects(place: WorktreeContext, ids: readonly string[]): Promise<readonly string[]> {
   const memory = await remember(place);
@@ -84,25 +86,25 @@ export async function findDamagedObjects(place: WorktreeContext, ids: readonly s
   }
   if (damaged.length === 0) {
     const lines = [...ids.map((id) => `${id} ${marks.get(id) ?? PACKED}`), ...[...packs].map(([n, m]) => `${n} ${m}`)];
-    // Half-written or mixed with another's it still names only objects that were read: no need to be careful with it.
+    // A partial or interleaved file still names only objects that were read, so this write needs no protection.
     await writeFile(memory.path, [memory.boot, ...lines, ""].join("\n"), { mode: 0o600 }).catch(() => undefined);
   }
   return damaged;
 }
 
-/** Of an object without a file of its own. */
+/** The mark of an object without its own file. */
 const PACKED = "packed";
 
 interface Memory {
   readonly path: string;
   readonly boot: string;
-  /** The file of each object when it was read. */
+  /** The mark of each object's file when it was read. */
   readonly objects: ReadonlyMap<string, string>;
   readonly packs: ReadonlyMap<string, string>;
 }
 
 async function remember(place: WorktreeContext): Promise<Memory> {
-  // Named like an index: when those are forgotten, so is this.
+  // The name starts like an index, so that deletePrivateIndexes removes this file too.
   const path = join(place.home, "index-objects-read");
   const [text, boot] = await Promise.all([readFile(path, "latin1").catch(() => ""), readBootId()]);
   const [known, ...lines] = text.split("\n");
@@ -119,7 +121,7 @@ async function remember(place: WorktreeContext): Promise<Memory> {
   };
 }
 
-/** Changes with every write to the file, and when another file takes its place. */
+/** Changes with every write to the file, and when another file replaces it. */
 function markOf(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false, bigint: true });
   return found === undefined ? PACKED : `${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
@@ -128,7 +130,8 @@ function markOf(path: string): string {
 async function markPacks({ repository }: WorktreeContext): Promise<ReadonlyMap<string, string>> {
   const folder = join(repository.objectDirectory, "pack");
   const names = await readdir(folder).catch(() => []);
-  // git refreshes the time of a pack in which it finds what it was to write: then the objects are read once more than needed.
+  // Git updates the time of a pack that already contains what it was to write. Then the objects are read once more than
+  // needed.
   return new Map(
     names.flatMap((name): readonly (readonly [string, string])[] => {
       const found = name.endsWith(".pack") ? statSync(join(folder, name), { throwIfNoEntry: false }) : undefined;

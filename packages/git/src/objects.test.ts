@@ -16,7 +16,10 @@ import { startWorkspace } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { syncFileSystem } from "./objects.ts";
 
-/** For the rest of a test: `sync` answers `-f` like this, and everything else with success. Returns what it was asked. */
+/**
+ * Replaces `sync` for the rest of a test: with `-f` it runs `answer` as shell code, otherwise it succeeds. Returns the
+ * recorded calls.
+ */
 function fakeSync(answer: string): () => readonly string[] {
   const bin = join(scratchDirectory(onTestFinished), "bin");
   const log = join(bin, "log");

@@ -1,3 +1,5 @@
+// Checks that git objects exist and are intact, and syncs the file system of a repository.
+
 import { createHash, hash } from "node:crypto";
 import { createReadStream, readFileSync, statSync } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
@@ -8,9 +10,9 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 import type { Repository } from "./repository.ts";
 
-/** Those of the ids whose object is not there or whose file is empty or torn at its head. */
+/** Returns the ids whose object is absent or whose file is empty or corrupt at its start. */
 export async function findMissingObjects(repository: Repository, ids: readonly string[]): Promise<string[]> {
-  // What was written a moment ago lies there as a file of its own; a look at it saves a process.
+  // A recent object is usually a loose file. Checking that file saves a process.
   const unsure = ids.length > LOOK_UP_TO ? ids : ids.filter((id) => !isLooseAndFilled(repository, id));
   if (unsure.length === 0) return [];
   const input = Buffer.from(unsure.map((id) => `${id}\n`).join(""));
@@ -29,8 +31,8 @@ export async function findMissingObjects(repository: Repository, ids: readonly s
 }
 
 /**
- * Is all of it there? Existence for everything; loose objects are also read to their end, because a loose object that
- * another git wrote just before a power cut can be there and be torn. Packs are synced by git before they get their name.
+ * True if the snapshot is complete. All objects must exist, and loose ones must be readable to their end. A loose
+ * object that another git wrote just before a power cut may be truncated. Git syncs packs before it names them.
  */
 export async function hasSnapshot(repository: Repository, files: SnapshotIds): Promise<boolean> {
   if (!(await hasCommit(repository, files))) return false;
@@ -46,7 +48,7 @@ interface SnapshotIds {
   readonly commit: string;
 }
 
-/** Is the commit there, and of this tree? What the tree holds is not looked at. */
+/** True if the commit exists and has this tree. The contents of the tree are not checked. */
 export async function hasCommit(repository: Repository, files: SnapshotIds): Promise<boolean> {
   if (!ID.test(files.tree) || !ID.test(files.commit)) return false;
   const args = ["rev-parse", "--verify", "--quiet", `${files.commit}^{tree}`];
@@ -60,7 +62,7 @@ export async function areComplete(repository: Repository, ids: readonly string[]
   return canReadAll(repository, loose);
 }
 
-/** Those of the commits that no branch, tag or remote-tracking ref reaches. */
+/** Returns the commits that no branch, tag or remote-tracking ref reaches. */
 export async function findUnpublished(
   repository: Repository,
   commits: readonly string[],
@@ -81,7 +83,10 @@ function isLooseAndFilled(repository: Repository, id: string): boolean {
   return (statSync(loosePath(repository, id), { throwIfNoEntry: false })?.size ?? 0) > 0;
 }
 
-/** By listing folders, not by asking for each: a large tree has many times more objects than there are folders. */
+/**
+ * Lists directories instead of checking each object: a large tree has many times more objects than there are
+ * directories.
+ */
 async function listLoose(repository: Repository, ids: readonly string[]): Promise<readonly string[]> {
   const folders = [...new Set(ids.map((id) => id.slice(0, 2)))];
   const found = await Promise.all(
@@ -94,7 +99,7 @@ async function listLoose(repository: Repository, ids: readonly string[]): Promis
   return ids.filter((id) => loose.has(id));
 }
 
-/** Does git read all of them without a complaint? */
+/** True if git reads all of them without an error or a warning. */
 export async function canReadAll(repository: Repository, ids: readonly string[]): Promise<boolean> {
   if (ids.length === 0) return true;
   const reading = repository.objects.start({ args: ["cat-file", "--batch=%(objecttype)"] });
@@ -105,8 +110,9 @@ export async function canReadAll(repository: Repository, ids: readonly string[])
 }
 
 /**
- * Is there a loose object of this name whose bytes are not what the name promises? A power cut leaves such files, empty or cut
- * short; git takes them for stored and never writes them again. One that cannot be opened or read is not judged.
+ * True if a loose object of this name exists and its bytes do not match the name. A power cut leaves such files, empty
+ * or truncated; git treats them as stored and never rewrites them. An object that cannot be opened or read counts as
+ * undamaged.
  */
 export async function isDamaged(repository: Repository, id: string): Promise<boolean> {
   const path = loosePath(repository, id);
@@ -114,7 +120,7 @@ export async function isDamaged(repository: Repository, id: string): Promise<boo
   if (size === undefined) return false;
   try {
     const { sum, read } = size > AT_ONCE_BYTES ? await readPiecewise(repository, path) : readAtOnce(repository, path);
-    // Both: git refuses an object with anything behind its end.
+    // Both are compared, because git rejects an object with trailing bytes.
     return sum !== id || read !== size;
   } catch (error) {
     return error instanceof Error && "code" in error && String(error.code).startsWith("Z_");
@@ -125,12 +131,12 @@ export function loosePath(repository: Repository, id: string): string {
   return join(repository.objectDirectory, id.slice(0, 2), id.slice(2));
 }
 
-// Small ones are nearly all of them, and a stream for each would cost several times the work itself.
+// Nearly all objects are small, and a stream for each would cost several times the work itself.
 const AT_ONCE_BYTES = 64 * 1024;
 
 interface ReadObject {
   readonly sum: string;
-  /** Of the file. */
+  /** Bytes read from the file. */
   readonly read: number;
 }
 
@@ -140,7 +146,7 @@ function readAtOnce(repository: Repository, path: string): ReadObject {
   return { sum: hash(repository.objectFormat, inflated.buffer), read: inflated.engine.bytesWritten };
 }
 
-/** Under `info` zlib answers otherwise than its types say. */
+/** With the option `info`, zlib returns another value than its types declare. */
 function isInflated(
   value: unknown,
 ): value is { readonly buffer: Buffer; readonly engine: { readonly bytesWritten: number } } {
@@ -173,14 +179,14 @@ export function missingCommit(commit: string): HoldfastError {
 }
 
 /**
- * Everything written to the file system of this path so far survives a power cut when this returns. Syncing single files is not
- * enough: git syncs no directory, and objects that another git wrote a moment ago were never synced at all.
+ * When this returns, all earlier writes to the file system of this path survive a power cut. Syncing single files is
+ * not enough. Git syncs no directories, and objects that another git wrote may never have been synced.
  */
 export async function syncFileSystem(path: string): Promise<void> {
   if (process.platform === "win32") return;
   const one = process.platform === "linux" ? await sync(["-f", path]) : undefined;
   if (one?.code === 0) return;
-  // The plain one cannot fail, whatever the disk says: it may stand in for one that knows no single file systems, and for nothing else.
+  // Plain `sync` never fails, even if the disk does. It may replace only a `sync` that does not support the option -f.
   if (one !== undefined && !UNKNOWN_OPTION.test(one.stderr.replaceAll(path, ""))) throw failed(path, one.stderr);
   const all = await sync([]);
   if (all.code !== 0) throw failed(path, all.stderr);
@@ -192,7 +198,7 @@ function sync(args: readonly string[]): Promise<ProcessResult> {
   return runProcess({ command: "sync", args, env: { ...process.env, LC_ALL: "C" } });
 }
 
-/** Refs and objects. Somebody may have moved the objects to a disk of their own. */
+/** Syncs refs and objects. The user may have moved the objects to another disk. */
 export async function syncRepository({ commonDir, objectDirectory }: Repository): Promise<void> {
   await syncFileSystem(commonDir);
   const [own, objects] = await Promise.all([stat(commonDir), stat(objectDirectory)]);

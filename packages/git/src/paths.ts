@@ -1,8 +1,11 @@
+// Paths inside a worktree as bytes: quoting, parsing, and the check that a path is safe to write.
+
 import type { GitPath } from "@holdfast/core/checkpoint";
 
 /**
- * A path inside a worktree as git and the kernel have it: bytes. Held as a string with one character a byte (latin1), so that
- * it can be a key and sorts in git's order. Never shown and never handed to `fs` as it is: `quotePath` and `pathBytes` do that.
+ * A path inside a worktree in the bytes that git and the kernel use. It is a string with one character per byte
+ * (latin1), so that it can be a key and sorts in git's order. Never show it or pass it to `fs`; use `quotePath` and
+ * `pathBytes`.
  */
 export type RawPath = string;
 
@@ -16,7 +19,9 @@ export function quotePath(path: RawPath): GitPath {
   return `"${Array.from(bytes, escapeByte).join("")}"`;
 }
 
-/** The inverse of `quotePath`. Text that only looks quoted (a bad escape, no closing quote) is undefined. */
+/**
+ * The inverse of `quotePath`. Returns undefined for text with a quote that is invalid (a bad escape, no closing quote).
+ */
 export function parsePath(path: GitPath): RawPath | undefined {
   if (!path.startsWith('"')) return Buffer.from(path, "utf8").toString("latin1");
   const match = QUOTED.exec(path);
@@ -30,7 +35,7 @@ export function pathBytes(path: RawPath): Buffer {
   return Buffer.from(path, "latin1");
 }
 
-/** git's `-z` lists: paths or records, each ended by a NUL. */
+/** Splits git's `-z` output: paths or records, each ended by a NUL. */
 export function splitRecords(output: Buffer): string[] {
   const text = output.toString("latin1");
   if (text === "") return [];
@@ -68,15 +73,18 @@ function escapeByte(byte: number): string {
 }
 
 /**
- * May this path from a tree be written below a worktree root? Trees can come from anywhere; git's own checks do not stand
- * between `cat-file` and the disk, so ours must. The same rule decides what a snapshot can hold.
+ * True if a path from a tree may be written below a worktree root. Trees can come from anywhere, and git does not check
+ * what `cat-file` returns, so we must. The same rule decides what a snapshot can contain.
  */
 export function isSafePath(path: RawPath): boolean {
   if (path === "" || path.includes("\0")) return false;
   return path.split("/").every((name) => name !== "" && name !== "." && name !== ".." && !isDotGit(name));
 }
 
-/** ".git" as Linux, NTFS (short name, streams, trailing dots and spaces) or HFS+ (ignorable characters) read it. */
+/**
+ * True for ".git" as Linux, NTFS (short name, streams, trailing dots and spaces) or HFS+ (ignorable characters) read
+ * it.
+ */
 function isDotGit(name: string): boolean {
   const visible = Buffer.from(name, "latin1").toString("utf8").replaceAll(IGNORABLE, "");
   return /^(?:\.git|git~1)[. ]*(?::.*)?$/is.test(visible) || /(?:^|\\)(?:\.git|git~1)[. ]*(?:\\|$)/is.test(visible);

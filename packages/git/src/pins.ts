@@ -1,3 +1,5 @@
+// Refs that protect snapshots and commits of runs from git's garbage collection.
+
 import { existsSync } from "node:fs";
 import { open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,10 +14,12 @@ import type { Repository } from "./repository.ts";
 import { PIN, removeStaleLock, withStaleFileCleanup } from "./stale-files.ts";
 
 /**
- * Makes a ref for a snapshot, so that no gc takes it. An existing ref is never moved: it may be the only hold on work that a
- * checkpoint names. A second, different snapshot of the same sequence (after a crash, or by a worker that lost its lease)
- * gets a name of its own, and so does one whose name is locked: a git that was killed leaves its lock behind, and nobody
- * should have to remove it by hand. What no checkpoint names is swept later.
+ * Creates a ref for a snapshot, so that no gc removes it. An existing ref is never moved: it may be the only one that
+ * protects a checkpoint's files.
+ *
+ * A second, different snapshot of the same sequence (after a crash, or by a worker that lost its lease) gets another
+ * name. So does a snapshot whose name is locked: a killed git leaves its lock, and the user should not have to remove
+ * it. Garbage collection later removes refs that no checkpoint names.
  */
 export async function pinSnapshot(repository: Repository, params: PinParams): Promise<string> {
   const plain = snapshotRef(params);
@@ -41,12 +45,15 @@ interface PinParams {
   readonly commit: string;
 }
 
-/** A snapshot's parents are HEAD, then the user's index; without any commit yet the index stands first, which only protects more. */
+/**
+ * The parents of a snapshot are HEAD, then the user's index. Without any commit the index is the first parent, which
+ * only protects more.
+ */
 export async function listPins(repository: Repository, run?: string): Promise<SnapshotRef[]> {
   const below = run !== undefined && RUN_ID.test(run) ? `${NAMESPACE}${run}/` : NAMESPACE;
   const all = await repository.git.result({ args: ["for-each-ref", FACTS, below] });
   if (all.code === 0) return parsePins(all.stdout);
-  // One damaged commit stops git for all of them; asked one by one, the others answer.
+  // One damaged commit makes git fail for the whole list. Separate calls return the others.
   const names = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", below] });
   const pins = await Promise.all(names.split("\n").map((ref) => damagedOrWhole(repository, ref)));
   return pins.flat();
@@ -54,7 +61,7 @@ export async function listPins(repository: Repository, run?: string): Promise<Sn
 
 const FACTS = "--format=%(objectname) %(refname) %(committerdate:unix) %(parent)";
 
-/** Of a damaged commit neither age nor parent is known: it counts as fresh, so that no gc takes its ref. */
+/** The age and parents of a damaged commit are unknown. It counts as fresh, so that no gc removes its ref. */
 async function damagedOrWhole(repository: Repository, ref: string): Promise<SnapshotRef[]> {
   const one = await repository.git.result({ args: ["for-each-ref", FACTS, ref] });
   if (one.code === 0) return parsePins(one.stdout);
@@ -105,8 +112,8 @@ async function readPackedRefs(repository: Repository): Promise<ReadonlySet<strin
 }
 
 /**
- * As git would, under the ref's own lock, but without locking packed-refs: a `git update-ref -d` that is killed leaves
- * packed-refs locked, and then the user's own git can delete no branch any more. False: git has to do it.
+ * Deletes the ref under its own lock, as git does, but without locking packed-refs. A killed `git update-ref -d` leaves
+ * packed-refs locked, and then the user's git cannot delete branches. Returns false if git has to do it.
  */
 async function removeLoose(repository: Repository, ref: string): Promise<boolean> {
   const path = join(repository.commonDir, ref);
@@ -142,8 +149,9 @@ async function readRef(repository: Repository, ref: string): Promise<string | un
 }
 
 /**
- * A ref beside the snapshots' own, under the commit's name: no checkpoint names it, and gc, which sweeps snapshots without a
- * checkpoint, does not know it. The name says what it holds, so a second call finds it made.
+ * Creates a ref outside the namespace of the snapshots, named after the commit. Garbage collection, which removes
+ * snapshots without a checkpoint, does not see it. The name identifies the commit, so a repeated call finds the
+ * existing ref.
  */
 export async function pinRunCommit(
   repository: Repository,
@@ -171,8 +179,8 @@ export async function pinRunCommit(
 const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 /**
- * Under the commit's own name, so that two asides of one moment share it, and what a kill repeats finds itself. A git that was killed leaves the lock of a
- * ref behind: then the next spare name serves.
+ * Pins the commit of a side worktree under its own id, so that two side worktrees of the same commit share the ref. A
+ * repeated call after a kill finds it. A killed git leaves the lock of a ref; then the next spare name is used.
  */
 export async function pinSideWorktree(
   repository: Repository,

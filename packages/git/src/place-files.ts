@@ -1,3 +1,5 @@
+// Stages new file content and moves it into the worktree by renames.
+
 import { randomBytes } from "node:crypto";
 import {
   type BigIntStats,
@@ -26,15 +28,15 @@ import { syncFileSystem } from "./objects.ts";
 import { type RawPath, quotePath } from "./paths.ts";
 import type { TreeEntry } from "./tree-diff.ts";
 
-/** One change, ready to be made: the new content lies staged on the same file system where possible. */
+/** One change, ready to be made. The new content is staged on the same file system where possible. */
 export type Placement =
   | { readonly kind: "remove"; readonly path: RawPath }
   | { readonly kind: "place"; readonly path: RawPath; readonly staged: string | Buffer }
   | { readonly kind: "mode"; readonly path: RawPath; readonly permissions: number };
 
 /**
- * Makes the changes. Every file is replaced whole by a rename or not at all. A path is touched only while it looks as it did
- * when it was compared with the snapshot, and only through real folders: a link on the way is refused, never followed.
+ * Makes the changes. Every file is replaced completely by a rename or not at all. A path changes only while its
+ * signature equals the one compared with the snapshot. Links on the way to it are refused, never followed.
  */
 export function placeFiles(root: string, placements: readonly Placement[], seen: ReadonlyMap<RawPath, string>): void {
   const folders = new Set<RawPath>([""]);
@@ -70,13 +72,16 @@ export function placeFiles(root: string, placements: readonly Placement[], seen:
   }
 }
 
-/** What stands at each path now. What only a link on the way leads to is not in this worktree, so nothing stands there. */
+/** The signature of the file at each path. A path beyond a link is not in this worktree and counts as absent. */
 export function fileSignatures(root: string, paths: readonly RawPath[]): ReadonlyMap<RawPath, string> {
   const inspect = createPathInspector(root);
   return new Map(paths.map((path) => [path, inspect(path).kind === "absent" ? "" : signature(root, path)]));
 }
 
-/** So exact that any write since would show; "" for nothing, or a folder. Only for a path whose folders are known to be real. */
+/**
+ * Precise enough to show any later write; "" for an absent path or a directory. Valid only if the path contains no
+ * link.
+ */
 function signature(root: string, path: RawPath): string {
   const stat = lstat(absolutePath(root, path));
   if (stat === undefined || stat.isDirectory()) return "";
@@ -116,7 +121,7 @@ function moveInto(staged: string | Buffer, path: Buffer): void {
   } catch (error) {
     if (!(error instanceof Error && "code" in error && error.code === "EXDEV")) throw error;
   }
-  // Another file system is mounted inside the worktree: copy next to the place, then rename there.
+  // Another file system is mounted inside the worktree: copy next to the target, then rename there.
   const beside = Buffer.concat([path, Buffer.from(`.holdfast-${randomBytes(6).toString("hex")}`)]);
   const stat = lstatSync(staged);
   if (stat.isSymbolicLink()) symlinkSync(readlinkSync(staged, { encoding: "buffer" }), beside);
@@ -126,7 +131,7 @@ function moveInto(staged: string | Buffer, path: Buffer): void {
     syncPath(beside);
   }
   renameSync(beside, path);
-  // The sync of the worktree's own file system does not reach this one.
+  // The sync of the worktree's file system does not cover this one.
   syncPath(path.subarray(0, path.lastIndexOf(0x2f)));
 }
 
@@ -139,7 +144,7 @@ function syncPath(path: Buffer): void {
   }
 }
 
-/** Only folders that lost their last file here; a folder that holds anything at all stays. */
+/** Removes only directories that lost their last file here. A directory with any content remains. */
 function pruneEmpty(root: string, emptied: ReadonlySet<RawPath>): void {
   for (const folder of emptied) {
     for (let at = folder; at !== ""; at = parentOf(at)) if (!removeEmptyFolder(root, at)) break;
@@ -173,7 +178,7 @@ export interface ResolvedChange {
   readonly to: TreeEntry | null;
 }
 
-/** All new content, written and durable in a folder of ours, before anything in the worktree changes. */
+/** Writes and syncs all new content in our own directory before anything in the worktree changes. */
 export async function stageChanges(
   place: WorktreeContext,
   changes: readonly ResolvedChange[],
@@ -201,10 +206,12 @@ export async function stageChanges(
 }
 
 const LINK = "120000";
-// Above this one sync of the whole file system is cheaper than one for each file.
+// For more files than this, one sync of the whole file system is cheaper than one per file.
 const SYNC_EACH_UP_TO = 16;
 
-/** git knows only "executable or not". A file that is there keeps its other bits: a private file stays private. */
+/**
+ * Git stores only the executable bit. An existing file keeps its other bits, so that a private file remains private.
+ */
 function permissionsFor(there: number | undefined, mode: string): Permissions {
   const executable = mode === "100755";
   if (there === undefined) return { mode: executable ? 0o777 : 0o666, exact: false };
@@ -223,18 +230,18 @@ function statFile(path: Buffer): number | undefined {
 
 interface Permissions {
   readonly mode: number;
-  /** Not exact: a new file, so the umask has its say. */
+  /** False for a new file, to which the umask applies. */
   readonly exact: boolean;
 }
 
 interface StageParams {
   readonly git: Git;
   readonly blobs: readonly { readonly id: string; readonly file: string; readonly permissions: Permissions }[];
-  /** Sync each file as it is written. Without, the caller syncs the file system before it relies on them. */
+  /** Sync each file as it is written. If false, the caller syncs the file system before it relies on the files. */
   readonly sync: boolean;
 }
 
-/** Writes blobs to files as the bytes they are. One git process for all of them, whatever their size; none is held in memory. */
+/** Writes blobs to files without conversion. One git process serves all of them, and none is held in memory. */
 async function stageBlobs({ git, blobs, sync }: StageParams): Promise<void> {
   if (blobs.length === 0) return;
   const args = ["cat-file", "--batch"];
@@ -275,7 +282,7 @@ function missingBlob(id: string): HoldfastError {
   });
 }
 
-/** Takes lines and runs of bytes off a stream in turn. */
+/** Reads lines and byte ranges from a stream in turn. */
 class ByteReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -314,7 +321,7 @@ class ByteReader {
         this.#rest = more;
       }
       const part = this.#rest.subarray(0, left);
-      // writeFile goes on until all of it is written, or throws: a plain write may stop short on a full disk.
+      // writeFile writes everything or throws. A plain write may write only a part on a full disk.
       await use(part);
       left -= part.length;
       this.#rest = this.#rest.subarray(part.length);

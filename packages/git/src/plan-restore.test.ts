@@ -258,7 +258,7 @@ describe("what a restore refuses, with nothing changed", () => {
         writeFileSync(path, bytes);
       }
     }
-    // What is on disk already need not be read from the target.
+    // Files that are on disk already need not be read from the target.
     const unread = blobOf("same");
     rmSync(repo.path(`.git/objects/${unread.slice(0, 2)}/${unread.slice(2)}`));
     await expect(workspace.planRestore({ from, to: plane })).resolves.toMatchObject({ changes: [{ path: "a" }] });

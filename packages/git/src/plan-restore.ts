@@ -1,3 +1,5 @@
+// Plans a restore: compares trees and disk, and decides what to write, remove and leave untouched.
+
 import { createHash, hash } from "node:crypto";
 import { closeSync, lstatSync, openSync, readSync, readdirSync, readlinkSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -22,7 +24,7 @@ interface RestoreRequest {
   readonly paths?: readonly string[];
 }
 
-/** Looks at trees and disk and says what a restore would do. Changes nothing. */
+/** Computes what a restore would do. Changes nothing. */
 export async function planRestore(place: WorktreeContext, request: RestoreRequest): Promise<RestorePlan> {
   const { repository } = place;
   const { from, to } = request;
@@ -45,7 +47,7 @@ export async function planRestore(place: WorktreeContext, request: RestoreReques
     const { unseen: ignored, exposed } = await compareRules(rules);
     const decision = decideRestore({ from, to, changes, ignored }, createRestoreInspector(place));
 
-    // What will be there afterwards: the target, except for what is left alone and what was not asked for.
+    // The tree after the restore: the target, except for untouched paths and paths outside the request.
     const seen = await stillCaptured(place, decision.kept, now.includeIgnored ? new Set() : ignored);
     const outside = scope === undefined ? [] : all.filter(({ path }) => !inScope(path, scope));
     const edits = [...outside, ...seen].map(({ path, from: entry }) => ({ path, entry }));
@@ -78,7 +80,7 @@ async function diffPlanes(place: WorktreeContext, { from, to }: RestoreRequest):
   }
 }
 
-/** All that the restore will read; the rest of the tree is on disk already. */
+/** All blobs that the restore reads; the rest of the tree is on disk already. */
 function blobsOf(changes: readonly TreeChange[]): readonly string[] {
   return [...new Set(changes.flatMap(({ to }) => (to === null || to.mode === LINK_MODE ? [] : [to.id])))];
 }
@@ -110,9 +112,9 @@ function refuseUnsafe(changes: readonly TreeChange[]): void {
 }
 
 /**
- * What the target's ignore rules change. `unseen`, of the paths that the target lacks: those that it would not have seen if they had been
- * there, because its rules cover them and git did not track them. Two things bring such paths into `from`: other rules, or a capture
- * that took ignored files. `exposed`: files that are ignored now and will not be.
+ * Computes the effects of the target's ignore rules. `unseen`: paths that the target lacks because its rules ignored
+ * them and git did not track them. Such paths are in `from` because of other rules, or because its capture included
+ * ignored files. `exposed`: files that are ignored now and will not be afterwards.
  */
 async function compareRules(params: {
   readonly place: WorktreeContext;
@@ -125,7 +127,7 @@ async function compareRules(params: {
 }): Promise<{ readonly unseen: ReadonlySet<RawPath>; readonly exposed: readonly RawPath[] }> {
   const { place, scratch, now, atTarget } = params;
   const { repository } = place;
-  // Below what is a file in the target nothing can have been.
+  // Nothing can have existed below a path that is a file in the target.
   const files = new Set(params.changes.filter(({ to }) => to !== null).map(({ path }) => path));
   const gone = params.changes.filter(({ path, to }) => to === null && !inScope(path, files));
   const rules = params.changes.filter(({ path }) => path === ".gitignore" || path.endsWith("/.gitignore"));
@@ -149,7 +151,10 @@ async function listIgnored(place: WorktreeContext): Promise<readonly RawPath[]> 
   return splitRecords(await git.output({ args }));
 }
 
-/** Of the changes that will not be made: those whose file a later capture will see. Ignored ones are seen only when tracked. */
+/**
+ * Of the changes that are not made, those whose file a later capture sees. An ignored file is seen only if it is
+ * tracked.
+ */
 async function stillCaptured(
   place: WorktreeContext,
   kept: readonly TreeChange[],
@@ -161,7 +166,7 @@ async function stillCaptured(
   return kept.filter(({ path }) => !ignored.has(path) || tracked.has(path));
 }
 
-/** A slip of the finger must not pass for "nothing to restore". */
+/** A mistyped path must not be reported as "nothing to restore". */
 async function isKnown(
   place: WorktreeContext,
   path: string,
@@ -188,17 +193,17 @@ function unknownPath(path: string, snapshot: string): HoldfastError {
 interface RestoreFacts {
   readonly from: Pick<FilesPlane, "skipped" | "nested">;
   readonly to: Pick<FilesPlane, "skipped" | "nested">;
-  /** Between the two trees, inside the asked-for paths. */
+  /** The differences between the two trees within the requested paths. */
   readonly changes: readonly TreeChange[];
-  /** Of the paths that would be removed: those that the restored ignore rules cover. */
+  /** Of the paths to remove, those that the restored ignore rules cover. */
   readonly ignored: ReadonlySet<RawPath>;
 }
 
 interface RestoreLooks {
   readonly found: (path: RawPath) => PathState;
-  /** Does the file on disk hold exactly this entry already? */
+  /** True if the file on disk already equals this entry. */
   readonly holds: (path: RawPath, entry: TreeEntry) => boolean;
-  /** Files below a folder on disk, and folders that hold a repository of their own. */
+  /** Files below a directory on disk, and nested repositories. */
   readonly filesBelow: (path: RawPath) => readonly RawPath[];
 }
 
@@ -206,11 +211,13 @@ interface RestoreDecision {
   readonly changes: readonly FileChange[];
   readonly untouched: readonly Untouched[];
   readonly blocked: readonly GitPath[];
-  /** Changes that will not be made: the path keeps what `from` has. */
+  /** Changes that are not made: the path keeps its content from `from`. */
   readonly kept: readonly TreeChange[];
 }
 
-/** What to write, remove and leave. Nothing that is not in `from` may be written over or removed. */
+/**
+ * Decides what to write, remove and leave untouched. Nothing that is missing from `from` may be overwritten or removed.
+ */
 function decideRestore(facts: RestoreFacts, looks: RestoreLooks): RestoreDecision {
   const skippedNow = pathSet(facts.from.skipped);
   const skippedThen = new Map(facts.to.skipped.map((skip) => [parsePath(skip.path) ?? "", skip]));
@@ -230,12 +237,13 @@ function decideRestore(facts: RestoreFacts, looks: RestoreLooks): RestoreDecisio
     const removes = to === null;
     const then = skippedThen.get(path);
     const repository = from?.mode === LINK_MODE ? path : enclosing(path, nestedNow);
-    // A file of the target inside a repository of its own cannot be written: refused, unless the file is as it should be.
+    // A file of the target inside a nested repository cannot be written. The restore is refused unless the file already
+    // matches.
     if (repository !== undefined && to !== null && to.mode !== LINK_MODE && !looks.holds(path, to)) {
       inTheWay.add(repository);
       kept.push(change);
     } else if (repository !== undefined || to?.mode === LINK_MODE) leave(change, NESTED);
-    // In the snapshot of now and yet not on disk: a sparse checkout leaves it out, and so do we.
+    // A path in the current snapshot that is absent on disk is outside the sparse checkout and is left so.
     else if (from !== null && looks.found(path).kind === "absent") leave(change, { reason: "sparse", bytes: null });
     else if (removes && inScope(path, nestedThen)) leave(change, NESTED);
     else if (removes && then !== undefined) leave(change, { reason: then.reason, bytes: then.bytes });
@@ -249,8 +257,8 @@ function decideRestore(facts: RestoreFacts, looks: RestoreLooks): RestoreDecisio
 }
 
 /**
- * What stands where a new file or one of its folders must go, and is not removed by the same changes. A folder with a git
- * repository of its own is an obstacle too: no snapshot of this worktree sees a file inside it.
+ * Returns what blocks a new file or one of its directories and is not removed by the same changes. A nested git
+ * repository blocks too, because no snapshot of this worktree sees files inside it.
  */
 export function findObstacles(
   facts: { readonly changes: readonly FileChange[]; readonly skipped: ReadonlySet<RawPath> },
@@ -278,7 +286,7 @@ export function findObstacles(
   return [...new Set(obstacles)];
 }
 
-/** The innermost of these folders that is the path or holds it. */
+/** The innermost of these directories that is the path or contains it. */
 function enclosing(path: RawPath, folders: ReadonlySet<RawPath>): RawPath | undefined {
   for (let at = path; at !== ""; at = parentOf(at)) if (folders.has(at)) return at;
   return undefined;
@@ -302,7 +310,7 @@ function pathSet(items: readonly { readonly path: GitPath }[]): ReadonlySet<RawP
   return new Set(items.flatMap(({ path }) => parsePath(path) ?? []));
 }
 
-/** The disk as a restore must see it: never through a link, never into another repository. */
+/** Inspects the disk without following links and without entering other repositories. */
 export function createRestoreInspector({ root, repository }: WorktreeContext): RestoreLooks {
   const format = repository.objectFormat;
   const found = createPathInspector(root);
@@ -313,7 +321,7 @@ export function createRestoreInspector({ root, repository }: WorktreeContext): R
   };
 }
 
-/** Only for the few files that a capture cannot see and a restore must still know about. */
+/** Reads the file. Use it only for the few files that a capture cannot see. */
 export function matchesEntry(root: string, path: RawPath, entry: TreeEntry, format: ObjectFormat): boolean {
   const place = absolutePath(root, path);
   try {
@@ -355,9 +363,9 @@ function filesBelow(root: string, folder: RawPath): RawPath[] {
 }
 
 /**
- * Which of these paths would be ignored once this tree is restored? A file that the restored rules cover may well have been
- * there, ignored and unseen, when the snapshot was taken: to remove it because the snapshot lacks it would destroy it.
- * The rules are laid out in a folder of their own, so the worktree need not change first.
+ * Returns the paths that are ignored once this tree is restored. A file that the restored rules cover may have existed,
+ * ignored and unseen, when the snapshot was taken. Removing it because the snapshot lacks it would destroy it. The
+ * rules are written to a scratch directory, so that the worktree need not change first.
  */
 async function findIgnoredBy(params: {
   readonly place: WorktreeContext;
@@ -389,7 +397,7 @@ async function findIgnoredBy(params: {
     objectDirectory: repository.objectDirectory,
   });
   const args = ["-c", `core.excludesFile=${general}`, "check-ignore", "--no-index", "-z", "--stdin"];
-  // This command knows no literal paths; a leading "./" keeps a colon or an asterisk in a name from meaning anything.
+  // This command has no literal paths. A leading "./" makes a colon or an asterisk in a name harmless.
   const input = joinRecords(paths.map((path) => `./${path}`));
   const result = await git.result({ args, input, env: { GIT_LITERAL_PATHSPECS: "0" } });
   if (result.kind !== "exited" || (result.code !== 0 && result.code !== NONE_IGNORED)) throw gitError(args, result);
@@ -398,7 +406,7 @@ async function findIgnoredBy(params: {
 
 const NONE_IGNORED = 1;
 
-/** The user's own list, then the repository's: the later one has the last word, as in git. */
+/** The user's own list, then the repository's: the later one takes precedence, as in git. */
 async function readGeneralRules(place: WorktreeContext): Promise<Buffer> {
   const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
   const named = await git.result({ args: ["config", "--type=path", "-z", "--get", "core.excludesFile"] });
@@ -410,7 +418,7 @@ async function readGeneralRules(place: WorktreeContext): Promise<Buffer> {
   return Buffer.concat(texts.flatMap((text) => [text, Buffer.from("\n")]));
 }
 
-/** Which paths were tracked when a snapshot was taken, from the user's index of that time. Empty when that cannot be read. */
+/** The paths that were tracked when a snapshot was taken, from the user's index in it. Empty if that cannot be read. */
 async function listTrackedThen(params: {
   readonly repository: Repository;
   readonly blob: string | null;

@@ -15,7 +15,7 @@ import {
 import { openGitWorkspaces } from "./workspaces.ts";
 
 describe("private index", () => {
-  /** The id of a tree with one file, by git's own rules. */
+  /** The id of a tree with one file, computed by git's rules. */
   function treeOfOne(name: string, text: string): string {
     const blob = hash("sha1", `blob ${text.length}\0${text}`, "buffer");
     const entry = Buffer.concat([Buffer.from(`100644 ${name}\0`), blob]);
@@ -79,7 +79,7 @@ describe("private index", () => {
       writeFileSync(state, "{");
       repo.remove("new");
       expect((await snapshot()).tree).toBe(first.tree);
-      // From before the machine went down: nothing of it was synced, so nothing of it counts.
+      // State from before a reboot was never synced, so it is ignored.
       writeFileSync(
         state,
         readFileSync(state, "utf8")

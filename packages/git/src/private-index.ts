@@ -1,3 +1,5 @@
+// The private index of a worktree and the cached state beside it, which make a snapshot as cheap as `git status`.
+
 import { hash, randomBytes } from "node:crypto";
 import { copyFile, link, mkdir, readFile, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { uptime } from "node:os";
@@ -6,9 +8,9 @@ import type { Git } from "@holdfast/platform/git-command";
 import { type RawPath, splitRecords } from "./paths.ts";
 
 /**
- * The private index of a worktree: the stat cache that makes a snapshot cost a `git status`. It is kept between snapshots,
- * but only ever a cache: each operation works on a name of its own and puts the result back with a rename, so that a kill
- * or a second process at the same time costs at most a slower next time.
+ * Opens the private index of a worktree, a stat cache that makes a snapshot as cheap as `git status`. It survives
+ * between snapshots but is only a cache. Each operation works on its own copy and renames the result into place. A kill
+ * or a concurrent process costs at most a slower next snapshot.
  */
 export async function openPrivateIndex(params: { readonly home: string; readonly key: string }): Promise<PrivateIndex> {
   const { home, key } = params;
@@ -42,7 +44,7 @@ export async function openPrivateIndex(params: { readonly home: string; readonly
   }
 }
 
-/** A folder for one operation alone; whatever lies in it goes with `release`, or with a later sweep: it never throws. */
+/** A directory for one operation. `release` or a later sweep removes it with its content; `release` never throws. */
 export async function openScratch(home: string): Promise<Scratch> {
   const folder = join(home, `op-${process.pid}-${randomBytes(6).toString("hex")}`);
   await mkdir(folder, { mode: 0o700 });
@@ -55,21 +57,21 @@ interface Scratch {
 }
 
 export interface PrivateIndex extends Scratch {
-  /** The file to hand to git. Does not exist when there is nothing to build on. */
+  /** The index file to pass to git. It does not exist if there is no previous index. */
   readonly path: string;
   readonly state: IndexState | undefined;
   keep(next: Omit<IndexState, "index" | "boot">): Promise<void>;
 }
 
-/** For when the objects that they name turn out to be gone. */
+/** Called when objects that the indexes name turn out to be gone. */
 export async function deletePrivateIndexes(home: string): Promise<void> {
   const names = (await readdir(home)).filter((name) => name.startsWith("index-"));
   await Promise.all(names.map((name) => rm(join(home, name), { force: true })));
 }
 
 /**
- * Removes what killed processes and failed clean-ups left behind: operation folders, half-made git directories, drafts of notes and
- * of shared indexes. What it cannot remove is not worth an error.
+ * Removes what killed processes and failed cleanups left: operation directories, incomplete git directories, temporary
+ * files and drafts of shared indexes. A failed removal is ignored.
  */
 export async function removeStaleOperations(home: string): Promise<void> {
   const [own, drafts] = await Promise.all([home, join(home, "git")].map((folder) => readdir(folder).catch(() => [])));
@@ -80,12 +82,12 @@ export async function removeStaleOperations(home: string): Promise<void> {
     if (!isLeft) continue;
     const path = join(home, name);
     const made = await stat(path).catch(() => undefined);
-    // A process of another container may look dead from here: give it time to be done.
+    // A process of another container may look dead from here, so only old files are removed.
     if (made !== undefined && Date.now() - made.mtimeMs > ABANDONED_MS) await removeQuietly(path);
   }
 }
 
-/** Changes whenever the file is replaced or rewritten; null when there is none. */
+/** Changes whenever the file is replaced or rewritten; null if it does not exist. */
 export async function fileKey(path: string): Promise<string | null> {
   const found = await stat(path, { bigint: true }).catch(() => undefined);
   return found === undefined ? null : `${found.ino}:${found.size}:${found.mtimeNs}`;
@@ -94,8 +96,8 @@ export async function fileKey(path: string): Promise<string | null> {
 const ABANDONED_MS = 10 * 60_000;
 
 /**
- * git judges "racily clean" files by the index file's own time, so a copy must never look newer than the original. A second
- * name for the same file is exact and costs nothing; git replaces an index, it never writes into one.
+ * Git judges "racily clean" files by the time of the index file, so a copy must never look newer than the original. A
+ * hard link has the exact time and costs nothing. Git replaces an index and never writes into one.
  */
 async function takeCopy(kept: string, path: string): Promise<boolean> {
   try {
@@ -113,7 +115,8 @@ async function takeCopy(kept: string, path: string): Promise<boolean> {
 }
 
 /**
- * We do not sync our indexes: after a power cut they may be anything. So they are believed only until the machine starts again.
+ * Our indexes are not synced and may contain anything after a power cut. They are therefore valid only until the next
+ * boot.
  */
 export async function readBootId(): Promise<string> {
   const id = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => undefined);
@@ -133,9 +136,9 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** What is known about a kept private index. Holds only while both index files are the ones it was made from. */
+/** State of a private index. Valid only while both index files are unchanged since it was computed. */
 export interface IndexState {
-  /** Which file of ours, and since which start of the machine. */
+  /** Identifies our index file. `boot` is the boot in which it was written. */
   readonly index: string;
   readonly boot: string;
   readonly userIndex: UserIndex;
@@ -165,7 +168,7 @@ export function formatIndexState(state: IndexState): string {
   });
 }
 
-/** undefined for anything that is not exactly what `formatIndexState` writes: then the index is built anew. */
+/** undefined for anything that `formatIndexState` does not write; the index is then rebuilt. */
 export function parseIndexState(text: string): IndexState | undefined {
   const value = parseObject(text);
   if (value === undefined || value["format"] !== FORMAT) return undefined;
@@ -246,38 +249,40 @@ function isStrings(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => typeof item === "string");
 }
 
-/** What is kept beside the private index. */
+/** The cached data next to the private index. */
 export interface IndexCache extends IndexDifference {
-  /** Files that had changed only a moment before they were hashed, with their marks. Not a matter of the indexes, but of when. */
+  /**
+   * Files that changed shortly before they were hashed, with their marks. They depend on the time, not on the indexes.
+   */
   readonly young: ReadonlyMap<RawPath, string>;
-  /** Pipes, sockets and devices that were seen and are not ignored. */
+  /** Known pipes, sockets and devices that are not ignored. */
   readonly special: ReadonlySet<RawPath>;
 }
 
 /**
- * How the user's index and our private index differ in their paths. A pure function of the two (`compareIndexes`), kept only
- * because computing it for a large worktree costs as much as looking at the worktree.
+ * How the paths of the user's index and of our private index differ. It is a pure function of the two
+ * (`compareIndexes`). It is cached because computing it for a large worktree costs as much as inspecting the worktree.
  */
 export interface IndexDifference {
-  /** In ours only: captured although git does not track them. */
+  /** Only in ours: captured although git does not track them. */
   readonly untracked: ReadonlySet<RawPath>;
-  /** Tracked, but ours does not have what it should: to be looked at each time. */
+  /** Tracked paths for which our entry is absent or wrong. They are inspected in every capture. */
   readonly missing: ReadonlyMap<RawPath, MissingEntry>;
   readonly links: ReadonlyMap<RawPath, LinkEntry>;
-  /** Does the user's index hold skip-worktree bits? */
+  /** True if the user's index contains skip-worktree bits. */
   readonly sparse: boolean;
 }
 
 export interface MissingEntry {
   readonly mode: string;
   readonly id: string;
-  /** skip-worktree: absence on disk is no deletion. */
+  /** The skip-worktree bit: absence on disk is not a deletion. */
   readonly skip: boolean;
-  /** Ours has an entry of that name, but a wrong one. */
+  /** True if ours has an entry of that name with wrong content. */
   readonly stored: boolean;
 }
 
-/** A submodule: the commit that the user's index records, and what ours holds for the path. */
+/** A submodule: the commit in the user's index, and our entry for the path. */
 export interface LinkEntry {
   readonly recorded: string;
   readonly stored: { readonly kind: "link"; readonly id: string } | { readonly kind: "file" } | null;
@@ -293,7 +298,7 @@ export interface IndexEntry {
 
 export const LINK_MODE = "160000";
 
-/** Both lists in index order; a path with several merge stages counts once. */
+/** Both lists are in index order. A path with several merge stages counts once. */
 export function compareIndexes(user: readonly IndexEntry[], ours: readonly IndexEntry[]): IndexDifference {
   const untracked = new Set<RawPath>();
   const missing = new Map<RawPath, MissingEntry>();
@@ -322,7 +327,7 @@ export function compareIndexes(user: readonly IndexEntry[], ours: readonly Index
 }
 
 export function parseIndexEntry(record: string): IndexEntry {
-  // "H 100644 <id> 0\t<path>"; S and s: skip-worktree.
+  // Format: "H 100644 <id> 0\t<path>". The tags S and s mean skip-worktree.
   const tab = record.indexOf("\t");
   const space = record.indexOf(" ", 9);
   const tag = record[0];
@@ -339,18 +344,22 @@ function storedLink(own: IndexEntry | undefined): LinkEntry["stored"] {
   return own.mode === LINK_MODE ? { kind: "link", id: own.id } : { kind: "file" };
 }
 
-/** Ours stands in for a file that was not on disk; that is right only while the user's index says the same. */
+/** Our entry represents a file that was not on disk. It is valid only while the user's index has the same entry. */
 function isStale(user: IndexEntry, own: IndexEntry): boolean {
   return own.mode === LINK_MODE || (own.skip && !(user.skip && user.id === own.id && user.mode === own.mode));
 }
 
-/** What the user's index says, reduced to what can be compared cheaply. */
+/** The content of the user's index, reduced to digests that are cheap to compare. */
 export interface UserIndex {
-  /** Which file; null when there is none. A mere refresh of its stat data makes another file that says the same. */
+  /**
+   * Identifies the file; null if there is none. A refresh of its stat data creates another file with the same content.
+   */
   readonly key: string | null;
-  /** Which paths, modes and flags, and the ids of those that are not files on disk (submodules, sparse entries). */
+  /**
+   * Digest of paths, modes and flags, and of the ids of entries without a file on disk (submodules, sparse entries).
+   */
   readonly paths: string;
-  /** All of it: what is staged. */
+  /** Digest of the whole content, that is of everything staged. */
   readonly content: string;
 }
 
@@ -358,7 +367,7 @@ export interface ReadUserIndex extends UserIndex {
   entries(): Promise<readonly IndexEntry[]>;
 }
 
-/** Lists the index only when the file is another one than before. */
+/** Lists the index only if its file changed since `before`. */
 export async function readUserIndex(git: Git, gitDir: string, before: UserIndex | undefined): Promise<ReadUserIndex> {
   const key = await fileKey(join(gitDir, "index"));
   const list = (): Promise<Buffer> => git.output({ args: ["ls-files", "-s", "-v", "-z"] });
@@ -370,7 +379,10 @@ export async function readUserIndex(git: Git, gitDir: string, before: UserIndex 
   return { key, content: hash("sha1", listing), paths: hash("sha1", withoutFileIds(listing)), entries };
 }
 
-/** The same listing with the ids of ordinary files blanked. Bytes in place: at this size strings would cost too much. */
+/**
+ * The same listing with the ids of ordinary files blanked. It edits bytes in place, because strings of this size would
+ * cost too much.
+ */
 function withoutFileIds(listing: Buffer): Buffer {
   const copy = Buffer.from(listing);
   const idLength = copy.indexOf(0x20, 9) - 9;
@@ -378,7 +390,7 @@ function withoutFileIds(listing: Buffer): Buffer {
     const end = copy.indexOf(0, start);
     const isSparse = copy[start] === 0x53 || copy[start] === 0x73;
     const isLink = copy[start + 2] === 0x31 && copy[start + 3] === 0x36;
-    // "H 100644 <id> 0\t<path>"
+    // Format: "H 100644 <id> 0\t<path>".
     if (!isSparse && !isLink) copy.fill(0x2e, start + 9, start + 9 + idLength);
     start = end + 1;
   }

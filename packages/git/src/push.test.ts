@@ -65,7 +65,7 @@ describe("push", () => {
       const onto = scene.moveBase({ "c.txt": "base\n" });
       await scene.branch.fetch();
       expect(await scene.branch.rebase({ onto, at: AT })).toMatchObject({ kind: "rebased", from: pushed });
-      // The plain push that the seed system tries again and again is refused each time:
+      // A plain push, which the seed system retries, is refused each time.
       expect(() => scene.tree.git("push", "-q", "origin", "HEAD:refs/heads/holdfast/issue-42")).toThrow(
         /non-fast-forward/,
       );
@@ -78,7 +78,7 @@ describe("push", () => {
       const again = await scene.branch.rebase({ onto, at: "2026-03-01T13:00:00Z" });
       expect(again).toEqual({ kind: "up_to_date", commit: scene.tip() });
 
-      // Somebody else pushed meanwhile: never forced over.
+      // Another user pushed meanwhile: their commits are never overwritten.
       const other = pushByOther("theirs\n");
       const next = scene.moveBase({ "d.txt": "base\n" });
       await scene.branch.rebase({ onto: next, at: AT });
@@ -234,7 +234,7 @@ describe("push", () => {
 });
 
 describe("inspect push", () => {
-  // Put together here, so that no scanner takes this file for a leak.
+  // The tokens are assembled here, so that no scanner reports this file as a leak.
   const TOKEN = ["ghp", "_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"].join("");
   const OLD = ["glpat-", "AbCdEfGhIjKlMnOpQrSt"].join("");
 
@@ -260,7 +260,7 @@ describe("inspect push", () => {
     git("switch", "-qc", "work");
     const branch = async () => await createGitBranches().of(folder);
     const look = async () => await (await branch()).inspectPush({ issue: 42 });
-    /** A commit object with exactly these bytes on top of the branch, which becomes its tip. */
+    /** Creates a commit object with exactly these bytes as the new tip of the branch. */
     const commitBytes = (headers: string, message: string | Uint8Array): void => {
       const tree = git("rev-parse", "HEAD^{tree}").trim();
       const parent = git("rev-parse", "HEAD").trim();

@@ -1,3 +1,5 @@
+// Pushes the run's branch with a lease on the remote commit, and inspects what a push would publish.
+
 import { devNull } from "node:os";
 import {
   type FoundSecret,
@@ -22,8 +24,8 @@ import {
 } from "./remote.ts";
 
 /**
- * Pushes the branch over what the remote is expected to have, and over nothing else: after a rebase that is the commit of the last push.
- * What is there already is not pushed again.
+ * Pushes the branch only if the remote has the expected commit; after a rebase that is the commit of the last push. An
+ * up-to-date remote is not pushed to again.
  */
 export async function pushBranch(
   at: BranchContext,
@@ -42,7 +44,8 @@ export async function pushBranch(
   const commit = await requireTip(at);
   const lease = `--force-with-lease=${at.ref}:${expected ?? ""}`;
   const args = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", lease, "--", remote.name];
-  // A commit graph can name other parents than the commits do. The push would send those too, and they were not searched for secrets.
+  // A commit graph can name other parents than the commits do. The push would send those too, although they were not
+  // searched for secrets.
   const result = await runUserGit(at, ["-c", "core.commitGraph=false", ...args, `${at.ref}:${at.ref}`]);
   const report = parsePushReport(result.stdout.toString("utf8"), at.ref);
   if (result.kind === "exited" && result.code === 0 && report !== undefined) {
@@ -53,33 +56,36 @@ export async function pushBranch(
   const refusal = classifyRemoteFailure({ report, failedHook, stderr, timedOut: result.kind === "timed_out" });
   if (refusal.cause !== "stale_lease") return { kind: "refused", refusal };
   const there = await lookUpRemote(at, params.configured, { branch: at.name, own: at.name });
-  // The connection broke after the push had arrived, and the transport sent it once more by itself: that is what was refused.
+  // The connection broke after the push had arrived, and the transport retried by itself. The remote refused that
+  // retry.
   if (there.kind === "known" && there.commit === commit) return { kind: "up_to_date", commit };
-  // Nothing was expected there, so this is no lease that went stale: somebody else's commits are in the way.
+  // Nothing was expected on the remote, so the lease is not stale: commits from elsewhere are on the branch.
   const isFirst = expected === null && there.kind === "known" && there.commit !== null;
   if (isFirst && !(await isOurs(at, there.commit, commit)))
     return { kind: "refused", refusal: { ...refusal, cause: "non_fast_forward" } };
   return { kind: "refused", refusal };
 }
 
-/** A commit that is not even here cannot be one of ours. */
+/** A commit that is absent from this repository cannot be ours. */
 async function isOurs(at: BranchContext, there: string, commit: string): Promise<boolean> {
   return isAncestor(at, { ancestor: there, of: commit }).catch(() => false);
 }
 
 /**
- * What a push of the branch would publish that the user must see first. Reads every commit that the remote to push to does not have: the commit object with
- * all its headers and its message, new file names and added lines, also where a later commit removes the line again. Of a merge, the lines that none of its
- * parents has. A file that git calls binary is read as text. What is too large or cannot be read is named in `unsearched`.
+ * Reports what a push of the branch would publish and the user must see first. Reads every commit that the remote
+ * lacks: the commit object with all headers and its message, new file names and added lines. Lines that a later commit
+ * removes again are included. For a merge it reads the lines that none of its parents has. A file that git considers
+ * binary is read as text. Content that is too large or unreadable is listed in `unsearched`.
  *
- * The agent can write the repository's configuration, so commit objects are read as bytes and patches come from a plumbing command.
+ * The agent can write the repository's configuration. So commit objects are read as bytes, and patches come from a
+ * plumbing command.
  */
 export async function inspectPush(
   at: BranchContext,
   params: { readonly configured: string | null; readonly issue: number | null },
 ): Promise<PushInspection> {
   const tip = await requireTip(at);
-  // Refs of remotes in this repository say nothing for certain: an agent can write them.
+  // Remote-tracking refs in this repository are not reliable, because an agent can write them.
   const published = await listRemoteTips(at, params.configured);
   const excluded = published.map((commit) => `^${commit}\n`).join("");
   const reader = createReader(tip, secretValues(process.env), params.issue);
@@ -101,10 +107,13 @@ const SHOWN = 200;
 
 /** A commit graph can name other parents than the commits do. */
 const TRUE_HISTORY = ["--no-replace-objects", "-c", "core.commitGraph=false"];
-/** Grafts name other parents too, and no option turns them off. */
+/** Grafts name other parents too, and no option disables them. */
 const NO_GRAFTS = { GIT_GRAFT_FILE: devNull };
 
-/** `diff-tree` reads no log.* configuration and little of diff.*. Each setting that could change the patch is still named here. */
+/**
+ * `diff-tree` reads no log.* configuration and little of diff.*. Each setting that could change the patch is still set
+ * here.
+ */
 const PATCHES = [
   ...TRUE_HISTORY,
   "-c",
@@ -122,7 +131,7 @@ const PATCHES = [
   "--no-relative",
   "--ignore-submodules=none",
   "--submodule=short",
-  // Against each parent, under a header of its own.
+  // One patch against each parent, each with its own header.
   "--diff-merges=separate",
   "--patch",
   "--text",
@@ -156,7 +165,10 @@ async function readSome(
   return { bytes: Buffer.concat(chunks), isCut };
 }
 
-/** Reads the output of `cat-file --batch` up to the first object that is not a whole commit. Returns the number of commits. */
+/**
+ * Reads the output of `cat-file --batch` up to the first object that is not a complete commit. Returns the number of
+ * commits.
+ */
 function readObjects(output: Buffer, read: (id: string, bytes: Buffer) => void): number {
   let count = 0;
   for (let rest = output; rest.length > 0; count += 1) {
@@ -170,7 +182,7 @@ function readObjects(output: Buffer, read: (id: string, bytes: Buffer) => void):
   return count;
 }
 
-/** True where the patches are longer than MAX_BYTES; then the rest is not read. */
+/** Returns true if the patches are longer than MAX_BYTES; then the rest is not read. */
 async function readPatches(at: BranchContext, ids: Buffer, reader: Reader): Promise<boolean> {
   const running = at.git.start({ args: PATCHES, env: NO_GRAFTS });
   running.stdin.end(ids);
@@ -209,16 +221,19 @@ interface Reader {
   commit(id: string, bytes: Buffer): void;
   /** Reads the next line of the patches. */
   line(line: string): void;
-  /** The line that was read last is not whole. */
+  /** Reports that the last line was truncated. */
   skippedLine(): void;
-  /** The rest is not read. */
+  /** Reports that the rest is not read. */
   skippedRest(what: "commits" | "changes"): void;
   /** Number of commits whose patches were read. */
   patched(): number;
   end(): PushInspection;
 }
 
-/** Reads commits, then patches without context. Lines of a hunk are counted: an added line may look like a header. */
+/**
+ * Reads commits, then patches without context. Lines of a hunk are counted, because an added line may look like a
+ * header.
+ */
 function createReader(tip: string, known: readonly KnownSecret[], issue: number | null): Reader {
   const secrets: PushedSecret[] = [];
   const references: { readonly commit: string; readonly text: string }[] = [];
@@ -226,9 +241,9 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
   const patched = new Set<string>();
   let commit = tip;
   let parents = 0;
-  /** The patch against which parent of the commit this is, counted from 1. */
+  /** The parent of the commit that the current patch compares with, counted from 1. */
   let patch = 0;
-  /** What patches of a merge add, by place and text: in how many of them it was seen. */
+  /** What the patches of a merge add, by path, line and text, and in how many patches it occurs. */
   let merged = new Map<string, { count: number; patch: number }>();
   let path = "commit message";
   let removed = 0;
@@ -268,7 +283,7 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
     commit(id, bytes) {
       commit = id;
       const { texts, isKnown } = decode(bytes);
-      // Most lines are the same in each encoding: a finding counts once.
+      // Most lines are the same in every encoding, so a finding counts once.
       const seen = new Set<string>();
       const isFirst = (key: string): boolean => !seen.has(key) && seen.add(key).has(key);
       const referred = new Set<number>();
@@ -307,7 +322,7 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
         added = Number(after);
         number = Number(first);
       } else if (line.startsWith("diff --git ")) {
-        // Both names are the same.
+        // Both names are equal.
         const names = line.slice("diff --git ".length);
         place(names.slice((names.length + 1) / 2).replaceAll(/^"?b\/|"$/g, ""), 0);
       } else if (line.startsWith("new file mode ")) {
@@ -336,7 +351,10 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
   };
 }
 
-/** The commit as UTF-8, as single bytes, and in each encoding that it names. `isKnown`: in all of these ASCII characters are single bytes. */
+/**
+ * The commit as UTF-8, as single bytes, and in each encoding that it names. `isKnown` means that ASCII characters are
+ * single bytes in all of them.
+ */
 function decode(bytes: Buffer): { readonly texts: ReadonlySet<string>; readonly isKnown: boolean } {
   const single = bytes.toString("latin1");
   const texts = new Set([bytes.toString("utf8"), single]);
@@ -354,7 +372,10 @@ function decode(bytes: Buffer): { readonly texts: ReadonlySet<string>; readonly 
   return { texts, isKnown };
 }
 
-/** A word such as `password` before a value says little: only what looks random counts there. Examples in documentation do not. */
+/**
+ * A word such as `password` before a value proves little, so only a value that looks random counts there. Placeholders
+ * from documentation do not count.
+ */
 function isRefused(text: string, { start, end, kind, isSure }: FoundSecret): boolean {
   const value = text.slice(start, end);
   if (kind !== "private key" && PLACEHOLDER.test(value)) return false;

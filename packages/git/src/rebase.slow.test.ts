@@ -81,7 +81,7 @@ describe("rebase", () => {
     const onto = scene.moveBase({ "c.txt": "c\n" });
     const result = await scene.branch.rebase({ onto, at: LATER });
     const text = result.kind === "conflict" ? "conflict" : scene.tree.read("a.txt");
-    // A conflict hands it to the agent; what may not be is a clean result without the mending.
+    // A conflict goes to the agent. A clean result without the resolution would lose it.
     expect(["conflict", edited(2, "both")]).toContain(text);
   });
 

@@ -1,3 +1,5 @@
+// Rebases the run's branch without a git operation in progress, and places and commits conflicts.
+
 import { mkdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
@@ -33,8 +35,8 @@ import { disableFilters } from "./repository.ts";
 import { type TreeChange, type TreeEntry, diffTrees } from "./tree-diff.ts";
 
 /**
- * New commits aside → written down → files → branch → index. The record stays: a call that is repeated after the branch has moved would
- * otherwise find nothing to do, while a restore has put the old files back.
+ * Order: write the new commits, record them, then move files, branch and index. The record remains afterwards. Without
+ * it, a call repeated after the branch moved would find nothing to do, even if a restore put the old files back.
  */
 export async function rebase(
   at: BranchContext,
@@ -71,9 +73,10 @@ type Replayed =
   | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
 
 /**
- * The commits of `head` that `onto` lacks, one after the other on top of it, in objects alone: there is nothing to clean up after a
- * kill, and the same call makes the same ids. A merge on the branch counts as the change that it made there, so that what was
- * mended in it is not lost. Commits that `onto` has under another id, and those that change nothing any more, are left out.
+ * Replays the commits of `head` that `onto` lacks on top of it, in the object database only. A kill leaves nothing to
+ * clean up, and the same call produces the same ids. A merge commit counts as the change it made on the branch, so that
+ * conflict resolutions in it are kept. Commits that `onto` has under another id, and commits that no longer change
+ * anything, are skipped.
  */
 async function replayCommits(
   at: BranchContext,
@@ -108,7 +111,9 @@ async function replayCommits(
   return { kind: "replayed", commit: tip };
 }
 
-/** Three trees, each as a commit of its own: git of this age merges commits, and finds their base by itself. */
+/**
+ * Wraps each of the three trees in a commit: the oldest supported git merges only commits and finds their base itself.
+ */
 async function mergeChange(
   at: BranchContext,
   trees: { readonly before: string; readonly ours: string; readonly theirs: string },
@@ -123,7 +128,7 @@ async function mergeChange(
   return mergeCommits(at, { ours, theirs });
 }
 
-/** The last rebase of this worktree: what it was asked for and what it made. */
+/** The parameters and the result of the last rebase of this worktree. */
 interface RebaseRecord {
   readonly branch: string;
   readonly from: string;
@@ -137,7 +142,7 @@ function writeRebase(place: WorktreeContext, record: RebaseRecord): void {
   writeDurable({ path: join(place.home, FILE), data, mode: "replace" });
 }
 
-/** What cannot be read is no record: then the rebase is worked out anew, to the same end. */
+/** An unreadable record counts as absent: the rebase is then computed again with the same result. */
 async function readRebase(place: WorktreeContext): Promise<RebaseRecord | undefined> {
   const text = await readFile(join(place.home, FILE), "utf8").catch(() => "");
   return parseRebase(text);
@@ -157,7 +162,7 @@ export function parseRebase(text: string): RebaseRecord | undefined {
 
 const FILE = "last-rebase.json";
 
-/** Branch and index stay as they are: whoever gives up has only to put the files back. */
+/** Branch and index are unchanged. To abandon the conflict, the caller only restores the files. */
 export async function writeConflict(
   at: BranchContext,
   params: { readonly onto: string },
@@ -169,7 +174,7 @@ export async function writeConflict(
   return { files: merged.conflicts };
 }
 
-/** One commit on top of `onto`. The branch's earlier commits stay in the run's snapshots. */
+/** Creates one commit on top of `onto`. The run's snapshots still hold the branch's earlier commits. */
 export async function commitResolved(
   at: BranchContext,
   params: CommitParams & { readonly onto: string; readonly files: readonly GitPath[] },
@@ -219,7 +224,7 @@ async function isMarked(at: BranchContext, file: GitPath, sides: readonly string
   return hasConflictMarkers(text, await Promise.all(sides.map((commit) => readThen(at, commit, path))));
 }
 
-/** undefined: removed, or no file any more, which is one way to settle a conflict. */
+/** undefined if the path was removed or is no longer a file, which is one way to resolve a conflict. */
 async function readNow(root: string, path: RawPath): Promise<string | undefined> {
   const place = absolutePath(root, path);
   const { kind } = createPathInspector(root)(path);
@@ -228,7 +233,7 @@ async function readNow(root: string, path: RawPath): Promise<string | undefined>
 }
 
 async function readThen(at: BranchContext, commit: string, path: RawPath): Promise<string> {
-  // By the id from the tree's listing: an argument cannot carry every byte of a name.
+  // Uses the id from the tree's listing, because an argument cannot contain every byte of a name.
   const listed = await at.place.repository.objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", commit] });
   const record = listed
     .toString("latin1")
@@ -240,8 +245,8 @@ async function readThen(at: BranchContext, commit: string, path: RawPath): Promi
 }
 
 /**
- * Does the text hold conflict marks that neither side had of its own? A file about merging may show such lines, and must not be held up
- * for ever.
+ * True if the text contains conflict markers that neither side contained. A file about merging may contain such lines
+ * and must not block the run for ever.
  */
 export function hasConflictMarkers(text: string, sides: readonly string[]): boolean {
   const own = new Set(sides.flatMap(marksOf));
@@ -253,8 +258,8 @@ function marksOf(text: string): readonly string[] {
 }
 
 /**
- * Moves the files from one tree to another. All content is written aside first, then each file is replaced whole: killed half-way,
- * the same call goes on. WORKSPACE_BUSY, and nothing changed, when files hold changes of their own.
+ * Moves the files from one tree to another. All content is staged first, then each file is replaced by a rename. After
+ * a kill the same call continues. Throws WORKSPACE_BUSY, with nothing changed, if files have uncommitted changes.
  */
 async function moveFiles(place: WorktreeContext, trees: { readonly from: string; readonly to: string }): Promise<void> {
   const { objects } = place.repository;
@@ -266,7 +271,7 @@ async function moveFiles(place: WorktreeContext, trees: { readonly from: string;
   const plan = planMove({ wanted, local });
   if (plan.kind === "local_changes") throw busy(place, plan.paths);
   const looks = createRestoreInspector(place);
-  // Submodules are named, never entered; a file that a sparse checkout keeps off the disk stays off it.
+  // Submodules are never entered, and files outside a sparse checkout are not written.
   const changes = plan.changes.filter(
     ({ path, from, to }) =>
       from?.mode !== LINK_MODE && to?.mode !== LINK_MODE && (from === null || looks.found(path).kind !== "absent"),
@@ -296,7 +301,7 @@ function describe({ path, from, to }: TreeChange): Parameters<typeof findObstacl
   return { kind: from === null ? "create" : "write", path: name, mode: to.mode };
 }
 
-/** By git itself, so that line ends and encodings arrive as the user's git would have put them. */
+/** Git itself writes the files, so that line ends and encodings are what the user's git would produce. */
 async function stage(
   place: WorktreeContext,
   params: { readonly tree: string; readonly changes: readonly TreeChange[]; readonly folder: string },
@@ -330,17 +335,18 @@ function busy(place: WorktreeContext, paths: readonly RawPath[]): HoldfastError 
 
 type MovePlan =
   | { readonly kind: "move"; readonly changes: readonly TreeChange[] }
-  /** Files that hold something of their own, which no commit has. */
+  /** Files with content that no commit has. */
   | { readonly kind: "local_changes"; readonly paths: readonly RawPath[] };
 
 /**
- * Which files have still to be moved from one tree to the other. A path may already be as wanted, because an earlier try was killed;
- * anything else that differs from the start is somebody's work. Untracked files that nothing lands on do not matter.
+ * Decides which files must still be moved from one tree to the other. A path may already match because an earlier
+ * attempt was killed. Any other difference from the start is uncommitted work. Untracked files matter only at a path to
+ * be written.
  */
 export function planMove(params: {
-  /** From the tree of the start to the one that is wanted. */
+  /** Differences between the start tree and the wanted tree. */
   readonly wanted: readonly TreeChange[];
-  /** From the tree of the start to the files as they are. */
+  /** Differences between the start tree and the current files. */
   readonly local: readonly TreeChange[];
 }): MovePlan {
   const wanted = new Map(params.wanted.map((change) => [change.path, change]));

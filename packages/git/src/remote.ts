@@ -1,3 +1,5 @@
+// Talks to remotes with the user's git: fetch, remote branches, choice of the remote, and causes of failures.
+
 import { readFile } from "node:fs/promises";
 import { devNull } from "node:os";
 import { join, resolve } from "node:path";
@@ -11,16 +13,16 @@ import { openScratch } from "./private-index.ts";
 export const NO_REMOTE: PushRefusal = { cause: "missing_remote", message: "the repository has no remote" };
 
 /**
- * Both remotes where there are two: what is on a fork and what is upstream must be known together. Never prunes: a tracking
- * ref may be the last name of somebody's commits, and deleting it locks `packed-refs`. So a remote is asked beside it which
- * branches it has.
+ * Fetches from both remotes if there are two: the state of the fork and of upstream must be read together. Never
+ * prunes: a tracking ref may be the last name of a commit, and deleting it locks `packed-refs`. Therefore `ls-remote`
+ * also lists which branches each remote has.
  */
 export async function fetchRemote(at: RepositoryContext, configured: string | null): Promise<Fetched> {
   const [base, push] = await Promise.all([findRemote(at, configured, "base"), findRemote(at, configured, "push")]);
   if (base === null || push === null) return { kind: "failed", refusal: NO_REMOTE };
   const present = new Map<string, Set<string>>();
   for (const name of new Set([base.name, push.name])) {
-    // The refspec is given: a bare clone has none of its own, and would update nothing.
+    // The refspec is explicit, because a bare clone has none and would update nothing.
     const heads = `+refs/heads/*:refs/remotes/${name}/*`;
     const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", name, heads];
     const [fetched, listed] = await Promise.all([
@@ -35,7 +37,7 @@ export async function fetchRemote(at: RepositoryContext, configured: string | nu
   return { kind: "fetched", branches: { base: on(base.name), push: on(push.name) } };
 }
 
-/** Names of the branches that a remote has; one set where both are the same. */
+/** Names of the branches on each remote. Both roles share one set if they use the same remote. */
 export type RemoteBranches = Readonly<Record<RemoteRole, Set<string>>>;
 
 type Fetched =
@@ -64,13 +66,13 @@ export async function lookUpRemote(
     const { cause, message } = refusalOf(result);
     return { kind: "unknown", reason: message, isTemporary: cause === "network" || cause === "remote" };
   }
-  // git matches the end of names: refs/heads/x also finds refs/heads/refs/heads/x.
+  // Git matches the end of names: refs/heads/x also finds refs/heads/refs/heads/x.
   return { kind: "known", commit: parseHeads(result.stdout.toString("utf8")).get(ref) ?? null };
 }
 
 /**
- * Commits at the tips of all branches of the remote that is pushed to, as that remote answers: an agent can write the refs of this repository. None where
- * the remote does not answer, or pushes go to several places.
+ * The tips of all branches of the remote that receives pushes, as that remote reports them. Local refs are not
+ * reliable, because an agent can write them. Empty if the remote does not respond, or if pushes go to several URLs.
  */
 export async function listRemoteTips(at: RepositoryContext, configured: string | null): Promise<readonly string[]> {
   const remote = await findRemote(at, configured, "push");
@@ -109,7 +111,7 @@ export async function findDefaultBranch(at: RepositoryContext, configured: strin
   return chooseDefault({ head, branches: await listRefs(at, prefix) });
 }
 
-/** A HEAD that leads to no branch says nothing: a new bare repository names master, whatever was pushed to it. */
+/** A HEAD that names no existing branch is ignored: a new bare repository names master, whatever was pushed to it. */
 export function chooseDefault(params: {
   readonly head: string | null;
   readonly branches: readonly string[];
@@ -142,7 +144,7 @@ function parseHeads(text: string): ReadonlyMap<string, string> {
   return new Map(lines);
 }
 
-/** "base": where issues, pull requests and the branch to merge into are. "push": where the run's own branch goes. */
+/** "base" has the issues, the pull requests and the branch to merge into. "push" receives the run's own branch. */
 type RemoteRole = "base" | "push";
 
 export async function findRemote(
@@ -166,14 +168,14 @@ export async function findRemote(
   return { name, url: hideCredentials(url.split("\n")[0] ?? ""), written: hideCredentials(raw.split("\n")[0] ?? "") };
 }
 
-/** A run's own branch is where runs push to; any other is where it goes to in the end. */
+/** A branch of a run is on the remote that runs push to. Any other branch is on the base remote. */
 export function remoteRole(branch: string, own: string | null): RemoteRole {
   return branch === own || branch.startsWith("holdfast/") ? "push" : "base";
 }
 
 /**
- * As configured; else upstream before origin; else the only one, or git's own choice. Pushes go where git would push: with an upstream,
- * origin is somebody's own fork of it.
+ * Uses the configured remote, then upstream, then origin, then the only one or git's own choice. Pushes go where git
+ * would push: if there is an upstream, origin is the user's fork of it.
  */
 export function chooseRemote(params: {
   readonly names: readonly string[];
@@ -196,7 +198,7 @@ export function chooseRemote(params: {
   return known ?? names[0] ?? null;
 }
 
-/** What one line of `git push --porcelain` says about the ref. */
+/** The report of one ref from `git push --porcelain`. */
 interface RefReport {
   /** git's one-letter flag: " ", "+", "*", "-", "=", "!". */
   readonly flag: string;
@@ -212,8 +214,9 @@ export function parsePushReport(stdout: string, ref: string): RefReport | undefi
 }
 
 /**
- * Why a push or fetch was refused. "failed to push some refs" and "Could not read from remote repository" are printed for almost every
- * refusal and say nothing: only what git reports about the ref, the hook that failed, and specific messages count.
+ * Classifies why a push or fetch was refused. Git prints "failed to push some refs" and "Could not read from remote
+ * repository" for almost every refusal. Therefore only the report of the ref, the failed hook and specific messages
+ * count.
  */
 export function classifyRemoteFailure(facts: {
   readonly report: RefReport | undefined;
@@ -237,10 +240,11 @@ function causeOfRef(summary: string, stderr: string): PushRefusal["cause"] {
   if (/\bGH0(?:06|13)\b|protected branch|not allowed to (?:force )?push/i.test(`${reason}\n${stderr}`))
     return "protected";
   if (byRemote && /^(?:non-fast-forward|deletion prohibited)$/.test(reason)) return "protected";
-  // A hook that asks a service says so when the service does not answer: it has judged nothing.
+  // A hook that queries a service prints an error when the service does not respond. That is not a verdict on the
+  // commits.
   if (/hook declined/.test(reason)) return TEMPORARY.test(stderr) ? "remote" : "hook";
   if (/^stale info$|^remote ref updated since checkout$/.test(reason)) return "stale_lease";
-  // Another push arrived between the remote's offer and ours, or the ref is locked for the moment: the next try tells these apart.
+  // Another push arrived meanwhile, or the ref is locked for a moment. The next attempt distinguishes the two.
   if (byRemote && /failed to update ref|cannot lock ref/.test(reason))
     return /but expected|reference already exists/.test(`${reason}\n${stderr}`) ? "stale_lease" : "remote";
   if (byRemote && reason === "fetch first") return "stale_lease";
@@ -258,7 +262,7 @@ const SECRET =
 const TEMPORARY =
   /temporar(?:y|ily)|try again|timed? ?out|time-out|unavailable|internal (?:server |api )?error|bad gateway|\b50[0234]\b|too many requests|no space left|could not connect|connection (?:refused|reset)|not accessible/i;
 
-/** In this order: an ssh that was not let in also says that the remote end hung up. */
+/** The order matters: an ssh that was denied access also prints that the remote end hung up. */
 const MESSAGES: readonly (readonly [PushRefusal["cause"], RegExp])[] = [
   [
     "auth",
@@ -274,7 +278,7 @@ const MESSAGES: readonly (readonly [PushRefusal["cause"], RegExp])[] = [
   ],
 ];
 
-/** What a person needs: the remote's own words and git's reason, without advice and without what is always printed. */
+/** Keeps the remote's messages and git's reason, and drops advice and lines that git always prints. */
 function messageOf(stderr: string, summary: string | undefined): string {
   const lines = stderr
     .split("\n")
@@ -289,8 +293,9 @@ const NOISE =
   /^(?:hint:|error: failed to push some refs|fatal: Could not read from remote repository|Please make sure you have the correct access|and the repository exists|Everything up-to-date)/;
 
 /**
- * git as the user runs it, for what talks to a remote: their hooks, credential helpers, ssh command and proxies all apply. It never asks a
- * person: nobody may be there. Only what would lead it to another repository is taken out of its environment.
+ * Runs git as the user does, for calls that contact a remote: hooks, credential helpers, ssh command and proxies apply.
+ * It never prompts, because no user may be present. Only variables that point to another repository are removed from
+ * its environment.
  */
 export async function runUserGit({ place, git }: RepositoryContext, args: readonly string[]): Promise<UserGitResult> {
   const scratch = await openScratch(place.home);
@@ -313,8 +318,8 @@ export async function runUserGit({ place, git }: RepositoryContext, args: readon
 }
 
 /**
- * git resolves a relative remote against the worktree in which it runs. The user wrote it in the main worktree, so there it starts, as a rule that
- * rewrites the URL for this one call.
+ * Git resolves a relative remote URL against the current worktree, but the user wrote it for the main worktree. Returns
+ * settings that rewrite the URL for this one call.
  */
 async function relativeRemotes({ place, git }: RepositoryContext): Promise<readonly (readonly [string, string])[]> {
   const { mainRoot } = place.repository;
@@ -327,7 +332,7 @@ async function relativeRemotes({ place, git }: RepositoryContext): Promise<reado
     .toString("utf8")
     .split("\0")
     .map((setting) => setting.slice(setting.indexOf("\n") + 1));
-  // As git decides: a colon before any slash is host:path, and scheme:// is a transport.
+  // As in git: a colon before any slash means host:path, and scheme:// is a transport.
   const isRelative = (url: string): boolean => url !== "" && !url.startsWith("/") && !/^[^/]*:/.test(url);
   return [...new Set(urls)].filter(isRelative).map((url) => [`url.${resolve(mainRoot, url)}.insteadOf`, url]);
 }
@@ -343,7 +348,7 @@ function withConfig(env: NodeJS.ProcessEnv, settings: readonly (readonly [string
 }
 
 interface UserGitResult extends ProcessResult {
-  /** The hook of this repository that ended with a failure, as git itself tells in its trace. */
+  /** The hook of this repository that failed, according to git's trace; null if none did. */
   readonly failedHook: string | null;
 }
 
@@ -353,11 +358,12 @@ function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(([name]) => !ELSEWHERE.has(name) && !name.startsWith("GIT_TRACE"));
   return {
     ...Object.fromEntries(kept),
-    // Messages are read by program; hooks still get UTF-8.
+    // Holdfast parses the messages, so they must be in English. Hooks still get UTF-8.
     LC_ALL: "C.UTF-8",
     LANGUAGE: "",
     GIT_TERMINAL_PROMPT: "0",
-    // With a graft, a push would also send commits that are not ancestors of the branch, which were not searched for secrets.
+    // With a graft, a push would also send commits that are not ancestors of the branch and were not searched for
+    // secrets.
     GIT_GRAFT_FILE: devNull,
   };
 }
@@ -398,7 +404,7 @@ function parseEvent(line: string): Partial<Record<string, unknown>> | undefined 
   }
 }
 
-/** URLs in messages without the password or token that they may carry: messages end up in journals and reports. */
+/** Removes passwords and tokens from URLs in messages, because messages end up in journals and reports. */
 export function hideCredentials(text: string): string {
   return text.replaceAll(/\b([a-z][a-z0-9+.-]*:\/\/)[^\s/@'"]*@/gi, (whole, scheme: string) =>
     scheme.toLowerCase() === "ssh://" && !/:[^/]*@/.test(whole.slice(scheme.length)) ? whole : `${scheme}***@`,

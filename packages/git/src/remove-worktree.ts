@@ -1,3 +1,5 @@
+// Removes a run's worktree, after checking that nothing in it would be lost.
+
 import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -11,14 +13,14 @@ import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
 import { type Repository, disableFilters } from "./repository.ts";
 import { type WorktreeRecord, findWorktree } from "./worktrees.ts";
 
-/** What would be gone with a worktree and is nowhere else. */
+/** Content of a worktree that exists nowhere else. */
 interface WorktreeLosses {
   readonly changed: readonly string[];
   readonly untracked: readonly string[];
   readonly ignored: readonly string[];
-  /** Submodules and other repositories inside it. */
+  /** Submodules and other nested repositories. */
   readonly nested: readonly string[];
-  /** Commits that no other branch and no remote-tracking branch has, newest first. */
+  /** Commits that no other branch and no remote-tracking branch contains, newest first. */
   readonly commits: readonly string[];
   readonly operation: string | null;
   readonly locked: boolean;
@@ -36,8 +38,9 @@ export async function removeWorktree(repository: Repository, params: { run: stri
 }
 
 /**
- * Not by `git worktree remove`: killed, it leaves half a folder that nobody can tell from somebody's files, or half an entry at
- * which git stumbles. Folder and entry go away with one rename each, and are deleted, now or by a later sweep, where they are nobody's.
+ * Does not use `git worktree remove`. A killed one leaves a partial directory that looks like user files, or a partial
+ * entry on which git fails. Directory and entry are each renamed into our scratch directory and deleted there, now or
+ * by a later sweep.
  */
 export async function deleteWorktree(repository: Repository, record: WorktreeRecord): Promise<void> {
   const scratch = await openScratch(repository.home);
@@ -57,7 +60,10 @@ export async function deleteWorktree(repository: Repository, record: WorktreeRec
   }
 }
 
-/** On another disk, or mounted. Its link to git goes last: until then it is known whose it is. */
+/**
+ * For a directory on another disk or mount. Its link to git is removed last: until then the owner of the directory is
+ * known.
+ */
 async function deleteFolder(path: string): Promise<void> {
   for (const name of await readdir(path)) {
     if (name !== ".git") await rm(join(path, name), { recursive: true, force: true });
@@ -98,7 +104,7 @@ async function readStatus(
   };
 }
 
-/** What `git status` does not tell: edits under assume-unchanged or skip-worktree, and what lies in submodules. */
+/** Finds what `git status` omits: edits under assume-unchanged or skip-worktree, and the content of submodules. */
 async function findHidden(
   repository: Repository,
   record: WorktreeRecord,

@@ -1,3 +1,5 @@
+// Replaces a worktree's index under git's own lock.
+
 import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -8,8 +10,9 @@ import type { WorktreeContext } from "./capture.ts";
 import { openScratch } from "./private-index.ts";
 
 /**
- * Makes the worktree's index say what the commit has, with stat data, so that `git status` is clean where the files are. Built aside and
- * put in place under git's own lock: git itself never works on the real index here, so a kill leaves no lock but ours.
+ * Sets the worktree's index to the commit, with stat data, so that `git status` is clean for matching files. The index
+ * is built in a scratch directory and renamed into place under git's lock. Git never works on the real index here, so a
+ * kill can leave only our own lock.
  */
 export async function replaceIndex(place: WorktreeContext, commit: string): Promise<void> {
   const scratch = await openScratch(place.home);
@@ -17,7 +20,8 @@ export async function replaceIndex(place: WorktreeContext, commit: string): Prom
     await withIndexLock(place, scratch.folder, async () => {
       const index = join(place.gitDir, "index");
       const draft = join(scratch.folder, "index");
-      // A second name for the same file keeps its exact time, by which git judges racily clean files; git replaces, never writes into it.
+      // A hard link keeps the exact time of the file, by which git judges racily clean files. Git replaces an index and
+      // never writes into one.
       await link(index, draft).catch(ignoreAbsent);
       const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root, indexFile: draft });
       await build(git, draft, commit);
@@ -31,11 +35,11 @@ export async function replaceIndex(place: WorktreeContext, commit: string): Prom
 async function build(git: Git, draft: string, commit: string): Promise<void> {
   const kept = await git.result({ args: [...WHOLE, "read-tree", "--reset", commit] });
   if (kept.code !== 0) {
-    // A power cut can leave an index that git cannot read: it is made anew.
+    // A power cut can leave an index that git cannot read. It is rebuilt.
     await rm(draft, { force: true });
     await git.output({ args: [...WHOLE, "read-tree", commit] });
   }
-  // Exit 1 says that some files differ, which is for the user to see and no failure.
+  // Exit code 1 means that some files differ, which is not a failure.
   await git.result({ args: [...WHOLE, "update-index", "-q", "--refresh"] });
 }
 
@@ -46,7 +50,10 @@ function ignoreAbsent(error: unknown): void {
   throw error;
 }
 
-/** Holds git's lock on the worktree's index. The lock says who holds it: one that a killed Holdfast left is taken away. */
+/**
+ * Holds git's lock on the worktree's index. The lock file names its holder, so that the lock of a killed Holdfast
+ * process can be removed.
+ */
 async function withIndexLock(place: WorktreeContext, scratch: string, work: () => Promise<void>): Promise<void> {
   const lock = join(place.gitDir, "index.lock");
   const draft = join(scratch, "index-lock");
@@ -66,7 +73,7 @@ async function withIndexLock(place: WorktreeContext, scratch: string, work: () =
 const ATTEMPTS = 10;
 const PAUSE_MS = 100;
 
-/** A link, so that the lock is never there without its text. */
+/** Creates the lock as a hard link, so that it never exists without its text. */
 async function take(draft: string, lock: string): Promise<boolean> {
   try {
     await link(draft, lock);
@@ -77,7 +84,7 @@ async function take(draft: string, lock: string): Promise<boolean> {
   }
 }
 
-/** Is it a lock of a Holdfast process that may still be alive? git's own locks name no holder. */
+/** True for the lock of a Holdfast process that may be alive. Git's own locks name no holder. */
 export async function isLockedByHoldfast(lock: string): Promise<boolean> {
   const owner = parseOwner(await readFile(lock, "utf8").catch(() => ""));
   return owner !== undefined && livenessOf(owner, processIdentity()) !== "dead";
@@ -88,7 +95,7 @@ async function isLeftByUs(lock: string): Promise<boolean> {
   return owner !== undefined && livenessOf(owner, processIdentity()) === "dead";
 }
 
-/** undefined: git's own lock, which holds an index or nothing yet. */
+/** undefined for git's own lock, which contains an index or nothing yet. */
 function parseOwner(text: string): ProcessIdentity | undefined {
   if (!text.startsWith('{"holdfast":')) return undefined;
   try {

@@ -1,3 +1,5 @@
+// Finds a git repository and sets up Holdfast's private git directory over its objects.
+
 import {
   access,
   copyFile,
@@ -21,24 +23,24 @@ import { fileKey } from "./private-index.ts";
 
 export type ObjectFormat = "sha1" | "sha256";
 
-/** One repository, seen from outside any worktree. */
+/** One repository, independent of any worktree. */
 export interface Repository {
   readonly commonDir: string;
-  /** Of the worktree from which it was opened: whose HEAD is "the current" one. */
+  /** Git directory of the worktree from which it was opened, which defines the current HEAD. */
   readonly gitDir: string;
-  /** The folder of the main worktree; of the one it was opened from where that cannot be told; null when bare. */
+  /** The root of the main worktree, or of the worktree it was opened from if the main one is unknown; null if bare. */
   readonly mainRoot: string | null;
-  /** Our folder in the common directory. */
+  /** Our directory inside the common directory. */
   readonly home: string;
   readonly bare: boolean;
   readonly objectFormat: ObjectFormat;
   readonly emptyTree: string;
-  /** The id that stands for "none" in this object format. */
+  /** The all-zero id, which means "none" in this object format. */
   readonly zero: string;
   readonly objectDirectory: string;
-  /** Refs, worktrees, the user's index: the real git directory, defused. */
+  /** Git on the real git directory, for refs, worktrees and the user's index. Configured programs are disabled. */
   readonly git: Git;
-  /** Objects only: our private git directory, in which no config of the user is read. */
+  /** Git on our private git directory, for objects only. It reads no configuration of the user. */
   readonly objects: Git;
   readonly privateGitDir: string;
 }
@@ -49,7 +51,10 @@ export interface Checkout {
   readonly gitDir: string;
 }
 
-/** The repository at this path, and the worktree that holds it; undefined in a bare one or outside of any. */
+/**
+ * The repository at this path and the worktree that contains the path. The worktree is undefined in a bare repository
+ * or outside any.
+ */
 export async function findRepository(
   path: string,
 ): Promise<{ readonly repository: Repository; readonly checkout: Checkout | undefined }> {
@@ -77,7 +82,7 @@ export async function findRepository(
   return { repository, checkout: found.root === null ? undefined : { root: found.root, gitDir: found.gitDir } };
 }
 
-/** The worktree that holds this path; undefined in a bare repository or outside of any. */
+/** The worktree that contains this path; undefined in a bare repository or outside any. */
 export async function findCheckout(path: string): Promise<(Checkout & { readonly commonDir: string }) | undefined> {
   const found = await discover(path);
   if (found.root === null) return undefined;
@@ -109,7 +114,7 @@ async function discover(path: string): Promise<Discovered> {
       cause: error,
     });
   });
-  // A bare repository is used only when it is named itself: one that lies in a cloned tree must not get to speak.
+  // A bare repository is used only if its own path is given: one inside a cloned tree must not take effect.
   const bareHere = await looksBare(cwd);
   const git = createGit(bareHere ? { cwd, gitDir: cwd } : { cwd });
   const args = ["rev-parse", "--path-format=absolute", "--is-bare-repository", "--show-object-format"];
@@ -148,7 +153,7 @@ async function discover(path: string): Promise<Discovered> {
 
 const bareness = new Map<string, boolean>();
 
-/** A linked worktree is not bare, but the repository that it belongs to may be. Asked again when its config was written. */
+/** A linked worktree is not bare, but its repository may be. The result is cached until its configuration changes. */
 async function isBare(commonDir: string, gitDir: string): Promise<boolean> {
   if (commonDir === gitDir) return false;
   const configs = ["config", "config.worktree"].map((name) => fileKey(join(commonDir, name)));
@@ -159,7 +164,9 @@ async function isBare(commonDir: string, gitDir: string): Promise<boolean> {
   return bare;
 }
 
-/** `core.worktree` in a hostile config can point anywhere: a root is believed only if its own `.git` leads back here. */
+/**
+ * `core.worktree` in a hostile config can point anywhere. A root is accepted only if its own `.git` leads back here.
+ */
 async function ownRoot(params: { root: string; gitDir: string; cwd: string }): Promise<string | null> {
   const { root, gitDir, cwd } = params;
   const inside = cwd === root || cwd.startsWith(root.endsWith("/") ? root : `${root}/`);
@@ -169,7 +176,7 @@ async function ownRoot(params: { root: string; gitDir: string; cwd: string }): P
   return actual === claimed ? root : null;
 }
 
-/** What a `.git` stands for: itself when it is a directory, else the directory that the file names. */
+/** Resolves a `.git`: a directory is itself, a file names the directory. */
 export async function readGitLink(dotGit: string): Promise<string> {
   const text = await readFile(dotGit, "utf8").catch(() => undefined);
   const target = text === undefined ? undefined : /^gitdir: (.*)\n?$/s.exec(text)?.[1]?.replace(/\n$/, "");
@@ -190,9 +197,9 @@ async function looksBare(path: string): Promise<boolean> {
 }
 
 /**
- * A git directory of our own over the user's object database. Commands that read files or trees run here, so the
- * repository's config is not even read, and `info/attributes` (which outranks every .gitattributes) turns all conversion
- * off: line ends, filters such as LFS, ident and encodings. Snapshots are the bytes on disk, and nothing else.
+ * Our own git directory over the user's object database. Commands that read files or trees run here, so the
+ * repository's configuration is not read. `info/attributes` outranks every .gitattributes and disables all conversion:
+ * line ends, filters such as LFS, ident and encodings. So a snapshot contains exactly the bytes on disk.
  */
 export async function ensurePrivateGitDir(params: {
   readonly home: string;
@@ -201,11 +208,12 @@ export async function ensurePrivateGitDir(params: {
   const path = join(params.home, "git");
   const files = contents(params.objectFormat);
   if (await isExactly(path, files)) return path;
-  // Absent, from another version, or planted by whoever made this repository: never use it, make it again.
+  // It is absent, from another version, or planted by the author of this repository. It is never used but created
+  // again.
   const fresh = await mkdtemp(join(params.home, "git-"));
   for (const folder of ["info", "refs", "objects"]) await mkdir(join(fresh, folder));
   for (const [name, text] of files) await writeFile(join(fresh, name), text, { mode: 0o600 });
-  // Another process may have made a good one in the same moment, and be at work in it: only a bad one is ever replaced.
+  // Another process may have created a valid one at the same time and be using it. Only an invalid one is replaced.
   for (let attempt = 1; ; attempt++) {
     try {
       await rename(fresh, path);
@@ -220,7 +228,7 @@ export async function ensurePrivateGitDir(params: {
   }
 }
 
-/** Where our files beside a git directory live: private indexes, staged files. Refuses a planted link. */
+/** The directory for our files inside a git directory: private indexes, staged files. Refuses a planted link. */
 export async function ensurePrivateDirectory(gitDir: string): Promise<string> {
   const home = join(gitDir, "holdfast-workspace");
   await mkdir(home, { mode: 0o700 }).catch(async (error: unknown) => {
@@ -246,9 +254,10 @@ function contents(format: ObjectFormat): readonly (readonly [name: string, text:
       "config",
       [
         `[core]\n\trepositoryFormatVersion = ${format === "sha1" ? 0 : 1}\n\tbare = false`,
-        // git looks at the disk before it believes a skip-worktree bit.
+        // Makes git check the disk before it trusts a skip-worktree bit.
         "\tsparseCheckout = true",
-        // One changed file then costs a small write, not all of a large index. The shared part lies in this directory.
+        // A changed file then costs a small write instead of a rewrite of a large index. The shared part is in this
+        // directory.
         "\tsplitIndex = true\n[splitIndex]\n\tsharedIndexExpire = 1.day.ago",
         extensions,
       ].join("\n"),
@@ -274,8 +283,9 @@ interface ScratchRepository extends AsyncDisposable {
 }
 
 /**
- * An empty repository in a temporary folder that can read all objects of another one. Branches, refs and worktrees that are made in it are nobody's but its
- * own; it has no remote, so nothing can be pushed from it. What is ignored there is ignored here.
+ * An empty repository in a temporary directory that can read all objects of another one. Its branches, refs and
+ * worktrees do not affect the original. It has no remote, so nothing can be pushed from it. It uses the same ignore
+ * rules.
  */
 export async function createScratchRepository(commonDir: string): Promise<ScratchRepository> {
   const args = ["rev-parse", "--show-object-format"];
@@ -288,7 +298,7 @@ export async function createScratchRepository(commonDir: string): Promise<Scratc
     await mkdir(info, { recursive: true });
     await writeFile(join(info, "alternates"), `${join(commonDir, "objects")}\n`);
     await mkdir(join(root, ".git", "info"), { recursive: true });
-    // Many repositories have none.
+    // Many repositories have no exclude file.
     await copyFile(join(commonDir, "info", "exclude"), join(root, ".git", "info", "exclude")).catch(() => undefined);
   } catch (error) {
     await rm(root, { recursive: true, force: true });
@@ -298,8 +308,8 @@ export async function createScratchRepository(commonDir: string): Promise<Scratc
 }
 
 /**
- * Settings, as environment, under which no content filter runs, wherever it is configured. For the one command that lets git
- * write files by itself: a new worktree. Files under such a filter (LFS) arrive there as they are stored.
+ * Settings, as environment variables, that disable every configured content filter. Used when git itself writes files,
+ * which is only for a new worktree. Files under such a filter (LFS) arrive there as they are stored.
  */
 export async function disableFilters(repository: Repository): Promise<Readonly<Record<string, string>>> {
   const listed = await repository.git.result({ args: ["config", "-z", "--name-only", "--get-regexp", "^filter\\."] });
@@ -315,7 +325,7 @@ export async function disableFilters(repository: Repository): Promise<Readonly<R
     [`filter.${name}.process`, ""],
     [`filter.${name}.required`, "false"],
   ]);
-  // As environment and not as -c: a name may hold an equals sign.
+  // Environment variables instead of -c, because a name may contain an equals sign.
   const env: Record<string, string> = { GIT_CONFIG_COUNT: String(settings.length) };
   for (const [place, [key = "", value = ""]] of settings.entries()) {
     env[`GIT_CONFIG_KEY_${place}`] = key;

@@ -22,9 +22,9 @@ interface Scene {
   readonly own: Workspace;
   readonly tree: TestRepository;
   open(name: string): Promise<{ readonly base: string; readonly aside: Workspace; readonly files: TestRepository }>;
-  /** What the aside holds, pinned. */
+  /** Pins the files of the side worktree and returns the commit. */
   hold(aside: Workspace): Promise<string>;
-  /** Merges in objects and puts it into the run's files. */
+  /** Merges in the object database and applies the result to the run's files. */
   merge(base: string, theirs: string): Promise<AsideMerge>;
 }
 

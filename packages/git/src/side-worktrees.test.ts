@@ -6,7 +6,7 @@ import { startCommitted } from "@holdfast/test-support/git/repository";
 import { openGitWorkspaces } from "./workspaces.ts";
 
 const PATHS = ["a.txt", "b.txt", "c.bin", "d/e.txt", "d/f.txt", "g/h/i.txt", "link", "z"];
-/** Few, so that files look like renamed ones of others. */
+/** Few contents, so that files look like renames of others. */
 const CONTENTS = ["one\ntwo\nthree\nfour\n", "one\ntwo\nthree\n4\n", "\0bytes", "other\n", ""];
 
 type Edit =
@@ -23,7 +23,7 @@ const edit: fc.Arbitrary<Edit> = fc.oneof(
 );
 const scene = fc.record({
   base: fc.dictionary(fc.constantFrom(...PATHS), content),
-  /** Each path is one aside's to change, or nobody's. */
+  /** Each path is changed by one side worktree at most. */
   edits: fc.array(fc.record({ owner: fc.nat({ max: 3 }), edit }), { minLength: PATHS.length, maxLength: PATHS.length }),
 });
 
@@ -41,7 +41,7 @@ test("asides with edits of their own, merged one after another, are all edits ap
   const workspaces = await openGitWorkspaces(repo.root);
   onTestFinished(() => workspaces.close());
   const look = await (await workspaces.open(repo.root)).look({ at: "2026-01-02T03:04:05Z" });
-  /** One git for all of them. */
+  /** Creates all commits with one git process. */
   const commitsOf = (states: readonly Files[]): readonly string[] => {
     const stream = states.map((files, at) => {
       const blobs = [...files].map(([path, file]) => {

@@ -1,3 +1,5 @@
+// Side worktrees of a run: creating, finding, merging and removing them.
+
 import { existsSync } from "node:fs";
 import { mkdir, readdir, realpath, rm, rmdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -45,8 +47,8 @@ export function createGitSideWorktrees(repository: Repository): Asides {
 }
 
 /**
- * Registered without files, its owner written down, then filled, as a run's own worktree is; but with our own way of placing files, so that it holds
- * the very bytes of the snapshot.
+ * Registers the worktree without files, records its owner, then fills it, as for a run's own worktree. Holdfast places
+ * the files itself, so that they have exactly the bytes of the snapshot.
  */
 async function placeAside(
   repository: Repository,
@@ -61,7 +63,7 @@ async function placeAside(
   return openGitWorkspace(repository, await make(repository, params, target));
 }
 
-/** One that is not finished was never handed out. */
+/** An unfinished side worktree was never returned to a caller and counts as absent. */
 async function findAside(
   repository: Repository,
   name: Pick<AsideName, "run" | "name">,
@@ -78,7 +80,7 @@ interface Target {
   readonly head: string;
 }
 
-/** The first parent of a snapshot is the head that it was seen on. One that does not come from the base is of no use to stand on. */
+/** The first parent of a snapshot is the HEAD it was taken on. It is used only if it descends from the base. */
 async function findTarget(
   repository: Repository,
   { commit, base }: { readonly commit: string; readonly base: string },
@@ -126,7 +128,7 @@ async function register(
   const { owner, path, target, owned, env } = params;
   await requireFree(path);
   await mkdir(dirname(path), { recursive: true });
-  // --force: only to take over the entry of a folder that is gone.
+  // --force only takes over the entry of a directory that is gone.
   const forced = owned === undefined ? [] : ["--force"];
   const args = ["worktree", "add", "--no-checkout", "--quiet", "--detach", ...forced, path, target.head];
   await repository.git.output({ args, env });
@@ -160,7 +162,10 @@ async function fill(repository: Repository, record: WorktreeRecord, target: Targ
   await rm(join(record.gitDir, UNFINISHED_FILE));
 }
 
-/** Empty ones for submodules and nested repositories, as git makes them: without its folder one would look removed. */
+/**
+ * Creates empty directories for submodules and nested repositories, as git does. Without its directory one would look
+ * removed.
+ */
 async function makeLinkFolders(repository: Repository, root: string, tree: string): Promise<void> {
   const args = ["ls-tree", "-r", "-z", "--full-tree", tree];
   for (const line of splitRecords(await repository.objects.output({ args }))) {
@@ -170,7 +175,7 @@ async function makeLinkFolders(repository: Repository, root: string, tree: strin
   }
 }
 
-/** As git will write it down, although the last folders of it may not be there yet. */
+/** The path as git records it, although its last directories may not exist yet. */
 async function realPlace(path: string): Promise<string> {
   const real = await realpath(path).catch(() => undefined);
   if (real !== undefined || dirname(path) === path) return real ?? path;
@@ -188,14 +193,16 @@ async function requireFree(path: string): Promise<void> {
   });
 }
 
-/** Its files are pinned unless they are: given up is not lost. Ignored files go with it. */
+/**
+ * Removes a side worktree. Its files are pinned first unless a commit already holds them; ignored files are deleted.
+ */
 async function removeAside(
   repository: Repository,
   params: { readonly run: string; readonly key: string; readonly holding?: string },
 ): Promise<void> {
   const { run, holding } = params;
   const owner = ownerOf(params);
-  // A stage that runs again asks once more for all that were removed: that must not cost a git each.
+  // A repeated stage asks again to remove all of them. That must not start a git process for each.
   if (!(await readEntries(repository)).some((entry) => entry.run === owner)) return;
   const record = await findMended(repository, owner);
   if (record === undefined) return;
@@ -207,11 +214,11 @@ async function removeAside(
       await pinSideWorktree(repository, { run, commit: files.commit });
   }
   await deleteWorktree(repository, record);
-  // The folder of all asides of the run, once nothing is in it.
+  // Removes the directory of all side worktrees of the run once it is empty.
   await rmdir(dirname(record.path)).catch(() => undefined);
 }
 
-/** The files, and the commit that they lie on. */
+/** True if the commit holds these files and descends from their HEAD. */
 async function holds(repository: Repository, commit: string, { tree, head }: PreviewSnapshot): Promise<boolean> {
   const args = ["rev-parse", "--verify", "--quiet", `${commit}^{tree}`];
   const same = await repository.objects.result({ args });
@@ -219,7 +226,10 @@ async function holds(repository: Repository, commit: string, { tree, head }: Pre
   return head === null || head === commit || (await comesFrom(repository, { ancestor: head, of: commit }));
 }
 
-/** In our private git directory, where no config of the user is read: the same three trees merge in the same way everywhere. */
+/**
+ * Runs in our private git directory, without the user's configuration, so that the same three trees merge the same way
+ * everywhere.
+ */
 async function mergeAside(repository: Repository, params: Parameters<Asides["merge"]>[0]): Promise<AsideMerge> {
   const { ours } = params;
   const [base, theirs] = await Promise.all([
@@ -239,20 +249,23 @@ async function mergeAside(repository: Repository, params: Parameters<Asides["mer
   return { kind: "merged", to: { ...ours, tree: merged.tree, commit } };
 }
 
-/** git of this age merges commits, and finds their base by itself. */
+/** The oldest supported git merges only commits and finds their base itself. */
 function wrap(repository: Repository, tree: string, ...parents: readonly string[]): Promise<string> {
   const args = ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", "aside"];
   return repository.objects.line({ args, env: snapshotIdentity(0) });
 }
 
-/** A folder that one side moved draws no new files of the other side after it: they stay where they were put. */
+/** Disables directory rename detection: new files remain at their path even if the other side moved the directory. */
 function plainly(git: Git): Git {
   const call: Git["result"] = ({ args, ...rest }) =>
     git.result({ args: ["-c", "merge.directoryRenames=false", ...args], ...rest });
   return { ...git, result: call };
 }
 
-/** Where both sides changed the same lines, as git marks them, bounded: enough to see what it is about, without a look into the trees. */
+/**
+ * The lines that both sides changed, with git's markers and a size limit. It shows the conflict without reading the
+ * trees.
+ */
 async function conflictExcerpt(
   repository: Repository,
   params: { readonly tree: string; readonly files: readonly GitPath[] },
@@ -273,7 +286,10 @@ const MAX_CHARACTERS = 6000;
 const MAX_BYTES = 4 * 1024 * 1024;
 const MARKS = /^<{7} [^\n]*\n[\s\S]*?^>{7} [^\n]*$/gm;
 
-/** Through standard input: a name need not be UTF-8. One with a line break in it could not be asked for in this way. */
+/**
+ * The name is passed on standard input, because it need not be UTF-8. A name with a line break cannot be passed this
+ * way.
+ */
 async function marksIn(repository: Repository, tree: string, file: GitPath): Promise<string> {
   const path = parsePath(file);
   if (path === undefined || path.includes("\n")) return "";
@@ -283,7 +299,9 @@ async function marksIn(repository: Repository, tree: string, file: GitPath): Pro
   return (read.stdout.toString("utf8").match(MARKS) ?? []).join("\n");
 }
 
-/** A plain commit, without the user's index as a second parent: agents look at it with `git log` and `git diff`. */
+/**
+ * A plain commit, without the user's index as a second parent, because agents read it with `git log` and `git diff`.
+ */
 async function commitBase(
   repository: Repository,
   params: { readonly run: string; readonly files: PreviewSnapshot; readonly at: string },
@@ -295,7 +313,10 @@ async function commitBase(
   return commit;
 }
 
-/** A tree as a commit on the head of a look, that says how the look was taken: a restore to it leaves out what that left out. */
+/**
+ * Commits a tree on the HEAD of a preview and records its capture options. A restore to it then leaves out the same
+ * files.
+ */
 async function commitSnapshot(
   repository: Repository,
   params: {
@@ -315,7 +336,7 @@ async function commitSnapshot(
   return repository.objects.line({ args: ["commit-tree", tree, ...parents, "-F", "-"], input, env });
 }
 
-/** Read by hand, as all entries are: one that git was killed in hides none of the others. */
+/** Reads the entries without git, because an entry that a killed git left can hide all others. */
 async function listAsides(repository: Repository, run?: string): Promise<readonly AsideInfo[]> {
   const asides = (await readEntries(repository)).flatMap(({ run: owner, folder }) => {
     const aside = parseSideWorktreeOwner(owner);
@@ -325,7 +346,7 @@ async function listAsides(repository: Repository, run?: string): Promise<readonl
   return run === undefined ? asides : asides.filter((aside) => aside.run === run);
 }
 
-/** What an aside's entry says in place of a run. */
+/** The owner in a side worktree's entry: `<run>/<key>`. */
 function ownerOf({ run, key }: { readonly run: string; readonly key: string }): string {
   if (RUN_ID.test(run) && KEY.test(key)) return `${run}/${key}`;
   throw new HoldfastError({ code: "USAGE", message: `${run}/${key} does not name an aside of a run` });
@@ -333,12 +354,12 @@ function ownerOf({ run, key }: { readonly run: string; readonly key: string }): 
 
 const KEY = /^[a-z0-9-]+$/;
 
-/** No run's id has a dot in it, so no run's own worktree can ever lie there. */
+/** A run id contains no dot, so the worktree of another run can never have this path. */
 function asideRoot(repository: Repository, { run, name, beside }: AsideName): string {
   return join(`${beside ?? defaultWorktreePath(repository, run)}.aside`, asideKey(name));
 }
 
-/** The worktree of an owner; an agent may have cleaned its own link to git away, or put a repository in its place. */
+/** Finds the worktree of an owner. An agent may have deleted its link to git or replaced it with a repository. */
 async function findMended(repository: Repository, owner: string): Promise<WorktreeRecord | undefined> {
   const found = await findWorktree(repository, owner);
   const isMended = found?.exists === false && (await repairGitLink({ root: found.path, gitDir: found.gitDir }));

@@ -18,7 +18,7 @@ import {
 import { openGitWorkspaces } from "./workspaces.ts";
 
 describe("capture content", () => {
-  /** Root may read everything, so this is asked of another user, in another process. */
+  /** Root may read everything, so this runs as another user in another process. */
   function snapshotAsNobody(repo: TestRepository): FilesPlane {
     const nobody = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
     if ("uid" in nobody) execFileSync("chown", ["-R", `${nobody.uid}:${nobody.gid}`, join(repo.root, "..")]);
@@ -454,12 +454,12 @@ describe("conversion", () => {
   });
   afterEach(() => repo.dispose());
 
-  /** Snapshots a state in which git would convert, scrambles it, restores, and compares every byte. */
+  /** Snapshots files that git would convert, changes them, restores, and compares every byte. */
   async function roundTrip(files: Readonly<Record<string, string | Uint8Array>>): Promise<void> {
     for (const [name, content] of Object.entries(files)) repo.write(name, content);
     repo.git("add", "-A");
     repo.git("commit", "-qm", "first");
-    // The user's index now says "clean" of files whose stored form is not what lies on disk.
+    // The user's index now treats files as clean whose stored form differs from the bytes on disk.
     repo.git("status");
     const { snapshot, restore } = await openWorkspaceSession({ repository: repo, open: openGitWorkspaces });
     const recorded = readWorktree(repo.root);

@@ -1,3 +1,5 @@
+// Takes snapshots of a worktree: captures the files, verifies the objects, commits and pins them.
+
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { FilesPlane } from "@holdfast/core/checkpoint";
@@ -14,14 +16,14 @@ import { pinSnapshot } from "./pins.ts";
 import { type UserIndex, deletePrivateIndexes, fileKey, openScratch } from "./private-index.ts";
 import { type TreeChange, diffTrees } from "./tree-diff.ts";
 
-/** Captures the worktree, pins it, and returns when it would survive a power cut. */
+/** Captures the worktree, pins the snapshot, and returns when it survives a power cut. */
 export async function takeSnapshot(
   place: WorktreeContext,
   params: SnapshotParams,
   options: CaptureOptions,
 ): Promise<FilesPlane> {
   const { run, sequence, at, base } = params;
-  // No commit message can hold a NUL byte, and no save should fail for its name.
+  // A commit message cannot contain a NUL byte, and no save should fail because of its name.
   const title = params.message.replaceAll("\0", "\uFFFD");
   const message = `${title}\n\nHoldfast-Run: ${run}\nHoldfast-Sequence: ${sequence}\n`;
   const look = await previewSnapshot(place, { message, at, ...(base === undefined ? {} : { base }) }, options);
@@ -30,7 +32,7 @@ export async function takeSnapshot(
   return { ...look, ref };
 }
 
-/** The same without a ref and without a sync: for a plan, not for keeping. */
+/** Like takeSnapshot, without a ref and without a sync. Use it for planning only, because gc may remove it. */
 export async function previewSnapshot(
   place: WorktreeContext,
   params: Pick<SnapshotParams, "message" | "at" | "base">,
@@ -61,7 +63,7 @@ export function toCurrentFiles({ tree, skipped, nested }: Captured): CurrentFile
   return { tree, skipped, nested: nested.map(({ path, head }) => ({ path: quotePath(path), head })) };
 }
 
-/** The options that a snapshot was taken with, from its own commit message: a comparison must use the same. */
+/** The capture options of a snapshot, from its commit message. A comparison must use the same options. */
 export function parseCaptureOptions(message: string): CaptureOptions | undefined {
   const match = [...message.matchAll(/^Holdfast-Capture: (\d+)( ignored)?$/gm)].at(-1);
   if (match?.[1] === undefined) return undefined;
@@ -88,15 +90,15 @@ function captureLine(options: CaptureOptions): string {
 interface WholeCapture {
   readonly captured: Captured;
   readonly index: StoredIndex | null;
-  /** Against HEAD. */
+  /** Compared with HEAD. */
   readonly changes: readonly TreeChange[];
   /** Not pinned yet. */
   readonly commit: string;
 }
 
 /**
- * A captured tree as a commit, all of whose objects are there. Our index may remember objects that a gc has taken meanwhile,
- * and a power cut can leave an object of another git empty: then the files are read again, once.
+ * Commits a captured tree and verifies that all its objects exist. Our index may name objects that a gc removed, and a
+ * power cut can leave objects of another git empty. In that case the files are read again, once.
  */
 async function captureWhole(params: {
   readonly place: WorktreeContext;
@@ -109,11 +111,11 @@ async function captureWhole(params: {
     let storing: Promise<StoredIndex | null> = Promise.resolve(null);
     const captured = await captureTree(place, options, (index) => {
       storing = storeUserIndex(place, index);
-      // Its failure is met where it is awaited; until then it must not count as unhandled.
+      // The error is handled where the promise is awaited. Until then it must not count as unhandled.
       storing.catch(() => undefined);
     });
     const [head, index] = await Promise.all([params.head, storing]);
-    // git makes no commit on one that it cannot read; the snapshot names it all the same.
+    // Git cannot commit on top of a commit that it cannot read. The snapshot still records it as HEAD.
     const parent = head !== null && (await isDamaged(place.repository, head)) ? null : head;
     const argsOn = (...ids: readonly (string | null | undefined)[]): readonly string[] => {
       const parents = ids.flatMap((id) => (id === undefined || id === null ? [] : ["-p", id]));
@@ -131,7 +133,7 @@ async function captureWhole(params: {
       place.repository.objects.result({ args, input, env: text.identity }),
     ]);
     if (check.kind === "whole") {
-      // The user's last commit may be gone altogether: git does not sync what it writes, and a power cut came.
+      // The user's last commit may be gone: git does not sync what it writes, and a power cut may have lost it.
       const isGone = first.code !== 0 && parent !== null && !(await isThere(place, parent));
       const committed = isGone
         ? await place.repository.objects.result({ args: argsOn(index?.commit), input, env: text.identity })
@@ -150,7 +152,9 @@ type TreeCheck =
   | { readonly kind: "whole"; readonly changes: readonly TreeChange[] }
   | { readonly kind: "damaged"; readonly missing: readonly string[] };
 
-/** Every object that the snapshot names, those that it shares with HEAD too: git syncs nothing that the user commits. */
+/**
+ * Checks every object of the snapshot, including those shared with HEAD, because git does not sync the user's commits.
+ */
 async function checkTree(params: {
   readonly place: WorktreeContext;
   readonly head: string | null;
@@ -163,7 +167,7 @@ async function checkTree(params: {
   let changes: readonly TreeChange[];
   let ids: readonly string[];
   try {
-    // A HEAD whose trees are damaged is no reason to refuse: then nothing is promised, and all counts as changed.
+    // Damaged trees of HEAD are not a reason to refuse. Then everything counts as changed.
     [changes, ids] = await Promise.all([
       diff(head ?? repository.emptyTree).catch(() => diff(repository.emptyTree)),
       objectsOf(place, tree),
@@ -197,14 +201,14 @@ async function isThere(place: WorktreeContext, id: string): Promise<boolean> {
 interface StoredIndex {
   readonly blob: string;
   readonly tree: string;
-  /** Carries the blob as a second parent of a snapshot: a lone blob would be taken by the next gc. */
+  /** A second parent of the snapshot that keeps the blob reachable. The next gc would remove an unreferenced blob. */
   readonly commit: string;
 }
 
 /**
- * The user's index as a blob, so that what was staged can be found again. Stored anew only when it says something new: git
- * rewrites the file at every `status`, and megabytes at every snapshot are what makes people turn snapshots off. The caller
- * checks that the objects are still there; `deletePrivateIndexes` deletes them too.
+ * Stores the user's index as a blob, so that staged changes can be recovered. It is stored again only when its content
+ * changes: git rewrites the file at every `status`, and megabytes per snapshot are too much. The caller checks that the
+ * objects still exist; `deletePrivateIndexes` also deletes this cache.
  */
 async function storeUserIndex(place: WorktreeContext, index: UserIndex): Promise<StoredIndex | null> {
   if (index.key === null) return null;
@@ -215,7 +219,7 @@ async function storeUserIndex(place: WorktreeContext, index: UserIndex): Promise
   const input = await readFile(path);
   const { objects } = place.repository;
   const blob = await objects.line({ args: ["hash-object", "-w", "-t", "blob", "--no-filters", "--stdin"], input });
-  // Not mktree: whatever core.fsync says, it syncs nothing.
+  // Not mktree, which syncs nothing whatever core.fsync is set to.
   const entry = Buffer.concat([Buffer.from("100644 index\0"), Buffer.from(blob, "hex")]);
   const tree = await objects.line({ args: ["hash-object", "-w", "-t", "tree", "--stdin"], input: entry });
   const commit = await objects.line({
@@ -223,7 +227,7 @@ async function storeUserIndex(place: WorktreeContext, index: UserIndex): Promise
     input: Buffer.from("The user's index at a snapshot\n"),
     env: snapshotIdentity(0),
   });
-  // Remembered only if these bytes are surely the ones that were listed.
+  // Cached only if the file did not change since it was listed.
   if ((await fileKey(path)) === index.key)
     await remember(place, memory, `${index.content} ${blob} ${tree} ${commit}\n`);
   return { blob, tree, commit };

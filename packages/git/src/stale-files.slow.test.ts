@@ -276,7 +276,7 @@ describe("what is not ours stays", () => {
           if (entry.used && !entry.making) expect([untouched, entry.head]).toEqual([true, starts[0]]);
           expect(entry).not.toBe(standing);
         }
-        // Whatever is left in this place is one that git can use, or one that is somebody's.
+        // Every remaining entry is usable by git or belongs to a user or a run.
         const left = entries.filter((entry) => entry.folder === "/w/r" && !aside.includes(entry));
         for (const { whole, initializing, used, making, run } of left)
           expect((whole && !initializing) || (used && !making) || (run !== null && !making)).toBe(true);
@@ -340,7 +340,9 @@ function committed(): TestRepository {
   return repo;
 }
 
-/** As git leaves it when it is killed before the last step: HEAD is not on the branch yet, and git's own mark is there. */
+/**
+ * The state that git leaves when killed before the last step: HEAD is not on the branch yet, and git's own mark exists.
+ */
 function halfMade(): { repo: TestRepository; path: string; note(owner?: ProcessIdentity): string } {
   const repo = committed();
   mkdirSync(repo.path(".git/holdfast-workspace"));
@@ -369,7 +371,7 @@ function notes(repo: TestRepository): readonly string[] {
   return readdirSync(repo.path(".git/holdfast-workspace")).filter((name) => name.startsWith("work-"));
 }
 
-/** With an edit in it, and a lock that the user's git holds. Tells afterwards whether all is as it was. */
+/** A worktree of the user with an edit and a lock. Returns a function that reports whether both are unchanged. */
 function userWorktree(repo: TestRepository): () => string {
   const root = join(repo.root, "..", "theirs");
   repo.git("worktree", "add", "-q", root);

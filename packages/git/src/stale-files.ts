@@ -1,3 +1,8 @@
+// Removes the locks and worktree entries that a killed git leaves behind and never removes itself. They block our next
+// command, and some block the user's own git. We remove only what is ours. The proof is the note written before git
+// started, a name that only we use, or the marks in an unfinished worktree. A worktree entry is moved into our own
+// directory, never deleted.
+
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { lstat, mkdir, readFile, readdir, rename, rm, stat } from "node:fs/promises";
@@ -14,14 +19,10 @@ import { isLockedByHoldfast } from "./replace-index.ts";
 import type { Repository } from "./repository.ts";
 import { type WorktreeEntry, parseSideWorktreeOwner, readEntries } from "./worktree-entry.ts";
 
-/*
- * Killed, git leaves locks that it never takes away itself and worktree entries that it cannot read any more: they stop our next
- * command, and some of them the user's own git. This is the one place that knows them and clears them. What is ours is told by
- * the note that was written before git started, by a name that only we use, or by the marks in a worktree that was never handed out.
- * A worktree entry is moved into our own folder, never deleted.
+/**
+ * Runs `act` with a git that may be killed at any time. It first clears what an earlier one left, and excludes
+ * concurrent operations of the same kind.
  */
-
-/** `act` with a git of ours that can be killed at any time: first what an earlier one left is cleared, then nobody else is at it. */
 export async function withStaleFileCleanup<T>(
   repository: Repository,
   work: GitOperation,
@@ -29,7 +30,7 @@ export async function withStaleFileCleanup<T>(
 ): Promise<T> {
   const { own, left } = await beginGitOperation(repository.home, work);
   const cleared: WorkNote[] = [];
-  // A note must not be gone from the disk while the lock that it tells of comes back with a power cut.
+  // The repository is synced before a note is removed. Otherwise a power cut could bring back a lock without its note.
   const forget = async (notes: readonly WorkNote[]): Promise<void> => {
     await syncRepository(repository);
     for (const note of notes) await endGitOperation(note);
@@ -43,7 +44,7 @@ export async function withStaleFileCleanup<T>(
     await forget([...cleared, own]);
     return done;
   } catch (error) {
-    // A git that fails takes its locks away itself; one that was killed where we were not is as dead as any other.
+    // A failed git removes its own locks. A git that was killed while this process lives leaves them, like any other.
     const isClear = !wasKilled(error) || (await clearNoted(repository, own).catch(() => false));
     if (isClear) await forget([...cleared, own]).catch(() => abandonGitOperation(own));
     else abandonGitOperation(own);
@@ -51,7 +52,7 @@ export async function withStaleFileCleanup<T>(
   }
 }
 
-/** What the dead have left, of whatever run. What cannot be cleared now is not worth an error: whoever needs the place will tell. */
+/** Removes what dead processes left, of any run. Failures are ignored: a caller that needs the path reports them. */
 export async function removeStaleFiles(repository: Repository): Promise<void> {
   const notes = await readGitOperations(repository.home);
   for (const { work, abandoned } of notes) {
@@ -60,9 +61,9 @@ export async function removeStaleFiles(repository: Repository): Promise<void> {
 }
 
 /**
- * Frees the place of a worktree: of entries that stand for it and were never finished, of the link to one that is gone, and of the
- * lock on its branch. An entry without an owner was registered by us when its HEAD is one of those with which we begin and nobody
- * has put anything into its folder. Call under a note.
+ * Frees the path of a worktree. It removes unfinished entries for the path, the link to a missing entry, and the lock
+ * on its branch. An entry without an owner is ours if its HEAD is one we start with and its directory contains no
+ * files. Call it with a note written.
  */
 export async function clearWorktreePath(
   repository: Repository,
@@ -77,7 +78,7 @@ export async function clearWorktreePath(
       starts: params.starts,
     });
   let { aside, standing } = await look();
-  // Somebody else's git may be making it at this moment. No note of the dead speaks against that, or no folder in it for it.
+  // Another git may be creating the entry right now: no note of a dead process claims it, or it names no directory yet.
   if (aside.some((entry) => isHalfMade(entry) && (!params.wasAtIt || entry.folder === null))) {
     await sleep(LOCK_MS);
     ({ aside, standing } = await look());
@@ -94,14 +95,15 @@ interface MadePlace {
   readonly branch: string;
 }
 
-/** Of a worktree that was never handed out: nobody but a git of ours, killed since, can have locked it. Call under a note. */
+/** For an unfinished worktree, which only a killed git of ours can have locked. Call it with a note written. */
 export async function removeEntryLocks(gitDir: string): Promise<void> {
   for (const name of await readdir(gitDir)) if (name.endsWith(".lock")) await rm(join(gitDir, name), { force: true });
 }
 
 /**
- * The locks of a run of which no process is alive: in the worktrees made for it, and on its branch. A branch that another worktree
- * has checked out may be locked by the user's git, and so may every branch of a run that has no worktree of its own.
+ * Removes the locks of a run without a live process: in its worktrees and on its branch. The user's git may hold the
+ * lock of a branch that another worktree has checked out, so that one is kept. The lock of a branch other than
+ * holdfast/<run> is removed only if the run has its own worktree.
  */
 export async function removeRunLocks(
   repository: Repository,
@@ -127,7 +129,9 @@ export async function removeRunLocks(
   return removed;
 }
 
-/** Submodules of the worktree keep their git directories in it, each with an object database that holds no locks of git commands. */
+/**
+ * Submodules keep their git directories here. Their object databases contain no locks of git commands and are skipped.
+ */
 async function findLocks(folder: string): Promise<readonly string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   const found = entries.map(async (entry) => {
@@ -138,15 +142,15 @@ async function findLocks(folder: string): Promise<readonly string[]> {
   return (await Promise.all(found)).flat();
 }
 
-/** A lock in our own namespace that no note tells of: litter once it is old. */
+/** Removes a lock in our own namespace without a note once it is an hour old. */
 export async function removeStaleLock(path: string): Promise<void> {
   const since = await changedAt(path);
   if (since !== undefined && Date.now() - since > STALE_MS) await rm(path, { force: true });
 }
 
 /**
- * Entries that nobody noted and that git stumbles over when it lists all of them. While git marks one as initializing it holds
- * nobody's work; after an hour nobody is at it any more.
+ * Removes entries without a note on which `git worktree list` fails. An entry that git marks as initializing contains
+ * no work, and after an hour no process is creating it any more.
  */
 export async function removeHalfMadeEntries(repository: Repository): Promise<void> {
   for (const entry of await readEntries(repository)) {
@@ -157,24 +161,26 @@ export async function removeHalfMadeEntries(repository: Repository): Promise<voi
 }
 
 const STALE_MS = 3_600_000;
-/** The longest that a user's git should be at one worktree entry or one ref, or at all packed ones. */
+/**
+ * The longest time the user's git should hold one worktree entry or one ref. PACKED_MS is the limit for packed-refs.
+ */
 const LOCK_MS = 1000;
 const PACKED_MS = 60_000;
-/** Two times of one file system, written and told by the kernel, are that exact at worst. */
+/** The largest error between two times of one file system that the kernel writes and reports. */
 const CLOCK_MS = 2000;
 const LINK_BYTES = 64 * 1024;
 
 interface AsidePlan {
-  /** They stand for the path and were never finished. */
+  /** Unfinished entries for the path. */
   readonly aside: readonly WorktreeEntry[];
-  /** What stands for the path and stays. */
+  /** The entry for the path that is kept; undefined if there is none. */
   readonly standing: WorktreeEntry | undefined;
 }
 
 export function planQuarantine(params: {
   readonly path: string;
   readonly entries: readonly WorktreeEntry[];
-  /** There is nothing in the folder but its link to git. */
+  /** The directory contains only its link to git. */
   readonly untouched: boolean;
   readonly starts: readonly string[];
 }): AsidePlan {
@@ -186,12 +192,12 @@ export function planQuarantine(params: {
   return { aside, standing: entries.find((entry) => entry.folder === path && !aside.includes(entry)) };
 }
 
-/** What is not ours and was used may hold somebody's work, however damaged it is. */
+/** An entry that is not ours and was used may contain a user's work, however damaged it is. */
 function isHalfMade(entry: WorktreeEntry): boolean {
   return (!entry.whole || entry.initializing) && (entry.making || !entry.used);
 }
 
-/** git names an entry after its folder, with a number where the name was taken. */
+/** Git names an entry after its directory, with a number appended if the name was taken. */
 function standsFor(entry: WorktreeEntry, path: string): boolean {
   if (entry.folder !== null) return entry.folder === path;
   const text = entry.link.replaceAll("\0", "");
@@ -199,7 +205,7 @@ function standsFor(entry: WorktreeEntry, path: string): boolean {
   return entry.name.startsWith(basename(path)) && /^\d*$/.test(entry.name.slice(basename(path).length));
 }
 
-/** False: what is left may be somebody else's, so it is looked at again later. */
+/** Returns false if the remaining files may belong to another process. They are checked again later. */
 async function clearNoted(repository: Repository, note: WorkNote): Promise<boolean> {
   switch (note.work.kind) {
     case "making": {
@@ -213,7 +219,7 @@ async function clearNoted(repository: Repository, note: WorkNote): Promise<boole
   }
 }
 
-/** The HEAD of a worktree on this branch. */
+/** The content of HEAD in a worktree on this branch. */
 export function branchHead(branch: string): string {
   return `ref: refs/heads/${branch}\n`;
 }
@@ -230,11 +236,14 @@ async function isUntouched(path: string): Promise<boolean> {
 async function setAside(repository: Repository, entry: WorktreeEntry): Promise<void> {
   const damaged = join(repository.home, "damaged");
   await mkdir(damaged, { recursive: true, mode: 0o700 });
-  // A name of its own each time: a rename onto an earlier one would delete that.
+  // The name is unique each time, because a rename onto an earlier file would delete that file.
   await rename(entry.gitDir, join(damaged, `worktree-${entry.name}-${randomBytes(4).toString("hex")}`));
 }
 
-/** The `.git` of a folder with nothing else in it, torn or leading to an entry of ours that is gone: the place would look taken. */
+/**
+ * Removes the `.git` of an otherwise empty directory if it is truncated or leads to a missing entry of ours. With it
+ * the path would look occupied.
+ */
 async function clearLink(repository: Repository, path: string): Promise<void> {
   const link = join(path, ".git");
   const found = await lstat(link).catch(() => undefined);
@@ -244,11 +253,11 @@ async function clearLink(repository: Repository, path: string): Promise<void> {
   if (start.startsWith(text) || text.startsWith(start)) await rm(link, { force: true });
 }
 
-/** Branches under holdfast/ are made for runs alone. Of another, the user's own git may hold the lock, but not for long. */
+/** Only runs use branches under holdfast/. The user's own git may lock any other branch, but not for long. */
 async function clearBranchLock(repository: Repository, place: MadePlace, wasAtIt: boolean): Promise<void> {
   const heads = join(repository.commonDir, "refs/heads");
   const lock = join(heads, `${place.branch}.lock`);
-  // A planted note could name any place.
+  // A planted note could name any path.
   if (!lock.startsWith(`${heads}/`)) return;
   if (place.branch !== `holdfast/${place.run}`) {
     if (!wasAtIt) return removeStaleLock(lock);
@@ -261,9 +270,10 @@ async function clearBranchLock(repository: Repository, place: MadePlace, wasAtIt
 }
 
 /**
- * git deletes a packed ref under the lock on packed-refs, and killed there it leaves that to the user, whose git then can delete
- * no branch and fetch nothing. It is ours when it came after our note, and either our refs are locked too (git locks them first,
- * so they are the last to be cleared) or packed-refs was replaced under it (then whoever held it had only to let go).
+ * Git deletes a packed ref under the lock on packed-refs. If it is killed there, the user's git can neither delete
+ * branches nor fetch. The lock is ours if it is newer than our note and one of two conditions holds. Either our refs
+ * are locked too, since git locks them first and we clear them last. Or packed-refs was replaced under the lock, so
+ * that its holder only had to release it.
  */
 async function clearUnpinning(repository: Repository, refs: readonly string[], since: number): Promise<boolean> {
   const locks = refs.filter((ref) => PIN.test(ref)).map((ref) => join(repository.commonDir, `${ref}.lock`));
@@ -271,12 +281,12 @@ async function clearUnpinning(repository: Repository, refs: readonly string[], s
   const [lock = 0, draft = 0, replaced = 0] = await Promise.all(
     [`${packed}.lock`, `${packed}.new`, packed].map(changedAt),
   );
-  // After a power cut the draft alone may be left. While git is alive it writes one only under the lock.
+  // After a power cut the draft alone may remain. A live git writes the draft only under the lock.
   const isOurs = lock === 0 || replaced >= lock - CLOCK_MS || locks.some((path) => existsSync(path));
   const newest = Math.max(lock, draft);
   if (newest >= since - CLOCK_MS && isOurs) {
     if (Date.now() - newest < PACKED_MS) return false;
-    // In this order: without its lock, git would stumble over the other file.
+    // The order matters: without its lock, git would fail on the other file.
     await rm(`${packed}.new`, { force: true });
     await rm(`${packed}.lock`, { force: true });
   }
@@ -288,34 +298,38 @@ async function changedAt(path: string): Promise<number | undefined> {
   return (await stat(path).catch(() => undefined))?.mtimeMs;
 }
 
-/** Refs of snapshots and asides: nobody but us makes or locks them. */
+/** Refs of snapshots and side worktrees, which only Holdfast creates and locks. */
 export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?|aside\/[0-9a-f]+)$/;
 
-/** Work that git does in the user's git directory and cannot finish when it is killed. */
+/** An operation in the user's git directory that leaves files behind when git is killed. */
 export type GitOperation =
   | {
       readonly kind: "making";
-      /** Whose: a run's id, or with an aside's key behind it. */
+      /** The owner: a run's id, or `<run>/<key>` for a side worktree. */
       readonly run: string;
       readonly path: string;
       readonly branch: string;
-      /** The commit that it is to stand on where it stands on no branch. */
+      /** The commit to check out if the worktree has no branch. */
       readonly detached?: string;
     }
   | { readonly kind: "unpinning"; readonly refs: readonly string[] };
 
-/** Written before git starts and removed when it is done: one whose writer is dead tells what may be left, and that it is ours. */
+/**
+ * Written before git starts and removed when it is done. The note of a dead process shows what may remain, and that it
+ * is ours.
+ */
 interface WorkNote {
   readonly file: string;
-  /** In the environment of every git that does this work. */
+  /** Set in the environment of every git process of this operation. */
   readonly mark: string;
   readonly writtenAt: number;
   readonly work: GitOperation;
 }
 
 /**
- * Writes the note of this work, on the disk before it returns. Two of one kind and run at a time are refused (WORKSPACE_BUSY)
- * after a moment. `left` are the notes of those who died in the same work: nobody else will touch what they left.
+ * Writes the note of this operation durably. Concurrent operations of the same kind and run are refused with
+ * WORKSPACE_BUSY after a few attempts. `left` contains the notes of processes that died in the same operation. No other
+ * process touches what they left.
  */
 export async function beginGitOperation(
   home: string,
@@ -330,23 +344,23 @@ export async function beginGitOperation(
     if (busy === undefined) return { own, left: others };
     await endGitOperation(own);
     if (attempt === ATTEMPTS) throw workBusy(busy);
-    // Two who came at once each saw the other: the next time they do not come at once.
+    // Two processes that started together each saw the other's note. A random pause separates their next attempts.
     await sleep(PAUSE_MS * (1 + Math.random()));
   }
 }
 
-/** One that cannot be removed costs the next one a look: no reason to fail. */
+/** A note that cannot be removed costs the next operation one check. It is not a reason to fail. */
 export async function endGitOperation(note: WorkNote): Promise<void> {
   active.delete(note.mark);
   await rm(note.file, { force: true }).catch(() => undefined);
 }
 
-/** Keeps the note on the disk for whoever comes next. */
+/** Leaves the note on disk for the next process. */
 export function abandonGitOperation(note: WorkNote): void {
   active.delete(note.mark);
 }
 
-/** A note whose writer cannot be told dead (another host, another container) counts as abandoned after an hour. */
+/** A note counts as abandoned after an hour if its writer cannot be proven dead (another host, another container). */
 export async function readGitOperations(
   home: string,
 ): Promise<readonly (WorkNote & { readonly abandoned: boolean })[]> {
@@ -361,7 +375,10 @@ const PAUSE_MS = 100;
 const MAX_BYTES = 64 * 1024 * 1024;
 const NAME = /^work-([0-9a-f]{32})$/;
 
-/** Marks of the work that this process does now: the system cannot tell it from what this process gave up. */
+/**
+ * Marks of operations in progress in this process. The process identity alone cannot distinguish them from abandoned
+ * ones.
+ */
 const active = new Set<string>();
 
 interface Written {
@@ -400,12 +417,12 @@ async function readNote(file: string): Promise<(WorkNote & { readonly abandoned:
   return { file, mark, work, writtenAt: found.mtimeMs, abandoned: isAbandoned(mark, owner, found.mtimeMs) };
 }
 
-/** Ours are never torn. Anything else was put here by somebody, and is nobody's note. */
+/** Our own notes are never partial. Anything else is not a note of ours and is ignored. */
 function parseNote(file: string): Written | undefined {
   try {
     const read = readRegularFile({ path: file, maxBytes: MAX_BYTES });
     const value: unknown = read.kind === "read" ? JSON.parse(read.bytes.toString("utf8")) : undefined;
-    // The shape is tied to the type and found nothing wrong.
+    // The shape is tied to the type, and the value passed its check.
     return WRITTEN(value) === null ? (value as Written) : undefined;
   } catch {
     return undefined;

@@ -1,3 +1,5 @@
+// Differences between git trees, trees with replaced paths, and path scopes.
+
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { Diff, DiffParams } from "@holdfast/core/workspace";
@@ -8,7 +10,7 @@ import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecor
 import { openScratch } from "./private-index.ts";
 import type { Repository } from "./repository.ts";
 
-/** The difference of two trees as text and as a list. Runs where no driver, textconv or pager is configured at all. */
+/** The difference of two trees as text and as a list. It runs without any configured driver, textconv or pager. */
 export async function diffSnapshots(repository: Repository, params: DiffParams): Promise<Diff> {
   const [from, whole] = await Promise.all([treeOf(repository, params.from), treeOf(repository, params.to)]);
   const to = params.paths === undefined ? whole : await limitTo(params.paths);
@@ -23,7 +25,7 @@ export async function diffSnapshots(repository: Repository, params: DiffParams):
   ]);
   return { text: text.toString("utf8"), files: parseFiles(raw) };
 
-  // git takes paths as arguments, and arguments cannot hold every byte: so the scope is made part of the tree.
+  // Git takes paths as arguments, and arguments cannot contain every byte. Therefore the scope is applied to the tree.
   async function limitTo(paths: readonly string[]): Promise<string> {
     const scope = parseScope(paths);
     const changes = (await diffTrees(repository.objects, from, whole)).filter(({ path }) => inScope(path, scope));
@@ -37,7 +39,7 @@ export async function diffSnapshots(repository: Repository, params: DiffParams):
   }
 }
 
-/** The names of all files that it holds. */
+/** The names of all files in a tree. */
 export async function listFiles(repository: Repository, tree: string): Promise<readonly GitPath[]> {
   const args = ["ls-tree", "-r", "--name-only", "--full-tree", "-z", await treeOf(repository, tree)];
   return splitRecords(await repository.objects.output({ args, maxOutputBytes: MAX_TEXT_BYTES })).map(quotePath);
@@ -95,7 +97,9 @@ export interface TreeChange {
   readonly to: TreeEntry | null;
 }
 
-/** Every path in which two trees differ, in git's order. Reads trees only, so no attribute and no driver has a say. */
+/**
+ * Every path in which two trees differ, in git's order. It reads trees only, so attributes and drivers have no effect.
+ */
 export async function diffTrees(git: Git, from: string, to: string): Promise<TreeChange[]> {
   const args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--no-textconv"];
   return parseRawDiff(await git.output({ args: [...args, "--end-of-options", from, to] }));
@@ -105,7 +109,7 @@ function parseRawDiff(output: Buffer): TreeChange[] {
   const records = splitRecords(output);
   const changes: TreeChange[] = [];
   for (let at = 0; at + 1 < records.length; at += 2) {
-    // ":100644 000000 <id> <id> D"
+    // Format: ":100644 000000 <id> <id> D".
     const [fromMode = "", toMode = "", fromId = "", toId = ""] = (records[at] ?? "").slice(1).split(" ");
     changes.push({
       path: records[at + 1] ?? "",
@@ -118,7 +122,7 @@ function parseRawDiff(output: Buffer): TreeChange[] {
 
 const NONE = "000000";
 
-/** A tree with some paths replaced (null: without them). */
+/** Writes a tree with some paths replaced; a null entry removes the path. */
 export async function buildTree(params: {
   readonly repository: Repository;
   readonly base: string;
@@ -135,7 +139,7 @@ export async function buildTree(params: {
     indexFile: join(scratch, "tree-index"),
   });
   await git.output({ args: [...WHOLE_INDEX, "read-tree", base] });
-  // Removals first: a folder may become a file, or a file a folder.
+  // Removals come first, because a directory may become a file or a file a directory.
   const gone = edits.filter(({ entry }) => entry === null).map(({ path }) => `0 ${repository.zero}\t${path}`);
   const set = edits.flatMap(({ path, entry }) => (entry === null ? [] : [`${entry.mode} ${entry.id}\t${path}`]));
   await git.output({
@@ -145,10 +149,10 @@ export async function buildTree(params: {
   return git.line({ args: [...WHOLE_INDEX, "write-tree"] });
 }
 
-// It lives for a moment: nothing is gained by splitting it.
+// The index is temporary, so splitting it has no benefit.
 const WHOLE_INDEX = ["-c", "core.splitIndex=false"];
 
-/** Files and folders that a caller asked for. The root itself is "". */
+/** Files and directories that a caller selected. The root is "". */
 type PathScope = ReadonlySet<RawPath>;
 
 export function parseScope(paths: readonly GitPath[]): PathScope {
@@ -168,7 +172,7 @@ export function parseScope(paths: readonly GitPath[]): PathScope {
   );
 }
 
-/** Is the path one of these, or below one of them? */
+/** True if the path is one of these or below one of them. */
 export function inScope(path: RawPath, scope: PathScope): boolean {
   if (scope.size === 0) return false;
   for (let at = path; at !== ""; at = parentOf(at)) if (scope.has(at)) return true;

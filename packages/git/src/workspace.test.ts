@@ -54,7 +54,7 @@ test("locks that a killed git or Holdfast left are no hindrance", async () => {
   await workspaces.keep({ run: "issue-42", commit: work });
 });
 
-/** Two minutes ago. */
+/** Leaves a file that is two minutes old. */
 function leave(lock: string, text: string): void {
   mkdirSync(dirname(lock), { recursive: true });
   writeFileSync(lock, text);

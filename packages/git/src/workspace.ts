@@ -1,3 +1,5 @@
+// One worktree as a workspace: snapshots, restores, and switching to a branch.
+
 import { join } from "node:path";
 import type { BranchTarget, Workspace } from "@holdfast/core/workspace";
 import { wrapMethodErrors } from "@holdfast/platform/error";
@@ -45,7 +47,7 @@ function optionsOf(
   };
 }
 
-/** Refs and index only, so that nothing which lies in the files can be lost by it. Killed in between, the same call again completes it. */
+/** Changes refs and index only, so that no file is lost. After a kill, the same call completes it. */
 async function standOn(place: WorktreeContext, { branch, head, commits }: BranchTarget): Promise<boolean> {
   const { repository, root, gitDir } = place;
   const git = createGit({ cwd: root, gitDir, workTree: root });
@@ -62,19 +64,23 @@ async function standOn(place: WorktreeContext, { branch, head, commits }: Branch
     const stood = await retryWhileLocked(join(gitDir, "HEAD.lock"), () => git.result({ args }));
     if (stood.code !== 0) throw gitError(args, stood);
   }
-  // What was staged of them would come back with the next commit made by hand, and a conflict would stay one.
+  // Otherwise staged changes of the dropped commits would return with the next manual commit, and a conflict would
+  // remain one.
   if (commits === "drop" || underWay) await replaceIndex(place, tip === null || moved ? head : tip);
-  // Last: it is what tells a call after a kill that the rest is still to be done.
+  // This is the last step, because after a kill the operation shows that the rest is still to be done.
   if (underWay) await quitOperations(git, gitDir);
   return true;
 }
 
-/** Whoever began it is gone, and nobody will finish it: its state goes, files and commits stay. One may lie under another. */
+/**
+ * Ends abandoned git operations: their state is removed, files and commits remain. One operation may be nested in
+ * another.
+ */
 async function quitOperations(git: ReturnType<typeof createGit>, gitDir: string): Promise<void> {
   for (let last: string | null = null; ;) {
     const operation = await findOperation(gitDir);
     if (operation === null || operation === last) return;
-    // "HEAD": the place where a bisect stands, so that nothing is checked out.
+    // "HEAD" is the current commit of the bisect, so that nothing is checked out.
     await git.result({ args: operation === "bisect" ? ["bisect", "reset", "HEAD"] : [operation, "--quit"] });
     last = operation;
   }

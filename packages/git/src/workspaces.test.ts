@@ -48,7 +48,7 @@ describe("hostile", () => {
   });
   afterEach(() => repo.dispose());
 
-  /** Repositories inside, tracked and not, with traps of their own. */
+  /** Creates nested repositories, tracked and untracked, with malicious configuration. */
   function armInner(): void {
     const inner = testRepositoryAt(repo.path("inner"));
     repo.write("inner/file", "x");
@@ -163,7 +163,7 @@ describe("hostile", () => {
 });
 
 describe("peers", () => {
-  /** The ways in which other tools destroyed people's work, by the threads that tell of them. Each must be impossible here. */
+  /** Ways in which other tools destroyed users' work, named by their issue threads. None may be possible here. */
 
   test("copilot-cli#1675: a restore deletes output that the agent never touched", async () => {
     const { repo, snapshot, restore } = await startWorkspace({ ".gitignore": "ignored-output/\n", a: "1" });

@@ -1,3 +1,5 @@
+// The workspaces of a repository: run worktrees, side worktrees, pins, and the state of the main checkout.
+
 import { lstat, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -18,7 +20,7 @@ import { openGitWorkspace } from "./workspace.ts";
 import { parseSideWorktreeOwner } from "./worktree-entry.ts";
 import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./worktrees.ts";
 
-/** The git repository at this path or above it. NOT_A_REPOSITORY when there is none. */
+/** Opens the git repository at this path or above it. Throws NOT_A_REPOSITORY if there is none. */
 export function openGitWorkspaces(path: string): Promise<Workspaces> {
   return wrapSystemErrors(path, async () => {
     const { repository } = await findRepository(path);
@@ -92,7 +94,7 @@ function workspacesOf(repository: Repository): Workspaces {
   };
 }
 
-/** A repository over somebody's whole home: each snapshot would take along all that lies there. */
+/** Refuses a repository over a whole home directory: each snapshot would capture everything in it. */
 async function refuseHome(root: string): Promise<void> {
   const home = await realpath(homedir()).catch(homedir);
   if (root !== home && root !== "/") return;
@@ -104,8 +106,9 @@ async function refuseHome(root: string): Promise<void> {
 }
 
 /**
- * The state of the user's main checkout, to compare before and after an agent call: HEAD, branches and tags, and every file that git status lists, with
- * size and time. Reads only: no lock, no index refresh, no filter. null: there is no such checkout, or it cannot be read.
+ * The state of the user's main checkout, to compare before and after an agent call. It contains HEAD, branches, tags,
+ * and every file of git status with size and time. It only reads: no lock, no index refresh, no filter. null if there
+ * is no such checkout or it cannot be read.
  */
 async function readMainCheckout(repository: Repository, runRoot: string): Promise<CheckoutState | null> {
   const { mainRoot } = repository;
@@ -136,16 +139,19 @@ async function readMainCheckout(repository: Repository, runRoot: string): Promis
 
 const STATUS = ["status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"];
 
-/** Other runs work on branches of their own at the same time. */
+/** Branches of other runs, which change at the same time. */
 const OWN_BRANCH = /^refs\/heads\/holdfast\//;
 
-/** Loops are mirrored there for other tools. */
+/** Loops are mirrored to this directory for other tools. */
 const OWN_PATH = /^\.aiwg\//;
 
-/** What follows the fields of a changed, an unmerged or an untracked entry. */
+/** Matches the path after the fields of a changed, an unmerged or an untracked entry. */
 const PATH = /^(?:1(?: \S+){7}|u(?: \S+){9}|\?) (.+)$/s;
 
-/** A folder that git does not look into (another repository) changes its time with every file in it, and has none of ours. */
+/**
+ * A directory that git does not enter (another repository) gets a constant stamp, because its time changes with every
+ * file in it.
+ */
 async function stampOf(root: string, path: string): Promise<string> {
   if (path.endsWith("/")) return "";
   const found = await lstat(Buffer.concat([Buffer.from(join(root, "/")), pathBytes(path)])).catch(() => null);

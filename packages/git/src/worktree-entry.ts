@@ -1,41 +1,48 @@
+// The files that git and Holdfast keep about linked worktrees, and the repair of a worktree's link to git.
+
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { lstat, readFile, readdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Checkout, Repository } from "./repository.ts";
 
-/** What git and Holdfast keep about one linked worktree, under `worktrees/` of the common directory. */
+/** One linked worktree under `worktrees/` of the common directory. */
 export interface WorktreeEntry {
   readonly name: string;
   readonly gitDir: string;
-  /** As written, with its end of line; "" when absent. */
+  /** The content of the gitdir file, including its line end; "" if absent. */
   readonly link: string;
-  /** The folder that it stands for; null while that is not written whole. */
+  /** The directory of the worktree; null while the gitdir file is incomplete. */
   readonly folder: string | null;
-  /** The contents of its HEAD; "" when absent. */
+  /** The content of its HEAD; "" if absent. */
   readonly head: string;
-  /** The run it was made for, with a key behind it for an aside of the run; null for a worktree of the user's, or when its maker was killed while writing it down. */
+  /**
+   * The run it was created for, or `<run>/<key>` for a side worktree. null for a worktree of the user, or if its
+   * creator was killed before it recorded the owner.
+   */
   readonly run: string | null;
-  /** Its files were not all written yet when its maker was killed. */
+  /** True until all files are written. It remains true if the creator was killed. */
   readonly making: boolean;
-  /** git is, or was when it was killed, still making the entry. */
+  /** True while git creates the entry. It remains true if git was killed. */
   readonly initializing: boolean;
-  /** Something was checked out or staged in it once. */
+  /** True if something was checked out or staged in it before. */
   readonly used: boolean;
-  /** git can use it: it knows its repository, its folder and where it stands. */
+  /** True if git can use it: its repository, directory and HEAD are complete. */
   readonly whole: boolean;
 }
 
 export const OWNER_FILE = "holdfast-run";
 export const UNFINISHED_FILE = "holdfast-making";
 
-/** No run's id holds a slash: `<run>/<key>` is an aside of it. */
+/** A run id contains no slash, so `<run>/<key>` is a side worktree of the run. */
 export function parseSideWorktreeOwner(owner: string | null): { readonly run: string; readonly key: string } | null {
   const [, run, key] = /^([^/]+)\/([^/]+)$/.exec(owner ?? "") ?? [];
   return run === undefined || key === undefined ? null : { run, key };
 }
 
-/** Read by hand: one entry that git was killed in can stop `git worktree list` for all of them. */
+/**
+ * Reads the entries without git: one entry that a killed git left can make `git worktree list` fail for all of them.
+ */
 export async function readEntries(repository: Pick<Repository, "commonDir">): Promise<readonly WorktreeEntry[]> {
   const folder = join(repository.commonDir, "worktrees");
   const names = await readdir(folder).catch(() => []);
@@ -63,23 +70,23 @@ async function readEntry(parent: string, name: string): Promise<WorktreeEntry> {
   };
 }
 
-/** git and we end each of these files with its line, so what has no end was torn. */
+/** Git and Holdfast end each of these files with a newline, so a file without one is truncated. */
 function isLine(text: string | null | undefined): text is string {
   return text !== null && text !== undefined && /^[^\0]+\n$/.test(text);
 }
 
-/** Until a new worktree is put on its branch its HEAD is an id of zeros, on which git's own gc and reset stumble. */
+/** Until a new worktree is on its branch, its HEAD is an all-zero id, on which git's gc and reset fail. */
 const HEAD = /^(?:ref: refs\/[^\0]+|(?!0+\n)[0-9a-f]{40,64})\n$/;
 
 /**
- * Gives a worktree its `.git` file back: whoever cleans a folder with `rm` takes it along, and without it git knows nothing of the files
- * that are there. A repository that was made in its place (`git init`) is moved beside what git keeps of the worktree, not deleted. Was it
- * gone?
+ * Restores a worktree's `.git` file; returns whether it was missing. A user or agent that empties a directory with `rm`
+ * deletes it, and then git does not recognise the files. A repository in its place (`git init`) is moved into the
+ * worktree's git directory, not deleted.
  */
 export async function repairGitLink({ root, gitDir }: Checkout): Promise<boolean> {
   const link = join(root, ".git");
   const [files, there] = await Promise.all([readdir(root).catch(() => []), lstat(link).catch(() => undefined)]);
-  // An empty folder holds nothing that would be worth it: it is made anew, whole.
+  // An empty directory contains nothing to save. The worktree is created again instead.
   if (files.length === 0 || gitDir === link) return false;
   if (there !== undefined && !there.isDirectory()) return false;
   if (there !== undefined) await rename(link, join(gitDir, `replaced-${randomBytes(4).toString("hex")}`));

@@ -1,3 +1,5 @@
+// Creates, lists and finds the worktrees of runs.
+
 import { mkdir, readdir, realpath, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,18 +21,18 @@ import {
 import { openGitWorkspace } from "./workspace.ts";
 import { OWNER_FILE, UNFINISHED_FILE, readEntries, repairGitLink } from "./worktree-entry.ts";
 
-/** A worktree with the files that git and Holdfast keep about it. */
+/** A worktree with the data that git and Holdfast keep about it. */
 export interface WorktreeRecord {
   readonly path: string;
-  /** null for the main worktree's entry of a bare repository. */
+  /** The worktree's own git directory; the common directory for the main worktree. */
   readonly gitDir: string;
   readonly run: string | null;
   readonly branch: string | null;
   readonly head: string | null;
-  /** The folder is there and belongs to this entry: not deleted, not moved away, not replaced by another clone. */
+  /** True if the directory exists and belongs to this entry: not deleted, not moved, not replaced by another clone. */
   readonly exists: boolean;
   readonly locked: boolean;
-  /** Its files were not all written yet when its maker was killed. */
+  /** True if the files are not all written yet, for example because the creator was killed. */
   readonly unfinished: boolean;
 }
 
@@ -65,7 +67,7 @@ export async function listWorktrees(repository: Repository): Promise<WorktreeRec
   }
 }
 
-/** Exact: the worktree of issue-42 is never taken for that of issue-4. */
+/** Compares the whole id: issue-42 never matches the worktree of issue-4. */
 export async function findWorktree(repository: Repository, run: string): Promise<WorktreeRecord | undefined> {
   const owned = (await listWorktrees(repository)).filter((record) => record.run === run);
   return owned.find((record) => record.exists) ?? owned[0];
@@ -76,7 +78,10 @@ function splitField(field: string): [string, string] {
   return space < 0 ? [field, ""] : [field.slice(0, space), field.slice(space + 1)];
 }
 
-/** git lists no worktree at all while one of them has no `commondir` yet: for a moment, or for good when its maker was killed. */
+/**
+ * `git worktree list` fails while one entry has no `commondir` yet. That lasts a moment, or for ever if its creator was
+ * killed.
+ */
 async function listPatiently(repository: Repository): Promise<Buffer> {
   const args = ["worktree", "list", "--porcelain", "-z"];
   for (let attempt = 1; attempt < ATTEMPTS; attempt++) {
@@ -93,9 +98,9 @@ const ATTEMPTS = 6;
 const PAUSE_MS = 100;
 
 /**
- * Registers the worktree without files, writes down whose it is, then fills it. Killed in between, the same call goes on
- * where it stopped. It was not handed out yet, but somebody may have looked into the folder and begun to work: what lies there
- * is pinned as a snapshot before it is written over.
+ * Registers the worktree without files, records its owner, then fills it. After a kill the same call continues where it
+ * stopped. A user may already have worked in the unfinished directory. Therefore its files are pinned as a snapshot
+ * before they are overwritten.
  */
 export async function createWorktree(repository: Repository, params: CreateWorkspace): Promise<Checkout> {
   const target = await findTarget(repository, params);
@@ -110,7 +115,7 @@ export async function createWorktree(repository: Repository, params: CreateWorks
   });
 }
 
-/** Rejects as `createWorktree` would for what stands in its way: a folder with something in it, a branch in use, a base that is none. */
+/** Throws the errors of `createWorktree` for a directory that is not empty, a branch in use, or an invalid base. */
 export async function checkWorktree(repository: Repository, params: CreateWorkspace): Promise<void> {
   const target = await findTarget(repository, params);
   const check = async (place: Omit<Place, "env">): Promise<void> => {
@@ -120,20 +125,20 @@ export async function checkWorktree(repository: Repository, params: CreateWorksp
     const unborn = await unbornStart(repository, params);
     await check({ ...target, owned: await findWorktree(repository, params.run), unborn });
   } catch {
-    // It may be no more than what an earlier try left.
+    // The obstacle may be only what an earlier attempt left.
     await atPlace(repository, params, target, check);
   }
 }
 
-/** Where a worktree can be made, free of what an earlier try left. */
+/** A path where a worktree can be created, cleared of what an earlier attempt left. */
 interface Place extends Target {
-  /** Made for this run already; perhaps not filled, perhaps without its folder. */
+  /** The worktree already created for this run. It may be unfilled, or its directory may be gone. */
   readonly owned: WorktreeRecord | undefined;
   readonly unborn: string | null;
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** A folder that only lost its link to git is there, with all that lies in it. */
+/** A directory that lost only its link to git is repaired and kept with its content. */
 async function findMended(repository: Repository, params: CreateWorkspace): Promise<WorktreeRecord | undefined> {
   const owned = await findWorktree(repository, params.run);
   if (owned === undefined || owned.exists || resolve(params.path ?? owned.path) !== owned.path) return owned;
@@ -160,11 +165,11 @@ async function atPlace<T>(
 interface Target {
   readonly path: string;
   readonly branch: string;
-  /** By its own marks it is there already; whether its folder is too is for git to say. */
+  /** True if its own files show that it is complete. Whether its directory exists is checked later with git. */
   readonly isFinished: boolean;
 }
 
-/** Without git: what an earlier try left may stop it. */
+/** Does not use git, because what an earlier attempt left may make git fail. */
 async function findTarget(repository: Repository, params: CreateWorkspace): Promise<Target> {
   if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
   const known = (await readEntries(repository)).find((entry) => entry.run === params.run && entry.folder !== null);
@@ -175,14 +180,14 @@ async function findTarget(repository: Repository, params: CreateWorkspace): Prom
   return { path: await realPlace(path), branch, isFinished: known !== undefined && known.whole && !known.making };
 }
 
-/** As git will write it down, although the last folders of it may not be there yet. */
+/** The path as git records it, although its last directories may not exist yet. */
 async function realPlace(path: string): Promise<string> {
   const real = await realpath(path).catch(() => undefined);
   if (real !== undefined || dirname(path) === path) return real ?? path;
   return join(await realPlace(dirname(path)), basename(path));
 }
 
-/** What to hand to `git worktree add`. */
+/** The arguments for `git worktree add`. */
 async function findStart(
   repository: Repository,
   params: CreateWorkspace,
@@ -201,7 +206,7 @@ async function register(repository: Repository, params: CreateWorkspace, place: 
   const { path, branch, owned, unborn, env } = place;
   const start = await findStart(repository, params, place);
   await mkdir(dirname(path), { recursive: true });
-  // --force: only to take over the entry of a folder that is gone.
+  // --force only takes over the entry of a directory that is gone.
   const args = ["worktree", "add", "--no-checkout", "--quiet", ...(owned === undefined ? [] : ["--force"])];
   await repository.git.output({ args: [...args, ...start], env });
   const made = (await listWorktrees(repository)).find((record) => record.path === path);
@@ -211,7 +216,7 @@ async function register(repository: Repository, params: CreateWorkspace, place: 
   await writeFile(join(made.gitDir, UNFINISHED_FILE), "");
   await writeFile(join(made.gitDir, OWNER_FILE), `${params.run}\n`);
   if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
-  // Before the first file: after a power cut, files without the record that they are ours would stand in our own way.
+  // Synced before the first file: after a power cut, files without the record of their owner would block our own path.
   await syncRepository(repository);
   return { ...made, run: params.run, unfinished: true };
 }
@@ -258,8 +263,8 @@ async function baseOf(repository: Repository, params: CreateWorkspace): Promise<
 }
 
 /**
- * Where nothing was committed yet, a new worktree starts as its repository did: on a branch without commits. git registers none
- * without a commit, so it gets an empty one that no ref holds, only to stand on until its HEAD is set. Else null.
+ * In a repository without commits, a new worktree also starts on a branch without commits. Git registers no worktree
+ * without a commit, so an unreferenced empty commit is used until HEAD is set. Returns null in any other case.
  */
 async function unbornStart(repository: Repository, params: CreateWorkspace): Promise<string | null> {
   if (params.base !== undefined || (await resolveCommit(repository, "HEAD")) !== undefined) return null;
