@@ -1,3 +1,5 @@
+// The client side of the Agent Client Protocol (ACP): one session, permissions, file access, and causes of failures.
+
 import { lstatSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
 import { Writable } from "node:stream";
@@ -8,11 +10,11 @@ import type { CliResult } from "./cli-agent.ts";
 import { causeOfMessage, causeOfResponse, causeOfStatus, sharedHint } from "./failure-cause.ts";
 
 export interface AcpListener {
-  /** Every update of the session; `isOld`: it tells again what was said before this call. */
+  /** Receives every update of the session. `isOld` marks updates that replay an earlier call. */
   update(update: JsonRecord, isOld: boolean): void;
   session(id: string): void;
   denied(what: string): void;
-  /** The agent's own name for itself, and the one for people. */
+  /** The agent's internal name and its display title. */
   agent(info: { readonly name: string; readonly title: string }): void;
   answer(answer: JsonRecord): void;
 }
@@ -22,7 +24,7 @@ interface AcpStreams {
   readonly output: WritableStream<Uint8Array>;
 }
 
-/** One call, from the first word to the answer. Rejects only when the other side has gone. */
+/** Runs one call, from initialization to the answer. Rejects only if the agent process has exited. */
 export async function runAcpSession(params: {
   readonly sdk: AcpSdk;
   readonly task: AgentTask;
@@ -45,7 +47,8 @@ export async function runAcpSession(params: {
     const began = await attempt("begin", () =>
       agent.request("initialize", {
         protocolVersion: sdk.PROTOCOL_VERSION,
-        // Reads are not offered: there is nothing that only we could tell of a file, and Gemini CLI 0.61 takes "there is none" for a failure.
+        // File reads are not offered: the agent can read files itself, and Gemini CLI 0.61 treats "no such file" as a
+        // failure.
         clientCapabilities: { fs: { readTextFile: false, writeTextFile: true } },
         clientInfo: { name: "holdfast", version: "1" },
       }),
@@ -64,7 +67,7 @@ export async function runAcpSession(params: {
     task.signal.addEventListener("abort", cancel, { once: true });
     try {
       const prompt = [{ type: "text" as const, text: task.prompt }];
-      // Looked at as what it is: agents put more into it than the protocol's types know.
+      // The answer is parsed as untyped data, because agents add fields that the protocol's types do not have.
       const answer = await attempt<unknown>("prompt", () =>
         agent.request("session/prompt", { sessionId: session, prompt }),
       );
@@ -78,10 +81,12 @@ export async function runAcpSession(params: {
   });
 }
 
-/** A prompt comes back in what a loaded session replays, and a file in one message: far beyond what any of them is. */
+/**
+ * A loaded session replays prompts, and one message may contain a whole file. No real message comes near this limit.
+ */
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 
-/** The id of the session to prompt. To go on without hearing everything again is preferred. */
+/** Returns the id of the session to prompt. It prefers a resume without a replay of the history. */
 async function enter(
   agent: ClientContext,
   params: { readonly task: AgentTask; readonly can: JsonRecord },
@@ -102,7 +107,7 @@ async function enter(
   return isEnd(entered) ? entered : session;
 }
 
-/** Also for an agent that asks without having looked at what was offered. */
+/** Also answers agents that ignore which capabilities were offered. */
 function answerFiles(
   app: ReturnType<AcpSdk["client"]>,
   { sdk, task }: { readonly sdk: AcpSdk; readonly task: AgentTask },
@@ -123,7 +128,7 @@ function answerFiles(
 
 const INVALID_PARAMS = -32_602;
 
-/** What the agent answers with an error is an end; that it has gone is not. */
+/** An error response of the agent is a result. Other errors mean that the agent has exited, and are thrown. */
 async function attempt<T>(at: "begin" | "session" | "prompt", ask: () => Promise<T>): Promise<T | AcpResult> {
   try {
     return await ask();
@@ -143,7 +148,7 @@ function errorOf(error: unknown): AcpError | null {
   const data = "data" in error ? asRecord(error.data) : {};
   const details = asText(data["details"]) || asText(data["message"]);
   const status = data["statusCode"] ?? data["status"];
-  // OpenCode's name for an answer of the provider, whose words it puts behind "Internal error: ".
+  // OpenCode uses this name for an error of the provider and puts "Internal error: " before the provider's message.
   const isProvider = data["errorName"] === "APIError";
   const words = isProvider ? error.message.replace(/^Internal error: /, "") : error.message;
   return {
@@ -159,8 +164,9 @@ function unable(cause: "missing" | "session_lost", message: string): AcpResult {
 }
 
 /**
- * What an agent is told that asks whether it may. Nobody sits here, so the run's own rule decides: with yolo all is allowed; without, what only
- * edits files of the worktree, as with every other agent. "Once" goes before "always": an agent may write the latter into its user's settings.
+ * Answers an agent's permission request by the run's rule, because no user can be asked. With yolo everything is
+ * allowed. Without it only edits of files in the worktree are, as for every other agent. "Once" is preferred to
+ * "always", because an agent may store the latter in the user's settings.
  */
 export function decidePermission(params: {
   readonly request: JsonRecord;
@@ -182,11 +188,11 @@ export function decidePermission(params: {
 
 interface PermissionAnswer {
   readonly outcome: { readonly outcome: "cancelled" } | { readonly outcome: "selected"; readonly optionId: string };
-  /** What it may not do; null: it may. */
+  /** What the agent may not do; null if it is allowed. */
   readonly denied: string | null;
 }
 
-/** It says itself what it is about to touch; where it does not, it is no mere edit. */
+/** The agent declares which files it is about to change. A request without paths does not count as an edit. */
 function isEdit(tool: JsonRecord, isInside: (path: string) => boolean): boolean {
   const paths = asRecords(tool["locations"]).map(({ path }) => asText(path));
   return tool["kind"] === "edit" && paths.length > 0 && paths.every(isInside);
@@ -198,7 +204,10 @@ function nameOf(tool: JsonRecord): string {
   return name.length > 120 ? `${name.slice(0, 119)}…` : name;
 }
 
-/** What an agent may read and write through us: text files of the worktree, wherever links lead, and nothing of git's own. */
+/**
+ * Text files that an agent may read and write through Holdfast: inside the worktree after resolving links, and never
+ * git's own files.
+ */
 export function createWorktreeFiles(cwd: string): WorktreeFiles {
   const root = realpathSync(cwd);
   const place = (path: string): Place => {
@@ -244,7 +253,7 @@ interface WorktreeFiles {
   write(path: string, text: string): { readonly kind: "written" } | Refused;
 }
 
-/** Lines, from 1 on; null: from the beginning, or all. */
+/** Line numbers start at 1. null means from the beginning, or no limit. */
 interface FilePart {
   readonly line: number | null;
   readonly limit: number | null;
@@ -256,12 +265,12 @@ interface Refused {
 }
 type Place = { readonly kind: "inside"; readonly real: string } | Refused;
 
-/** Where it would be written: of what is there the real path, and the rest as it is named. */
+/** The path that a write would reach: the real path of the existing part plus the remaining names. */
 function realPlace(path: string): string {
   try {
     return realpathSync(path);
   } catch (error) {
-    // A link to a place that is not there yet would be followed by the write.
+    // A write would follow a link to a path that does not exist yet.
     if (!isAbsent(error) || isLink(path) || dirname(path) === path) return sep;
     const parent = realPlace(dirname(path));
     return parent === sep ? sep : join(parent, basename(path));
@@ -289,33 +298,33 @@ function linesOf(text: string, { line, limit }: FilePart): string {
     .join("\n");
 }
 
-/** An error that an agent answered a request with. */
+/** An error that an agent returned for a request. */
 interface AcpError {
   readonly code: number | null;
-  /** With what the agent adds in the error's data. */
+  /** Includes the details from the error's data. */
   readonly message: string;
   /** The HTTP status in the error's data. */
   readonly status?: number | null;
-  /** The error is the provider's answer, and its message holds the provider's words alone. */
+  /** True if the provider returned the error. The message then contains only the provider's text. */
   readonly isProvider?: boolean;
 }
 
-/** How the conversation ended. */
+/** The result of the conversation. */
 export type AcpResult =
   | { readonly kind: "answered"; readonly stopReason: string }
-  /** The prompt was refused, or what comes before it. */
+  /** The prompt or an earlier request was rejected. */
   | { readonly kind: "refused"; readonly at: "begin" | "session" | "prompt"; readonly error: AcpError }
-  /** It speaks, but cannot do what is needed. */
+  /** The agent responds but lacks something that Holdfast needs. */
   | { readonly kind: "unable"; readonly cause: FailureCause; readonly message: string };
 
-/** null: the program ended, or was ended, before it had answered. */
+/** `end` is null if the program exited or was ended before it answered. */
 export function classifyAcp(params: {
   readonly end: AcpResult | null;
   readonly title: string;
   readonly text: string;
   readonly denied: readonly string[];
   readonly resumes: boolean;
-  /** Text or a tool call was seen. */
+  /** True if a text or a tool call was received. */
   readonly worked: boolean;
 }): CliResult {
   const { end, title } = params;
@@ -347,7 +356,7 @@ function stopped(
         const failed = copilotFailure(text);
         if (failed !== null) return fail(failed.cause, `${title}: ${failed.words.slice(0, 500)}`);
       }
-      // A model that declined leaves no trace but this, where the agent does not report it.
+      // For an agent that does not report a declined prompt, an empty turn is the only sign of it.
       if (text === "" && !worked) return fail("crash", `${title} ended its turn without an answer`);
       return { kind: "completed", text };
     case "max_tokens":
@@ -363,7 +372,7 @@ function stopped(
   }
 }
 
-/** Copilot CLI ends its turn as if all were well, with the failure as its words. */
+/** Copilot CLI ends a failed turn as if it had succeeded, with the failure as its text. */
 function copilotFailure(text: string): { readonly cause: FailureCause; readonly words: string } | null {
   const words = /(?:^|\n|\.\.\.)Error: ([^]+)$/.exec(text)?.[1];
   if (words === undefined) return null;
@@ -378,7 +387,7 @@ function causeOf(
 ): FailureCause {
   const known = causeOfResponse(error.message) ?? byCode(error) ?? byWords(error);
   if (at === "session" && resumes) return known === "auth" ? "auth" : "session_lost";
-  // The first request with an old history: when the provider finds it wrong, its history is.
+  // This is the first request with an old history. If the provider rejects it, the history is invalid.
   return known ?? (at === "prompt" && resumes && !worked && statusOf(error) === 400 ? "session_lost" : "crash");
 }
 
@@ -388,11 +397,11 @@ function byCode(error: AcpError): FailureCause | null {
   if (error.code === AUTH_REQUIRED) return "auth";
   const status = statusOf(error);
   const cause = causeOfStatus(status);
-  // Gemini CLI calls everything 500 that has no status of its own.
+  // Gemini CLI uses status 500 for every error without its own status.
   return status === null || status === 404 || status >= 500 ? (byWords(error) ?? cause) : cause;
 }
 
-/** Where the code says nothing: what providers and runtimes say word for word. */
+/** Used where the code is not conclusive: exact phrases of providers and runtimes. */
 function byWords(error: AcpError): FailureCause | null {
   const { message } = error;
   if (/model\S* .*(?:is not found|not found|does not exist)/i.test(message)) return "missing";
@@ -407,13 +416,16 @@ function byWords(error: AcpError): FailureCause | null {
 const AUTH =
   /(?:invalid|incorrect|expired) (?:x-)?api[ _-]?key|api[ _-]?key (?:not valid|is invalid|expired)|token (?:has |is )?expired|unauthori[sz]ed|unauthenticated|authentication (?:failed|error|required)|log ?in again/i;
 
-/** Words that mean this only in a provider's answer: a file system denies permission too. */
+/** These phrases are conclusive only in a provider's answer: a file system denies permission too. */
 function byProviderWords(words: string): FailureCause | null {
   if (/permission denied|forbidden|access denied|not authori[sz]ed/i.test(words)) return "auth";
   return /internal (?:server )?error|service unavailable|bad gateway/i.test(words) ? "overload" : null;
 }
 
-/** An HTTP status as the code, in the error's data, in the provider's answer that the message is, or as the first of its words. */
+/**
+ * The HTTP status from the code, the error's data, the provider's answer in the message, or the first word of the
+ * message.
+ */
 function statusOf({ code, message, status = null }: AcpError): number | null {
   if (code !== null && isStatus(code)) return code;
   if (status !== null && isStatus(status)) return status;
@@ -449,7 +461,7 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
   permission_denied: "Run with --yolo, or allow it in the agent's own settings.",
 };
 
-/** What the program says, as a stream that the library can read. */
+/** The program's output as a stream that the ACP library can read. */
 export function createOutputStream(): {
   readonly stream: ReadableStream<Uint8Array>;
   add(text: string): void;
@@ -476,12 +488,12 @@ export function toWritableStream(stdin: Writable): WritableStream<Uint8Array> {
 }
 
 /**
- * The protocol's own library. It is no dependency of ours: only who uses `acp:` needs it, and it is loaded when a call begins.
- * Types come from it where they are erased.
+ * The ACP library. It is not a dependency of Holdfast: only users of `acp:` need it, and it is loaded when a call
+ * begins. The import here is a type import, which is erased.
  */
 export type AcpSdk = typeof import("@agentclientprotocol/sdk");
 
-/** null: it is not installed. */
+/** null if the library is not installed. */
 export async function loadAcpSdk(): Promise<AcpSdk | null> {
   try {
     return await import("@agentclientprotocol/sdk");

@@ -26,7 +26,7 @@ describe("contract", () => {
 
   async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
     const scene = await openAcpScene({ script: { rules: [] }, later });
-    // Its probe asks about nothing in the environment, and so may be asked beside others.
+    // Its probe reads nothing from the environment, so it can run concurrently with others.
     return modelServerHarness(
       { ...scene, env: {} },
       {
@@ -43,7 +43,7 @@ describe("contract", () => {
 describe("killed", () => {
   const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
 
-  // What it has spent it tells when it is done.
+  // The agent reports its usage only at the end of a call.
   killSuite(
     {
       agent: createAcpAgent({ clock: systemClock }),

@@ -12,7 +12,7 @@ describe("acp", () => {
   const SDK = import.meta.resolve("@agentclientprotocol/sdk");
   const agent = createAcpAgent({ clock: systemClock });
 
-  /** An agent of a few lines on the protocol's own library; `capabilities` and `prompt` are code. */
+  /** A minimal agent on the ACP library; `capabilities` and `prompt` are code. */
   function write(
     later: (undo: () => void) => void,
     parts: { readonly capabilities: string; readonly prompt: string; readonly name?: string },
@@ -73,7 +73,7 @@ agent({ name: "tiny" })
         ["idleMs", "hang"],
         ["timeoutMs", "timeout"],
       ] as const) {
-        // A busy machine may not have it started within the limit: then it is given more time.
+        // A busy machine may not have started it within the limit; then the limit is raised.
         for (let limitMs = 2000; !existsSync(join(cwd, "asked")); limitMs *= 2) {
           const { task } = prepareCall({ cwd }, { model, [limit]: limitMs });
           expect(await agent.run(task)).toMatchObject({ kind: "failed", cause });
@@ -128,7 +128,7 @@ agent({ name: "tiny" })
       const home = scratchDirectory(onTestFinished);
       const event = { "event.name": "qwen-code.api_error", status_code: 503, error_message: "busy" };
       const line = JSON.stringify({ type: "system", subtype: "ui_telemetry", systemPayload: { uiEvent: event } });
-      // The test knows the place of the record only when it knows the worktree.
+      // The path of the record depends on the worktree, so it is passed in the environment.
       const prompt = `appendFileSync(process.env.RECORD, process.env.LINE + "\\n"); writeFileSync("up", ""); await new Promise(() => setInterval(() => {}, 1000));`;
       const { cwd, model } = write(onTestFinished, {
         capabilities: "{ loadSession: true }",
@@ -141,7 +141,7 @@ agent({ name: "tiny" })
         const outcome = await agent.run(prepareCall({ cwd }, { model, idleMs, env }).task);
         if (existsSync(join(cwd, "up"))) expect(outcome).toMatchObject({ kind: "failed", cause: "overload" });
       }
-      // What an earlier call met is not why this one is silent.
+      // The error of an earlier call does not explain the silence of this one.
       const silent = write(onTestFinished, {
         capabilities: "{ loadSession: true }",
         prompt: "await cancel;",

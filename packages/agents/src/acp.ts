@@ -1,3 +1,5 @@
+// The agent `acp:`: runs any program that speaks the Agent Client Protocol and turns its updates into events.
+
 import { existsSync, renameSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Agent, AgentCapabilities, AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "@holdfast/core/agent";
@@ -22,7 +24,10 @@ import { findChats, locateTranscript, removeEmptyChats } from "./gemini.ts";
 import { STREAM_ERROR, isOverflow, waitingInLog } from "./opencode.ts";
 import { INITIAL_QWEN_STATE, classifyQwen, parseRequestRecord, readSessionText } from "./qwen.ts";
 
-/** `acp:<command line>`: any program that speaks the Agent Client Protocol on its standard streams, such as `acp:gemini --acp`. */
+/**
+ * `acp:<command line>`: any program that speaks the Agent Client Protocol on its standard streams.
+ * Example: `acp:gemini --acp`.
+ */
 export function createAcpAgent(params: AcpParams): Agent {
   return {
     name: "acp",
@@ -59,7 +64,7 @@ interface AcpParams {
   readonly env?: readonly string[];
 }
 
-/** Tokens and money are passed on where the agent tells them; that it does is not promised. */
+/** Tokens and cost are reported if the agent provides them, which is not guaranteed. */
 const CAPABILITIES: AgentCapabilities = {
   resume: true,
   forkAtMessage: false,
@@ -70,13 +75,19 @@ const CAPABILITIES: AgentCapabilities = {
 };
 
 const NAME_IT = "Write it after the colon: acp:gemini --acp.";
-/** Some are silent while the model thinks and while a command runs. */
+/** Some agents print nothing while the model thinks and while a command runs. */
 const IDLE_MS = 15 * 60_000;
-/** To end by itself after its input was closed, and to answer after it was cancelled. */
+/**
+ * Milliseconds for the program to exit after its input was closed. CANCEL_MS is the time to answer after a
+ * cancellation.
+ */
 const LEAVE_MS = 3000;
 const CANCEL_MS = 2000;
 
-/** OpenCode makes a failed request again and again, and reports that in its log alone: the log goes to standard error. */
+/**
+ * OpenCode retries a failed request many times and reports that only in its log. These variables send the log to
+ * standard error.
+ */
 function environmentOf(line: string): Readonly<Record<string, string>> {
   return /\bopencode\b/.test(line) ? { OPENCODE_PRINT_LOGS: "1", OPENCODE_LOG_LEVEL: "ERROR" } : {};
 }
@@ -105,7 +116,7 @@ async function perform(params: {
   let talk: Promise<AcpResult | null> = Promise.resolve(null);
   const ends: { last: AcpResult | null; atStop?: AcpResult | null } = { last: null };
   const spoken = createOutputStream();
-  // Before it starts: it looks through its sessions at once.
+  // This must happen before the start, because the program searches its sessions immediately.
   if (/\bgemini\b/.test(line)) keepGeminiSession({ ...task, env });
   const exit = await runAgentProcess({
     task: { ...task, signal: stop.signal },
@@ -117,7 +128,7 @@ async function perform(params: {
       if (STREAM_ERROR.test(text)) watch.line(true);
       if (isOverflow(text)) watch.overflow();
     },
-    // What the agent answers after this is its reaction to being ended, such as "cancelled": it says nothing about the turn.
+    // Answers after this point react to being stopped, such as "cancelled", and do not describe the turn.
     onStop: () => (ends.atStop = ends.last),
     conversation: {
       begin(stdin) {
@@ -153,13 +164,13 @@ function nameOf(line: string): string {
   return `\`${flat.length > 80 ? `${flat.slice(0, 79)}…` : flat}\``;
 }
 
-/** What the conversation told, and what it comes to. */
+/** Collects the events of a conversation and its result. */
 function createCallRecord(params: {
   readonly task: AgentTask;
-  /** What the program finds in its environment. */
+  /** The environment of the program. */
   readonly env: Readonly<Record<string, string>>;
   readonly line: string;
-  /** Text or a tool call has come. */
+  /** Called for each text or tool call. */
   readonly onWork: (kind: "text" | "tool") => void;
 }) {
   const { task, env, line, onWork } = params;
@@ -171,7 +182,7 @@ function createCallRecord(params: {
   let session = task.session;
   let agent = { name: "", title: line };
   let worked = false;
-  /** The record of Qwen Code's session when the prompt was sent; null: it was not sent. */
+  /** The content of Qwen Code's session record when the prompt was sent; null if it was not sent. */
   let before: string | null = null;
   const qwenRecord = (): string =>
     agent.name === "qwen-code" ? (readSessionText({ session: session ?? "", cwd: task.cwd, env }) ?? "") : "";
@@ -185,7 +196,8 @@ function createCallRecord(params: {
   const listener: AcpListener = {
     update(update, isOld) {
       const step = readUpdate(state, update);
-      // What a loaded session tells again was said, and counted, by an earlier call. What it has cost by then is where this one begins.
+      // An earlier call already reported and counted what a loaded session replays. Its cost so far is the start value
+      // of this call.
       if (isOld) costBefore = step.state.cost ?? costBefore;
       state = isOld ? { ...INITIAL_ACP_STATE, cost: step.state.cost } : step.state;
       if (!isOld) for (const event of step.events) tell(event);
@@ -208,7 +220,7 @@ function createCallRecord(params: {
     const { text } = state;
     const { title } = agent;
     const resumes = task.session !== null;
-    // Some make a failed request again in silence, and report why in a file or a log of their own.
+    // Some agents silently retry a failed request and write the reason only to a file or log.
     const refused = end === null && before !== null ? parseRequestRecord(qwenRecord(), before).refused : null;
     const judged = classifyResult({
       end:
@@ -232,7 +244,7 @@ function createCallRecord(params: {
   return { listener, conclude };
 }
 
-/** Such a program serves until it is sent away: once it has answered, how it leaves says nothing. */
+/** Such a program serves until its input is closed. Once it has answered, its exit status has no meaning. */
 function exitOf(
   exit: AgentExit,
   { isOver, isInterrupted }: { readonly isOver: boolean; readonly isInterrupted: boolean },
@@ -240,7 +252,7 @@ function exitOf(
   if (exit.kind === "not_started" || exit.kind === "timed_out" || exit.kind === "idle")
     return isOver ? left(exit) : exit;
   if (isInterrupted) return { ...exit, kind: "interrupted" };
-  // Ended by us, and not because the run was: it was sent away and did not leave.
+  // The process was ended by us while the run continued: it did not exit after its input was closed.
   return isOver || exit.kind === "interrupted" ? left(exit) : exit;
 }
 
@@ -248,19 +260,19 @@ function left(exit: AgentExit): AgentExit {
   return { ...exit, kind: "exited", code: 0, signal: null };
 }
 
-/** What the updates of a call came to so far. */
+/** The state after the updates received so far. */
 interface AcpState {
-  /** The agent's words since its last tool call. */
+  /** The agent's text since its last tool call. */
   readonly text: string;
-  /** A tool call came since the last word: the next one begins the last words anew. */
+  /** True if a tool call came after the text: the next text replaces it. */
   readonly isStale: boolean;
-  /** Micro-dollars of the whole session, as it was told last; null: not told, or in another currency. */
+  /** Cost of the whole session in micro-dollars, as last reported; null if not reported or in another currency. */
   readonly cost: number | null;
 }
 
 export const INITIAL_ACP_STATE: AcpState = { text: "", isStale: false, cost: null };
 
-/** One `session/update`. Of a kind that is not known, or not of interest, it changes nothing. */
+/** Handles one `session/update`. Unknown and irrelevant kinds change nothing. */
 export function readUpdate(
   state: AcpState,
   update: JsonRecord,
@@ -288,16 +300,17 @@ function microUsdOf({ amount, currency }: JsonRecord): number | null {
 }
 
 /**
- * Of this call alone. Money is told for the whole session, so what it had cost before is taken off, where that is known. Tokens stand in the
- * answer to the prompt, and the protocol calls them both the turn's and the session's: they are taken only where the two are the same.
+ * The usage of this call alone. Agents report the cost of the whole session, so the cost before the call is subtracted
+ * where it is known. Tokens are in the answer to the prompt. The protocol defines them both per turn and per session,
+ * so they are used only where both are the same.
  */
 export function acpUsage(params: {
-  /** The answer to the prompt; null: none came. */
+  /** The answer to the prompt; null if none came. */
   readonly answer: JsonRecord | null;
-  /** The agent's own name for itself. */
+  /** The agent's internal name. */
   readonly agent: string;
   readonly isNew: boolean;
-  /** Micro-dollars of the session before the prompt and now; null: not told. */
+  /** Cost of the session in micro-dollars before the prompt and now; null if not reported. */
   readonly costBefore: number | null;
   readonly costNow: number | null;
 }): AgentUsage {
@@ -312,7 +325,7 @@ export function acpUsage(params: {
   };
 }
 
-/** Of a turn with several requests it tells the tokens of the last one. */
+/** Agents that report only the tokens of the last request of a turn. */
 const TELLS_LAST_ONLY: ReadonlySet<string> = new Set(["OpenCode"]);
 
 interface Tokens {
@@ -325,12 +338,12 @@ function usageOf(answer: JsonRecord): Tokens | null {
   const [input, output] = [countOf(usage["inputTokens"]), countOf(usage["outputTokens"])];
   if (input === null || output === null) return null;
   const cached = (countOf(usage["cachedReadTokens"]) ?? 0) + (countOf(usage["cachedWriteTokens"]) ?? 0);
-  // Some count what a cache gave as input and some beside it; the total tells which.
+  // Some agents include cached tokens in the input and some do not; the total shows which.
   const isBeside = countOf(usage["totalTokens"]) === input + cached + output;
   return { input: isBeside ? input + cached : input, output };
 }
 
-/** Gemini CLI's way: of the turn alone. */
+/** Gemini CLI's format, which counts the turn alone. */
 function quotaOf(answer: JsonRecord): Tokens | null {
   const count = asRecord(asRecord(asRecord(answer["_meta"])["quota"])["token_count"]);
   const [input, output] = [countOf(count["input_tokens"]), countOf(count["output_tokens"])];
@@ -342,12 +355,13 @@ function countOf(value: unknown): number | null {
 }
 
 /**
- * Gemini CLI names a session's file after the minute. Loaded in the very minute in which it was begun, a session's file is opened anew under the
- * same name, empty: the session is gone. So a file of this minute gets the name of an earlier one first; it is found by what is in it.
- * And whatever session is entered next, the empty double of another would cost that one its life (see removeEmptyChats).
+ * Gemini CLI names a session file after the minute. If a session is loaded in the minute it was created, Gemini CLI
+ * opens the same file again, empty, and the session is lost. Therefore a file of this minute is renamed to an earlier
+ * one first; Gemini CLI finds it by its content. An empty duplicate of another session would destroy that session too
+ * (see removeEmptyChats).
  */
 function keepGeminiSession(params: {
-  /** The one that is gone on with; null: a new one begins. */
+  /** The session to resume; null for a new one. */
   readonly session: string | null;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;

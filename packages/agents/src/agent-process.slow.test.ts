@@ -31,15 +31,15 @@ import { NEEDS_PROC, prepareCall, processesOf } from "@holdfast/testing/agent-co
 
 type Later = (undo: () => void | Promise<void>) => void;
 
-/** One agent, taught to run COMMAND in a shell of its own and then to wait for its model, or for itself. */
+/** One agent, set up to run COMMAND in a separate shell and then to wait for its model or for itself. */
 interface Row {
   readonly name: string;
-  /** As test-agents/ has it; null: it needs no program. */
+  /** The name in test-agents/; null if it needs no program. */
   readonly program: string | null;
   prepare(later: Later): Promise<Pick<AgentTask, "cwd" | "env" | "model">>;
 }
 
-/** Two processes that no process group and no parent leads to: one in a session of its own, one forked twice. */
+/** Two processes that neither a process group nor parent links reach: one in its own session, one forked twice. */
 const COMMAND = [
   `setsid sh -c 'trap "" TERM HUP INT; : > .session; exec sleep 600' >/dev/null 2>&1 </dev/null &`,
   `sh -c 'setsid sh -c ": > .forked; exec sleep 600" >/dev/null 2>&1 </dev/null &'`,
@@ -153,8 +153,8 @@ describe.skipIf(NEEDS_PROC() !== null)("an agent whose Holdfast was killed", () 
 });
 
 /**
- * Has the program installed its handlers? Before that a signal ends it. SIGHUP is the last that it handles; for SIGINT and SIGTERM, Node
- * itself installs handlers when it starts, so they say nothing.
+ * True once the program has installed its handlers; before that a signal ends it. SIGHUP is the last that it handles.
+ * Node itself installs handlers for SIGINT and SIGTERM at its start, so they prove nothing.
  */
 function handlesSignals(pid: number): boolean {
   const caught = /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "0";
@@ -176,7 +176,7 @@ function supervise(provider: string, task: AgentTask, later: Later): ChildProces
   return child;
 }
 
-/** The limit is generous: a slow machine is no failure, an agent that never ends is one. */
+/** The limit is generous: a slow machine is not a failure, an agent that never ends is one. */
 async function until(isSo: () => boolean, alive?: ChildProcess): Promise<void> {
   const limit = performance.now() + LIMIT_MS;
   while (!isSo()) {
@@ -186,7 +186,10 @@ async function until(isSo: () => boolean, alive?: ChildProcess): Promise<void> {
   }
 }
 
-/** Programs that wait for this supervisor: its own children that carry no mark. After its death they are the kernel's, and found by name. */
+/**
+ * The watchdogs of this supervisor: its own children without a mark. After its death their parent changes, so they are
+ * found by pid.
+ */
 const known = new Map<number, Set<number>>();
 
 function watchdogsOf({ pid = 0 }: ChildProcess): readonly number[] {

@@ -41,7 +41,7 @@ const PLANTED = {
   SSH_AUTH_SOCK: "/planted-agent.sock",
 };
 
-/** The scenes give settings with the call. Here they are in our own environment, as they are for a user. */
+/** Other scenes pass settings with the call. Here they are in our own environment, as for a user. */
 describe("a real agent started from the user's environment", () => {
   test.for(REAL)("$name uses its own login and sees no planted token", { timeout: 600_000 }, async (real, context) => {
     const found = findRealAgent(real.name);
@@ -65,7 +65,7 @@ describe("a real agent started from the user's environment", () => {
   });
 });
 
-/** Of every process that carries the mark, until the call has ended. */
+/** The environments of every process with the mark, until the call ends. */
 async function watchEnvironments(mark: string, running: Promise<unknown>): Promise<readonly string[]> {
   const seen = new Map<number, string>();
   const over = running.then(() => true);

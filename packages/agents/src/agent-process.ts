@@ -1,3 +1,5 @@
+// Runs the program of an agent call with masked output, and builds the environment it receives.
+
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import type { AgentEvent, AgentTask } from "@holdfast/core/agent";
@@ -13,22 +15,22 @@ import {
 import { readAgentFile } from "./session-files.ts";
 
 /**
- * Runs the program behind an agent call: its lines are events as they come, and nothing of it is left when this returns. Whatever it said is
- * masked here, so that no secret goes further, to a log, a checkpoint or a journal.
+ * Runs the program of an agent call. Its lines become events as they arrive, and no process of it remains when this
+ * returns. Output is masked here, so that no secret reaches a log, a checkpoint or a journal.
  */
 export async function runAgentProcess(params: {
   readonly task: AgentTask;
-  /** What it finds in its environment besides the facts of the call: `agentEnvironment`. */
+  /** Its environment besides the variables of the call, from `agentEnvironment`. */
   readonly env: Readonly<Record<string, string>>;
   readonly command: string;
   readonly args: readonly string[];
   readonly input: string;
-  /** Each line of standard output, besides the raw event that every line is. */
+  /** Called for each line of standard output, in addition to its raw event. */
   readonly onLine: (line: string) => void;
-  /** Each line of standard error, masked. */
+  /** Called for each line of standard error, masked. */
   readonly onErrorLine?: (line: string) => void;
   readonly onStop?: () => void;
-  /** For a program that is talked with: its standard input, and what it says, unmasked and as it comes. */
+  /** For an interactive program: receives its standard input and its unmasked output as it arrives. */
   readonly conversation?: { readonly begin: (stdin: Writable) => void; readonly hear: (text: string) => void };
 }): Promise<AgentExit> {
   const { task } = params;
@@ -36,7 +38,7 @@ export async function runAgentProcess(params: {
   const emit = ignoreListenerErrors(task.onEvent);
   const secrets = secretValues({ ...process.env, ...task.env });
   const mask = (text: string): string => maskSecrets(text, secrets);
-  // What spans several lines is known by the lines before: each stream has a memory of its own.
+  // A secret may span several lines, so each stream keeps the state of its earlier lines.
   const ofLine = { stdout: createLineMask(secrets), stderr: createLineMask(secrets) };
   let masked = 0;
   const hide = (source: "stdout" | "stderr", line: string): string => {
@@ -92,8 +94,8 @@ export interface AgentExit extends MarkedExit {
 }
 
 /**
- * Claude Code and Qwen Code print an answer piece by piece, and then as a whole. A secret that is cut by the pieces is seen in none of them, so the
- * pieces are not kept.
+ * Claude Code and Qwen Code print an answer in pieces and then as a whole. A secret split across pieces is not detected
+ * in any of them, so the pieces are dropped.
  */
 function withoutPieces(line: string): string {
   if (!line.includes('"stream_event"') || !line.includes('_delta"')) return line;
@@ -103,7 +105,10 @@ function withoutPieces(line: string): string {
 const TEXT_CHARACTERS = 1_000_000;
 const STDERR_CHARACTERS = 16_000;
 
-/** What the program may want to know about the call; the workflow adds its own (HOLDFAST_ISSUE, …) through the task's environment. */
+/**
+ * Variables that describe the call to the program. The workflow adds its own (HOLDFAST_ISSUE, …) through the task's
+ * environment.
+ */
 function factsOf(task: AgentTask): Readonly<Record<string, string>> {
   return {
     HOLDFAST_ROLE: task.role,
@@ -116,12 +121,12 @@ function factsOf(task: AgentTask): Readonly<Record<string, string>> {
   };
 }
 
-/** It is told with the call already, and may be a megabyte. */
+/** The prompt is already recorded with the call, and may be a megabyte long. */
 function withoutPrompt(arg: string, { prompt }: AgentTask): string {
   return prompt !== "" && arg.includes(prompt) ? arg.replace(prompt, () => "<prompt>") : arg;
 }
 
-/** A listener must not throw; one that does must not cost the run its agent call. */
+/** A listener must not throw. If one does, the agent call must not fail because of it. */
 export function ignoreListenerErrors(listener: AgentTask["onEvent"]): (event: AgentEvent) => void {
   return (event) => {
     try {
@@ -132,12 +137,12 @@ export function ignoreListenerErrors(listener: AgentTask["onEvent"]): (event: Ag
   };
 }
 
-/** What of our own environment reaches the program behind an agent, with the call's own variables on top. */
+/** The part of our environment that reaches the program of an agent, with the call's own variables on top. */
 export function agentEnvironment(params: {
   readonly agent: string;
   readonly task: Pick<AgentTask, "model" | "env">;
   readonly args?: readonly string[];
-  /** `agents.env`: what the user passes to every agent. */
+  /** `agents.env`: variables that the user passes to every agent. */
   readonly named?: readonly string[] | undefined;
 }): Readonly<Record<string, string>> {
   const { agent, task, args = [], named = [] } = params;
@@ -146,7 +151,7 @@ export function agentEnvironment(params: {
   return { ...agentVariables({ variables, agent, model: task.model, args, named, login }), ...task.env };
 }
 
-/** Names that the user's own settings of an agent give as its login. A repository's settings are not read. */
+/** Names of login variables from the user's own settings of an agent. Settings of the repository are not read. */
 function loginVariables(agent: string, env: Variables): readonly string[] {
   const home = env["HOME"] ?? "/";
   const read = (folder: string, file: string): string => readAgentFile(join(folder, file))?.toString("utf8") ?? "";

@@ -1,10 +1,12 @@
+// The oldest supported version of each agent program.
+
 /**
- * The oldest version of each maker's program that Holdfast can drive, and how to get a newer one. Each minimum follows from a flag or an event that
- * Holdfast needs; it says "too old" only where that is certain, so it is the release that brought the feature, or an earlier one.
+ * The oldest version of an agent's program that Holdfast supports, and how to upgrade it. Each minimum is the release
+ * that introduced a required flag or event, or an earlier one. So "too old" is reported only if it is certain.
  */
 export interface AgentVersion {
   readonly minimum: string;
-  /** What the minimum brought. */
+  /** The feature that the minimum version introduced. */
   readonly needs: string;
   readonly upgrade: string;
 }
@@ -39,7 +41,7 @@ export const AGENT_VERSIONS: Readonly<Record<string, AgentVersion>> = {
   },
 };
 
-/** "unknown": the program does not report a version that can be read, or Holdfast knows no minimum for it. */
+/** "unknown" if the program reports no readable version, or Holdfast has no minimum for it. */
 export function judgeVersion(agent: string, version: string | null): "ok" | "too_old" | "unknown" {
   const known = Object.hasOwn(AGENT_VERSIONS, agent) ? AGENT_VERSIONS[agent] : undefined;
   const own = version === null ? null : numbersOf(version);
@@ -52,7 +54,7 @@ export function judgeVersion(agent: string, version: string | null): "ok" | "too
   return "ok";
 }
 
-/** Major, minor and patch; what follows them (a pre-release, a build) does not count. */
+/** Major, minor and patch. A pre-release or build suffix is ignored. */
 function numbersOf(version: string): readonly number[] | null {
   const found = /(\d+)\.(\d+)\.(\d+)/.exec(version);
   return found === null ? null : found.slice(1).map(Number);

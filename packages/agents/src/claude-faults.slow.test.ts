@@ -13,7 +13,7 @@ import { MODEL, REAL_CLAUDE, openClaudeScene } from "@holdfast/test-support/agen
 import { assertGone, prepareCall } from "@holdfast/testing/agent-contract";
 
 describe("faults", () => {
-  /** What the provider, or the way to it, does wrong; what that is called; and what the run then does. */
+  /** A fault of the provider or the network, the expected cause, and the expected reaction of the run. */
   interface Fault {
     readonly name: string;
     readonly fault: ModelFault | null;
@@ -30,7 +30,7 @@ describe("faults", () => {
     "anthropic-ratelimit-unified-representative-claim": "five_hour",
   };
   const UNTIL = new Date(RESET * 1000).toISOString();
-  /** A subscription: only there does the provider tell when a limit is given anew. */
+  /** A subscription: only for it does the provider report when a limit resets. */
   const SUBSCRIBED = { ANTHROPIC_API_KEY: "", CLAUDE_CODE_OAUTH_TOKEN: "scripted" };
 
   const PERSON = { kind: "park", on: "person" } as const;
@@ -56,7 +56,7 @@ describe("faults", () => {
       plan: null,
     },
     {
-      // The program gives up at once and keeps to itself when it might try again.
+      // The program fails immediately and does not report when a retry is possible.
       name: "429 with a long retry-after",
       fault: status(429, { headers: { "retry-after": "3600" } }),
       expect: { cause: "rate_limit", until: null },
@@ -111,7 +111,7 @@ describe("faults", () => {
     }
   });
 
-  /** One on which nobody listens any more. */
+  /** A port on which no server listens any more. */
   async function deadPort(): Promise<number> {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -128,7 +128,10 @@ describe("kills", () => {
   const STEPS = [0, 1, 2, 3];
   const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
 
-  /** After how many lines of its output the program is killed: before the first, in a stream, in a tool call, or not any more. */
+  /**
+   * The number of output lines after which the program is killed: before the first, in a stream, in a tool call, or
+   * after its end.
+   */
   function killAfter(kill: number): number {
     return Number.parseInt(sha256(`${SEED}/${kill}`).slice(0, 8), 16) % 45;
   }
@@ -162,7 +165,7 @@ describe("kills", () => {
             told.output,
           ]);
         } else {
-          // Killed before it had written anything, there is nothing to go on with.
+          // A program that was killed before it wrote anything left no session to resume.
           expect(outcome.cause).toBe(isDead() ? "killed" : "session_lost");
         }
         session = outcome.kind === "failed" && outcome.cause === "session_lost" ? null : outcome.session;
@@ -172,7 +175,7 @@ describe("kills", () => {
     },
   );
 
-  /** Kills the program itself, and none of its tools, once so many lines have come. */
+  /** Kills the program itself, but none of its tools, after this many lines. */
   function killedAfter(task: AgentTask, lines: number): { readonly task: AgentTask; isDead(): boolean } {
     let seen = 0;
     let dead = false;

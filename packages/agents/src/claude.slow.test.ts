@@ -41,13 +41,16 @@ describe("claude", () => {
 
   type Later = (undo: () => void | Promise<void>) => void;
 
-  /** Resolves when such a line was printed. */
+  /** Resolves when a matching line is printed. */
   function sight(pattern: RegExp): { readonly promise: Promise<void>; onEvent(event: AgentEvent): void } {
     const { promise, resolve } = Promise.withResolvers<void>();
     return { promise, onEvent: (event) => event.kind === "raw" && pattern.test(event.line) && resolve() };
   }
 
-  /** A piece of an answer of the main conversation. Raw events hide the words of pieces, because a secret could be cut by them. */
+  /**
+   * A piece of an answer of the main conversation. Raw events hide the text of pieces, because a secret could be split
+   * across them.
+   */
   const STREAMED = /^(?=.*"text_delta")(?=.*"parent_tool_use_id":null)/;
 
   function tokensOf({ usage }: AgentOutcome): Pick<AgentUsage, "inputTokens" | "outputTokens"> {
@@ -94,7 +97,7 @@ describe("claude", () => {
         expect(second.outcome.usage.microUsd).toBe(2 * (100 * 3 + 20 * 15));
         expect(readFileSync(join(cwd, "a.txt"), "utf8")).toBe("one\ntwo\n");
         expect(existsSync(join(cwd, "late"))).toBe(false);
-        // The model is told what it had been about.
+        // The resumed session contains the interrupted tool call.
         const asked = server.requests.find((request) => request.text.includes("go on"));
         expect(JSON.stringify(asked?.body["messages"])).toContain("sleep 300");
       },
@@ -216,7 +219,8 @@ describe("claude", () => {
       };
       const killed = start({ prompt: "again", onEvent });
       await Promise.all(seen.map((one) => one.promise));
-      // What a subagent took stands in its record alone, which is written a moment later; killed before that, nobody could know.
+      // The usage of a subagent is only in its record, which is written a moment later. After an earlier kill it would
+      // be unknown.
       const place = locateTranscript({ session, cwd, env });
       while (!readAppended(place, new Map()).some((text) => text.includes('"output_tokens":500'))) await pause(10);
       killAgent(killed.task.mark);
@@ -227,7 +231,7 @@ describe("claude", () => {
     });
   });
 
-  /** Not one of the commands that it takes for an edit. */
+  /** A command that Claude Code does not treat as an edit. */
   const REMOVE = `node -e 'require("fs").rmSync("a.txt")'`;
   const UNPAIRED = "messages.3: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1";
 

@@ -187,7 +187,7 @@ describe("usage", () => {
     return { input_tokens: input, cache_read_input_tokens: 0, cache_creation_input_tokens: 0, output_tokens: output };
   }
 
-  /** As the program prints a message: its start, a block or two with a placeholder, its end. */
+  /** A message as the program prints it: its start, a block or two with a placeholder, its end. */
   function printed({ id, input, output }: Told): readonly object[] {
     const message = { id, model: "m", content: [{ type: "text", text: "x" }], usage: usage({ input, output: 1 }) };
     return [
@@ -223,7 +223,7 @@ describe("usage", () => {
   test("a killed call: each message once, however often and wherever it was told", () => {
     fc.assert(
       fc.property(messages, fc.nat(8), fc.nat(8), (all, streamed, kept) => {
-        // Some came by the stream, some only reached the transcript, and some of those were cut off at their last line.
+        // Some messages are in the stream, some only in the transcript, whose last line is truncated.
         const lines = all.slice(0, streamed).flatMap(printed);
         const added = [...all.slice(kept), ...all].map(written).map((line) => JSON.stringify(line));
         expect(count(lines, { added: `${added.join("\n")}\n{"type":"assist` })).toEqual({
@@ -250,7 +250,7 @@ describe("usage", () => {
   function result(some: readonly Told[]): object {
     const { inputTokens, outputTokens } = sumOf(some);
     const since = { m: { inputTokens, outputTokens, costUSD: 0.001, costBasis: "list" } };
-    // Its own `usage` leaves subagents out.
+    // The result's own `usage` omits subagents.
     return { type: "result", subtype: "success", is_error: false, usage: {}, model_usage_since_last_result: since };
   }
 
@@ -285,7 +285,7 @@ describe("sessions", () => {
       const says = (text: string) => ({ match: new RegExp(text), steps: [{ text: `${text}, said` }] });
       const rules = ["one", "two", "three", "four"].map(says);
       const { server, agent, cwd, env } = await openClaudeScene({ script: { rules }, later: onTestFinished });
-      // Sessions are looked for where this very process would have them.
+      // Session files are searched with the environment of this process.
       const before = { ...process.env };
       const names = [...Object.keys(env), "OTHER_API_KEY"];
       Object.assign(process.env, env, { OTHER_API_KEY: SECRET });

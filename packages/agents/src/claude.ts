@@ -1,3 +1,5 @@
+// The CLI adapter for Claude Code: arguments, output lines, usage, failures and session files.
+
 import { existsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import type {
@@ -33,14 +35,14 @@ import {
 } from "./session-files.ts";
 
 /**
- * Of this call alone. Results count what came before them, subagents included, with its price; what no result has counted (the call was killed) is counted by
- * message, from the stream and from the transcript, and has no price.
+ * The usage of this call alone. Results count everything before them, including subagents, with its cost. If the call
+ * was killed, the rest is counted per message from the stream and the transcript, without a cost.
  */
 export function claudeUsage(params: {
   readonly state: ClaudeState;
-  /** Lines that this call has added to the session's transcripts; only looked at where no result closed the count. */
+  /** Lines that this call added to the session's transcripts; read only if no result closed the count. */
   readonly added: () => readonly string[];
-  /** The session's cumulative cost when the call began, as older versions go on from it. */
+  /** The session's cumulative cost when the call began, because older versions continue to add to it. */
   readonly costBefore: () => number;
 }): AgentUsage {
   const { state } = params;
@@ -52,7 +54,7 @@ export function claudeUsage(params: {
   return { inputTokens: total.input, outputTokens: total.output, microUsd: open.size === 0 ? costOf(params) : null };
 }
 
-/** All answers of a session, each once. */
+/** Sums all answers of a session, each once. */
 function tokensInTranscript(text: string): TokenCount {
   return [...withTranscripts(INITIAL_CLAUDE_STATE, [text]).values()].reduce(add, NO_TOKENS);
 }
@@ -87,7 +89,7 @@ function withTranscripts(
   return open;
 }
 
-/** The cumulative cost that a transcript ends with, in US dollars; versions that count each process by itself write none. */
+/** The last cumulative cost in a transcript, in US dollars. Versions that count each process separately write none. */
 export function totalCost(transcript: string): number {
   const at = transcript.lastIndexOf('{"type":"cost-state"');
   if (at === -1) return 0;
@@ -96,7 +98,7 @@ export function totalCost(transcript: string): number {
   return typeof cost === "number" && Number.isFinite(cost) ? cost : 0;
 }
 
-/** Claude Code's own record of a session: one file, to which it only ever adds. Its subagents' files are theirs, and no resume reads them. */
+/** Claude Code's record of a session: one append-only file. Subagents have separate files, which no resume reads. */
 export const claudeSessions: AgentSessions = {
   async read({ session, cwd }) {
     const path = findTranscript(locateTranscript({ session, cwd, env: process.env }));
@@ -111,7 +113,7 @@ export const claudeSessions: AgentSessions = {
   answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
 };
 
-/** The last that a session can be forked at: an answer of the model itself. */
+/** The last message at which a session can be forked: an answer of the model itself. */
 export function lastMessageIn(transcript: string): string | null {
   for (let end = transcript.length; end > 0;) {
     const start = transcript.lastIndexOf("\n", end - 1) + 1;
@@ -127,7 +129,7 @@ export function lastMessageIn(transcript: string): string | null {
   return null;
 }
 
-/** Subagents have turns of their own, and what it notes for itself is no part of one. */
+/** Skips lines of subagents, which have their own turns, and internal notes, which belong to no turn. */
 function readTurnLine(line: JsonRecord): TurnRecord | null {
   if (line["isSidechain"] === true || line["isMeta"] === true) return null;
   const message = asRecord(line["message"]);
@@ -147,9 +149,9 @@ export function createClaudeAgent(params: CliAgentParams): Agent {
 
 interface Call {
   readonly read: ClaudeState;
-  /** The transcript of the session that is gone on with. */
+  /** The transcript of the session to resume; null for a new session. */
   readonly from: string | null;
-  /** Length of the session's files when the call began. */
+  /** Length of each of the session's files when the call began. */
   readonly before: ReadonlyMap<string, number>;
 }
 
@@ -167,7 +169,7 @@ const CLAUDE: CliAdapter<Call> = {
     structuredOutput: false,
   },
   sessions: claudeSessions,
-  // Tools tell of themselves every 30 s, answers as they stream; a request may wait ten minutes for its first byte.
+  // Tools print progress every 30 s, and answers are streamed. A request may wait ten minutes for its first byte.
   idleMs: 15 * 60_000,
   isTaken: (session, call) => findTranscript(placeOf(session, call)) !== null,
   plan(call) {
@@ -199,7 +201,7 @@ const CLAUDE: CliAdapter<Call> = {
   usage(state, call) {
     const { read, from, before } = state;
     const place = placeOf(call.session ?? "", call);
-    // A fork's file begins with a copy of what others have paid for: there the stream alone is counted.
+    // A fork's file begins with a copy of messages that other calls paid for, so only the stream is counted.
     const isFork = from !== null && call.session !== call.task.session;
     return claudeUsage({
       state: read,
@@ -220,7 +222,7 @@ const CLAUDE: CliAdapter<Call> = {
   },
 };
 
-/** Docker and Podman leave a file, others a variable. */
+/** Docker and Podman create a file; others set a variable. */
 function isContainer(env: NodeJS.ProcessEnv): boolean {
   const isNamed = (env["container"] ?? "") !== "" || (env["KUBERNETES_SERVICE_HOST"] ?? "") !== "";
   return isNamed || existsSync("/.dockerenv") || existsSync("/run/.containerenv");
@@ -241,10 +243,10 @@ function lost(session: string) {
   return sessionNotFound(`Claude Code has no transcript of session ${session}`);
 }
 
-/** How Claude Code is called. The prompt goes by standard input: one argument holds 128 KB at most. */
+/** The arguments of Claude Code. The prompt is passed on standard input, because an argument is limited to 128 KB. */
 export function claudeArgs(params: {
   readonly task: Pick<AgentTask, "model" | "yolo" | "session" | "forkAt">;
-  /** The one that the call will have: `task.session`, or a new one. */
+  /** The session id of the call: `task.session`, or a new one. */
   readonly session: string;
   readonly extra: readonly string[];
 }): readonly string[] {
@@ -255,7 +257,7 @@ export function claudeArgs(params: {
     "--output-format",
     "stream-json",
     "--verbose",
-    // Without them a long answer is a long silence, and what a killed call had taken would not be known.
+    // Without them a long answer prints nothing for a long time, and the usage of a killed call would be unknown.
     "--include-partial-messages",
     ...(task.model === null ? [] : ["--model", task.model]),
     ...permissionArgs({ ours, extra, words: ["--dangerously-skip-permissions", "--permission-mode"] }),
@@ -271,8 +273,8 @@ function sessionArgs(task: Pick<AgentTask, "session" | "forkAt">, session: strin
 }
 
 /**
- * As root, Claude Code refuses to skip permissions unless IS_SANDBOX says that this is a sandbox. Holdfast claims that in a container only, and
- * never over what the user's own variable says.
+ * As root, Claude Code refuses to skip permissions unless IS_SANDBOX is set. Holdfast sets it only in a container, and
+ * never overrides the user's own value.
  */
 export function sandboxOf(params: {
   readonly args: readonly string[];
@@ -284,11 +286,11 @@ export function sandboxOf(params: {
   if (!params.isRoot || !args.includes("--dangerously-skip-permissions")) return { kind: "start", env: {} };
   const said = env["IS_SANDBOX"] ?? "";
   const isSandbox = said === "" ? params.isContainer : !/^(?:0|false|no|off)$/i.test(said);
-  // "1" is the only value that Claude Code accepts.
+  // Claude Code accepts only the value "1".
   return isSandbox ? { kind: "start", env: { IS_SANDBOX: "1" } } : { kind: "refused" };
 }
 
-/** All that went in, from a cache or not, and all that came out. */
+/** All input tokens, cached or not, and all output tokens. */
 interface TokenCount {
   readonly input: number;
   readonly output: number;
@@ -296,7 +298,7 @@ interface TokenCount {
 
 const NO_TOKENS: TokenCount = { input: 0, output: 0 };
 
-/** `usage` as messages and results carry it; null: this is none. */
+/** Parses the `usage` of messages and results; null if it is none. */
 function tokensOf(value: unknown): TokenCount | null {
   const usage = asRecord(value);
   if (typeof usage["input_tokens"] !== "number") return null;
@@ -304,7 +306,7 @@ function tokensOf(value: unknown): TokenCount | null {
   return { input: sum(usage, parts), output: sum(usage, ["output_tokens"]) };
 }
 
-/** `modelUsage`: by model, with what it cost. microUsd is null where it only guesses a price. */
+/** Parses `modelUsage`: tokens and cost by model. microUsd is null if Claude Code only estimates a price. */
 function modelTokensOf(value: unknown): TokenCount & { readonly microUsd: number | null } {
   let tokens = NO_TOKENS;
   let microUsd: number | null = 0;
@@ -322,7 +324,10 @@ function add(one: TokenCount, other: TokenCount): TokenCount {
   return { input: one.input + other.input, output: one.output + other.output };
 }
 
-/** The same message is told several times, first with a placeholder for what came out: the greatest is the last. */
+/**
+ * The same message is reported several times, first with a placeholder for its output tokens. The greatest value is the
+ * final one.
+ */
 function greatest(one: TokenCount | undefined, other: TokenCount): TokenCount {
   if (one === undefined) return other;
   return { input: Math.max(one.input, other.input), output: Math.max(one.output, other.output) };
@@ -335,19 +340,19 @@ function sum(record: JsonRecord, names: readonly string[]): number {
   }, 0);
 }
 
-/** What the lines of one call have said so far. */
+/** State after the output lines of one call so far. */
 export interface ClaudeState {
-  /** By message, of those that no result has counted yet. */
+  /** Tokens by message id, for messages that no result has counted yet. */
   readonly pending: ReadonlyMap<string, TokenCount>;
   readonly counted: ReadonlySet<string>;
-  /** Of the results. One process gives several when background work wakes it up again. */
+  /** Sum of the results. One process produces several when background work wakes it up again. */
   readonly spent: TokenCount & { readonly microUsd: number | null };
   readonly result: ClaudeResult | null;
-  /** Names of tools that it was not allowed to use. */
+  /** Names of tools that were denied. */
   readonly denied: ReadonlySet<string>;
-  /** The word of the last failed request: `authentication_failed`, `rate_limit`, … */
+  /** Error code of the last failed request: `authentication_failed`, `rate_limit`, … */
   readonly error: string | null;
-  /** Seconds since the epoch at which a used-up limit is given anew. */
+  /** Seconds since the epoch at which an exhausted limit resets. */
   readonly resetsAt: number | null;
 }
 
@@ -358,12 +363,12 @@ interface ClaudeResult {
   readonly errors: readonly string[];
   readonly status: number | null;
   readonly terminalReason: string;
-  /** `connection_failed`, `tool_history_mismatch`, … */
+  /** Such as `connection_failed` or `tool_history_mismatch`. */
   readonly apiError: string;
   readonly turns: number;
-  /** Cumulative over the session, or of this process: that differs by version. */
+  /** Cumulative over the session, or of this process, depending on the version. */
   readonly totalCostUsd: number | null;
-  /** Does it tell usage since the last result? Older versions do not. */
+  /** True if the result reports usage since the previous result. Older versions do not. */
   readonly isItemized: boolean;
 }
 
@@ -400,7 +405,7 @@ function sessionOf(event: JsonRecord): readonly AgentEvent[] {
   return event["subtype"] === "init" && id !== "" ? [{ kind: "session", id }] : [];
 }
 
-/** Our own word in `ClaudeState.error`: the model declined to answer. */
+/** Holdfast's own value in `ClaudeState.error`: the model declined to answer. */
 const REFUSED = "model_refusal";
 
 function readSystem(state: ClaudeState, event: JsonRecord): ClaudeState {
@@ -411,7 +416,7 @@ function readSystem(state: ClaudeState, event: JsonRecord): ClaudeState {
 
 function readAssistant(state: ClaudeState, event: JsonRecord): ParsedLine<ClaudeState> {
   const message = asRecord(event["message"]);
-  // Words that the program puts into the model's mouth when a request has failed.
+  // Claude Code emits a synthetic message of the model when a request fails.
   const error = asText(event["error"]);
   if (error !== "" || message["model"] === "<synthetic>")
     return { state: { ...state, error: error === "" || state.error === REFUSED ? state.error : error }, events: [] };
@@ -430,7 +435,7 @@ function blockEvents(block: JsonRecord, isSubagent: boolean): AgentEvent[] {
   return [];
 }
 
-/** What somebody who watches wants to see of a call. */
+/** The part of a tool's input that is worth showing to the user. */
 function detailOf(value: unknown): string {
   const input = asRecord(value);
   for (const key of ["command", "file_path", "path", "pattern", "url", "query", "description"]) {
@@ -447,7 +452,7 @@ function readStream(state: ClaudeState, line: JsonRecord): ParsedLine<ClaudeStat
     return { state: countMessage(state, message["id"], message["usage"]), events: [] };
   const id = asText(line["api_message_id"]);
   const tokens = event["type"] === "message_delta" ? tokensOf(event["usage"]) : null;
-  // Without the id of its message (older versions) it cannot be told from one that was counted.
+  // Older versions omit the message id. Such a message cannot be distinguished from one already counted.
   if (tokens === null || id === "") return { state, events: [] };
   return {
     state: countMessage(state, id, event["usage"]),
@@ -497,7 +502,10 @@ function numberOf(value: unknown): number | null {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-/** What the last result comes to. Judged by its fields: the words are for people, and the subtype says "success" for a refused request. */
+/**
+ * Classifies the last result by its fields: its text is for users, and its subtype is "success" even for a rejected
+ * request.
+ */
 export function classifyClaude(state: ClaudeState, params: { readonly resumes: boolean }): CliResult {
   const { result } = state;
   if (result === null) return { kind: "open" };
@@ -531,7 +539,7 @@ function causeOf(state: ClaudeState, result: ClaudeResult, resumes: boolean): Fa
   if (byWord !== undefined && status === null) return byWord;
   if (status !== null) return causeOfStatus(status) ?? byWord ?? refusal(state, resumes);
   if (terminalReason.startsWith("aborted")) return "killed";
-  // It had not begun: the session, or the message to go on from, is not known.
+  // The turn never started: Claude Code does not have the session, or the message to fork at.
   if (resumes && result.subtype === "error_during_execution" && result.turns === 0) return "session_lost";
   return terminalReason === "api_error" ? "network" : "crash";
 }
@@ -553,7 +561,7 @@ function causeOfStatus(status: number): FailureCause | null {
   return status >= 500 ? "overload" : null;
 }
 
-/** A request that the provider finds wrong. When it is the first of a session that is gone on with, its history is what is wrong. */
+/** The provider rejected the request. If it is the first request of a resumed session, the history is invalid. */
 function refusal(state: ClaudeState, resumes: boolean): FailureCause {
   return resumes && state.spent.input === 0 && state.counted.size === 0 ? "session_lost" : "crash";
 }
@@ -563,7 +571,7 @@ function untilOf(resetsAt: number | null): string | null {
   return at > 0 && at < MAX_DATE ? new Date(at).toISOString() : null;
 }
 
-/** Beyond it there is no ISO 8601 of four-digit years. */
+/** Later dates have no ISO 8601 form with a four-digit year. */
 const MAX_DATE = Date.UTC(9999, 11, 31);
 
 function messageOf(result: ClaudeResult): string {
@@ -578,7 +586,7 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
   permission_denied: "Run with --yolo, or allow the tool in the repository's .claude/settings.json.",
 };
 
-/** The session's own file: in its place, or in any other project's folder; null: there is none. */
+/** The session's file, in the expected project directory or any other; null if there is none. */
 export function findTranscript(place: TranscriptPlace): string | null {
   if (existsSync(place.file)) return place.file;
   const name = basename(place.file);
@@ -589,7 +597,7 @@ export function findTranscript(place: TranscriptPlace): string | null {
   return null;
 }
 
-/** Length of each file of the session, so that what one call added can be told later. */
+/** Length of each file of the session, used later to find what one call added. */
 export function transcriptSizes(place: TranscriptPlace): ReadonlyMap<string, number> {
   const file = findTranscript(place);
   if (file === null) return new Map();
@@ -599,7 +607,7 @@ export function transcriptSizes(place: TranscriptPlace): ReadonlyMap<string, num
   return new Map(files.map((path) => [path, statSync(path, { throwIfNoEntry: false })?.size ?? 0]));
 }
 
-/** What was added to any of them since. A file that is too large or no file at all says nothing. */
+/** The text added to each file since. A file that is too large or not a regular file yields an empty text. */
 export function readAppended(place: TranscriptPlace, before: ReadonlyMap<string, number>): readonly string[] {
   return [...transcriptSizes(place).keys()].map((path) => {
     const text = readTranscript(path);
@@ -617,7 +625,10 @@ function foldersIn(path: string): readonly string[] {
   );
 }
 
-/** Where Claude Code keeps a session that was begun in `cwd`. The same id may stand in another project's folder when it was moved. */
+/**
+ * The path where Claude Code stores a session that began in `cwd`. After a move, the id may be in another project's
+ * directory.
+ */
 export function locateTranscript(params: {
   readonly session: string;
   readonly cwd: string;
@@ -630,13 +641,16 @@ export function locateTranscript(params: {
 }
 
 interface TranscriptPlace {
-  /** Holds a folder for each working directory. */
+  /** Contains one directory per working directory. */
   readonly projects: string;
-  /** Its subagents' are in a folder of the same name, without the ending. */
+  /** The files of subagents are in a directory of the same name without the extension. */
   readonly file: string;
 }
 
-/** From `claude auth status`, which looks at what is stored and asks nobody. Versions that do not know it say nothing about a login. */
+/**
+ * Parses `claude auth status`, which reads stored credentials without a network request. Versions without this command
+ * report nothing about a login.
+ */
 export function parseLoginStatus(answer: { readonly stdout: Uint8Array }): Pick<AgentProbe, "problem" | "hint"> {
   const { loggedIn } = parseJsonRecord(Buffer.from(answer.stdout).toString("utf8"));
   if (loggedIn !== false) return { problem: null, hint: null };

@@ -20,7 +20,7 @@ import {
 } from "./cli-agent.ts";
 
 describe("cli agent", () => {
-  /** A program that says `session X`, `text X`, `end X` or `fail X`, and counts its lines. */
+  /** A program that prints `session X`, `text X`, `end X` or `fail X`, and counts its lines. */
   interface Toy {
     readonly lines: number;
     readonly last: string;

@@ -1,3 +1,5 @@
+// The common part of all agents that are command-line programs: process, session, events, result and probe.
+
 import type {
   Agent,
   AgentArgs,
@@ -20,7 +22,7 @@ import { type AgentExit, agentEnvironment, ignoreListenerErrors, runAgentProcess
 import { AGENT_VERSIONS, judgeVersion } from "./agent-versions.ts";
 import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
 
-/** An agent that is a program with a command line of its own. */
+/** Creates an agent from a CLI adapter. */
 export function createCliAgent<State>(dialect: CliAdapter<State>, params: CliAgentParams): Agent {
   return {
     name: dialect.name,
@@ -59,7 +61,7 @@ export interface CliAgentParams {
   readonly env?: readonly string[];
 }
 
-/** A new session, or a fork, has a new id where the agent takes one. */
+/** A new session or a fork gets a new id if the agent accepts one. */
 function prepare<State>(dialect: CliAdapter<State>, call: CliCall): CliCall {
   const { task } = call;
   const isNew = task.session === null || isFork(task);
@@ -95,7 +97,7 @@ async function perform<State>(params: {
     if (event.kind === "usage") told += event.tokens;
     emit(event);
   };
-  // Told before the start: a crash at any moment after it can go on with this one.
+  // The session is reported before the start, so that a resume after a crash at any later moment can use it.
   if (call.session !== null && !task.signal.aborted) tell({ kind: "session", id: call.session });
   const signal = AbortSignal.any([task.signal, watch.signal]);
   const raw = await runAgentProcess({
@@ -122,7 +124,7 @@ async function perform<State>(params: {
   const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : dialect.usage(state, call);
   const untold = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0) - told;
   if (untold > 0) tell({ kind: "usage", tokens: untold });
-  // Told to end, some say that all went well.
+  // The state before the stop is used, because some agents report success when they are ended.
   const end = dialect.end(atStop ?? state, exit, call);
   const judged = classifyResult({ end, exit, title: dialect.title, worked, now: call.now(), task });
   return { ...judged, session: session ?? task.session, usage };
@@ -149,57 +151,70 @@ function cannotFork({ title }: { readonly title: string }): CliFailure {
 }
 
 /**
- * What one maker's command line says and understands; createCliAgent does the rest: finds the program, chooses a session where that can be
- * done and tells it before the start, runs it with the mark and the watchdog, folds its lines, judges its end.
- * `read` and `end` are pure; the others may look at the agent's own files. Nothing writes them, but `plan` where an agent would lose a session by itself.
+ * Describes one agent's command line. createCliAgent does the rest. It finds the program, chooses and reports a
+ * session, and runs the process under the mark and the watchdog. It reduces the output lines and classifies the end.
+ *
+ * `read` and `end` are pure; the others may read the agent's own files. Only `plan` may write them, where an agent
+ * would otherwise lose a session.
  */
 export interface CliAdapter<State> {
-  /** What stands before the colon of `provider:model`. */
+  /** The part before the colon of `provider:model`. */
   readonly name: string;
-  /** As messages call it. */
+  /** The name used in messages. */
   readonly title: string;
-  /** As PATH knows it. */
+  /** The name of the program on PATH. */
   readonly program: string;
-  /** What to do where it is missing. */
+  /** The hint for a missing program. */
   readonly install: string;
   readonly capabilities: AgentCapabilities;
   readonly sessions: AgentSessions | null;
   readonly records?: SessionReader;
-  /** The watchdog where a task names none: longer than the agent is ever silent while it works. Nothing hangs for good. */
+  /**
+   * The idle limit if a task sets none. It is longer than the agent is ever silent while it works, and no call hangs
+   * for ever.
+   */
   readonly idleMs: number;
-  /** What the program finds in its environment whatever it is started for. */
+  /** Environment variables for every start of the program, including probes. */
   readonly environment?: Readonly<Record<string, string>>;
   /**
-   * The program itself, where what PATH knows is a wrapper: a second process that a kill would leave behind. What follows it goes before
-   * all arguments.
+   * The command that replaces a wrapper on PATH: a wrapper is a second process, and killing it would leave the agent
+   * running. The elements after the first precede all arguments.
    */
   native?(path: string): readonly [string, ...string[]];
-  /** Which ids it takes for a session; by default "8". */
+  /** The UUID version that the agent accepts for a session; "8" by default. */
   readonly sessionIds?: UuidVersion;
-  /** Was this session id used before? Only asked of agents that can choose one. */
+  /** True if this session id was used before. Called only for agents that can choose one. */
   isTaken?(session: string, call: CliCall): boolean;
   plan(call: CliCall): CliPlan<State>;
-  /** One line of standard output. Never throws: a line that says nothing changes nothing. */
+  /** Reads one line of standard output. Never throws: an irrelevant line changes nothing. */
   read(state: State, line: string): ParsedLine<State>;
-  /** Does a line of standard error say only that the agent waits and tries again? Such a line is no sign of life for the watchdog. */
+  /**
+   * True if a line of standard error only reports that the agent waits and retries. Such a line does not reset the idle
+   * limit.
+   */
   isWaiting?(line: string): boolean;
-  /** Does a line of standard error say that the model refused the prompt because it is too long, while the agent itself continues? */
+  /**
+   * True if a line of standard error reports that the model rejected the prompt as too long while the agent continues.
+   */
   isOverflow?(line: string): boolean;
-  /** What the lines came to, whatever the exit. */
+  /** The result according to the lines, independent of the exit status. */
   end(state: State, exit: AgentExit, call: CliCall): CliResult;
-  /** Of this call alone, also when it was killed. Nothing of the agent runs any more. */
+  /** The usage of this call alone, even if it was killed. No process of the agent runs any more. */
   usage(state: State, call: CliCall): AgentUsage;
-  /** `run` starts the program with these arguments, our environment and no input; nothing here may cost a token. */
+  /** `run` starts the program with these arguments, our environment and no input. A probe must not cost any tokens. */
   probe(run: (args: readonly string[]) => Promise<ProcessResult>): Promise<AgentProbe>;
 }
 
 export interface CliCall {
   readonly task: AgentTask;
-  /** Given to go on with, or chosen for a new one; null: the agent chooses and tells. With `task.forkAt`, the new one. */
+  /**
+   * The session to resume, or the id chosen for a new one; null if the agent chooses and reports it. With `task.forkAt`
+   * it is the new one.
+   */
   readonly session: string | null;
   /** The user's own arguments for the program. */
   readonly extra: readonly string[];
-  /** What the program will find in its environment, less the plan's own. */
+  /** The environment of the program, without the variables of the plan. */
   readonly env: Readonly<Record<string, string>>;
   /** Milliseconds since the epoch. */
   now(): number;
@@ -210,25 +225,28 @@ type CliPlan<State> =
       readonly kind: "start";
       readonly args: readonly string[];
       readonly input: string;
-      /** Wins over the task's. */
+      /** Overrides the task's environment. */
       readonly env: Readonly<Record<string, string>>;
       readonly state: State;
     }
-  /** Nothing was started, nothing was spent. */
+  /** Nothing was started and nothing was spent. */
   | ({ readonly kind: "refused" } & CliFailure);
 
 export interface ParsedLine<State> {
   readonly state: State;
-  /** The raw event of the line is the frame's. A session is told once, however often it stands here. */
+  /** createCliAgent adds the raw event of the line. A session is reported once, however often it occurs here. */
   readonly events: readonly AgentEvent[];
-  /** The line says only that the agent waits and tries again: no sign of life for the watchdog. */
+  /** True if the line only reports that the agent waits and retries. Such a line does not reset the idle limit. */
   readonly waiting?: boolean;
 }
 
 export type CliResult =
-  /** No terminal event came. */
+  /** No terminal event was received. */
   | { readonly kind: "open" }
-  /** Nor did one, and the last that it said is what it waits for: that is why it was silent, where it was ended for silence. */
+  /**
+   * No terminal event was received, and the last output names what the agent waits for. If it was ended for silence,
+   * that is the reason.
+   */
   | ({ readonly kind: "waiting" } & CliFailure)
   | { readonly kind: "completed"; readonly text: string }
   | ({ readonly kind: "failed" } & CliFailure);
@@ -245,14 +263,14 @@ type Judged = Pick<Extract<AgentOutcome, { kind: "completed" }>, "kind" | "text"
 type Failed = Extract<AgentOutcome, { kind: "failed" }>;
 
 /**
- * Success is a terminal event without an error *and* exit 0 *and* nothing left running. What we ended ourselves is judged by why; else what the
- * agent says about its failure goes before what its exit code may mean.
+ * A call succeeds only with a terminal event without an error, exit code 0, and no surviving process. If Holdfast ended
+ * the process, the reason for that decides. Otherwise the agent's own report takes precedence over its exit code.
  */
 export function classifyResult(params: {
   readonly end: CliResult;
   readonly exit: AgentExit;
   readonly title: string;
-  /** Text or a tool call was seen. */
+  /** True if a text or a tool call was received. */
   readonly worked: boolean;
   readonly now: number;
   readonly task: Pick<AgentTask, "timeoutMs" | "idleMs">;
@@ -280,14 +298,14 @@ export function classifyResult(params: {
   }
 }
 
-/** The same call would come to the same. */
+/** Causes with which the same call would fail again. */
 const SAME_AGAIN: readonly FailureCause[] = ["context_too_long", "permission_denied"];
-/** These programs take a second or two to say that they cannot begin. */
+/** These programs take a second or two to report that they cannot start. */
 const INSTANT_MS = 10_000;
 
 /**
- * The id of a new session, as a UUID. It follows from the call, so that a try whose record was lost in a crash can be traced to its
- * transcript; one that was used before is passed over.
+ * The id of a new session, as a UUID. It is derived from the call, so that an attempt whose record was lost in a crash
+ * can be matched with its transcript. Ids already used are skipped.
  */
 export function newSessionId(
   task: Pick<AgentTask, "mark" | "iteration" | "attempt">,
@@ -300,7 +318,7 @@ export function newSessionId(
   }
 }
 
-/** 8 says that it is made in a way of our own; 5, that it follows from a name, for who knows no 8. */
+/** Version 8 marks a custom scheme. Version 5 marks a name-based id, for agents that reject version 8. */
 type UuidVersion = "5" | "8";
 
 function uuidOf(hex: string, version: UuidVersion): string {
@@ -315,8 +333,8 @@ function uuidOf(hex: string, version: UuidVersion): string {
 }
 
 /**
- * The watchdog for an agent that goes on saying that it waits: such a line is no sign of life. It runs from the first of them in a row;
- * any other line calls it off.
+ * The idle limit for an agent that keeps printing that it waits. It starts with the first such line in a row; any other
+ * line cancels it.
  */
 export function createWaitTimeout(idleMs: number | null): WaitingWatch {
   const controller = new AbortController();
@@ -341,21 +359,24 @@ export function createWaitTimeout(idleMs: number | null): WaitingWatch {
   };
 }
 
-/** One leads to a summary of the history, which may help; the next one shows that it did not. */
+/** The first overflow leads to a summary of the history, which may help. The next one shows that it did not. */
 const MAX_OVERFLOWS = 3;
 
 interface WaitingWatch {
-  /** Aborted when it has waited long enough. */
+  /** Aborted when the agent has waited too long. */
   readonly signal: AbortSignal;
   line(isWaiting: boolean): void;
-  /** The model refused the prompt because it is too long. The third time without a tool call in between is the end: each one costs a summary. */
+  /**
+   * Reports that the model rejected the prompt as too long. The third time without a tool call in between ends the
+   * call, because each one costs a summary.
+   */
   overflow(): void;
-  /** A tool was called. */
+  /** Reports a tool call. */
   acted(): void;
   stop(): void;
 }
 
-/** Is it there, and does it answer? */
+/** Checks that the program exists and responds. */
 async function probeProgram<State>(
   dialect: CliAdapter<State>,
   named: readonly string[] | undefined,
@@ -394,10 +415,10 @@ async function probeProgram<State>(
   }
 }
 
-/** Some take seconds to say their version, on a machine that is busy many. */
+/** Some programs take seconds to print their version, and longer on a busy machine. */
 const PROBE_MS = 30_000;
 
-/** Does it say its version? For programs that have no command which tells of a login. */
+/** Probes with `--version`, for programs without a command that reports a login. */
 export async function probeVersion(
   run: (args: readonly string[]) => Promise<ProcessResult>,
   { program, install }: { readonly program: string; readonly install: string },
@@ -411,20 +432,23 @@ export async function probeVersion(
 }
 
 /**
- * What the user has put into the config, with ours for permissions before it: unless it speaks of the same. Then it alone holds, also with
- * `--yolo`, since most refuse two answers to one question and a limit that somebody has set is to be kept.
+ * Returns the user's arguments with our permission arguments before them. If the user's arguments set permissions, ours
+ * are omitted, even with `--yolo`. Most programs reject two values, and a limit set by the user must be kept.
  */
 export function permissionArgs(params: {
   readonly ours: readonly string[];
   readonly extra: readonly string[];
-  /** Options that speak of what ours speak of. */
+  /** Options that set permissions, like ours. */
   readonly words: readonly string[];
 }): readonly string[] {
   const { ours, extra, words } = params;
   return extra.some((arg) => words.includes(arg.split("=")[0] ?? "")) ? extra : [...ours, ...extra];
 }
 
-/** Of an agent that tells tokens and dollars; null: it told nothing. A model without a price has the price 0, which is none. */
+/**
+ * Usage of an agent that reports tokens and dollars; `spent` is null if it reported nothing. A model without a known
+ * price reports 0, which is treated as unknown.
+ */
 export function pricedUsage(
   spent: { readonly input: number; readonly output: number; readonly cost: number } | null,
 ): AgentUsage {
@@ -434,11 +458,11 @@ export function pricedUsage(
   return { inputTokens: input, outputTokens: output, microUsd: isPriced ? Math.round(cost * 1e6) : null };
 }
 
-/** Of an agent that tells tokens and no price. Nothing costs nothing; what anything else costs is not known here. */
+/** Usage of an agent that reports tokens but no cost. Zero tokens cost nothing; any other cost is unknown. */
 export function unpricedUsage(tokens: {
   readonly input: number;
   readonly output: number;
-  /** Of the input; what a cache gave has a price of its own. Absent: it does not tell. */
+  /** The cached part of the input, which has another price. Absent if the agent does not report it. */
   readonly cached?: number;
 }): AgentUsage {
   const { input, output, cached } = tokens;
@@ -447,7 +471,7 @@ export function unpricedUsage(tokens: {
   return { inputTokens: input, outputTokens: output, ...told, microUsd };
 }
 
-/** What a dialect plans when the agent has nothing of the session that it should go on with. */
+/** The plan of an adapter when the agent has no record of the session to resume. */
 export function sessionNotFound(message: string) {
   return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
 }

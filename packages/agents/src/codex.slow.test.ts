@@ -76,9 +76,9 @@ describe("faults", () => {
     readonly name: string;
     readonly fault: ModelFault;
     readonly cause: FailureCause;
-    /** From the start of the call; exact to a minute. */
+    /** Milliseconds from the start of the call, exact to a minute. */
     readonly untilMs?: number;
-    /** Refused, or ended by our watchdog. */
+    /** 0 for a rejected call, null for one that our idle limit ended. */
     readonly usage: 0 | null;
   }
 
@@ -138,7 +138,7 @@ describe("faults", () => {
       const until = outcome.kind === "failed" ? outcome.until : null;
       if (untilMs === undefined) return expect(until).toBeNull();
       const off = Date.parse(until ?? "") - began - untilMs;
-      // Never early; late by what was cut off, what was added for it, and what the start took.
+      // Never early. It may be late by the truncated minute, the added minute, and the start of the program.
       expect(off).toBeGreaterThan(-1000);
       expect(off).toBeLessThan(2 * MINUTE);
     });
@@ -227,7 +227,7 @@ describe("killed", () => {
       const scene = await openCodexScene({ script: play(step), later: context.onTestFinished });
       const killed = await killAt(scene, () => moment(scene));
       expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("by a tool\n");
-      // Killed a second time: what the first had taken must not be counted again.
+      // Killed a second time: the usage of the first call must not be counted again.
       for (const name of ["made.txt", "started"]) rmSync(join(scene.cwd, name), { force: true });
       const again = await killAt(scene, () => moment(scene), killed.session);
       expect(again.session).toBe(killed.session);
@@ -283,7 +283,7 @@ describe("sessions", () => {
         const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
         const script = { rules: ["one", "two", "three", "four"].map(says) };
         const { server, agent, cwd, env } = await openCodexScene({ script, later: onTestFinished });
-        // Sessions are looked for where this very process would have them.
+        // Session files are searched with the environment of this process.
         Object.assign(process.env, env, { OTHER_API_KEY: SECRET });
         const run = (change: Partial<AgentTask>) => agent.run(prepareCall({ cwd }, change).task);
         const history = () => JSON.stringify(server.requests.at(-1)?.body);

@@ -159,7 +159,7 @@ describe("classify", () => {
     ["", "crash"],
   ] as const)("%s", ([trouble, cause]) => {
     expect(classify({ end: "failed", trouble })).toMatchObject({ kind: "failed", cause });
-    // Not at its end yet: it may come to itself again, so that only silence makes it this.
+    // The turn has not ended and may recover, so this is the cause only if the agent is ended for silence.
     expect(classify({ trouble })).toMatchObject({ kind: "waiting", cause });
   });
 
@@ -199,7 +199,7 @@ describe("reset time", () => {
     fc.assert(
       fc.property(anyTime, (date) => {
         const at = resetTime(words(date, true), NOW) ?? Number.NaN;
-        // Where clocks are set back an hour comes twice; to the minute it is still the same.
+        // When clocks are set back, an hour occurs twice; the minutes still match.
         expect(new Date(at - 60_000).getMinutes()).toBe(date.getMinutes());
         expect(Math.abs(at - date.getTime()) % 3_600_000).toBeLessThanOrEqual(60_000);
       }),

@@ -1,3 +1,5 @@
+// The CLI adapter for OpenAI Codex: arguments, output lines, usage, failures and session files.
+
 import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -34,7 +36,7 @@ import {
   writeSessionFile,
 } from "./session-files.ts";
 
-/** Codex' own record of a session is one file; it cannot go on from a message of it, so that none is named. */
+/** Codex' record of a session is one file. Codex cannot fork at a message, so lastMessage is null. */
 export const codexSessions: AgentSessions = {
   async read({ session }) {
     const path = findRollout(locateTranscript({ session, env: process.env }));
@@ -69,7 +71,7 @@ export function createCodexAgent(params: CliAgentParams): Agent {
 
 interface Call {
   readonly read: CodexState;
-  /** Of the session's file when the call began. */
+  /** Length of the session's file when the call began. */
   readonly bytesBefore: number;
   readonly totalBefore: TokenCount;
 }
@@ -90,7 +92,8 @@ const CODEX: CliAdapter<Call> = {
     structuredOutput: false,
   },
   sessions: codexSessions,
-  // It is silent while the model thinks and while a command runs; its own limit for a silent stream is five minutes.
+  // Codex prints nothing while the model thinks and while a command runs. Its own limit for a silent stream is five
+  // minutes.
   idleMs: 15 * 60_000,
   native: (path) => [findNativeBinary(path)],
   plan({ task, env, extra }) {
@@ -122,8 +125,8 @@ const CODEX: CliAdapter<Call> = {
 };
 
 /**
- * Each answer has a record in the rollout, also of a call that was killed. The terminal event counts the whole thread, and forgets what
- * a killed call had taken: it only serves where there is no rollout to read.
+ * The rollout has a record of each answer, even of a killed call. The terminal event counts the whole thread and omits
+ * killed calls, so it is used only without a rollout.
  */
 function usageOf(state: Call, env: Readonly<Record<string, string | undefined>>): AgentUsage {
   const { read, bytesBefore, totalBefore } = state;
@@ -137,7 +140,7 @@ function usageOf(state: Call, env: Readonly<Record<string, string | undefined>>)
     const cached = since(total.cached, totalBefore.cached);
     return unpricedUsage({ input, output: since(total.output, totalBefore.output), cached });
   }
-  // Refused before any answer; of one that was cut off nobody knows what it took.
+  // A turn that was rejected before any answer used no tokens. For an interrupted one the usage is unknown.
   return read.end === "failed" ? unpricedUsage({ input: 0, output: 0 }) : UNKNOWN_USAGE;
 }
 
@@ -145,7 +148,7 @@ function lost(session: string) {
   return sessionNotFound(`Codex has no rollout of session ${session}`);
 }
 
-/** How Codex is called. The prompt goes by standard input: one argument holds 128 KB at most. */
+/** The arguments of Codex. The prompt is passed on standard input, because an argument is limited to 128 KB. */
 export function codexArgs(params: {
   readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
   readonly extra: readonly string[];
@@ -156,7 +159,7 @@ export function codexArgs(params: {
     "exec",
     ...(task.session === null ? [] : ["resume"]),
     "--json",
-    // The worktree is ours; whether it is trusted was decided when the run was begun.
+    // The worktree is ours; whether it is trusted was decided when the run started.
     "--skip-git-repo-check",
     ...(own === null && task.yolo
       ? ["--dangerously-bypass-approvals-and-sandbox"]
@@ -168,12 +171,14 @@ export function codexArgs(params: {
   ];
 }
 
-/** As settings: `resume` does not know the options for them. Nobody is there to approve of anything. */
+/**
+ * Passed as settings, because `resume` lacks the options. Approval is "never", because no user can approve anything.
+ */
 function sandboxed(mode: string): readonly string[] {
   return ["-c", `sandbox_mode=${JSON.stringify(mode)}`, "-c", 'approval_policy="never"'];
 }
 
-/** A limit that the user has set holds with `--yolo` too. */
+/** A sandbox that the user set applies with `--yolo` too. */
 function sandboxOf(extra: readonly string[]): string | null {
   const at = extra.findIndex((arg) => SANDBOX.includes(arg));
   if (at !== -1) return extra[at + 1] ?? null;
@@ -189,22 +194,22 @@ function withoutSandbox(extra: readonly string[]): readonly string[] {
 
 const SANDBOX = ["--sandbox", "-s"];
 
-/** How long it means to wait after a refusal stands in its log alone. Who has asked for a log of his own keeps it. */
+/** Codex reports only in its log how long it waits after a rejection. A user's own RUST_LOG is kept. */
 export function codexEnv(env: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string>> {
   return (env["RUST_LOG"] ?? "") === "" ? { RUST_LOG: "error,codex_core::responses_retry=warn" } : {};
 }
 
-/** What the lines of one call have said so far. */
+/** State after the output lines of one call so far. */
 export interface CodexState {
   readonly session: string | null;
-  /** The last message. */
+  /** The text of the last message. */
   readonly text: string;
   readonly end: "open" | "completed" | "failed";
-  /** The last failure that was told, of a request that it goes on trying or of the turn. */
+  /** The last reported failure, of a request that Codex retries or of the turn. */
   readonly trouble: string | null;
-  /** As the terminal event tells it: of the whole thread, as far as Codex remembers it. */
+  /** From the terminal event: tokens of the whole thread, as far as Codex counts them. */
   readonly total: TokenCount | null;
-  /** Items whose beginning was told. */
+  /** Ids of items whose start was reported. */
   readonly begun: ReadonlySet<string>;
 }
 
@@ -243,7 +248,7 @@ function same(state: CodexState): ParsedLine<CodexState> {
 }
 
 function readItem(state: CodexState, item: JsonRecord, isDone: boolean): ParsedLine<CodexState> {
-  // It works again: whatever was wrong with a request is over.
+  // An item means that Codex works again, so an earlier failed request is over.
   const next = { ...state, trouble: null };
   const text = asText(item["text"]);
   if (item["type"] === "agent_message")
@@ -271,12 +276,14 @@ function toolOf(item: JsonRecord): AgentEvent | null {
   }
 }
 
-/** What the turn came to. Codex tells failures in words alone, some with a status in them, some with the provider's answer as JSON. */
+/**
+ * Classifies the turn. Codex reports failures only as text, sometimes with a status or the provider's answer as JSON.
+ */
 export function classifyCodex(params: {
   readonly state: CodexState;
   readonly stderr: string;
   readonly resumes: boolean;
-  /** An answer of the model came whole. */
+  /** True if a complete answer of the model was received. */
   readonly answered: boolean;
   readonly now: number;
 }): CliResult {
@@ -292,7 +299,7 @@ export function classifyCodex(params: {
   }
 }
 
-/** What was refused does not stand in the events: the model was told, and the log. */
+/** Events do not contain denials; Codex reports them only to the model and in its log. */
 function withoutDenials({ text }: CodexState, stderr: string): CliResult {
   const denial = /tools::router: error=(.*(?:rejected by user approval settings|escalated permissions).*)/.exec(
     stderr,
@@ -307,7 +314,7 @@ function beforeStart(stderr: string): CliResult {
   if (tooLong !== undefined)
     return { kind: "failed", cause: "context_too_long", message: `Codex: ${tooLong}`, hint: TOO_LONG, until: null };
   const refusal = /thread\/resume failed: (.*)/.exec(stderr)?.[1];
-  // Another process still writes to it: that passes, and a fresh session beside it would be a second agent.
+  // Another process still writes to the session. That is temporary, and a new session would start a second agent.
   if (refusal === undefined || /active writer/.test(refusal)) return { kind: "open" };
   return { kind: "failed", cause: "session_lost", message: `Codex: ${refusal}`, hint: null, until: null };
 }
@@ -337,12 +344,12 @@ function causeOf(text: string, params: { readonly resumes: boolean; readonly ans
   const status = Number(/\bstatus:? (\d{3})\b/.exec(text)?.[1] ?? Number.NaN);
   const byStatus = STATUSES[status] ?? (status >= 500 ? "overload" : null);
   if (byStatus !== null) return byStatus;
-  // The first request of a session that is gone on with: when the provider finds it wrong, its history is.
+  // This is the first request of a resumed session. If the provider rejects it, the history is invalid.
   const isRefusal = errorOf(text) !== null || status === 400;
   return isRefusal && params.resumes && !params.answered ? "session_lost" : "crash";
 }
 
-/** In this order: "Reconnecting… (stream disconnected: …)" may hold any of the later ones. */
+/** The order matters: "Reconnecting… (stream disconnected: …)" may contain any of the later phrases. */
 const WORDS: readonly (readonly [RegExp, FailureCause])[] = [
   [/context_length_exceeded|exceeds the context window|ran out of room in the model.s context/i, "context_too_long"],
   [/hit your usage limit|usage_limit_reached/i, "rate_limit"],
@@ -370,7 +377,7 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
   permission_denied: "Run with --yolo, or allow it in ~/.codex/config.toml.",
 };
 
-/** The provider's answer, where the message is one. */
+/** The provider's answer if the message is one; otherwise null. */
 function errorOf(text: string): ReturnType<typeof asRecord> | null {
   try {
     const { error } = asRecord(JSON.parse(text));
@@ -386,8 +393,9 @@ function wordsOf(text: string): string {
 }
 
 /**
- * When a limit is given anew, from "try again at Nov 18th, 2026 9:04 AM", "try again at 10:04 AM" (today) or "try again in 3 days 4 hours":
- * there is no field for it. Told to the minute and cut off, so a minute is added: who comes early is turned away again.
+ * The time when a limit resets, in milliseconds since the epoch. It is parsed from the text, because there is no field.
+ * Examples: "try again at Nov 18th, 2026 9:04 AM", "try again at 10:04 AM" (today), "try again in 3 days 4 hours".
+ * Codex truncates to the minute, so one minute is added: an early request would be rejected again.
  */
 export function resetTime(text: string, now: number): number | null {
   const at = /try again at (?:([A-Z][a-z]{2}) (\d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}):(\d{2}) ([AP])M/.exec(text);
@@ -407,7 +415,7 @@ const UNITS: Readonly<Record<string, number>> = {
 };
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/** In the zone of this machine: Codex writes it for people. */
+/** In the local time zone, because Codex prints it for users. */
 function localTime(parts: readonly (string | undefined)[], now: number): number | null {
   const [month, day, year, hour, minute, half] = parts;
   const date = new Date(now);
@@ -417,7 +425,10 @@ function localTime(parts: readonly (string | undefined)[], now: number): number 
   return date.getTime() + MINUTE;
 }
 
-/** When it means to ask again, from its log: `… responses_retry: … (1/5 in 3599.99s)…`, the moment first. */
+/**
+ * The time of Codex' next retry, from its log: `… responses_retry: … (1/5 in 3599.99s)…`. Each line starts with its
+ * time.
+ */
 export function retryTime(stderr: string): number | null {
   const last = [...stderr.matchAll(/^(\S+Z)\s.*responses_retry: .*\(\d+\/\d+ in ([\d.]+)(ms|s)\)/gm)].at(-1);
   if (last === undefined) return null;
@@ -426,24 +437,27 @@ export function retryTime(stderr: string): number | null {
   return Number.isFinite(at) ? at : null;
 }
 
-/** All that went in, from a cache or not, and all that came out, thoughts included. */
+/** All input tokens, cached or not, and all output tokens, including reasoning. */
 interface TokenCount {
   readonly input: number;
   readonly output: number;
-  /** Of the input. */
+  /** The cached part of the input. */
   readonly cached: number;
 }
 
 const NO_TOKENS: TokenCount = { input: 0, output: 0, cached: 0 };
 
-/** `usage` as events and the rollout carry it; null: this is none. */
+/** Parses the `usage` of events and of the rollout; null if it is none. */
 function tokensOf(value: unknown): TokenCount | null {
   const { input_tokens: input, output_tokens: output, cached_input_tokens: cached } = asRecord(value);
   if (!isCount(input) || !isCount(output)) return null;
   return { input, output, cached: isCount(cached) ? cached : 0 };
 }
 
-/** What the answers of the model took, as far as these lines of a rollout tell: one record for each, written as soon as it has come whole. */
+/**
+ * Sums the tokens of the model's answers in these lines of a rollout. Codex writes one record per answer once it is
+ * complete.
+ */
 export function sumResponseTokens(lines: string): TokenCount | null {
   const answers = new Map<string, TokenCount>();
   for (const payload of payloadsOf(lines, '"token_usage_record"')) {
@@ -457,13 +471,13 @@ export function sumResponseTokens(lines: string): TokenCount | null {
   return sum;
 }
 
-/** What the thread had taken by its own reckoning: what a terminal event tells goes on from it. A call that was killed may be missing in it. */
+/** The tokens of the thread according to Codex, to which a terminal event adds. A killed call may be missing. */
 export function totalTokens(lines: string): TokenCount {
   const last = payloadsOf(lines, '"total_token_usage"').at(-1);
   return tokensOf(asRecord(last?.["info"])["total_token_usage"]) ?? NO_TOKENS;
 }
 
-/** Most of a rollout is instructions and tool output: only what has the word is parsed. */
+/** Most of a rollout is instructions and tool output, so only lines with the word are parsed. */
 function payloadsOf(lines: string, word: string): readonly ReturnType<typeof asRecord>[] {
   return lines.split("\n").flatMap((line) => (line.includes(word) ? [payloadOf(line)] : []));
 }
@@ -472,7 +486,7 @@ function payloadOf(line: string): ReturnType<typeof asRecord> {
   try {
     return asRecord(asRecord(JSON.parse(line))["payload"]);
   } catch {
-    // The last line of a call that was killed may be half a line.
+    // The last line of a killed call may be incomplete.
     return {};
   }
 }
@@ -481,14 +495,14 @@ function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isFinite(value) && value >= 0;
 }
 
-/** The session's own file; null: there is none. */
+/** The session's own file; null if there is none. */
 export function findRollout(place: TranscriptPlace): string | null {
   return findBelow(place.sessions, place.ending, FOLDERS_DEEP) ?? findBelow(place.archived, place.ending, 0);
 }
 
 const FOLDERS_DEEP = 3;
 
-/** The newest folders first: most sessions that are looked for are of today. */
+/** Newest directories first: most sessions to find are from today. */
 function findBelow(folder: string, ending: string, depth: number): string | null {
   for (const name of listNames(folder).toSorted().toReversed()) {
     const path = join(folder, name);
@@ -503,12 +517,15 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** What was added after the first `from` bytes. */
+/** The text after the first `from` bytes. */
 function readAdded(path: string, from: number): string {
   return readAgentFile(path)?.subarray(from).toString("utf8") ?? "";
 }
 
-/** Where Codex keeps its sessions. A file's name begins with the moment at which the session was, so it is looked for by its end. */
+/**
+ * The directories where Codex stores its sessions. A file name begins with the start time of the session, so it is
+ * found by its ending.
+ */
 export function locateTranscript(params: {
   readonly session: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -523,9 +540,9 @@ export function locateTranscript(params: {
 }
 
 interface TranscriptPlace {
-  /** In it folders of years, in them of months, in them of days. */
+  /** Contains directories by year, month and day. */
   readonly sessions: string;
-  /** Without folders. */
+  /** Contains no directories. */
   readonly archived: string;
   readonly ending: string;
 }
@@ -534,7 +551,10 @@ function codexHome(env: Readonly<Record<string, string | undefined>>): string {
   return env["CODEX_HOME"] || join(env["HOME"] ?? "/", ".codex");
 }
 
-/** Where one stood that is gone: Codex remembers the name, which it made of the moment that stands in the first line, in local time. */
+/**
+ * The path of a lost session file. Codex remembers the name, which it derives from the timestamp in the first line, in
+ * local time.
+ */
 function placeOfLost(place: TranscriptPlace, text: string): string {
   const moment = /"timestamp":"(\d{4}-[\d:.T-]+Z)","cwd"/.exec(text)?.[1] ?? /"timestamp":"([^"]+)"/.exec(text)?.[1];
   const date = new Date(moment ?? 0);
@@ -544,7 +564,10 @@ function placeOfLost(place: TranscriptPlace, text: string): string {
   return join(place.sessions, year, month, day, `rollout-${year}-${month}-${day}T${clock}${place.ending}`);
 }
 
-/** `login status` looks at what is stored and asks nobody. Who has named a provider of his own, or gives a key, needs no login. */
+/**
+ * `login status` reads stored credentials without a network request. A user with a custom provider or an API key needs
+ * no login.
+ */
 async function probeCodex(
   run: (args: readonly string[]) => Promise<ProcessResult>,
   install: string,
@@ -567,8 +590,8 @@ function hasOwnAccess(env: Readonly<Record<string, string | undefined>>): boolea
 }
 
 /**
- * The program itself, where PATH knows the wrapper that npm installs: the wrapper may be a second process, and when it is killed Codex goes on
- * alone. What is no such wrapper is taken as it is.
+ * The Codex binary behind the wrapper that npm installs. The wrapper may be a second process, and if it is killed,
+ * Codex continues alone. A path that is not this wrapper is returned unchanged.
  */
 export function findNativeBinary(found: string): string {
   try {

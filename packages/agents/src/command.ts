@@ -1,3 +1,5 @@
+// The agent `command:`, which runs an arbitrary shell command.
+
 import type { Agent, AgentCapabilities } from "@holdfast/core/agent";
 import type { Clock } from "@holdfast/platform/clock";
 import { findProgram, shellCommand } from "@holdfast/platform/subprocess";
@@ -5,8 +7,8 @@ import { agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent
 import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
 
 /**
- * `command:<shell command>`: any program that reads a prompt on standard input, works in its current directory and prints
- * its answer. Exit 0 is success; all that it printed is the text.
+ * `command:<shell command>`: any program that reads a prompt on standard input, works in its current directory and
+ * prints its answer. Exit code 0 is success, and the text is everything it printed.
  */
 export function createCommandAgent(params: {
   readonly clock: Clock;

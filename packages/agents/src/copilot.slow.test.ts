@@ -5,11 +5,11 @@ import { contractSuite, faultSuite, killSuite, recordSuite } from "@holdfast/tes
 import { transcriptPath } from "./copilot.ts";
 
 const TOO_LONG = "prompt is too long: 300000 tokens > 200000 maximum";
-/** Longer than it takes until it has told the refusal, on a machine that is busy. */
+/** Longer than it takes to report the rejection on a busy machine. */
 const PATIENT_MS = 45_000;
 
 contractSuite(REAL_COPILOT);
-// An answer is in its record when it is whole.
+// An answer is in the session record only when it is complete.
 killSuite(REAL_COPILOT, { midTool: true, midStream: false });
 faultSuite(REAL_COPILOT, [
   { name: "401", fault: { kind: "status", status: 401 }, cause: "auth" },

@@ -1,3 +1,5 @@
+// The CLI adapter for GitHub Copilot CLI: arguments, output lines, usage, failures and session files.
+
 import { existsSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -27,7 +29,7 @@ import {
   writeSessionFile,
 } from "./session-files.ts";
 
-/** Copilot CLI's own record of a session: one file. */
+/** Copilot CLI's record of a session: one file. */
 const copilotSessions: AgentSessions = {
   async read({ session }) {
     const text = readSessionFile({ path: transcriptPath({ session, env: process.env }), title: "Copilot CLI" });
@@ -36,7 +38,7 @@ const copilotSessions: AgentSessions = {
   async write({ session, text }) {
     writeSessionFile({ path: transcriptPath({ session, env: process.env }), text });
   },
-  // It writes what an answer took a while after the answer: nothing there is nothing known.
+  // Copilot CLI writes the tokens some time after the answer. No record therefore means unknown, not zero.
   tokensIn(text) {
     const answers = [...tokensByEvent(text).values()];
     if (answers.length === 0) return null;
@@ -52,7 +54,7 @@ function readTurnLine(line: JsonRecord): TurnRecord | null {
   const type = asText(line["type"]);
   const data = asRecord(line["data"]);
   if (type === "user.message") return { kind: "prompt", text: asText(data["content"]) };
-  // Its end follows each message, of a turn with tools too: a message without a request for one is the last.
+  // A turn end follows every message, even within a turn with tools. The last message is one without a tool request.
   if (type === "assistant.turn_end" || !/^(?:assistant|tool)\./.test(type)) return null;
   const isLast = type === "assistant.message" && asRecords(data["toolRequests"]).length === 0;
   return isLast ? { kind: "answer", text: asText(data["content"]) } : { kind: "open" };
@@ -65,7 +67,7 @@ export function createCopilotAgent(params: CliAgentParams): Agent {
 
 interface Call {
   readonly read: CopilotState;
-  /** Answers that the session had when the call began. */
+  /** Ids of the usage records in the session when the call began. */
   readonly before: ReadonlySet<string>;
 }
 
@@ -85,7 +87,7 @@ const COPILOT: CliAdapter<Call> = {
     structuredOutput: false,
   },
   sessions: copilotSessions,
-  // It is silent while a command runs.
+  // Copilot CLI prints nothing while a command runs.
   idleMs: 15 * 60_000,
   native: (path) => [nativeBinary(path)],
   isTaken: (session, { env }) => existsSync(transcriptPath({ session, env })),
@@ -111,7 +113,7 @@ const COPILOT: CliAdapter<Call> = {
   probe: (run) => probeVersion(run, { program: "copilot", install: INSTALL }),
 };
 
-/** What it prints has no tokens; its record has them for each answer, also of a call that was killed. */
+/** The output contains no tokens. The session record contains them for each answer, even of a killed call. */
 function usageOf({ before }: Call, call: CliCall): AgentUsage {
   const own = [...tokensByEvent(recordOf(call) ?? "")].filter(([id]) => !before.has(id)).map(([, spent]) => spent);
   if (own.length === 0) return UNKNOWN_USAGE;
@@ -127,10 +129,10 @@ function lost(session: string) {
   return sessionNotFound(`Copilot CLI has nothing of session ${session}`);
 }
 
-/** How Copilot CLI is called. Without a prompt among them it takes the one on standard input, which may be of any length. */
+/** The arguments of Copilot CLI. Without a prompt argument it reads standard input, which may have any length. */
 export function copilotArgs(params: {
   readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  /** The one that the call will have: `task.session`, or a new one. */
+  /** The session id of the call: `task.session`, or a new one. */
   readonly session: string;
   readonly extra: readonly string[];
 }): readonly string[] {
@@ -145,20 +147,20 @@ export function copilotArgs(params: {
   ];
 }
 
-/** What the lines of one call have said so far. */
+/** State after the output lines of one call so far. */
 export interface CopilotState {
-  /** The last message. */
+  /** The text of the last message. */
   readonly text: string;
-  /** Its own last event; null: it has not come. */
+  /** The exit code in its final event; null if that event was not received. */
   readonly exitCode: number | null;
-  /** What it gave up for. */
+  /** The error with which it failed. */
   readonly error: CopilotError | null;
-  /** The last request that was refused, until an answer comes. */
+  /** The last rejected request; null again after the next answer. */
   readonly refused: CopilotError | null;
   readonly hasActed: boolean;
-  /** Names of tools that were called, by call. */
+  /** Names of the called tools by call id. */
   readonly calls: ReadonlyMap<string, string>;
-  /** Names of tools that it was not allowed to use. */
+  /** Names of tools that were denied. */
   readonly denied: ReadonlySet<string>;
 }
 
@@ -181,7 +183,7 @@ export const INITIAL_COPILOT_STATE: CopilotState = {
 export function readCopilotLine(state: CopilotState, line: string): ParsedLine<CopilotState> {
   const event = parseJsonRecord(line);
   const step = readEvent(state, event, asRecord(event["data"]));
-  // From a refusal to the next answer it only says that it tries again.
+  // Between a rejection and the next answer, Copilot CLI only reports that it retries.
   return step.state.refused === null || step.state.exitCode !== null ? step : { ...step, waiting: true };
 }
 
@@ -232,7 +234,7 @@ function numberOf(value: unknown): number | null {
   return typeof value === "number" ? value : null;
 }
 
-/** What somebody who watches wants to see of a call. */
+/** The part of a tool's input that is worth showing to the user. */
 function detailOf(value: unknown): string {
   const input = asRecord(value);
   for (const key of ["command", "path", "pattern", "url", "query", "prompt"]) {
@@ -253,14 +255,14 @@ export function classifyCopilot(params: {
   if (state.exitCode === null) return withoutResult(state, exit, isFirst);
   if (state.denied.size > 0)
     return { kind: "failed", ...failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`) };
-  // Its own words in place of an answer, and no failure by its own account.
+  // Copilot CLI prints this text instead of an answer and reports no failure.
   if (state.exitCode === 0 && /^The model returned no content because .*blocked by content filtering/.test(state.text))
     return { kind: "failed", ...failure("refusal", state.text) };
   if (state.exitCode === 0) return { kind: "completed", text: state.text };
   return { kind: "failed", ...failure("crash", `its result is ${state.exitCode}`) };
 }
 
-/** What it finds wrong before it begins has words only. */
+/** Copilot CLI reports errors before the start only as text. */
 function withoutResult(
   { refused }: CopilotState,
   { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
@@ -313,7 +315,7 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
   permission_denied: "Run with --yolo, or allow the tool in Copilot CLI's settings.",
 };
 
-/** What each answer took, by event, as a session's file tells it. Input holds what a cache gave. */
+/** The tokens of each answer by event id, from a session's file. The input includes cached tokens. */
 export function tokensByEvent(text: string): ReadonlyMap<string, { readonly input: number; readonly output: number }> {
   const found = new Map<string, { readonly input: number; readonly output: number }>();
   for (const line of text.split("\n")) {
@@ -327,7 +329,7 @@ export function tokensByEvent(text: string): ReadonlyMap<string, { readonly inpu
   return found;
 }
 
-/** Where Copilot CLI keeps what happened in a session, whatever the worktree. */
+/** The path where Copilot CLI stores the events of a session, for any worktree. */
 export function transcriptPath(params: {
   readonly session: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -338,8 +340,8 @@ export function transcriptPath(params: {
 }
 
 /**
- * The program itself, where PATH knows the loader that npm installs: the loader is a second process, and when it is killed Copilot CLI goes on
- * alone. What is no such loader is taken as it is.
+ * The Copilot binary behind the loader that npm installs. The loader is a second process, and if it is killed, Copilot
+ * CLI continues alone. A path that is not this loader is returned unchanged.
  */
 function nativeBinary(found: string): string {
   try {
@@ -350,7 +352,7 @@ function nativeBinary(found: string): string {
   }
 }
 
-/** In the order in which the loader looks where the C library is the usual one, and then for the other. */
+/** Tries glibc first and musl second, in the order of the loader on a glibc system. */
 function besideLoader(script: string): string | null {
   const kinds = process.platform === "linux" ? ["linux", "linuxmusl"] : [process.platform];
   for (const kind of kinds) {

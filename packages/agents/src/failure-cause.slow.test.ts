@@ -11,7 +11,7 @@ describe("programs that are not driven over ACP", () => {
   test.skip.for(Object.entries(NO_ACP))("%s: %s", () => undefined);
 });
 
-/** All that a command of the user's own says is how it ends, so most causes look alike from outside. */
+/** A user's command reports only its exit, so most causes look alike from outside. */
 describe("why a command fails", () => {
   const shown: Readonly<Record<string, { readonly line: string; readonly idleMs?: number }>> = {
     "500": { line: "echo 'retry later' >&2; exit 75" },

@@ -1,3 +1,5 @@
+// Causes of failed agent calls, from exit codes, HTTP statuses and messages, and the hints for them.
+
 import type { AgentOutcome, AgentUsage, FailureCause } from "@holdfast/core/agent";
 import type { AgentExit } from "./agent-process.ts";
 import { AGENT_VERSIONS } from "./agent-versions.ts";
@@ -7,12 +9,12 @@ export const UNKNOWN_USAGE: AgentUsage = { inputTokens: null, outputTokens: null
 type Failed = Extract<AgentOutcome, { kind: "failed" }>;
 
 /**
- * Why a program that is no agent of a known make did not succeed, told from its end alone; null: it did. The words are shell and sysexits
- * convention: 127 and 126 for a program that cannot be run, above 128 for a signal, 75 (EX_TEMPFAIL) for "later".
+ * Classifies a failed program of unknown kind by its exit alone; null if it succeeded. Exit codes follow shell and
+ * sysexits conventions. 127 and 126 mean that the program cannot run, above 128 a signal, and 75 (EX_TEMPFAIL) "later".
  */
 export function classifyExit(params: {
   readonly exit: AgentExit;
-  /** What was run, as the message calls it. */
+  /** The name of the program in messages. */
   readonly name: string;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -20,7 +22,7 @@ export function classifyExit(params: {
   readonly idleMs: number | null;
 }): Failed | null {
   const { exit, name } = params;
-  // Something of it is still there and may go on editing: whatever it returned, that is no success.
+  // A process still runs and may edit files. Such a call never succeeds, whatever it returned.
   if (exit.survivors !== null) return failure("hang", `${name} left processes behind: ${exit.survivors}`);
   switch (exit.kind) {
     case "interrupted":
@@ -44,7 +46,7 @@ const EX_TEMPFAIL = 75;
 
 function notStarted(name: string, reason: string): Failed {
   const message = `${name} could not be started: ${reason}`;
-  // Out of processes, memory or open files: that passes, and no person need mend it.
+  // Out of processes, memory or open files. That is temporary and needs no action of the user.
   if (/\b(?:EMFILE|ENFILE|EAGAIN|ENOMEM)\b/.test(reason)) return { ...failure("crash", message), instant: true };
   return failure("missing", message, RUN_IT);
 }
@@ -64,7 +66,10 @@ function failure(cause: FailureCause, message: string, hint: string | null = nul
   return { kind: "failed", cause, message, hint, until: null, session: null, usage: UNKNOWN_USAGE, instant: false };
 }
 
-/** Nothing on standard output and no time to do anything. What it complained about on the other stream is no work. */
+/**
+ * True if the program printed nothing on standard output and had no time to work. Output on standard error does not
+ * count as work.
+ */
 function isInstant(exit: AgentExit): boolean {
   return exit.stdout.trim() === "" && exit.milliseconds < INSTANT_MS;
 }
@@ -75,7 +80,7 @@ function lastWords(exit: AgentExit): string {
   return lines === "" ? "" : `: ${lines}`;
 }
 
-/** `retry-after: 90` (seconds) or a date, as in HTTP; the last one counts. */
+/** `retry-after: 90` (seconds) or a date, as in HTTP. The last one counts. */
 function retryAfter(stderr: string, now: number): string | null {
   const value = [...stderr.matchAll(/^\s*retry-after:[ \t]*(\S.*?)\s*$/gim)].at(-1)?.[1];
   if (value === undefined) return null;
@@ -83,14 +88,14 @@ function retryAfter(stderr: string, now: number): string | null {
   return Number.isFinite(at) && Math.abs(at) < MAX_DATE ? new Date(at).toISOString() : null;
 }
 
-/** Beyond it there is no ISO 8601 of four-digit years. */
+/** Later dates have no ISO 8601 form with a four-digit year. */
 const MAX_DATE = Date.UTC(9999, 11, 31);
 
 function seconds(milliseconds: number | null): string {
   return `${(milliseconds ?? 0) / 1000} s`;
 }
 
-/** What a provider's HTTP status means; null: it says nothing by itself. */
+/** The meaning of a provider's HTTP status; null if the status alone is not conclusive. */
 export function causeOfStatus(status: number | null): FailureCause | null {
   switch (status) {
     case 401:
@@ -112,8 +117,8 @@ export function causeOfStatus(status: number | null): FailureCause | null {
 }
 
 /**
- * Causes that look like another one by their status: the page of a proxy (often 403), a version that the provider does not serve any more (400), a model
- * that declines. Asked before anything else about the words of a failure.
+ * Causes whose HTTP status suggests another one: a proxy's page (often 403), an unsupported client version (400), a
+ * model that declines. It is checked before all other phrases.
  */
 export function causeOfResponse(words: string): FailureCause | null {
   if (
@@ -135,7 +140,7 @@ export function causeOfResponse(words: string): FailureCause | null {
   return null;
 }
 
-/** What to do about causes that are the same for every agent; null: the agent itself knows. */
+/** Hints for causes that are the same for every agent; null if the adapter has its own hint. */
 export function sharedHint(cause: FailureCause, agent: string): string | null {
   switch (cause) {
     case "proxy":
@@ -151,7 +156,7 @@ export function sharedHint(cause: FailureCause, agent: string): string | null {
   }
 }
 
-/** What the makers' own words mean where the status is one for many things. */
+/** Interprets the providers' own phrases where a status has several meanings. */
 export function causeOfMessage(words: string): FailureCause | null {
   if (
     /prompt (?:is|as) too long|context.{0,10}(?:length|window)|maximum context|too many tokens|prompt budget/i.test(
@@ -169,7 +174,7 @@ export function causeOfMessage(words: string): FailureCause | null {
   return null;
 }
 
-/** `retry-after` as seconds or as a date; null: it says nothing. */
+/** Parses `retry-after` as seconds or as a date; null if it is empty or invalid. */
 export function retryTime(header: string, now: number): string | null {
   if (header === "") return null;
   const seconds = Number(header);

@@ -57,7 +57,7 @@ describe("contract", () => {
 
 describe("faults", () => {
   const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
-  /** It is silent for seconds before it begins. */
+  /** Gemini CLI prints nothing for seconds after its start. */
   const IDLE_MS = 20_000;
   const HOUR = 3_600_000;
 
@@ -65,7 +65,7 @@ describe("faults", () => {
     readonly name: string;
     readonly fault: ModelFault;
     readonly cause: FailureCause;
-    /** At least and at most, from the start of the call. */
+    /** Minimum and maximum, in milliseconds from the start of the call. */
     readonly untilMs?: readonly [number, number];
   }
 
@@ -101,7 +101,7 @@ describe("faults", () => {
     { name: "404", fault: refused(404, "models/x is not found"), cause: "missing" },
     { name: "429", fault: refused(429, "Resource has been exhausted"), cause: "rate_limit" },
     { name: "429 with a time", fault: LATER, cause: "rate_limit", untilMs: [3_723_000, 3_723_000 + HOUR / 4] },
-    // At the latest a day from now, and an hour where clocks are set back.
+    // At most a day from now, plus an hour when clocks are set back.
     { name: "a quota of the day", fault: DAILY, cause: "rate_limit", untilMs: [0, 25 * HOUR] },
     { name: "500", fault: refused(500, "oops"), cause: "overload" },
     { name: "503", fault: refused(503, "The model is overloaded."), cause: "overload" },
@@ -193,7 +193,7 @@ describe("killed", () => {
         const { session } = await run("the first words", null);
         for (const { path } of chatsOf(scene, session)) renameSync(path, path.replace(/T\d\d-\d\d-/, "T00-00-"));
         expect(await run("the second words", session)).toMatchObject({ kind: "completed", session });
-        // The defect that this is about: when it is gone, so may be what we do about it.
+        // The defect of Gemini CLI itself. When this assertion fails, the workaround can be removed.
         expect(chatsOf(scene, session).map(({ isHollow }) => isHollow)).toEqual([false, true]);
         expect(await run("another session", null)).toMatchObject({ kind: "completed" });
         expect(await run("the third words", session)).toMatchObject({ kind: "completed", session });
@@ -229,7 +229,7 @@ describe("sessions", () => {
           const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
           const script = { rules: ["one", "two", "three", "four"].map(says) };
           const { server, agent, cwd, env } = await openGeminiScene({ script, later: onTestFinished });
-          // Sessions are looked for where this very process would have them.
+          // Session files are searched with the environment of this process.
           Object.assign(process.env, env, { OTHER_API_KEY: SECRET });
           const run = (change: Partial<AgentTask>) => agent.run(prepareCall({ cwd }, change).task);
           const history = () => JSON.stringify(server.requests.at(-1)?.body);
@@ -263,7 +263,7 @@ describe("sessions", () => {
     },
   );
 
-  /** All that it had for the worktree, as somebody does who makes room. */
+  /** Deletes all files of Gemini CLI for the worktree, like a user who frees disk space. */
   function forget(env: AgentTask["env"], session: string, cwd: string): void {
     rmSync(locateTranscript({ session, cwd, env }).tmp, { recursive: true });
   }

@@ -1,3 +1,5 @@
+// The CLI adapter for Gemini CLI: arguments, output lines, usage, failures and session files.
+
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Agent, AgentProbe, AgentSessions, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
@@ -26,10 +28,10 @@ import {
   writeSessionFile,
 } from "./session-files.ts";
 
-/** How Gemini CLI is called. Without a prompt among them it takes the one on standard input, which may be of any length. */
+/** The arguments of Gemini CLI. Without a prompt argument it reads standard input, which may have any length. */
 export function geminiArgs(params: {
   readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  /** The one that the call will have: `task.session`, or a new one. */
+  /** The session id of the call: `task.session`, or a new one. */
   readonly session: string;
   readonly extra: readonly string[];
 }): readonly string[] {
@@ -38,7 +40,7 @@ export function geminiArgs(params: {
   return [
     "--output-format",
     "stream-json",
-    // The worktree is ours; whether it is trusted was decided when the run was begun.
+    // The worktree is ours; whether it is trusted was decided when the run started.
     "--skip-trust",
     ...permissionArgs({ ours, extra, words: ["--yolo", "-y", "--approval-mode"] }),
     ...(task.model === null ? [] : ["--model", task.model]),
@@ -47,10 +49,13 @@ export function geminiArgs(params: {
   ];
 }
 
-/** It would start itself a second time, with more memory, and a kill of the first would leave the second at work. */
+/**
+ * Gemini CLI would start itself a second time with more memory, and killing the first process would leave the second
+ * running.
+ */
 const GEMINI_ENV = { GEMINI_CLI_NO_RELAUNCH: "true" };
 
-/** Gemini CLI's own record of a session: of its files the one that something was said in. It cannot go on from a message of it. */
+/** Gemini CLI's record of a session: the one of its files that contains messages. It cannot fork at a message. */
 export const geminiSessions: AgentSessions = {
   async read({ session, cwd }) {
     const path = mainFile(locateTranscript({ session, cwd, env: process.env }));
@@ -61,7 +66,7 @@ export const geminiSessions: AgentSessions = {
     const place = locateTranscript({ session, cwd, env: process.env });
     const path = mainFile(place) ?? join(folderFor(place), "chats", nameOfLost(place, parseChat(text).startTime));
     writeSessionFile({ path, text });
-    // What else there is of it is of a later time than what was put back.
+    // Any other file of the session is newer than the restored one.
     for (const chat of findChats(place)) if (chat.path !== path) rmSync(chat.path, { force: true });
   },
   tokensIn(text) {
@@ -74,7 +79,7 @@ function mainFile(place: TranscriptPlace): string | null {
   return findChats(place).find(({ isHollow }) => !isHollow)?.path ?? null;
 }
 
-/** Gemini CLI looks for a folder that bears the worktree's name inside, and at first into a list of its own. */
+/** Gemini CLI finds the project directory by the worktree path inside it, and first in its own list of projects. */
 function folderFor({ tmp, cwd }: TranscriptPlace): string {
   const [folder] = projectFolders({ tmp, cwd });
   if (folder !== undefined) return folder;
@@ -91,7 +96,7 @@ export function createGeminiAgent(params: CliAgentParams): Agent {
 
 interface Call {
   readonly read: GeminiState;
-  /** Messages that the session had when the call began. */
+  /** Ids of the messages in the session when the call began. */
   readonly before: ReadonlySet<string>;
 }
 
@@ -112,7 +117,7 @@ const GEMINI: CliAdapter<Call> = {
     structuredOutput: false,
   },
   sessions: geminiSessions,
-  // It is silent while the model thinks and while a command runs.
+  // Gemini CLI prints nothing while the model thinks and while a command runs.
   idleMs: 15 * 60_000,
   environment: GEMINI_ENV,
   isTaken: (session, call) => findChats(placeOf(session, call)).length > 0,
@@ -142,7 +147,10 @@ const GEMINI: CliAdapter<Call> = {
   probe: (run) => probeGemini(run, INSTALL),
 };
 
-/** The result counts this process alone, side calls included; where none came, the answers that the session's files have got. */
+/**
+ * The result counts this process alone, including side calls. Without a result, the new answers in the session's files
+ * are counted.
+ */
 function usageOf({ read, before }: Call, call: CliCall): AgentUsage {
   const told = read.result?.tokens ?? null;
   if (told !== null) return unpricedUsage(told);
@@ -156,7 +164,10 @@ function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
   return locateTranscript({ session, cwd: task.cwd, env });
 }
 
-/** It repeats the prompt on its output, and what does not go through the pipe before it ends is lost: the result with it. */
+/**
+ * Gemini CLI repeats the prompt on its output. Output that is not through the pipe when it exits is lost, including the
+ * result.
+ */
 const MAX_PROMPT_BYTES = 600_000;
 
 function tooLong(prompt: string) {
@@ -168,17 +179,17 @@ function lost(session: string) {
   return sessionNotFound(`Gemini CLI has nothing of session ${session} for this worktree`);
 }
 
-/** What the lines of one call have said so far. */
+/** State after the output lines of one call so far. */
 export interface GeminiState {
-  /** What was said since the last tool call. */
+  /** The text since the last tool call. */
   readonly text: string;
   readonly result: GeminiResult | null;
-  /** The last error event: a result may fail without words of its own. */
+  /** The last error event, because a failed result may contain no message. */
   readonly trouble: string;
   readonly hasActed: boolean;
-  /** Names of tools that were called, by call, until their result is there. */
+  /** Names of the called tools by call id, until their result arrives. */
   readonly calls: ReadonlyMap<string, string>;
-  /** Names of tools that it was not allowed to use. */
+  /** Names of tools that were denied. */
   readonly denied: ReadonlySet<string>;
 }
 
@@ -235,7 +246,7 @@ function readCall(state: GeminiState, event: JsonRecord): ParsedLine<GeminiState
   };
 }
 
-/** What somebody who watches wants to see of a call. */
+/** The part of a tool's input that is worth showing to the user. */
 function detailOf(value: unknown): string {
   const input = asRecord(value);
   for (const key of ["command", "file_path", "dir_path", "pattern", "query", "url", "prompt"]) {
@@ -253,7 +264,7 @@ function readAnswer(state: GeminiState, event: JsonRecord): GeminiState {
   return { ...state, calls, denied: new Set([...state.denied, name]) };
 }
 
-/** A shell that it may not use is not offered to it either: who asks for it all the same is told that there is none. */
+/** A denied shell is not offered to the model at all. A call to it then fails as an unregistered tool. */
 function isDenied(name: string, error: string): boolean {
   return error === "policy_violation" || (error === "tool_not_registered" && name === "run_shell_command");
 }
@@ -266,7 +277,7 @@ function resultOf(event: JsonRecord, trouble: string): GeminiResult {
   };
 }
 
-/** What the result comes to: by the provider's own answer where the message has it, else by the status in the exit code. */
+/** Classifies the result by the provider's answer in the message, or else by the status in the exit code. */
 export function classifyGemini(params: {
   readonly state: GeminiState;
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
@@ -294,7 +305,7 @@ function withoutDenials({ text, denied }: GeminiState): CliResult {
   return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
 }
 
-/** Exit codes of its own for what it finds wrong before it begins. */
+/** Gemini CLI has special exit codes for errors before the start. */
 function withoutResult(
   { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
   resumes: boolean,
@@ -333,7 +344,7 @@ function byWords(message: string, error: JsonRecord): FailureCause | null {
   if (/exceeds the maximum number of tokens|context window will overflow/i.test(message)) return "context_too_long";
   if (/billing (?:to be|is not) enabled|credits are depleted/i.test(message)) return "billing";
   if (/models?\/?\S* is not found|model .*not found/i.test(message)) return "missing";
-  // What breaks off in the middle of a line, a stream as well as a page that is not one.
+  // A stream that ends in the middle of a line, or a response that is not a stream at all.
   if (/Incomplete JSON segment|\bterminated\b|fetch failed|socket|ECONN|ENOTFOUND|ETIMEDOUT|network/i.test(message))
     return "network";
   return null;
@@ -349,7 +360,7 @@ function byStatus(status: number | null): FailureCause | null {
   return status !== null && status >= 500 ? "overload" : null;
 }
 
-/** The first request of a session that is gone on with: when the provider finds it wrong, its history is. */
+/** This is the first request of a resumed session. If the provider rejects it, the history is invalid. */
 function otherwise(
   status: number | null,
   { state, resumes }: { readonly state: GeminiState; readonly resumes: boolean },
@@ -357,7 +368,7 @@ function otherwise(
   return status === 400 && resumes && !state.hasActed ? "session_lost" : "crash";
 }
 
-/** It ends with the status of the answer that it could not do without, of which an exit code keeps the last eight bits. */
+/** Gemini CLI exits with the HTTP status of the failed request, of which an exit code keeps the last eight bits. */
 function statusOf(code: number | null): number | null {
   return STATUSES.find((status) => status % 256 === code) ?? null;
 }
@@ -371,7 +382,7 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
   permission_denied: "Run with --yolo, or allow the tool in ~/.gemini/settings.json.",
 };
 
-/** `[API Error: …]`, where … is the provider's answer or words. */
+/** Parses `[API Error: …]`, which contains the provider's answer or plain text. */
 function errorOf(message: string): JsonRecord {
   try {
     return asRecord(asRecord(JSON.parse(inBrackets(message)))["error"]);
@@ -388,7 +399,10 @@ function inBrackets(message: string): string {
   return /^\[API Error: (.*?)\](?:\n|$)/s.exec(message)?.[1] ?? message;
 }
 
-/** When a quota is given anew, from the words of a refusal: there is no field for it that Gemini CLI lets through. */
+/**
+ * The time when a quota resets, in milliseconds since the epoch. It is parsed from the text of a rejection, because
+ * Gemini CLI passes on no field.
+ */
 export function resetTime(message: string, now: number): number | null {
   const span = /(?:retry (?:after|in)|reset after) ((?:[\d.]+(?:ms|[dhms]))+)/i.exec(message)?.[1];
   if (span !== undefined) return now + spanOf(span);
@@ -403,7 +417,10 @@ function spanOf(text: string): number {
 const HOUR = 3_600_000;
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: HOUR, d: 24 * HOUR };
 
-/** Of the zone by which Google counts days, whatever its clocks are set to. Where they are changed that night, an hour is between the two guesses. */
+/**
+ * Midnight in the time zone in which Google counts days, with daylight saving. If the clocks change that night, the
+ * first guess is an hour off and is corrected.
+ */
 function nextMidnight(now: number): number {
   const clock = new Intl.DateTimeFormat("en-US", { timeZone: ZONE, hourCycle: "h23", timeStyle: "medium" });
   const passed = (at: number) => {
@@ -417,29 +434,29 @@ function nextMidnight(now: number): number {
 
 const ZONE = "America/Los_Angeles";
 
-/** All that went in, from a cache or not, and all else that was counted: answers and thoughts. */
+/** All input tokens, cached or not, and all other tokens: answers and reasoning. */
 interface TokenCount {
   readonly input: number;
   readonly output: number;
-  /** Of the input. */
+  /** The cached part of the input. */
   readonly cached: number;
 }
 
 const NO_TOKENS: TokenCount = { input: 0, output: 0, cached: 0 };
 
-/** `stats` of a result; null: this is none. */
+/** Parses the `stats` of a result; null if it is none. */
 function tokensOfStats(value: unknown): TokenCount | null {
   const { input_tokens: input, total_tokens: total, cached } = asRecord(value);
   return split(input, total, cached);
 }
 
-/** `tokens` of a message in a session's file. */
+/** Parses the `tokens` of a message in a session's file. */
 function tokensOfChat(value: unknown): TokenCount | null {
   const { input, total, cached } = asRecord(value);
   return split(input, total, cached);
 }
 
-/** Thoughts are told apart from answers, or not at all; the total has both. */
+/** Reasoning is counted separately from answers or not at all. The total contains both. */
 function split(input: unknown, total: unknown, cached: unknown): TokenCount | null {
   if (typeof input !== "number" || typeof total !== "number") return null;
   const given = typeof cached === "number" && cached >= 0 ? cached : 0;
@@ -450,14 +467,14 @@ function add(one: TokenCount, other: TokenCount): TokenCount {
   return { input: one.input + other.input, output: one.output + other.output, cached: one.cached + other.cached };
 }
 
-/** What a session's file says: lines that add or replace a message by its id, or set fields of the whole. */
+/** The content of a session's file: lines that add or replace a message by its id, or set fields of the session. */
 interface Chat {
   readonly session: string;
-  /** ISO 8601, as it says itself. */
+  /** ISO 8601, from the file itself. */
   readonly startTime: string;
-  /** Of each answer, by message. */
+  /** Tokens of each answer by message id. */
   readonly answers: ReadonlyMap<string, TokenCount>;
-  /** Neither a person nor the model has said anything in it: it cannot be gone on with. */
+  /** True if the file contains no message of the user or the model: it cannot be resumed. */
   readonly isHollow: boolean;
 }
 
@@ -467,7 +484,7 @@ export function parseChat(text: string): Chat {
   let isHollow = true;
   const answers = new Map<string, TokenCount>();
   for (const line of text.split("\n")) {
-    // The last line of a call that was killed may be half a line.
+    // The last line of a killed call may be incomplete.
     const record = parseJsonRecord(line);
     const set = asRecord(record["$set"]);
     session ||= asText(record["sessionId"]);
@@ -481,7 +498,7 @@ export function parseChat(text: string): Chat {
   return { session, startTime, answers, isHollow };
 }
 
-/** The first message is the program's own, about the place in which it works. */
+/** The first message is generated by Gemini CLI and describes its environment. */
 function isSaid({ type, content }: JsonRecord): boolean {
   if (type === "gemini") return true;
   return type === "user" && !textOf(content).trimStart().startsWith("<session_context>");
@@ -491,14 +508,15 @@ interface ChatFile extends Chat {
   readonly path: string;
 }
 
-/** The files of one session, in the order of their names: the minutes in which they were begun. */
+/** The files of one session, ordered by name and therefore by the minute in which they were created. */
 export function findChats(place: TranscriptPlace): readonly ChatFile[] {
   return chatsIn(place, place.ending).filter(({ session }) => session === place.session);
 }
 
 /**
- * Gone on with in a later minute, a session gets a second file with nothing in it. Gemini CLI takes that for a broken one, and when any other
- * session is begun in the same place it removes it *and every file of the same session*. So we remove what has nothing in it first.
+ * A session resumed in a later minute gets a second file without messages. Gemini CLI treats that file as corrupt. When
+ * another session starts in the same place, it removes that file and every other file of the same session. Therefore we
+ * remove files without messages first.
  */
 export function removeEmptyChats(place: TranscriptPlace): void {
   const chats = chatsIn(place, ".jsonl");
@@ -518,7 +536,7 @@ function chatsIn(place: TranscriptPlace, ending: string): readonly ChatFile[] {
     .map((path) => ({ path, ...parseChat(readText(path)) }));
 }
 
-/** Those that say that they are of this worktree. */
+/** The project directories that belong to this worktree. */
 function projectFolders({ tmp, cwd }: Pick<TranscriptPlace, "tmp" | "cwd">): readonly string[] {
   const roots = new Set([cwd, realPathOf(cwd)]);
   return listNames(tmp)
@@ -526,14 +544,15 @@ function projectFolders({ tmp, cwd }: Pick<TranscriptPlace, "tmp" | "cwd">): rea
     .filter((folder) => roots.has(readText(join(folder, ".project_root")).trim()));
 }
 
-/** Nothing, where it cannot be read. */
+/** The text of a file; "" if it cannot be read. */
 function readText(path: string): string {
   return readAgentFile(path)?.toString("utf8") ?? "";
 }
 
 /**
- * Where Gemini CLI keeps a session that was begun in `cwd`: `<tmp>/<project>/chats/session-<minute>-<first eight of the id>.jsonl`. What it calls the project is
- * known to `<tmp>/<project>/.project_root` alone; and one session may have several files, one for each minute in which it was gone on with.
+ * Where Gemini CLI stores a session that began in `cwd`: `<tmp>/<project>/chats/session-<minute>-<first eight of the
+ * id>.jsonl`. Only `<tmp>/<project>/.project_root` maps a project name to a worktree. A session may have several files,
+ * one for each minute in which it was resumed.
  */
 export function locateTranscript(params: {
   readonly session: string;
@@ -552,13 +571,13 @@ interface TranscriptPlace {
   readonly ending: string;
 }
 
-/** The name that a file has which was begun at that time. */
+/** The name of a session file that was created at that time. */
 function nameOfLost({ ending }: TranscriptPlace, startTime: string): string {
   const minute = startTime.slice(0, "2026-01-01T00:00".length).replaceAll(":", "-");
   return `session-${minute === "" ? "1970-01-01T00-00" : minute}${ending}`;
 }
 
-/** There is no command that tells of a login, so its settings are looked at: nothing here asks anybody. */
+/** No command reports the login, so the settings are read. The probe makes no network request. */
 async function probeGemini(
   run: (args: readonly string[]) => Promise<ProcessResult>,
   install: string,
@@ -575,6 +594,6 @@ function hasAccess(env: Readonly<Record<string, string | undefined>>): boolean {
   const home = env["GEMINI_CLI_HOME"] || (env["HOME"] ?? "/");
   const settings = parseJsonRecord(readText(join(home, ".gemini", "settings.json")));
   const chosen = asText(asRecord(asRecord(settings["security"])["auth"])["selectedType"]);
-  // A key may also stand in a .env file, or in the keyring: only for a login with Google is there a file of its own.
+  // A key may also be in a .env file or in the keyring. Only a login with Google has its own file.
   return chosen === "oauth-personal" ? readText(join(home, ".gemini", "oauth_creds.json")) !== "" : chosen !== "";
 }

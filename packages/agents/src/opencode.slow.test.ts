@@ -7,14 +7,14 @@ import { appears, prepareCall } from "@holdfast/testing/agent-contract";
 const IDLE_MS = 120_000;
 
 contractSuite(REAL_OPENCODE);
-// What a step took is told when its tools have ended: of one that was killed it is known to nobody.
+// OpenCode reports the usage of a step when its tools have ended. For a killed step it is unknown.
 killSuite(REAL_OPENCODE, { midTool: false, midStream: true });
 faultSuite(REAL_OPENCODE, [
   { name: "401", fault: { kind: "status", status: 401 }, cause: "auth" },
   { name: "403", fault: { kind: "status", status: 403 }, cause: "auth" },
   { name: "404", fault: { kind: "status", status: 404 }, cause: "missing" },
   { name: "a bad request", fault: { kind: "status", status: 400 }, cause: "crash" },
-  // It tries all of these again for ever. Its log has the provider's words, and no status.
+  // OpenCode retries all of these for ever. Its log contains the provider's message without a status.
   {
     name: "429",
     fault: { kind: "status", status: 429, message: "Rate limit reached" },
@@ -30,7 +30,7 @@ faultSuite(REAL_OPENCODE, [
 const found = findRealAgent("opencode");
 const why = found.kind === "absent" ? found.why : process.env["HOLDFAST_FULL"] === "1" ? null : "with HOLDFAST_FULL=1";
 describe.skipIf(why !== null)(`two calls of the real opencode${why === null ? "" : ` (${why})`}`, () => {
-  // Two that are the first of all collide when they make the database; the one that loses fails at once.
+  // Two first calls collide when they create the database, and one fails immediately. So a single call comes first.
   test("at once, after a first: the end of one leaves the other alone", { timeout: 600_000 }, async (context) => {
     const slow = [{ tool: REAL_OPENCODE.shell("touch up; sleep 8") }, { text: "Done." }];
     const rules = [{ match: /both/, steps: slow }];

@@ -1,3 +1,5 @@
+// The CLI adapter for OpenCode: arguments, output lines, usage, failures and its session database.
+
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Agent, AgentTask, FailureCause, SessionReader } from "@holdfast/core/agent";
@@ -17,7 +19,7 @@ import {
 import { causeOfMessage, causeOfResponse, causeOfStatus, retryTime, sharedHint } from "./failure-cause.ts";
 import { parseJsonRecord } from "./session-files.ts";
 
-/** There is no last event: a call is done when its last step has ended because the model had nothing more to do. */
+/** OpenCode has no terminal event: a call is complete when its last step ended with the reason "stop". */
 export function classifyOpencode(params: {
   readonly state: OpencodeState;
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
@@ -26,7 +28,7 @@ export function classifyOpencode(params: {
 }): CliResult {
   const { state, exit } = params;
   const waiting = waitingInLog(exit.stderr);
-  // Ended because it summarized its history again and again, and the prompt stayed too long.
+  // The call was ended because OpenCode summarized its history repeatedly and the prompt remained too long.
   if (exit.kind === "idle" && waiting.kind === "waiting" && waiting.cause === "context_too_long") return waiting;
   if (state.error !== null) return failedWith(state.error, params);
   if (params.resumes && exit.kind === "exited" && exit.code !== 0 && /Session not found/.test(exit.stderr))
@@ -39,16 +41,21 @@ export function classifyOpencode(params: {
   return failure(cause, `stopped in the middle: ${state.reason}`);
 }
 
-/** A line of its log: a request failed, and will be made again. */
+/** A log line: a request failed and will be retried. */
 export const STREAM_ERROR = /message="stream error".* error\.error="((?:[^"\\]|\\.)*)"/;
 
-/** OpenCode then summarizes its history and asks again, without end where that does not help. */
+/**
+ * True if the prompt is too long. OpenCode then summarizes its history and retries, without end if that does not help.
+ */
 export function isOverflow(line: string): boolean {
   const words = STREAM_ERROR.exec(line)?.[1];
   return words !== undefined && causeOfMessage(words) === "context_too_long";
 }
 
-/** It makes a failed request again for ever. What it waits for is the last failure in its log, which has the words and no status. */
+/**
+ * OpenCode retries a failed request for ever. Its last log entry of a failure shows what it waits for, as text without
+ * a status.
+ */
 export function waitingInLog(stderr: string): CliResult {
   const line = stderr
     .split("\n")
@@ -78,7 +85,7 @@ function failedWith(
     (isHistory ? "session_lost" : "crash");
   const header = asText(asRecord(data["responseHeaders"])["retry-after"]);
   const until = cause === "rate_limit" || cause === "overload" ? retryTime(header, now) : null;
-  // It says so of a model that it does not know, and of what else surprises it.
+  // OpenCode uses this name for an unknown model and for any other unexpected error.
   const hint =
     name === "UnknownError" ? "See opencode's log; `opencode models` names the models that it knows." : undefined;
   return failure(cause, words, { until, ...(hint === undefined ? {} : { hint }) });
@@ -106,26 +113,26 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
   permission_denied: "Run with --yolo, or allow the tool in opencode.json.",
 };
 
-/** What the lines of one call have said so far. */
+/** State after the output lines of one call so far. */
 export interface OpencodeState {
-  /** Of the last step. */
+  /** The text of the last step. */
   readonly text: string;
-  /** Why the last step ended; null: none did, or another one has begun. */
+  /** Why the last step ended; null if none has ended, or a newer one has begun. */
   readonly reason: string | null;
-  /** The last step that ended had nothing in it: it got no answer that it could read, and will ask again, for ever. */
+  /** True if the last step was empty: OpenCode could not parse the response, and retries for ever. */
   readonly isEmpty: boolean;
   readonly error: JsonRecord | null;
   readonly hasActed: boolean;
-  /** Names of tools that it was not allowed to use. */
+  /** Names of tools that were denied. */
   readonly denied: ReadonlySet<string>;
-  /** Of all steps that have ended; null: none has. */
+  /** Sum of all completed steps; null if there is none. */
   readonly spent: OpencodeSpent | null;
 }
 
 interface OpencodeSpent {
   readonly input: number;
   readonly output: number;
-  /** US dollars, by opencode's own price list. */
+  /** US dollars, by OpenCode's own price list. */
   readonly cost: number;
 }
 
@@ -168,7 +175,7 @@ function readEvent(state: OpencodeState, event: JsonRecord): ParsedLine<Opencode
   }
 }
 
-/** A call is told when it has ended. */
+/** OpenCode reports a tool call only when it has ended. */
 function readCall(state: OpencodeState, part: JsonRecord): ParsedLine<OpencodeState> {
   const name = asText(part["tool"]);
   const { status, error, input } = asRecord(part["state"]);
@@ -180,10 +187,10 @@ function readCall(state: OpencodeState, part: JsonRecord): ParsedLine<OpencodeSt
   };
 }
 
-/** There is no field for it. */
+/** OpenCode has no field for a denial, so the text is matched. */
 const DENIED = /^The user (?:rejected permission|has specified a rule which prevents)/;
 
-/** What somebody who watches wants to see of a call. */
+/** The part of a tool's input that is worth showing to the user. */
 function detailOf(value: unknown): string {
   const input = asRecord(value);
   for (const key of ["command", "filePath", "path", "pattern", "url", "description"]) {
@@ -218,7 +225,9 @@ function count(value: unknown): number {
   return typeof value === "number" && value >= 0 ? value : 0;
 }
 
-/** opencode keeps all sessions in one SQLite database. Holdfast reads a session's messages from it, and never writes it. */
+/**
+ * OpenCode stores all sessions in one SQLite database. Holdfast reads a session's messages from it and never writes it.
+ */
 const opencodeRecords: SessionReader = {
   async tokens({ session }) {
     const messages = await messagesOf(session);
@@ -228,7 +237,7 @@ const opencodeRecords: SessionReader = {
     const messages = (await messagesOf(session)) ?? [];
     const begin = messages.findLastIndex(({ data }) => data["role"] === "user");
     const last = messages.at(-1);
-    // A message that ends with "stop" is the last of its turn; before a tool call it ends with "tool-calls".
+    // The finish reason "stop" marks the last message of a turn; before a tool call it is "tool-calls".
     if (last === undefined || last.data["role"] !== "assistant" || last.data["finish"] !== "stop") return null;
     if (last.data["error"] !== undefined || asRecord(last.data["time"])["completed"] === undefined) return null;
     const { mask } = createMasking();
@@ -243,7 +252,7 @@ interface Message {
   readonly text: string;
 }
 
-/** In their order; null: the session or the database is not there, or it has another form. */
+/** The messages in order; null if the session or the database does not exist or has an unknown schema. */
 async function messagesOf(session: string): Promise<readonly Message[] | null> {
   const path = databaseIn(process.env);
   if (!existsSync(path)) return null;
@@ -276,7 +285,7 @@ interface Tokens {
   readonly output: number;
 }
 
-/** As a step's end on standard output counts them: what a cache gave is input, thoughts are output. */
+/** Counted as at the end of a step on standard output: cached tokens are input, reasoning is output. */
 function tokensOf({ data }: Message): Tokens {
   const tokens = asRecord(data["tokens"]);
   const cache = asRecord(tokens["cache"]);
@@ -310,10 +319,10 @@ const OPENCODE: CliAdapter<OpencodeState> = {
     cost: true,
     structuredOutput: false,
   },
-  // All sessions are in one database, which is read and never written.
+  // All sessions are in one database, which Holdfast reads and never writes.
   sessions: null,
   records: opencodeRecords,
-  // It tells an answer when it is whole and a command when it has ended, and reports in its log alone that it tries again.
+  // OpenCode prints an answer when it is complete and a command when it has ended. It reports retries only in its log.
   idleMs: 15 * 60_000,
   environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
   plan: ({ task, env, extra }) => ({
@@ -327,12 +336,15 @@ const OPENCODE: CliAdapter<OpencodeState> = {
   isWaiting: (line) => STREAM_ERROR.test(line),
   isOverflow,
   end: (state, exit, { task, now }) => classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
-  // Each step is told once, of this call alone.
+  // Each step is reported once, for this call alone.
   usage: ({ spent }) => pricedUsage(spent),
   probe: (run) => probeVersion(run, { program: "opencode", install: INSTALL }),
 };
 
-/** How opencode is called; the prompt goes by standard input. With a title it does not ask a model for one. */
+/**
+ * The arguments of OpenCode; the prompt is passed on standard input. With a title, OpenCode does not ask a model for
+ * one.
+ */
 export function opencodeArgs(params: {
   readonly task: Pick<AgentTask, "cwd" | "model" | "yolo" | "session" | "role">;
   readonly extra: readonly string[];
@@ -340,7 +352,7 @@ export function opencodeArgs(params: {
   const { task, extra } = params;
   return [
     "run",
-    // It tries a failed request again for ever, and says so in its log alone.
+    // OpenCode retries a failed request for ever and reports that only in its log.
     "--print-logs",
     "--log-level",
     "ERROR",
@@ -357,8 +369,8 @@ export function opencodeArgs(params: {
 }
 
 /**
- * It believes PWD more than its working directory. By itself it allows everything: without leave it may edit files in the worktree, and what
- * it would have to ask for is refused, since nobody is there.
+ * OpenCode uses PWD instead of its working directory. By default it allows everything. Without yolo it may edit files
+ * in the worktree, and requests that need approval are denied, because no user can be asked.
  */
 export function opencodeEnv(params: {
   readonly task: Pick<AgentTask, "cwd" | "yolo">;

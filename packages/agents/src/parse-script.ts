@@ -1,3 +1,5 @@
+// Parses and validates scripts for the scripted agent.
+
 import { type Document, isNode } from "yaml";
 import * as z from "zod/mini";
 import { FAILURE_CAUSES } from "@holdfast/core/agent";
@@ -6,10 +8,10 @@ import { type YamlProblem, type YamlText, keyNode, parseYaml } from "@holdfast/p
 
 export type ParsedScript =
   | { readonly ok: true; readonly script: Script }
-  /** One text a problem, `line:column: what`, with the line below it. */
+  /** One text per problem, `line:column: message`, followed by the source line. */
   | { readonly ok: false; readonly problems: readonly string[] };
 
-/** Pure: the text of a script (YAML, or JSON, which is YAML too) in, the script or all that is wrong with it out. */
+/** Parses the text of a script (YAML, or JSON, which is a subset). Returns the script, or all problems. It is pure. */
 export function parseScript(text: string): ParsedScript {
   const read = parseYaml(text);
   if (!read.ok) return failed(text, read, read.faults);
@@ -51,7 +53,7 @@ function nameOf(path: readonly PropertyKey[]): string {
     .replace(/^\./, "");
 }
 
-/** Where the thing is, or the nearest thing around it that is there. */
+/** The offset of the node at the path, or of its nearest existing parent. */
 function startOf(document: Document, path: readonly PropertyKey[]): number {
   for (let depth = path.length; depth > 0; depth -= 1) {
     const place = path.slice(0, depth);
@@ -135,14 +137,14 @@ const answer = z.strictObject({
   exit: z.optional(count.check(z.lte(255, "expected an exit code up to 255"))),
 });
 
-/** What a script for the scripted agent may hold; docs/agents.md explains each key. */
+/** The content of a script for the scripted agent; docs/agents.md explains each key. */
 const scriptSchema = z.strictObject({ answers: z.array(answer, "expected a list of answers") });
 
 export type Script = z.output<typeof scriptSchema>;
 export type Answer = z.output<typeof answer>;
 export type Edit = z.output<typeof edit>;
 
-/** The keys that are allowed beside an unknown one, for the guess. */
+/** The valid keys next to an unknown key, used to suggest one. */
 function knownScriptKeys(place: readonly PropertyKey[]): readonly string[] {
   let schema: unknown = scriptSchema;
   for (const key of place) {

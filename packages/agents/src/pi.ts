@@ -1,3 +1,5 @@
+// The CLI adapter for pi: arguments, output lines, usage, failures and session files.
+
 import { join } from "node:path";
 import type { Agent, AgentSessions, AgentTask, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
@@ -24,18 +26,18 @@ import {
   writeSessionFile,
 } from "./session-files.ts";
 
-/** What the lines of one call have said so far. */
+/** State after the output lines of one call so far. */
 export interface PiState {
   /** The model's last message. */
   readonly last: { readonly text: string; readonly stop: string; readonly error: string } | null;
-  /** The last line that said so: nothing more is to be done. */
+  /** True if pi has reported the end of the call. */
   readonly isOver: boolean;
   readonly hasActed: boolean;
-  /** Names of tools that it asked for and does not have. */
+  /** Names of tools that the model called and pi does not offer. */
   readonly absent: ReadonlySet<string>;
-  /** Of all messages that have ended; null: none has. */
+  /** Sum of all completed messages; null if there is none. */
   readonly spent: PiSpent | null;
-  /** Of the message that is being written. */
+  /** Usage of the message in progress. */
   readonly open: PiSpent | null;
 }
 
@@ -56,7 +58,7 @@ export const INITIAL_PI_STATE: PiState = {
 };
 
 export function readPiLine(state: PiState, line: string): ParsedLine<PiState> {
-  // It repeats the whole call, so that a long one comes in pieces that are no JSON.
+  // The last line repeats the whole call. A long one arrives in pieces that are not valid JSON.
   if (line.startsWith('{"type":"agent_end"')) return { state: { ...state, isOver: true }, events: [] };
   const event = parseJsonRecord(line);
   const message = asRecord(event["message"]);
@@ -107,7 +109,7 @@ function readResult(state: PiState, event: JsonRecord): PiState {
   return isAbsent ? { ...state, absent: new Set([...state.absent, name]) } : state;
 }
 
-/** What somebody who watches wants to see of a call. */
+/** The part of a tool's input that is worth showing to the user. */
 function detailOf(value: unknown): string {
   const input = asRecord(value);
   for (const key of ["command", "path", "pattern"]) {
@@ -135,7 +137,7 @@ function count(value: unknown): number {
   return typeof value === "number" && value >= 0 ? value : 0;
 }
 
-/** pi's own record of a session: one file. */
+/** pi's record of a session: one file. */
 const piSessions: AgentSessions = {
   async read({ session, cwd }) {
     const text = readSessionFile({ path: findSession({ session, cwd, env: process.env }), title: "pi" });
@@ -191,18 +193,18 @@ const PI: CliAdapter<PiState> = {
     structuredOutput: false,
   },
   sessions: piSessions,
-  // It is silent while a command runs, and while it waits for as long as a provider asked it to.
+  // pi prints nothing while a command runs, and while it waits as long as a provider requested.
   idleMs: 15 * 60_000,
   environment: { PI_SKIP_VERSION_CHECK: "1" },
   plan({ task, env, extra }) {
     const { session, cwd } = task;
-    // It would offer to take over a session of another worktree, and wait for an answer.
+    // pi would offer to import a session of another worktree and wait for an answer.
     if (session !== null && findSession({ session, cwd, env }) === null) return lost(session);
     return { kind: "start", args: piArgs({ task, extra }), input: task.prompt, env: {}, state: INITIAL_PI_STATE };
   },
   read: readPiLine,
   end: (state, exit, { task }) => classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),
-  // Each message is told once, of this call alone.
+  // Each message is reported once, for this call alone.
   usage: ({ spent, open }) => pricedUsage(open === null ? spent : add(spent, open)),
   probe: (run) => probeVersion(run, { program: "pi", install: INSTALL }),
 };
@@ -211,7 +213,10 @@ function lost(session: string) {
   return sessionNotFound(`pi has nothing of session ${session} for this worktree`);
 }
 
-/** How pi is called; the prompt goes by standard input. It asks for nothing: what it may not do it must not have as a tool. */
+/**
+ * The arguments of pi; the prompt is passed on standard input. pi never asks for permission, so a tool that is not
+ * allowed must not be offered.
+ */
 export function piArgs(params: {
   readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
   readonly extra: readonly string[];
@@ -228,7 +233,7 @@ export function piArgs(params: {
   ];
 }
 
-/** It ends with 0 whatever came of it: how its last message ended decides. */
+/** pi always exits with 0, so the end of its last message decides. */
 export function classifyPi(params: {
   readonly state: PiState;
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
@@ -242,7 +247,7 @@ export function classifyPi(params: {
   if (!state.isOver) return { kind: "open" };
   if (!yolo && state.absent.size > 0)
     return failure("permission_denied", `not allowed to use ${[...state.absent].join(", ")}`);
-  // It takes an answer that it cannot read for an empty one: a page of a proxy, a stream without events.
+  // pi treats a response that it cannot parse as empty, such as a proxy's page or a stream without events.
   const spent = (state.spent?.input ?? 0) + (state.spent?.output ?? 0);
   if (last.stop === "stop" && last.text === "" && spent === 0 && !state.hasActed)
     return failure("network", "the provider's answer was empty");
@@ -250,7 +255,7 @@ export function classifyPi(params: {
   return failure("crash", `stopped in the middle: ${last.stop}`);
 }
 
-/** The message is the status, and the provider's answer behind it. */
+/** The message starts with the HTTP status, followed by the provider's answer. */
 function causeOf(error: string, isFirst: boolean): FailureCause {
   const status = /^(\d{3})\b/.exec(error)?.[1];
   const code = status === undefined ? null : Number(status);
@@ -262,7 +267,7 @@ function causeOf(error: string, isFirst: boolean): FailureCause {
   );
 }
 
-/** What it finds wrong before it begins has words only. */
+/** pi reports errors before the start only as text. */
 function withoutMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">): CliResult {
   if (kind !== "exited" || code === 0) return { kind: "open" };
   const [, words = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
@@ -288,7 +293,7 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
   permission_denied: "Run with --yolo: without it pi has no shell.",
 };
 
-/** Where pi keeps a session that was begun in `cwd`: `<folder>/<moment>_<session>.jsonl`. */
+/** Where pi stores a session that began in `cwd`: `<folder>/<time>_<session>.jsonl`. */
 export function locateTranscript(params: {
   readonly session: string;
   readonly cwd: string;
@@ -308,7 +313,7 @@ interface TranscriptPlace {
   readonly ending: string;
 }
 
-/** The name that pi gives to a session which was begun at that time. */
+/** The name that pi gives to a session that began at that time. */
 export function sessionFileName({ ending }: TranscriptPlace, timestamp: string): string {
   return `${timestamp.replaceAll(/[:.]/g, "-") || "1970-01-01T00-00-00-000Z"}${ending}`;
 }

@@ -7,7 +7,7 @@ import { prepareCall } from "@holdfast/testing/agent-contract";
 import { sessionFile } from "./qwen.ts";
 
 const TOO_LONG = "This model's maximum context length is 128000 tokens.";
-/** Longer than it takes until its record has come to the refusal, on a machine that is busy. */
+/** Longer than it takes until the rejection is in its record on a busy machine. */
 const PATIENT_MS = 45_000;
 
 contractSuite(REAL_QWEN);

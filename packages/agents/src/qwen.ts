@@ -1,3 +1,5 @@
+// The CLI adapter for Qwen Code: arguments, output lines, usage, failures and session files.
+
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Agent, AgentEvent, AgentSessions, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
@@ -27,10 +29,10 @@ import {
   writeSessionFile,
 } from "./session-files.ts";
 
-/** How Qwen Code is called. Without a prompt among them it takes the one on standard input, which may be of any length. */
+/** The arguments of Qwen Code. Without a prompt argument it reads standard input, which may have any length. */
 export function qwenArgs(params: {
   readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  /** The one that the call will have: `task.session`, or a new one. */
+  /** The session id of the call: `task.session`, or a new one. */
   readonly session: string;
   readonly extra: readonly string[];
 }): readonly string[] {
@@ -39,7 +41,7 @@ export function qwenArgs(params: {
   return [
     "--output-format",
     "stream-json",
-    // Each piece of an answer is a sign of life.
+    // Each piece of an answer resets the idle limit.
     "--include-partial-messages",
     ...permissionArgs({ ours, extra, words: ["--yolo", "-y", "--approval-mode"] }),
     ...(task.model === null ? [] : ["--model", task.model]),
@@ -48,12 +50,15 @@ export function qwenArgs(params: {
   ];
 }
 
-/** It would start itself a second time, with more memory, and a kill of the first would leave the second at work. */
+/**
+ * Qwen Code would start itself a second time with more memory, and killing the first process would leave the second
+ * running.
+ */
 const QWEN_ENV = { QWEN_CODE_NO_RELAUNCH: "true", QWEN_CODE_SUPPRESS_YOLO_WARNING: "1" };
 
 /**
- * What npm installs as `qwen` starts Node a second time, and when it is killed Qwen Code goes on alone. So it is started as that script would
- * start it. What is no such script is taken as it is.
+ * The script that npm installs as `qwen` starts Node a second time, and if it is killed, Qwen Code continues alone.
+ * Therefore Holdfast starts the inner program directly. A path that is not this script is returned unchanged.
  */
 function innerProgram(found: string): readonly [string, ...string[]] {
   try {
@@ -65,7 +70,7 @@ function innerProgram(found: string): readonly [string, ...string[]] {
   }
 }
 
-/** Qwen Code's own record of a session: one file. */
+/** Qwen Code's record of a session: one file. */
 const qwenSessions: AgentSessions = {
   async read({ session, cwd }) {
     const text = readSessionFile({ path: sessionFile({ session, cwd, env: process.env }), title: "Qwen Code" });
@@ -81,7 +86,7 @@ const qwenSessions: AgentSessions = {
   answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
 };
 
-/** An answer and the tools that it calls are one line, written when the answer is whole. */
+/** An answer and its tool calls are one line, written when the answer is complete. */
 function readTurnLine(line: JsonRecord): TurnRecord | null {
   const parts = asRecords(asRecord(line["message"])["parts"]);
   const text = textOf(parts.filter(({ thought }) => thought !== true));
@@ -101,12 +106,12 @@ function readTurnLine(line: JsonRecord): TurnRecord | null {
   }
 }
 
-/** As it is, for counting; null: there is none. */
+/** The unmasked session file, for counting; null if there is none. */
 export function readSessionText(params: Parameters<typeof transcriptPath>[0]): string | null {
   return readAgentFile(sessionFile(params))?.toString("utf8") ?? null;
 }
 
-/** It knows worktrees by their real names. */
+/** Qwen Code identifies worktrees by their real paths. */
 export function sessionFile(params: Parameters<typeof transcriptPath>[0]): string {
   return transcriptPath({ ...params, cwd: realPathOf(params.cwd) });
 }
@@ -118,7 +123,7 @@ export function createQwenAgent(params: CliAgentParams): Agent {
 
 interface Call {
   readonly read: QwenState;
-  /** The session's file when the call began. */
+  /** The content of the session's file when the call began. */
   readonly before: string;
 }
 
@@ -139,7 +144,7 @@ const QWEN: CliAdapter<Call> = {
     structuredOutput: false,
   },
   sessions: qwenSessions,
-  // It is silent while a command runs, and while it tries again.
+  // Qwen Code prints nothing while a command runs and while it retries.
   idleMs: 15 * 60_000,
   environment: QWEN_ENV,
   native: innerProgram,
@@ -165,7 +170,7 @@ const QWEN: CliAdapter<Call> = {
   probe: (run) => probeVersion(run, { program: "qwen", install: INSTALL }),
 };
 
-/** Its result leaves out what killed calls have taken; its record has each answer. */
+/** The result omits the usage of killed calls; the session record contains each answer. */
 function usageOf(state: Call, call: CliCall): AgentUsage {
   const own = ownRecord(state, call);
   return own.answers.size === 0 ? UNKNOWN_USAGE : unpricedUsage(sumTokens(own));
@@ -183,7 +188,7 @@ function lost(session: string) {
   return sessionNotFound(`Qwen Code has nothing of session ${session} for this worktree`);
 }
 
-/** What the lines of one call have said so far. */
+/** State after the output lines of one call so far. */
 interface QwenState {
   readonly result: QwenResult | null;
   readonly hasActed: boolean;
@@ -193,7 +198,7 @@ export interface QwenResult {
   readonly isError: boolean;
   readonly text: string;
   readonly error: string;
-  /** Names of tools that it was not allowed to use. */
+  /** Names of tools that were denied. */
   readonly denied: readonly string[];
 }
 
@@ -219,7 +224,7 @@ function readEvent(state: QwenState, event: JsonRecord): ParsedLine<QwenState> {
   }
 }
 
-/** A failure is told as if the model had said it. */
+/** Qwen Code reports a failure as a text of the model, which is skipped here. */
 function eventsOf(content: unknown): readonly AgentEvent[] {
   return asRecords(content).flatMap((part): readonly AgentEvent[] => {
     const text = asText(part["text"]);
@@ -238,7 +243,7 @@ function resultOf(event: JsonRecord): QwenResult {
   };
 }
 
-/** What somebody who watches wants to see of a call. */
+/** The part of a tool's input that is worth showing to the user. */
 function detailOf(value: unknown): string {
   const input = asRecord(value);
   for (const key of ["command", "file_path", "path", "pattern", "query", "url", "prompt"]) {
@@ -250,7 +255,7 @@ function detailOf(value: unknown): string {
 
 export function classifyQwen(params: {
   readonly state: QwenState;
-  /** As its record has it. */
+  /** The rejected request according to the session record. */
   readonly refused: QwenApiError | null;
   readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
   readonly resumes: boolean;
@@ -269,7 +274,7 @@ export function classifyQwen(params: {
 }
 
 function causeOf(words: string, refused: QwenApiError | null, isFirst: boolean): FailureCause {
-  // `[API Error: 401 …]`: the status is the first of the words, too.
+  // The text may start with the status, as in `[API Error: 401 …]`.
   const said = /^(\d{3})\b/.exec(words)?.[1];
   const status = refused?.status ?? (said === undefined ? null : Number(said));
   const all = `${words} ${refused?.message ?? ""}`;
@@ -286,7 +291,7 @@ function wordsOf(error: string): string {
   return /^\[API Error: (.*?)\]?$/s.exec(error)?.[1] ?? (error || "failed without a word");
 }
 
-/** It tries again in silence, which its record alone tells of. What it finds wrong before it begins has words only. */
+/** Qwen Code retries silently, which only its session record shows. It reports errors before the start only as text. */
 function withoutResult(
   refused: QwenApiError | null,
   { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
@@ -317,15 +322,15 @@ const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
   permission_denied: "Run with --yolo, or allow the tool in ~/.qwen/settings.json.",
 };
 
-/** What a session's file says about the requests of one call, or of all. */
+/** The requests of one call, or of all, according to a session's file. */
 interface QwenRecord {
-  /** Of each answer, side calls included, by line. */
+  /** Tokens of each answer, including side calls, by the id of the line. */
   readonly answers: ReadonlyMap<string, TokenCount>;
-  /** The last request that was refused, unless an answer followed it. */
+  /** The last rejected request; null if an answer followed it. */
   readonly refused: QwenApiError | null;
 }
 
-/** Input holds what a cache gave. */
+/** The input includes cached tokens. */
 interface TokenCount {
   readonly input: number;
   readonly output: number;
@@ -337,7 +342,7 @@ export interface QwenApiError {
   readonly message: string;
 }
 
-/** `before`: as it was when the call began. A session's file only grows. */
+/** `before` is the content of the file when the call began. A session's file is append-only. */
 export function parseRequestRecord(text: string, before = ""): QwenRecord {
   const answers = new Map<string, TokenCount>();
   let refused: QwenApiError | null = null;
@@ -346,7 +351,7 @@ export function parseRequestRecord(text: string, before = ""): QwenRecord {
     const entry = parseJsonRecord(line);
     const event = asRecord(asRecord(entry["systemPayload"])["uiEvent"]);
     const name = asText(event["event.name"]);
-    // What it does beside the work is tried once, and nobody waits for it.
+    // Side requests name a subagent. They are tried once, and the call does not wait for them.
     const isMain = asText(event["subagent_name"]) === "";
     const tokens = name.endsWith(".api_response") ? tokensOf(event) : null;
     if (tokens !== null) answers.set(asText(entry["uuid"]), tokens);
@@ -356,7 +361,7 @@ export function parseRequestRecord(text: string, before = ""): QwenRecord {
   return { answers, refused };
 }
 
-/** Thoughts are told apart from answers, or not at all; the total has both. */
+/** Reasoning is counted separately from answers or not at all. The total contains both. */
 function tokensOf(event: JsonRecord): TokenCount | null {
   const { input_token_count: input, total_token_count: total, cached_content_token_count: cached } = event;
   if (typeof input !== "number" || typeof total !== "number" || total < input) return null;
@@ -373,7 +378,7 @@ export function sumTokens({ answers }: QwenRecord): TokenCount {
   return { input: sum("input"), output: sum("output"), cached: sum("cached") };
 }
 
-/** Where Qwen Code keeps a session that was begun in `cwd`, which it knows by its real name. */
+/** Where Qwen Code stores a session that began in `cwd`, which must be a real path. */
 export function transcriptPath(params: {
   readonly session: string;
   readonly cwd: string;

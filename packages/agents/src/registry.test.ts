@@ -28,7 +28,7 @@ describe("registry", () => {
 });
 
 describe("contract", () => {
-  /** Each kind of agent, taught to behave by its own means. */
+  /** How to make each kind of agent show a behaviour. */
   const TEACH: Readonly<Record<string, (directory: string, behaviour: AgentBehaviour) => string>> = {
     command: (directory, behaviour) => {
       const path = join(directory, "behave.sh");
@@ -51,7 +51,7 @@ describe("contract", () => {
       for (const { name: promise, skip, run } of agentContract) {
         const agent = createAgentRegistry({ clock: systemClock, directory: "/" }).agent(name);
         const why = skip?.(agent) ?? null;
-        // Most of them wait for a process; the one that changes our own environment runs apart.
+        // Most tests wait for a process. The one that changes our own environment runs alone.
         const concurrent = !promise.startsWith("the child has the allowed part");
         test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, { concurrent }, async (context) => {
           await run(harnessOf({ agent, teach: TEACH[teacher], later: context.onTestFinished }));

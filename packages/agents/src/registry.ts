@@ -1,3 +1,5 @@
+// The registry of all agents, by provider name, and the default prices of models.
+
 import { AGENT_LIST, type Agent, type AgentArgs } from "@holdfast/core/agent";
 import type { PriceTable } from "@holdfast/core/budget";
 import { nearest } from "@holdfast/core/options";
@@ -16,16 +18,16 @@ import { createScriptedAgent } from "./scripted.ts";
 
 export interface AgentRegistry {
   readonly names: readonly string[];
-  /** USAGE with the known names for any other. */
+  /** Throws USAGE with the known names for any other provider. */
   agent(provider: string): Agent;
 }
 
-/** What may stand before the colon of `provider:model`. */
+/** The agents by provider, the part before the colon of `provider:model`. */
 export function createAgentRegistry(params: {
   readonly clock: Clock;
-  /** Where relative paths of scripts begin. */
+  /** The base directory of relative script paths. */
   readonly directory: string;
-  /** The user's own arguments for the makers' programs. */
+  /** The user's own arguments for the agents' programs. */
   readonly args?: AgentArgs;
   /** Variables that the user passes to every agent (`agents.env`). */
   readonly env?: readonly string[];
@@ -61,9 +63,9 @@ export function createAgentRegistry(params: {
 }
 
 /**
- * Of agents that tell tokens and no money: US dollars for a million tokens, from the makers' public lists as of January 2026, standard tier, prompts of
- * up to 200 000 tokens. They change; `prices:` in the config goes before them, and what stands in neither is unknown. A date that is
- * older than yours is the reason to look them up.
+ * Prices for agents that report tokens but no cost, in US dollars per million tokens. They are from the public lists of
+ * January 2026, standard tier, for prompts of up to 200 000 tokens. Prices change: `prices:` in the config overrides
+ * them, and a model in neither list has an unknown price.
  */
 export const DEFAULT_PRICES: PriceTable = {
   "codex:gpt-4.1": { input: 2, cached: 0.5, output: 8 },

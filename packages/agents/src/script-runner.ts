@@ -1,3 +1,6 @@
+// The process behind the scripted agent. It reads a list of actions (RunnerAction) on standard input and performs them
+// in order in its current directory. It is a separate program, so that kills, hangs and orphans in a script are real.
+
 import { spawn } from "node:child_process";
 import { appendFile, chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -5,13 +8,8 @@ import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import type { RunnerAction } from "./scripted.ts";
 
-/**
- * The process behind the scripted agent: it gets a list of actions (RunnerAction) on standard input and does them one after the
- * other, in its current directory. A program of its own, so that kills, hangs and orphans in a script are real ones.
- */
-
 text(process.stdin)
-  // Written by our own parent from a checked script.
+  // The input comes from our own parent process, from a validated script.
   .then((input) => perform(JSON.parse(input) as readonly RunnerAction[]))
   .catch((error: unknown) => {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
@@ -60,7 +58,7 @@ async function act(action: RunnerAction): Promise<void> {
       await leaveOrphan(action);
       return;
     case "hang":
-      // A pending promise alone would let the process end.
+      // A pending promise alone would let the process exit.
       await new Promise(() => setInterval(() => undefined, 60_000));
       return;
     case "exit":
@@ -75,7 +73,10 @@ const ORPHAN = `
   setTimeout(() => process.exit(), 600000);
   process.stdout.write("up");`;
 
-/** In a session of its own, as agents' tools are; waited for until it is deaf, so that what it shows does not depend on luck. */
+/**
+ * Starts an orphan in its own session, like agents' tools. Waits until the orphan has set its signal handler, so that
+ * the result is deterministic.
+ */
 async function leaveOrphan(action: Extract<RunnerAction, { do: "spawn" }>): Promise<void> {
   const facts = JSON.stringify([action.ignoreTerm, action.afterMs, action.path, action.text]);
   const child = spawn(process.execPath, ["-e", ORPHAN, facts], { detached: true, stdio: ["ignore", "pipe", "ignore"] });

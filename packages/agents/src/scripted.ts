@@ -1,3 +1,5 @@
+// The scripted agent, which performs the actions of a script in a real process, for demos and tests.
+
 import { extname, join, resolve } from "node:path";
 import { type Agent, type AgentOutcome, type AgentTask, type AgentUsage, FAILURE_CAUSES } from "@holdfast/core/agent";
 import { sha256 } from "@holdfast/core/json";
@@ -8,12 +10,12 @@ import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
 import type { Answer, Edit, Script } from "./parse-script.ts";
 
 /**
- * `scripted:<path>`: does what a script says for this role, iteration and attempt, in a real process. For demos and tests.
- * As `scripted-session` it has sessions: an interrupted call can be gone on with.
+ * `scripted:<path>`: performs the script's answer for this role, iteration and attempt in a real process. For demos and
+ * tests. As `scripted-session` it has sessions, so that an interrupted call can be resumed.
  */
 export function createScriptedAgent(params: {
   readonly clock: Clock;
-  /** Where relative paths of scripts begin. */
+  /** The base directory of relative script paths. */
   readonly directory: string;
   readonly sessions: boolean;
   /** Variables that the user passes to every agent. */
@@ -46,7 +48,7 @@ export function createScriptedAgent(params: {
   };
 }
 
-/** The actions, or why there are none. */
+/** Returns the actions, or an error message. */
 async function prepare(params: {
   readonly task: AgentTask;
   readonly session: string | null;
@@ -78,7 +80,10 @@ async function prepare(params: {
   return planScriptedAnswer({ answer, attempt, session, files });
 }
 
-/** Read as any agent would: "… the completion marker … is the line:", and then the line. The first counts; older output may follow it. */
+/**
+ * Finds the completion marker as an agent would: "… the completion marker … is the line:", followed by the line. The
+ * first match counts, because older output may follow it.
+ */
 function markerIn(prompt: string): string | null {
   return /completion marker[^\n]*:[ \t]*\r?\n([^\r\n]+)/i.exec(prompt)?.[1]?.trim() ?? null;
 }
@@ -88,7 +93,7 @@ async function readScript(path: string): Promise<Script | string> {
     const file = readRegularFile({ path, maxBytes: MAX_SCRIPT_BYTES });
     if (file.kind === "absent") return `The script ${path} is not there`;
     if (file.kind === "refused") return `The script cannot be read: ${file.why}`;
-    // The YAML parser and the schema cost more to load than most commands to run.
+    // Loading the YAML parser and the schema takes longer than most commands.
     const { parseScript } = await import("./parse-script.ts");
     const parsed = parseScript(file.bytes.toString("utf8"));
     return parsed.ok ? parsed.script : parsed.problems.map((problem) => `${path}:${problem}`).join("\n");
@@ -134,7 +139,7 @@ async function perform(params: {
   return outcomeOf({ failed, last, usage, session, now: clock.now(), milliseconds: exit.milliseconds });
 }
 
-/** Success is a result *and* exit 0; a failure that the script tells counts only where the process ended by itself. */
+/** Success needs a result and exit code 0. A failure from the script counts only if the process exited by itself. */
 function outcomeOf(params: {
   readonly failed: Extract<AgentOutcome, { kind: "failed" }> | null;
   readonly last: RunnerEvent | null;
@@ -176,19 +181,22 @@ function parseUsage(event: Extract<RunnerEvent, { type: "usage" }>): AgentUsage 
 function parseEvent(line: string): RunnerEvent | null {
   try {
     const value: unknown = JSON.parse(line);
-    // Printed by our own runner, which says nothing else on this stream.
+    // Printed by our own runner, which prints only such events on this stream.
     return typeof value === "object" && value !== null && "type" in value ? (value as RunnerEvent) : null;
   } catch {
     return null;
   }
 }
 
-/** Beside this file in whatever form it was built: .ts in the sources, .js in the library, .cjs beside the command line's bundle. */
+/**
+ * The program lies next to this file with the same extension: .ts in the sources, .js in the library, .cjs in the CLI
+ * bundle.
+ */
 const RUNNER = join(import.meta.dirname, `script-runner${extname(import.meta.filename)}`);
 const MAX_SCRIPT_BYTES = 4_000_000;
 const INSTANT_MS = 2000;
 
-/** Which call it is. Nothing else decides, so kills, retries and resumes cannot skew what a script answers. */
+/** Identifies the call. Nothing else selects an answer, so kills, retries and resumes cannot change it. */
 export interface ScriptedCall {
   readonly role: string;
   readonly iteration: number;
@@ -197,7 +205,7 @@ export interface ScriptedCall {
   readonly yolo: boolean;
 }
 
-/** What the runner does, one after the other. */
+/** An action of the runner. Actions are performed in order. */
 export type RunnerAction =
   | Edit
   | { readonly do: "say"; readonly event: RunnerEvent }
@@ -225,13 +233,13 @@ type RunnerEvent =
   | { readonly type: "failure"; readonly cause: string; readonly message: string; readonly untilMs: number | null };
 
 interface AnswerFiles {
-  /** The line that says "done" for this issue and iteration; null: the workflow gave none. */
+  /** The completion marker for this issue and iteration; null if the workflow gave none. */
   readonly completion: string | null;
   readonly finalize: string;
   readonly commitReport: string;
 }
 
-/** The first that fits. */
+/** Returns the first answer that matches. */
 export function findScriptedAnswer(script: Script, facts: ScriptedCall): Answer | undefined {
   return script.answers.find(({ when }) => {
     if (when === undefined) return true;
@@ -282,7 +290,7 @@ function told(edit: Exclude<Edit, { do: "wait" }>): RunnerAction {
   return say({ type: "edit", do: edit.do, path: edit.path });
 }
 
-/** `times` counts by the attempt's own number: an agent that kept a count would lose it with its process. */
+/** `times` is compared with the attempt number, because a counter in the agent would be lost with its process. */
 function failureOf(answer: Answer, attempt: number): readonly RunnerAction[] | null {
   const { fail } = answer;
   if (fail === undefined || (fail.times !== undefined && attempt > fail.times)) return null;

@@ -60,7 +60,7 @@ test.for(ROWS)(
     expect(sessions?.answerIn?.(text, "Something else.")).toBeNull();
     const { inputTokens, outputTokens } = outcome.usage;
     expect(sessions?.tokensIn?.(text)).toEqual({ input: inputTokens, output: outputTokens });
-    // Cut anywhere before the end of the answer, the turn is open; so is one that begins after it.
+    // A record that is cut before the end of the answer has an open turn. So has one with a later prompt.
     const end = text.lastIndexOf("All done.");
     for (let at = 0; at < 40; at += 1) {
       const cut = Math.floor((end * at) / 40);
@@ -87,7 +87,7 @@ test(
     const { inputTokens, outputTokens } = outcome.usage;
     const tokens = await withEnvironment(scene.env, async () => records?.tokens(at));
     expect(tokens).toEqual({ input: inputTokens, output: outputTokens });
-    // As the database is before the answer is whole, and before it has begun.
+    // The database before the answer is complete, and before it has begun.
     using database = new DatabaseSync(join(scene.env["XDG_DATA_HOME"] ?? "", "opencode/opencode.db"));
     const last = "(SELECT max(id) FROM message)";
     database.exec(`UPDATE message SET data = json_remove(data, '$.finish', '$.time.completed') WHERE id = ${last}`);

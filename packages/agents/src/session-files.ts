@@ -1,3 +1,5 @@
+// Reads and writes the session files of agents, and finds a completed turn in them.
+
 import { readdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import { type JsonRecord, asRecord, isRecord } from "@holdfast/core/json";
@@ -5,7 +7,7 @@ import { createMasking } from "@holdfast/core/mask";
 import { HoldfastError } from "@holdfast/platform/error";
 import { makeDurableDirectory, readRegularFile, writeDurable } from "@holdfast/platform/files";
 
-/** An agent's file of a session, as it may be kept; null: there is none. */
+/** An agent's session file with secrets masked, so that it may be stored; null if there is none. */
 export function readSessionFile(params: { readonly path: string | null; readonly title: string }): string | null {
   const { path, title } = params;
   const file = path === null ? null : readRegularFile({ path, maxBytes: MAX_SESSION_BYTES });
@@ -25,17 +27,17 @@ function unreadable(title: string, why: string): HoldfastError {
   return new HoldfastError({ code: "IO_FAILED", message: `A transcript of ${title} cannot be kept: ${why}`, hint });
 }
 
-/** What one line of an agent's own record says about a turn; null: nothing. */
+/** The meaning of one line of an agent's record for a turn; null if it has none. */
 export type TurnRecord =
   | { readonly kind: "prompt"; readonly text: string }
-  /** The agent is at work, or something went wrong. */
+  /** The turn is in progress, or an error occurred. */
   | { readonly kind: "open" }
-  /** It has ended the turn with these words. */
+  /** The agent has ended the turn with this text. */
   | { readonly kind: "answer"; readonly text: string };
 
 /**
- * The last words of the last turn in a record of JSON lines: only where that turn began with this prompt, the agent itself has ended it, and no
- * line of it is torn. null: that is not sure.
+ * The final text of the last turn in a record of JSON lines. It requires that the turn began with this prompt, that the
+ * agent ended it, and that no line is truncated. Otherwise null.
  */
 export function findCompletedTurn(
   record: string,
@@ -65,8 +67,7 @@ function parseLine(line: string): JsonRecord | null {
   }
 }
 
-/** Files that an agent keeps for itself, as they are. What cannot be read says nothing: a call is judged by its own words. */
-
+/** Reads an agent's own file, unmasked; null if it cannot be read, because a call is judged by its own output. */
 export function readAgentFile(path: string): Buffer | null {
   try {
     const file = readRegularFile({ path, maxBytes: MAX_OWN_FILE_BYTES });
@@ -86,7 +87,7 @@ export function listNames(folder: string): readonly string[] {
   }
 }
 
-/** Most agents know worktrees by their real names. */
+/** Most agents identify worktrees by their real paths. */
 export function realPathOf(path: string): string {
   try {
     return realpathSync(path);
@@ -95,7 +96,7 @@ export function realPathOf(path: string): string {
   }
 }
 
-/** An object of JSON, a line or a whole file; what is none, or half of one, says nothing. */
+/** Parses a JSON object from a line or a file. Anything else, or an incomplete object, yields an empty record. */
 export function parseJsonRecord(text: string): JsonRecord {
   try {
     return asRecord(JSON.parse(text));
