@@ -16,7 +16,7 @@ test("whatever a forge answers, it is judged, and a limit ends at a time that ca
   fc.assert(
     fc.property(fc.integer({ min: 100, max: 599 }), header, fc.jsonValue(), (status, headers, body) => {
       const answer = { kind: "answered", status, headers: new Map(Object.entries(headers)), body } as const;
-      // Bodies come from JSON.parse, and are plain.
+      // Real bodies come from JSON.parse, so they are plain objects.
       const judged = classifyResponse({ ...answer, body: JSON.parse(JSON.stringify(body)) }, AT);
       expect(judged.kind === "ok").toBe(status >= 200 && status < 300);
       if (status >= 500 && status !== 503) expect(judged.kind).toBe("lost");
@@ -136,7 +136,7 @@ describe("a login without the scope that is needed", () => {
 
   test.each([
     [403, scopes("gist"), {}, 'The login has "gist" and needs one of "repo, public_repo".'],
-    // GitHub's answer to a write without the scope.
+    // GitHub's response to a write without the scope.
     [404, scopes("gist"), {}, 'The login has "gist" and needs one of "repo, public_repo".'],
     [404, scopes(""), {}, 'The login has "" and needs one of "repo, public_repo".'],
     [403, { "x-accepted-github-permissions": "pull_requests=write" }, {}, "pull_requests=write"],

@@ -1,3 +1,5 @@
+// Requests to a forge's API: retried reads, complete lists, writes that are sent once, and the meaning of responses.
+
 import { setTimeout } from "node:timers/promises";
 import * as z from "zod/mini";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
@@ -5,11 +7,11 @@ import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type ApiRequest, type ApiResponse, type LossCause, type Transport, redactSecrets } from "./transport.ts";
 
-/** A forge's API with what every call needs: reads are tried again, lists are complete, writes tell apart "no" and "nobody knows". */
+/** A forge's API. Reads are retried, lists are complete, and writes distinguish a refusal from an unknown outcome. */
 export interface Api {
-  /** null: not there, or hidden from us. */
+  /** null if it does not exist or is hidden from us. */
   read<T>(path: string, shape: z.ZodMiniType<T>): Promise<T | null>;
-  /** All pages; null as for `read`. `items` finds the list in a page. */
+  /** All pages; null as for `read`. `items` extracts the list from a page. */
   list<T>(
     path: string,
     shape: z.ZodMiniType<T>,
@@ -19,16 +21,16 @@ export interface Api {
     request: ApiRequest & { readonly body: JsonObject },
   ): Promise<Exclude<ClassifiedResponse, { kind: "turned_away" }>>;
   parse<T>(value: unknown, shape: z.ZodMiniType<T>, what: string): T;
-  /** For a write whose outcome nobody knows, when looking for its result found nothing. */
+  /** The error for a write with an unknown outcome whose result was not found afterwards. */
   lost(what: string, lost: Omit<Extract<ClassifiedResponse, { kind: "lost" }>, "kind">): HoldfastError;
 }
 
 interface ApiParams {
-  /** For people: "GitHub". */
+  /** The display name, such as "GitHub". */
   readonly forge: string;
   readonly transport: Transport;
   readonly clock: Clock;
-  /** Before a read is tried again; doubled each time. */
+  /** Milliseconds before a read is retried; doubled each time. */
   readonly pauseMs?: number;
 }
 
@@ -82,7 +84,7 @@ export function createApi(params: ApiParams): Api {
   };
 }
 
-/** Only the query is taken from the link: the way to the host stays ours. */
+/** Takes only the query from the link, so that requests never go to another host. */
 export function nextPage(path: string, link: string | undefined): string | null {
   const next = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(link ?? "")?.[1];
   const query = next?.split("?")[1];
@@ -116,15 +118,15 @@ function unreadable(
 
 type Answered = Extract<ApiResponse, { kind: "answered" }>;
 
-/** What an answer means, whatever was asked. */
+/** The meaning of a response, independent of the request. */
 export type ClassifiedResponse =
   | { readonly kind: "ok"; readonly headers: Answered["headers"]; readonly body: Json | undefined }
-  /** Not there, or hidden from us: forges do not tell those apart. */
+  /** It does not exist or is hidden from us: forges do not distinguish the two. */
   | { readonly kind: "absent" }
   | { readonly kind: "refused"; readonly status: number; readonly message: string; readonly body: Json | undefined }
-  /** It may have acted or not. */
+  /** No complete response was received: the forge may have acted or not. */
   | { readonly kind: "lost"; readonly reason: string; readonly until?: string; readonly why?: LossCause }
-  /** Not let in, or sent away for a while: it has not acted. */
+  /** The login was rejected, or a rate limit applies: the forge has not acted. */
   | { readonly kind: "turned_away"; readonly error: HoldfastError };
 
 export function classifyResponse(
@@ -140,18 +142,18 @@ export function classifyResponse(
   if (until !== null) return { kind: "turned_away", error: limited(at, message, until) };
   if (status === 401) return { kind: "turned_away", error: denied(at, `the login is not valid (${message})`, at.fix) };
   if (status === 403) return { kind: "turned_away", error: denied(at, message, permissionFix(answer, at.fix)) };
-  // GitHub hides what a token has no scope for: to such a login it is "not found".
+  // GitHub answers "not found" for anything that the token's scopes do not cover.
   if (status === 404 && lacksScope(answer))
     return { kind: "turned_away", error: denied(at, message, permissionFix(answer, at.fix)) };
   if (status === 404 || status === 410) return { kind: "absent" };
-  // Reads are led on by the transport; a write is not sent to another address than the one that was asked for.
+  // The transport follows redirects of reads. A write is never sent to another address than the requested one.
   if (status >= 300 && status < 400) return { kind: "refused", status, message: MOVED, body };
   if (status >= 400 && status < 500) return { kind: "refused", status, message, body };
   const again = retryAfter(headers, at.now);
   return { kind: "lost", reason: `status ${status}: ${message}`, ...(again === null ? {} : { until: again }) };
 }
 
-/** The forge's own words, its details with them. */
+/** The forge's own message with its details. */
 function messageOf({ status, body }: Answered): string {
   if (!isJsonObject(body)) return typeof body === "string" ? cut(body) : `status ${status}`;
   const message = body["message"] ?? body["error_description"] ?? body["error"];
@@ -166,7 +168,10 @@ function messageOf({ status, body }: Answered): string {
   return cut([text, ...details].join(": "));
 }
 
-/** When to come back; null: it is not that. A limit of the day is told by what is left, one of the moment by Retry-After or in words. */
+/**
+ * When to retry; null if the response is not a rate limit. A daily limit shows in the remaining count, a short one in
+ * Retry-After or in the text.
+ */
 function limitedUntil({ status, headers }: Answered, message: string, now: number): string | null {
   const isTooQuick = (status === 403 || status === 422) && /submitted too quickly/i.test(message);
   if (status !== 403 && status !== 429 && status !== 503 && !isTooQuick) return null;
@@ -175,7 +180,7 @@ function limitedUntil({ status, headers }: Answered, message: string, now: numbe
   const [left, reset] = ["remaining", "reset"].map((name) =>
     Number(headers.get(`x-ratelimit-${name}`) ?? headers.get(`ratelimit-${name}`) ?? Number.NaN),
   );
-  // GitLab sends RateLimit-Reset with 429 whatever is left by then.
+  // GitLab sends RateLimit-Reset with 429 whatever the remaining count is.
   if ((left === 0 || status === 429) && reset !== undefined && Number.isFinite(reset))
     return iso(Math.max(now, reset * 1000));
   if (
@@ -187,7 +192,7 @@ function limitedUntil({ status, headers }: Answered, message: string, now: numbe
   return null;
 }
 
-/** In seconds or as a date; null: there is none that can be read. */
+/** Parses seconds or a date; null if the header is absent or invalid. */
 function retryAfter(headers: Answered["headers"], now: number): string | null {
   const after = headers.get("retry-after");
   if (after === undefined || after.trim() === "") return null;
@@ -200,10 +205,10 @@ function retryAfter(headers: Answered["headers"], now: number): string | null {
 const MOVED = "it has moved; set the remote to its new address";
 const LAST_TIME = Date.UTC(9999, 0);
 
-/** What GitHub asks for where it does not say how long. */
+/** The wait that GitHub recommends where it gives no time. */
 const UNTOLD_MS = 60_000;
 
-/** The forge names the scopes that would do, and the token has none of them. */
+/** True if the forge lists sufficient scopes and the token has none of them. */
 function lacksScope({ headers }: Answered): boolean {
   const has = headers.get("x-oauth-scopes");
   const wanted = scopesIn(headers.get("x-accepted-oauth-scopes"));
@@ -243,7 +248,7 @@ function limited(at: { readonly forge: string; readonly what: string }, why: str
   });
 }
 
-/** A time beyond what a date can be is a slip of the forge; it must not become one of ours. */
+/** Clamps a time that the forge sets beyond the range of dates, which would make toISOString throw. */
 function iso(time: number): string {
   return new Date(Math.min(time, LAST_TIME)).toISOString();
 }
@@ -253,22 +258,25 @@ function cut(text: string): string {
   return line.length > 300 ? `${line.slice(0, 300)}…` : line;
 }
 
-/** How the four ways in which a write can end are told from each other, the same for every forge and every thing. */
+/** How to handle each outcome of a write, the same for every forge and resource. */
 interface Written<T> {
   readonly request: Parameters<Api["write"]>[0];
-  /** What was made, from the answer that says so. */
+  /** Parses the created resource from a successful response. */
   readonly done: (body: Json | undefined, what: string) => T | Promise<T>;
-  /** The answer was lost: is it there all the same? null: it is not. */
+  /** Searches for the resource after the response was lost; null if it does not exist. */
   readonly find: () => Promise<T | null>;
-  /** A thing that can be read, and of which the write says that it is not there. */
+  /** The error for a resource that can be read while the write reports that it does not exist. */
   readonly hidden: () => HoldfastError | Promise<HoldfastError>;
-  /** Refused; it may be there because somebody was quicker. */
+  /** Handles a refusal. The resource may exist because another writer was faster. */
   readonly refused: (
     refusal: Extract<ClassifiedResponse, { kind: "refused" }>,
   ) => T | HoldfastError | Promise<T | HoldfastError>;
 }
 
-/** Sent once. Nothing is sent again blindly: what was lost and is not found is an error that says so. */
+/**
+ * Sends the request once and never repeats it blindly. A write with an unknown outcome whose result is not found
+ * becomes an error.
+ */
 export async function writeOnce<T>(api: Api, written: Written<T>): Promise<T> {
   const { request } = written;
   const what = `${request.method} ${request.path}`;

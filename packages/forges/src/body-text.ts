@@ -1,7 +1,9 @@
+// Bodies of issues, comments and pull requests: idempotency keys, length limits, closing references and review text.
+
 import type { Subject } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
 
-/** The body with the key in it, unseen by readers: by it the thing is found again, whoever made it and whenever. */
+/** Adds the key to the body as an invisible marker. The marker identifies the resource later, for any login. */
 export function withMarker(body: string, key: string): string {
   requireKey(key);
   if (hasMarker(body, key)) return body;
@@ -13,13 +15,13 @@ export function hasMarker(body: string, key: string): boolean {
   return body.includes(markerOf(key));
 }
 
-/** A new body must not make a thing lose its keys. */
+/** Adds the keys of the old body to the new one, so that an edit does not remove them. */
 export function keepMarkers(body: string, before: string): string {
   const keys = Array.from(before.matchAll(MARKER), ([, key = ""]) => key);
   return keys.reduce(withMarker, body);
 }
 
-/** A key comes from run, stage and purpose. What could end the comment early is none. */
+/** A key consists of run, stage and purpose. Characters that could end the HTML comment early are not allowed. */
 export function requireKey(key: string): void {
   if (/^[^\s<>]{1,200}$/.test(key)) return;
   throw new HoldfastError({
@@ -36,8 +38,8 @@ function markerOf(key: string): string {
 }
 
 /**
- * A body that the forge takes. `finish` puts the keys in; what is too long is cut before that, so that a key is never what gets
- * lost: without it the thing could not be found again, and would be made twice.
+ * Shortens a body to the forge's limit. `finish` adds the keys after the cut, so that a key is never cut off. Without
+ * its key the resource could not be found again and would be created twice.
  */
 export function truncateBody(body: string, most: number, finish: (body: string) => string): string {
   const whole = finish(body);
@@ -58,13 +60,13 @@ export function requireText(name: string, text: string): void {
   });
 }
 
-/** Numbers of the issues that a pull request's body says it closes. `Closes #42` is not about 4, and 420 is not 42. */
+/** Numbers of the issues that a pull request's body closes. `Closes #42` matches 42 only, never 4 or 420. */
 export function closedIssues(body: string): readonly number[] {
   const named = body.matchAll(/\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\s*:?\s+#(\d{1,9})(?!\d)/gi);
   return [...new Set(Array.from(named, ([, digits]) => Number(digits)))];
 }
 
-/** What a review says, as one text that somebody can work from. */
+/** A review and its line comments as one text for the agent. */
 export function reviewText(
   body: string,
   remarks: readonly { readonly file: string; readonly line: number | null; readonly body: string }[],

@@ -1,7 +1,12 @@
+// Combines the checks of a commit into one state and reads the logs of failed ones.
+
 import type { CheckRun, Checks } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
 
-/** One failure fails all, at once; nothing passes while something is pending; no runs at all is "none", which is no failure. */
+/**
+ * One failure fails the whole set immediately. Nothing passes while a check is pending. Without any runs the state is
+ * "none", which is not a failure.
+ */
 export function combineChecks(runs: readonly CheckRun[]): Checks {
   if (runs.length === 0) return { state: "none", runs };
   if (runs.some(({ state }) => state === "failed")) return { state: "failed", runs };
@@ -14,7 +19,7 @@ export function requireCommit(commit: string): void {
   throw new HoldfastError({ code: "USAGE", message: `${commit} is not a commit`, hint: "Give its whole name." });
 }
 
-/** FORGE_FAILED, for now: what was pushed a moment ago may still be on its way. */
+/** FORGE_FAILED with retry "later": the forge may not have processed a recent push yet. */
 export function unknownCommit(forge: string, commit: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_FAILED",
@@ -24,10 +29,10 @@ export function unknownCommit(forge: string, commit: string): HoldfastError {
   });
 }
 
-/** Of how many checks that failed the log is read. */
+/** The number of failed checks whose log is read. */
 export const MAX_FAILED_LOGS = 5;
 
-/** What a job said last; null where that cannot be read: that its check failed is known without it. */
+/** The end of a job's log; null if it cannot be read, because the failure is known without it. */
 export async function logTail(read: () => Promise<string | null>): Promise<string | null> {
   try {
     const log = await read();
@@ -40,7 +45,7 @@ export async function logTail(read: () => Promise<string | null>): Promise<strin
 
 const LOG_TAIL = 4000;
 
-/** What a job printed, without the time before each line, the marks of groups and sections, and the colours. */
+/** Removes timestamps, group and section markers, and colours from a job's log. */
 function plainLog(log: string): string {
   return (
     log

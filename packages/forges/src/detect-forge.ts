@@ -1,14 +1,16 @@
-/** A forge with a server that a remote leads to, and the repositories there. */
+// Detects the forge and the repository that a remote URL points to.
+
+/** A forge with a server that a remote points to, and the repositories there. */
 export interface DetectedForge extends RemotePlace {
   readonly kind: "github" | "gitlab";
-  /** Where branches are pushed to: a fork, or the same repository. */
+  /** The repository that receives branches: a fork or the same one. */
   readonly head: { readonly owner: string; readonly name: string };
 }
 
 /**
- * null: no remote leads to a forge that is known. `kind` and `host` are what the user says; where they say nothing, the host's name and
- * the variables of the forges' own programs tell. A remote is looked at both as git uses it and as it is written: either may be the
- * rewritten one.
+ * Returns null if no remote points to a known forge. `kind` and `host` are user settings. Without them, the host name
+ * and the variables of gh and glab decide. A remote is checked both as git resolves it and as it is configured, because
+ * either may be rewritten.
  */
 export function detectForge(params: {
   readonly kind: "auto" | "github" | "gitlab";
@@ -36,7 +38,7 @@ function kindOf(host: string, env: Readonly<Record<string, string | undefined>>)
   return host.startsWith("gitlab.") ? "gitlab" : null;
 }
 
-/** Only on the same host can it be a fork. */
+/** A fork must be on the same host. */
 function headOf(urls: readonly string[], base: RemotePlace): DetectedForge["head"] | null {
   for (const url of urls) {
     const parsed = parseRemoteUrl(url);
@@ -46,13 +48,13 @@ function headOf(urls: readonly string[], base: RemotePlace): DetectedForge["head
   return null;
 }
 
-/** SSH over the port of HTTPS has names of its own. */
+/** SSH over the HTTPS port uses other host names. */
 function webHost(host: string): string {
   if (host === "ssh.github.com" || host === "www.github.com") return "github.com";
   return host === "altssh.gitlab.com" ? "gitlab.com" : host;
 }
 
-/** Some of the variables hold a host, some a URL. */
+/** Some of the variables contain a host, others a URL. */
 function hostOf(value: string): string {
   return value
     .replace(/^[a-z]+:\/\//i, "")
@@ -60,10 +62,10 @@ function hostOf(value: string): string {
     .toLowerCase();
 }
 
-/** Where a remote's URL leads: a host and the path of a repository on it. null: to no other machine, or nowhere. */
+/** The host and the repository path of a remote URL; null if the URL is local or invalid. */
 export function parseRemoteUrl(url: string): RemotePlace | null {
   const full = /^(?:https?|ssh|git|git\+ssh):\/\/(?:[^/@]*@)?([^/:]+)(?::\d+)?\/(.+)$/i.exec(url);
-  // As git decides: a colon before any slash is host:path. One letter is a drive of Windows.
+  // As in git: a colon before any slash means host:path. A single letter is a Windows drive.
   const short = full === null ? /^(?:[^/@:]+@)?([^/@:]{2,}):(?!\/\/)\/?(.+)$/.exec(url) : null;
   const [, host, path] = full ?? short ?? [];
   if (host === undefined || path === undefined) return null;
@@ -81,10 +83,10 @@ export function parseRemoteUrl(url: string): RemotePlace | null {
 
 interface RemotePlace {
   readonly host: string;
-  /** With all the groups that it is in: `team/tools`. */
+  /** Includes all parent groups, such as `team/tools`. */
   readonly owner: string;
   readonly name: string;
 }
 
-/** What forges allow in names; nothing that could lead a request elsewhere. */
+/** The characters that forges allow in names. None of them can redirect a request. */
 const SEGMENT = /^[\w.~-]+$/;

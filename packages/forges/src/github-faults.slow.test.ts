@@ -176,7 +176,7 @@ describe("faults", () => {
     return error;
   }
 
-  /** All that could end up in a log or in the store. */
+  /** Everything of an error that could end up in a log or in the store. */
   function told(error: HoldfastError): string {
     return [error.message, error.hint, JSON.stringify(error.data), String(error.cause), error.stack].join("\n");
   }
@@ -198,7 +198,7 @@ describe("lost answers", () => {
 
   const REQUEST = { title: "One", body: "Text.", head: "topic", base: "main", draft: false, key: "run-1/pr/create" };
 
-  /** A program is started for each request: one effect an act, each of them somewhere; HOLDFAST_FULL=1 for all. */
+  /** Each request starts a program, so one effect is sampled per action; HOLDFAST_FULL=1 runs all of them. */
   function sampled(at: number): readonly string[] {
     const all = Object.keys(EFFECTS);
     return process.env["HOLDFAST_FULL"] === "1" ? all : all.filter((_, index) => index === at % all.length);
@@ -208,7 +208,7 @@ describe("lost answers", () => {
     readonly match: RegExp;
     prepare(scene: GithubScene, forge: Forge): Promise<string>;
     act(forge: Forge, head: string): Promise<unknown>;
-    /** How often it was done. */
+    /** The number of times the effect was performed. */
     count(scene: GithubScene): number;
   }
 

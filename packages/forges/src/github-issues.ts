@@ -1,3 +1,5 @@
+// GitHub issues, comments and labels, and the repository they belong to.
+
 import * as z from "zod/mini";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
@@ -13,8 +15,8 @@ export async function readIssue(place: GithubRepository, number: number): Promis
 }
 
 /**
- * Through the list, newest first, which is complete; the search index lags behind, and would say "none" of one that was made a
- * moment ago. Ours alone where GitHub tells who we are: a large repository has too many.
+ * Searches the complete list, newest first. The search index lags behind and would miss an issue created a moment ago.
+ * If GitHub reports our login, only our own issues are listed, because a large repository has too many.
  */
 export async function findIssue(place: GithubRepository, key: string): Promise<IssueSnapshot | null> {
   requireKey(key);
@@ -48,7 +50,7 @@ export async function createIssue(
   });
 }
 
-/** Equal labels are left alone: each change is an event that people see. GitHub does not tell upper from lower case. */
+/** Equal labels are not written, because each change is an event that users see. GitHub labels are case-insensitive. */
 export async function setLabels(place: GithubRepository, number: number, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
   const found = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
@@ -73,7 +75,7 @@ export async function setLabels(place: GithubRepository, number: number, labels:
   });
 }
 
-/** Throws FORGE_DENIED when the whole repository cannot be seen. */
+/** Throws FORGE_DENIED if the whole repository is not visible. */
 async function missingSubject(place: GithubRepository, number: number): Promise<HoldfastError> {
   await readRepository(place);
   return new HoldfastError({
@@ -84,7 +86,7 @@ async function missingSubject(place: GithubRepository, number: number): Promise<
   });
 }
 
-/** A thing that can be read, and of which a write says that it is not there: that is how GitHub says "you may not". */
+/** GitHub reports a forbidden write to a readable resource as "not found". */
 export function writeDenied(place: GithubRepository, what: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_DENIED",
@@ -103,7 +105,7 @@ const ISSUE = z.object({
   labels: z.array(LABEL),
   updated_at: z.string(),
   repository_url: z.string(),
-  // Pull requests are issues, too, for this API.
+  // This API lists pull requests as issues too.
   pull_request: z.optional(z.unknown()),
 });
 
@@ -112,11 +114,11 @@ function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
   return { number, title, body: body ?? "", state, labels: labels.map(nameOf), updatedAt: issue.updated_at };
 }
 
-/** One that was transferred answers under its old address from another repository, with a number of that one. */
+/** A transferred issue still answers at its old address, with the repository and number of its new place. */
 async function hasMovedAway(place: GithubRepository, issue: z.infer<typeof ISSUE>): Promise<boolean> {
   const named = (name: string): boolean => issue.repository_url.toLowerCase().endsWith(`/${name.toLowerCase()}`);
   if (named(`${place.owner}/${place.name}`)) return false;
-  // The repository itself may have another name now.
+  // The repository itself may have been renamed.
   return !named((await readRepository(place)).full_name);
 }
 
@@ -180,14 +182,16 @@ function pathOf(place: GithubRepository, number: number): string {
   return `${repositoryPath(place)}/issues/${number}/comments`;
 }
 
-/** The repository in which issues and pull requests live, and the one that branches are pushed to: the same one unless that is a fork. */
+/**
+ * The repository with the issues and pull requests, and the one that receives branches. They differ only for a fork.
+ */
 export interface GithubRepository {
   readonly api: Api;
   readonly host: string;
   readonly owner: string;
   readonly name: string;
   readonly head: { readonly owner: string; readonly name: string };
-  /** Whose login it is; null where it is nobody's. */
+  /** The user of the login; null if the login has no user. */
   login(): Promise<string | null>;
 }
 
@@ -199,7 +203,7 @@ export function repositoryName({ host, owner, name }: GithubRepository): string 
   return `https://${host}/${owner}/${name}`;
 }
 
-/** FORGE_DENIED when it cannot be seen: GitHub does not tell a repository that is hidden from one that is not there. */
+/** Throws FORGE_DENIED if the repository is not visible: GitHub does not distinguish hidden from absent. */
 export async function readRepository(place: GithubRepository): Promise<Repository> {
   const found = await place.api.read(repositoryPath(place), REPOSITORY);
   if (found !== null) return found;
@@ -211,7 +215,7 @@ export async function readRepository(place: GithubRepository): Promise<Repositor
   });
 }
 
-/** What is absent in a repository that can be seen is not there; in one that cannot be seen, nobody knows. */
+/** In a visible repository, an absent resource does not exist. In a hidden one this is unknown, so it throws. */
 export async function confirmAbsent(place: GithubRepository): Promise<null> {
   await readRepository(place);
   return null;
@@ -220,12 +224,12 @@ export async function confirmAbsent(place: GithubRepository): Promise<null> {
 const REPOSITORY = z.object({
   full_name: z.string(),
   default_branch: z.string(),
-  // Told only to those who may push.
+  // GitHub reports these only to users with push access.
   allow_merge_commit: z.optional(z.boolean()),
   allow_squash_merge: z.optional(z.boolean()),
 });
 
 type Repository = z.infer<typeof REPOSITORY>;
 
-/** Of bodies of issues, comments and pull requests, in characters. */
+/** The maximum length of issue, comment and pull request bodies, in characters. */
 export const MAX_BODY_LENGTH = 65_536;

@@ -1,3 +1,5 @@
+// GitHub pull requests: creating, finding, merging, mergeability and reviews.
+
 import * as z from "zod/mini";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -16,7 +18,7 @@ import {
 export async function findPull(place: GithubRepository, head: string): Promise<PullRequest | null> {
   const all = await listPulls(place, head);
   const found = all.find((pull) => stateOf(pull) === "open") ?? all[0];
-  // Only asked for by itself does it say whether it can be merged.
+  // Only a request for the single pull request reports whether it can be merged.
   return found === undefined ? null : await getPull(place, found.number);
 }
 
@@ -43,7 +45,7 @@ export async function createPull(place: GithubRepository, request: NewPullReques
     },
     async refused(judged) {
       const refusal = classifyPullError(judged);
-      // Another one with the same key was quicker, or the same one a moment ago.
+      // Another call with the same key was faster, or this one succeeded a moment ago.
       const there = refusal.why === "exists" ? await findMade(place, request) : null;
       if (there !== null) return there;
       const open = refusal.why === "exists" ? await findPull(place, request.head) : null;
@@ -106,7 +108,10 @@ async function findMade(place: GithubRepository, request: NewPullRequest): Promi
   return made === undefined ? null : await getPull(place, made.number);
 }
 
-/** Newest first. What does not have this very head is left out: a filter that GitHub does not understand finds everything. */
+/**
+ * Newest first. Filters by the exact head again, because GitHub ignores a filter it does not understand and returns
+ * everything.
+ */
 async function listPulls(place: GithubRepository, head: string): Promise<readonly GithubPull[]> {
   const label = `${place.head.owner}:${head}`;
   const path = `${repositoryPath(place)}/pulls?state=all&sort=created&direction=desc&head=${encodeURIComponent(label)}`;
@@ -118,7 +123,9 @@ function isOwner(label: string | null | undefined, owner: string): boolean {
   return label === null || label === undefined || label.split(":")[0]?.toLowerCase() === owner.toLowerCase();
 }
 
-/** Within one repository the branch alone; from a fork its owner, and its name where one owner has both. */
+/**
+ * The branch name within one repository. For a fork also its owner, and its name if one owner has both repositories.
+ */
 function headOf(place: GithubRepository, branch: string): { readonly head: string; readonly head_repo?: string } {
   const { owner, name } = place.head;
   if (owner.toLowerCase() !== place.owner.toLowerCase()) return { head: `${owner}:${branch}` };
@@ -135,7 +142,7 @@ interface PullRefusal {
   readonly hint: string;
 }
 
-/** GitHub names the field where it can, and has only words for the rest. */
+/** GitHub names the invalid field where it can, and otherwise gives only a message. */
 export function classifyPullError({
   message,
   body,
@@ -159,7 +166,7 @@ const BODY = z.object({
   ),
 });
 
-/** A pull request as GitHub has it. Lists leave out what has to be reckoned: merged, mergeable. */
+/** A pull request in GitHub's format. Lists omit the computed fields merged and mergeable. */
 const PULL = z.object({
   number: z.number(),
   html_url: z.string(),
@@ -171,7 +178,7 @@ const PULL = z.object({
   merged_at: z.nullish(z.string()),
   mergeable: z.nullish(z.boolean()),
   mergeable_state: z.nullish(z.string()),
-  // A fork that is gone leaves its repository empty, and the label behind.
+  // A deleted fork leaves its repository empty but keeps the label.
   head: z.object({ ref: z.string(), sha: z.string(), label: z.nullish(z.string()) }),
   base: z.object({ ref: z.string() }),
 });
@@ -201,8 +208,9 @@ function stateOf(pull: Pick<GithubPull, "state" | "merged_at">): PullRequest["st
 }
 
 /**
- * GitHub says "dirty" for a conflict and "draft" before anything but a conflict. "unstable" and "has_hooks" can be merged: what is
- * red there is not required. While `mergeable` is null it is still reckoning, whatever the other word was the last time.
+ * GitHub reports "dirty" for a conflict, and "draft" takes precedence over anything but a conflict. "unstable" and
+ * "has_hooks" can be merged, because only optional checks fail. While `mergeable` is null, GitHub is still computing
+ * it, and `mergeable_state` is outdated.
  */
 export function mergeabilityOf(pull: Pick<GithubPull, "mergeable" | "mergeable_state" | "draft">): Mergeability {
   const { mergeable, mergeable_state: word } = pull;
@@ -224,7 +232,7 @@ export function mergeabilityOf(pull: Pick<GithubPull, "mergeable" | "mergeable_s
   }
 }
 
-/** GitHub merges only while the head is still the commit that was named. Merged already is merged, whoever did it. */
+/** GitHub merges only while the head is the given commit. A pull request that is already merged counts as success. */
 export async function mergePull(
   place: GithubRepository,
   number: number,
@@ -248,7 +256,7 @@ export async function mergePull(
     hidden: () => writeDenied(place, `merge pull request ${number}`),
     async refused({ status, message }) {
       const after = await requirePull(place, number);
-      // Somebody else was quicker.
+      // Another merge was faster.
       return after.state === "merged"
         ? after
         : cannot(place, number, status === 409 ? "head_moved" : whyOf(after), message);
@@ -256,7 +264,7 @@ export async function mergePull(
   });
 }
 
-/** A merge commit where the repository takes them: only that keeps the commits that were reviewed. */
+/** Prefers a merge commit, because only that keeps the reviewed commits. */
 async function methodOf(place: GithubRepository): Promise<"merge" | "squash" | "rebase"> {
   const repository = await readRepository(place);
   if (repository.allow_merge_commit !== false) return "merge";
@@ -276,7 +284,7 @@ function cannot(place: GithubRepository, number: number, why: string, message: s
   });
 }
 
-/** With what they say on lines of files, which GitHub keeps apart. What nobody has handed in yet is no review. */
+/** Includes the line comments, which GitHub stores separately. Reviews that are not submitted yet are omitted. */
 export async function readReviews(place: GithubRepository, number: number): Promise<readonly PullRequestReview[]> {
   const path = `${repositoryPath(place)}/pulls/${number}`;
   const reviews = await place.api.list(`${path}/reviews`, REVIEW);
@@ -308,7 +316,7 @@ export async function readReviews(place: GithubRepository, number: number): Prom
   });
 }
 
-/** Left out is PENDING: its author is still writing, and only the author sees it. */
+/** PENDING is omitted: its author is still writing, and only the author sees it. */
 const STATES: ReadonlyMap<string, PullRequestReview["state"]> = new Map([
   ["APPROVED", "approved"],
   ["CHANGES_REQUESTED", "changes_requested"],
@@ -318,7 +326,7 @@ const STATES: ReadonlyMap<string, PullRequestReview["state"]> = new Map([
 
 const REVIEW = z.object({
   id: z.number(),
-  // null: an account that is gone.
+  // null for a deleted account.
   user: z.nullish(z.object({ login: z.string(), type: z.optional(z.string()) })),
   body: z.nullish(z.string()),
   state: z.string(),
@@ -328,7 +336,7 @@ const REVIEW = z.object({
 const REMARK = z.object({
   pull_request_review_id: z.nullish(z.number()),
   path: z.string(),
-  // null: the line is not in the diff any more.
+  // null if the line is no longer in the diff.
   line: z.nullish(z.number()),
   original_line: z.nullish(z.number()),
   body: z.string(),

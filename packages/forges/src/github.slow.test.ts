@@ -220,7 +220,7 @@ describe("github forge", () => {
           const copy = server.world.add({ ...head, bare: fork.remote.bare.root, parent: repository });
           fork.remote.bare.git("fetch", "-q", scene.remote.bare.root, "+refs/heads/main:refs/heads/main");
           const commit = await fork.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
-          // Somebody else's branch of the same name, in the repository itself.
+          // Another user's branch of the same name, in the repository itself.
           const otherCommit = await scene.push({ branch: "topic", from: "main", files: { "c.txt": "c\n" } });
           const forge = scene.forge({ head });
           await scene.forge().createPullRequest({ ...REQUEST, key: "run-9/pr/create" });

@@ -1,3 +1,5 @@
+// The GitHub forge: its two transports, the login, and checks of commits.
+
 import * as z from "zod/mini";
 import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
 import { isJsonObject } from "@holdfast/core/json";
@@ -21,7 +23,7 @@ import {
 import { createPull, findPull, getPull, mergePull, readReviews, updatePull } from "./github-pulls.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
-/** GitHub, or an Enterprise server of one's own. */
+/** GitHub, or a GitHub Enterprise server. */
 export function openGithubForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const api = createApi({ forge: "GitHub", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
@@ -53,10 +55,10 @@ export function openGithubForge(options: ServerForgeOptions): Forge {
   };
 }
 
-/** GitHub ends each request after ten seconds, whoever waits for it. */
+/** GitHub ends each request after ten seconds, whether or not the client still waits. */
 const LATE_MS = 12_000;
 
-/** Through `gh`, which holds the login. */
+/** Uses `gh`, which holds the login. */
 export function createGhTransport(params: {
   readonly program: string;
   readonly host: string;
@@ -68,11 +70,11 @@ export function createGhTransport(params: {
   return createProgramTransport({ ...params, name: "gh", headers: HEADERS, fix });
 }
 
-/** With a token from the environment. */
+/** Uses a token from the environment. */
 export function createGithubTokenTransport(params: {
   readonly host: string;
   readonly token: string;
-  /** Default: where GitHub has its API for this host. */
+  /** Defaults to GitHub's API URL for this host. */
   readonly root?: string;
   readonly timeoutMs?: number;
 }): Transport {
@@ -86,13 +88,13 @@ export function createGithubTokenTransport(params: {
   });
 }
 
-/** github.com and its tenants have an API host of their own, an Enterprise server has it below a path. */
+/** github.com and its tenants have a separate API host. An Enterprise server has the API below a path. */
 export function githubApiRoot(host: string): string {
   if (host === "github.com" || host.endsWith(".ghe.com")) return `https://api.${host}`;
   return `https://${host}/api/v3`;
 }
 
-/** In this order, as `gh` has them. */
+/** In order of precedence, as in `gh`. */
 export function githubTokenVariables(host: string): readonly string[] {
   return host === "github.com" || host.endsWith(".ghe.com")
     ? ["GH_TOKEN", "GITHUB_TOKEN"]
@@ -101,7 +103,7 @@ export function githubTokenVariables(host: string): readonly string[] {
 
 const HEADERS = { accept: "application/vnd.github+json", "x-github-api-version": "2022-11-28" };
 
-/** Who we are, asked once; null: a login without a user, such as that of an app. A failure is not remembered. */
+/** The name of our login, requested once; null for a login without a user, such as an app. A failure is not cached. */
 function rememberLogin(api: Api): () => Promise<string | null> {
   let known: Promise<string | null> | undefined;
   return () => {
@@ -117,13 +119,16 @@ async function ownLogin(api: Api): Promise<string | null> {
   try {
     return (await api.read("user", z.object({ login: z.string() })))?.login ?? null;
   } catch (error) {
-    // "Resource not accessible by integration": whether we may see the repository is for the next request to say.
+    // "Resource not accessible by integration". The next request shows whether the repository is visible.
     if (error instanceof HoldfastError && error.code === "FORGE_DENIED") return null;
     throw error;
   }
 }
 
-/** Check runs and commit statuses: older services write only those, and a commit is good when both say so. */
+/**
+ * Combines check runs and commit statuses, because older services write only statuses. A commit passes only if both
+ * pass.
+ */
 async function readChecks(place: GithubRepository, commit: string): Promise<Checks> {
   requireCommit(commit);
   const path = `${repositoryPath(place)}/commits/${commit}`;
@@ -144,8 +149,8 @@ async function readChecks(place: GithubRepository, commit: string): Promise<Chec
 }
 
 /**
- * Fine-grained tokens are never let in here, whatever they were given. The jobs of Actions could be read in another way, but not what other
- * apps say, and half of the checks must not pass for all of them.
+ * Fine-grained tokens never have access here. Jobs of Actions could be read another way, but not the results of other
+ * apps. A part of the checks must not count as all of them.
  */
 async function listCheckRuns(
   place: GithubRepository,
@@ -164,7 +169,7 @@ async function listCheckRuns(
   }
 }
 
-/** Of a job of GitHub Actions: its check run has the job's own number, and says itself nothing about why it failed. */
+/** The log of a GitHub Actions job. Its check run has the id of the job but no reason for the failure. */
 async function readLog(place: GithubRepository, run: z.infer<typeof CHECK_RUN>): Promise<string | null> {
   if (run.app?.slug !== "github-actions") return null;
   return await logTail(() => place.api.read(`${repositoryPath(place)}/actions/jobs/${run.id}/logs`, z.string()));
@@ -194,7 +199,7 @@ const STATUS = z.object({
   target_url: z.nullish(z.string()),
 });
 
-/** `log`: the end of the job's output, where there is one. */
+/** `log` is the end of the job's output; null if there is none. */
 function viewCheckRun(run: z.infer<typeof CHECK_RUN>, log: string | null): CheckRun {
   const { title, summary, text } = run.output ?? {};
   const said = [title, summary, text, log].filter((part) => part !== null && part !== undefined && part !== "");
@@ -210,7 +215,7 @@ function viewStatus({ context, state, description, target_url }: z.infer<typeof 
   return { name: context, state: stateOfStatus(state), url: target_url ?? null, summary: description ?? "" };
 }
 
-/** A conclusion that is not known is no success: somebody has to look. */
+/** An unknown conclusion counts as failed, so that the user is asked. */
 export function checkRunState(run: {
   readonly status: string;
   readonly conclusion?: string | null | undefined;
@@ -222,7 +227,8 @@ export function checkRunState(run: {
     case "neutral":
     case "skipped":
       return "skipped";
-    // Given up by GitHub for want of news: it says nothing of the commit, and may be run again.
+    // GitHub abandoned the check because it received no result. That does not describe the commit, and the check may
+    // run again.
     case "stale":
       return "pending";
     default:

@@ -1,3 +1,5 @@
+// GitLab issues, notes and labels, and the project they belong to.
+
 import * as z from "zod/mini";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge, Subject } from "@holdfast/core/forge";
@@ -10,7 +12,7 @@ export async function readIssue(place: GitlabProject, number: number): Promise<I
   return found === null ? await confirmAbsent(place) : snapshotOf(found);
 }
 
-/** Through the list of what this login made, newest first: that is complete, and the search index is not. */
+/** Searches the list of this login's issues, newest first. The list is complete and the search index is not. */
 export async function findIssue(place: GitlabProject, key: string): Promise<IssueSnapshot | null> {
   requireKey(key);
   const query = "scope=created_by_me&state=all&order_by=created_at&sort=desc";
@@ -117,7 +119,7 @@ export async function addComment(
 
 const NOTE = z.object({ id: z.number(), body: z.string() });
 
-/** Equal labels are left alone: each change is an event that people see. */
+/** Equal labels are not written, because each change is an event that users see. */
 export async function setLabels(place: GitlabProject, on: Subject, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
   const { name, path, number } = subjectPaths(place, on);
@@ -137,7 +139,7 @@ export async function setLabels(place: GitlabProject, on: Subject, labels: reado
   });
 }
 
-/** GitLab takes them as one text, and has no way to write a comma within one. */
+/** GitLab takes labels as one comma-separated text without an escape for a comma. */
 function joinedLabels(labels: readonly string[]): string {
   const bad = labels.find((label) => label.includes(","));
   if (bad === undefined) return [...new Set(labels)].join(",");
@@ -152,10 +154,12 @@ function sameLabels(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && b.every((label) => a.includes(label));
 }
 
-/** An issue or a merge request, which GitLab numbers apart: below paths of their own, with the same things there. */
+/**
+ * An issue or a merge request. GitLab numbers them separately and gives them separate paths with the same structure.
+ */
 interface GitlabSubject {
   readonly number: number;
-  /** For people. */
+  /** The name used in messages. */
   readonly name: string;
   readonly path: string;
   readonly url: string;
@@ -172,7 +176,7 @@ export function subjectPaths(place: GitlabProject, on: Subject): GitlabSubject {
   };
 }
 
-/** Throws FORGE_DENIED when the whole project cannot be seen. */
+/** Throws FORGE_DENIED if the whole project is not visible. */
 export async function requireSubject(place: GitlabProject, on: Subject): Promise<z.infer<typeof LABELLED>> {
   const { name, path, number } = subjectPaths(place, on);
   const found = await place.api.read(path, LABELLED);
@@ -188,11 +192,11 @@ export async function requireSubject(place: GitlabProject, on: Subject): Promise
 
 const LABELLED = z.object({ labels: z.array(z.string()) });
 
-/** The project in which issues and merge requests live, and the one that branches are pushed to: the same one unless that is a fork. */
+/** The project with the issues and merge requests, and the one that receives branches. They differ only for a fork. */
 export interface GitlabProject {
   readonly api: Api;
   readonly host: string;
-  /** With its groups: `team/tools/app`. */
+  /** Includes the groups, such as `team/tools/app`. */
   readonly project: string;
   readonly head: string;
 }
@@ -205,7 +209,7 @@ export function projectName({ host, project }: GitlabProject): string {
   return `https://${host}/${project}`;
 }
 
-/** FORGE_DENIED when it cannot be seen: GitLab does not tell a project that is hidden from one that is not there. */
+/** Throws FORGE_DENIED if the project is not visible: GitLab does not distinguish hidden from absent. */
 export async function readProject(place: GitlabProject, project: string = place.project): Promise<Project> {
   const found = await place.api.read(projectPath(project), PROJECT);
   if (found !== null) return found;
@@ -217,13 +221,13 @@ export async function readProject(place: GitlabProject, project: string = place.
   });
 }
 
-/** What is absent in a project that can be seen is not there; in one that cannot be seen, nobody knows. */
+/** In a visible project, an absent resource does not exist. In a hidden one this is unknown, so it throws. */
 export async function confirmAbsent(place: GitlabProject): Promise<null> {
   await readProject(place);
   return null;
 }
 
-/** A thing that can be read, and of which a write says that it is not there: it may not be written. */
+/** GitLab reports a forbidden write to a readable resource as "not found". */
 export function writeDenied(place: GitlabProject, what: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_DENIED",
@@ -237,5 +241,5 @@ const PROJECT = z.object({ id: z.number(), default_branch: z.nullish(z.string())
 
 type Project = z.infer<typeof PROJECT>;
 
-/** Of descriptions and notes, in characters. */
+/** The maximum length of descriptions and notes, in characters. */
 export const MAX_BODY_LENGTH = 1_000_000;

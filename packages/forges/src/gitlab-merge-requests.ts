@@ -1,3 +1,5 @@
+// GitLab merge requests: creating, finding, merging, mergeability and reviews.
+
 import * as z from "zod/mini";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -18,7 +20,7 @@ import {
 export async function findMergeRequest(place: GitlabProject, head: string): Promise<PullRequest | null> {
   const all = await listRequests(place, head);
   const found = all.find((request) => stateOf(request) === "open") ?? all[0];
-  // Only asked for by itself is its status reckoned.
+  // Only a request for the single merge request computes its status.
   return found === undefined ? null : await getMergeRequest(place, found.iid);
 }
 
@@ -27,14 +29,16 @@ export async function getMergeRequest(place: GitlabProject, number: number): Pro
   return found === null ? await confirmAbsent(place) : viewMergeRequest(found);
 }
 
-/** What GitLab would take and nobody wants, a request of a branch that is not there or has nothing new, is refused before it is made. */
+/**
+ * Refuses merge requests that GitLab would accept without use: of a branch that does not exist or has no new commits.
+ */
 export async function createMergeRequest(place: GitlabProject, request: NewPullRequest): Promise<PullRequest> {
   requireText("title", request.title);
   const description = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, request.key));
   const made = await findMade(place, request);
   if (made !== null) return made;
   await requireNews(place, request);
-  // A request is made in the project that it comes from.
+  // A merge request is created in its source project.
   const path = `${projectPath(place.head)}/merge_requests`;
   const body = {
     source_branch: request.head,
@@ -52,7 +56,7 @@ export async function createMergeRequest(place: GitlabProject, request: NewPullR
       return writeDenied(place, "create a merge request");
     },
     async refused({ message }) {
-      // Another one with the same key was quicker, or the same one a moment ago.
+      // Another call with the same key was faster, or this one succeeded a moment ago.
       const there = await findMade(place, request);
       if (there !== null) return there;
       const found = await findMergeRequest(place, request.head);
@@ -111,7 +115,10 @@ async function findMade(place: GitlabProject, request: NewPullRequest): Promise<
   return made === undefined ? null : await getMergeRequest(place, made.iid);
 }
 
-/** Newest first, and only those that come from where branches are pushed to: others may have a branch of the same name. */
+/**
+ * Newest first, and only from the project that receives our branches: other projects may have a branch of the same
+ * name.
+ */
 async function listRequests(place: GitlabProject, head: string): Promise<readonly MergeRequest[]> {
   const query = `state=all&order_by=created_at&sort=desc&source_branch=${encodeURIComponent(head)}`;
   const path = `${projectPath(place.project)}/merge_requests?${query}`;
@@ -140,7 +147,7 @@ async function requireNews(place: GitlabProject, { head, base }: NewPullRequest)
   }
   const open = (await listRequests(place, head)).find((one) => stateOf(one) === "open" && one.target_branch === base);
   if (open !== undefined) throw exists(place, viewMergeRequest(open));
-  // Two projects have no comparison; a request without news is harmless there.
+  // GitLab cannot compare two projects. A merge request without new commits is harmless there.
   if (place.head !== place.project) return;
   const range = `from=${encodeURIComponent(base)}&to=${encodeURIComponent(head)}`;
   const compared = await place.api.read(`${projectPath(place.project)}/repository/compare?${range}`, COMPARED);
@@ -181,13 +188,13 @@ const MERGE_REQUEST = z.object({
   web_url: z.string(),
   title: z.string(),
   description: z.nullish(z.string()),
-  // "locked": it is being merged at this moment.
+  // "locked" means that it is being merged right now.
   state: z.enum(["opened", "closed", "merged", "locked"]),
   draft: z.optional(z.boolean()),
   labels: z.array(z.string()),
   source_branch: z.string(),
   target_branch: z.string(),
-  // Of a fork that is gone there is none.
+  // Absent if the fork was deleted.
   source_project_id: z.nullish(z.number()),
   target_project_id: z.number(),
   sha: z.nullish(z.string()),
@@ -226,7 +233,7 @@ function stateOf({ state }: Pick<MergeRequest, "state">): PullRequest["state"] {
   }
 }
 
-/** At GitLab a draft is one by its title. */
+/** GitLab marks a draft by its title. */
 function draftTitle(title: string, draft: boolean): string {
   return draft ? `Draft: ${withoutDraft(title)}` : title;
 }
@@ -236,8 +243,8 @@ function isDraft({ draft, title }: Pick<MergeRequest, "draft" | "title">): boole
 }
 
 /**
- * The detailed status names one reason of several; a conflict counts before all others. Where it is not known (before 15.6) the plain
- * one tells conflicts from the rest.
+ * The detailed status names one of several reasons; a conflict takes precedence. Versions before 15.6 have only the
+ * plain status, which distinguishes conflicts from everything else.
  */
 export function mergeabilityOf(
   request: Pick<MergeRequest, "has_conflicts" | "detailed_merge_status" | "merge_status" | "draft" | "title">,
@@ -266,7 +273,7 @@ function withoutDraft(title: string): string {
   return title.replace(DRAFT, "");
 }
 
-/** GitLab merges only while the head is still the commit that was named. Merged already is merged, whoever did it. */
+/** GitLab merges only while the head is the given commit. A merge request that is already merged counts as success. */
 export async function mergeMergeRequest(
   place: GitlabProject,
   number: number,
@@ -289,7 +296,7 @@ export async function mergeMergeRequest(
     hidden: () => writeDenied(place, `merge ${number}`),
     async refused({ status, message }) {
       const after = await requireRequest(place, number);
-      // Somebody else was quicker.
+      // Another merge was faster.
       return after.state === "merged"
         ? after
         : cannot(place, number, status === 409 ? "head_moved" : whyOf(after), message);
@@ -311,8 +318,9 @@ function cannot(place: GitlabProject, number: number, why: string, message: stri
 }
 
 /**
- * GitLab has no list of reviews. That somebody approved or asked for changes is a note of the system's own, with a number and a time; what
- * they had to say are notes of theirs before it, those on lines of files included. Whether an approval still counts, only the list of approvals tells.
+ * GitLab has no list of reviews. An approval or a request for changes is a system note with an id and a time. The
+ * reviewer's comments are the notes before it, including those on lines of files. Only the list of approvals shows
+ * whether an approval still counts.
  */
 export async function readReviews(place: GitlabProject, number: number): Promise<readonly PullRequestReview[]> {
   const { name, path } = subjectPaths(place, { pullRequest: number });
@@ -325,7 +333,7 @@ export async function readReviews(place: GitlabProject, number: number): Promise
   return toReviews(notes, new Set(approvals.approved_by.map(({ user }) => user.username)));
 }
 
-/** `notes`: oldest first. `approvers`: whose approval counts. Threads that were resolved are settled, and not told again. */
+/** `notes` are oldest first. `approvers` are the users whose approval counts. Resolved threads are omitted. */
 export function toReviews(notes: readonly Note[], approvers: ReadonlySet<string>): readonly PullRequestReview[] {
   const said = new Map<string, Note[]>();
   const reviews: PullRequestReview[] = [];
@@ -369,14 +377,14 @@ export function toReviews(notes: readonly Note[], approvers: ReadonlySet<string>
   return reviews;
 }
 
-/** GitLab's own words, the same in every language. */
+/** The texts of GitLab's system notes, which are the same in every language. */
 const DECISIONS: ReadonlyMap<string, PullRequestReview["state"]> = new Map([
   ["approved this merge request", "approved"],
   ["unapproved this merge request", "dismissed"],
   ["requested changes", "changes_requested"],
 ]);
 
-/** Accounts of projects and groups, for their tokens, and those of GitLab itself. */
+/** Accounts of project and group tokens, and those of GitLab itself. */
 const BOT = /^(?:project|group)_\d+_bot|^(?:ghost|support-bot|alert-bot|GitLabDuo)$/;
 
 const POSITION = z.object({

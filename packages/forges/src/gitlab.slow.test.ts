@@ -31,7 +31,7 @@ describe("gitlab forge", () => {
     count(scene: GitlabScene): number;
   }
 
-  /** One after the other in one project, each with its answer lost after the server acted. */
+  /** Run in order in one project, each with its response lost after the server acted. */
   const ACTS: readonly Act[] = [
     {
       match: /^POST .*\/issues$/,

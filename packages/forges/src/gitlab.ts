@@ -1,3 +1,5 @@
+// The GitLab forge: its two transports and checks of commits.
+
 import * as z from "zod/mini";
 import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
 import { systemClock } from "@holdfast/platform/clock";
@@ -27,7 +29,7 @@ import {
 } from "./gitlab-merge-requests.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
-/** GitLab, or a server of one's own. What the port calls a pull request is a merge request here. */
+/** GitLab, or a self-hosted server. Pull requests of the Forge interface are merge requests here. */
 export function openGitlabForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const { head = { owner, name } } = options;
@@ -70,10 +72,10 @@ async function findDefaultBranch(place: GitlabProject): Promise<string> {
   });
 }
 
-/** GitLab ends each request after a minute, whoever waits for it. */
+/** GitLab ends each request after a minute, whether or not the client still waits. */
 const LATE_MS = 62_000;
 
-/** Through `glab`, which holds the login. */
+/** Uses `glab`, which holds the login. */
 export function createGlabTransport(params: {
   readonly program: string;
   readonly host: string;
@@ -84,7 +86,7 @@ export function createGlabTransport(params: {
   return createProgramTransport({ ...params, name: "glab", headers: {}, fix });
 }
 
-/** With a token from the environment. */
+/** Uses a token from the environment. */
 export function createGitlabTokenTransport(params: {
   readonly host: string;
   readonly token: string;
@@ -101,10 +103,12 @@ export function createGitlabTokenTransport(params: {
   });
 }
 
-/** In this order, as `glab` has them. */
+/** In order of precedence, as in `glab`. */
 export const GITLAB_TOKEN_VARIABLES: readonly string[] = ["GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "OAUTH_TOKEN"];
 
-/** Jobs of pipelines and what other services say, which GitLab has in one list. Pipelines of a fork run in the fork. */
+/**
+ * Pipeline jobs and results of other services, which GitLab returns in one list. Pipelines of a fork run in the fork.
+ */
 async function readChecks(place: GitlabProject, commit: string): Promise<Checks> {
   requireCommit(commit);
   const found = await Promise.all(
@@ -144,7 +148,7 @@ function viewStatus(status: Status, log: string | null): CheckRun {
   return { name, state: commitStatusState(status), url: target_url ?? null, summary: said.join("\n\n") };
 }
 
-/** A status that is not known is no success: somebody has to look. What may fail, and what waits for a person, does not count. */
+/** An unknown status counts as failed, so that the user is asked. Jobs that may fail and manual jobs do not count. */
 export function commitStatusState(status: {
   readonly status: string;
   readonly allow_failure?: boolean | null | undefined;
@@ -167,7 +171,7 @@ export function commitStatusState(status: {
   }
 }
 
-/** Of a job: its status has the job's own number. What other services report has no log. */
+/** The log of a job, whose status has the id of the job. Results of other services have no log. */
 async function readLog(place: GitlabProject, project: string, { id, target_url }: Status): Promise<string | null> {
   if (target_url?.includes("/-/jobs/") !== true) return null;
   return await logTail(() => place.api.read(`${projectPath(project)}/jobs/${id}/trace`, z.string()));

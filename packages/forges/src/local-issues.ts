@@ -1,3 +1,5 @@
+// Issues of the local forge, stored as files with YAML front matter and a body.
+
 import { Document, isMap, parseDocument } from "yaml";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
@@ -26,7 +28,7 @@ export function readIssue(place: LocalRepository, number: number): IssueSnapshot
 export function findIssue(place: LocalRepository, key: string): IssueSnapshot | null {
   requireKey(key);
   for (const number of listNumbers(place, "issues", ".md")) {
-    // A file that somebody is half-way through writing must not hide another one: only those that carry the key are read in full.
+    // Only files that contain the key are parsed, so that a file that a user is still writing cannot hide another one.
     if (hasMarker(readForgeFile(place, issuePath(number))?.text ?? "", key)) return readIssue(place, number);
   }
   return null;
@@ -63,13 +65,16 @@ export function setLabels(place: LocalRepository, number: number, labels: readon
   });
 }
 
-/** Only under the lock. */
+/** Call it only while holding the forge lock. */
 export function closeIssue(place: LocalRepository, number: number): void {
   if (readIssue(place, number)?.state === "open")
     changeIssue(place, { number, change: { state: "closed" }, what: "issue_closed" });
 }
 
-/** Under the next free number. Issues and pull requests share them, so that a number names one thing. Only under the lock. */
+/**
+ * Uses the next free number. Issues and pull requests share the numbers, so that a number names one thing. Call it only
+ * while holding the forge lock.
+ */
 export function createWithNextNumber(place: LocalRepository, change: (number: number) => ForgeChange): number {
   for (;;) {
     const taken = [...listNumbers(place, "issues", ".md"), ...listNumbers(place, "pulls", ".json")];
@@ -113,8 +118,8 @@ type ParsedIssue =
   | { readonly kind: "damaged"; readonly why: string };
 
 /**
- * An issue as a person writes it: YAML front matter (title, labels, state, updatedAt; all optional) and a body. Without a title the
- * first line is one.
+ * Parses an issue as users write it: optional YAML front matter (title, labels, state, updatedAt) and a body. Without a
+ * title, the first line is used.
  */
 export function parseIssue(text: string, changedAt: Date): ParsedIssue {
   const { front, body } = splitFront(text);
@@ -143,7 +148,7 @@ export function formatIssue(issue: Pick<IssueSnapshot, "title" | "body" | "label
   return joinFront(new Document({ title: issue.title, labels, state: issue.state }), issue.body);
 }
 
-/** The same text with some fields changed; whatever else the person wrote, and how, stays. */
+/** Changes some fields and keeps the rest of the user's text and formatting. */
 export function editIssue(
   text: string,
   change: Partial<Pick<IssueSnapshot, "labels" | "state">> & { readonly at: string },

@@ -1,3 +1,5 @@
+// Pull requests of the local forge: files, merges in a bare repository, and reviews.
+
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import * as z from "zod/mini";
@@ -152,16 +154,16 @@ const PULL = z.object({
   draft: z.boolean(),
   head: z.string().check(z.minLength(1)),
   base: z.string().check(z.minLength(1)),
-  /** When it was last written: the head branch may be gone by now. */
+  /** The head commit at the last write, because the head branch may be deleted by now. */
   headCommit: COMMIT,
-  /** Where the base was when it was created: a head that lies there was taken back, not merged. */
+  /** The base commit at creation. A head at this commit was reset, not merged. */
   baseCommit: COMMIT,
   mergeCommit: z.nullable(COMMIT),
   createdAt: z.string(),
   labels: z._default(z.array(z.string()), []),
 });
 
-/** A pull request as it lies in its file. */
+/** The content of a pull request's file. */
 type StoredPull = z.infer<typeof PULL>;
 
 function readPull(place: LocalRepository, number: number): StoredPull | null {
@@ -189,12 +191,12 @@ function pullPath(number: number): string {
   return `pulls/${number}.json`;
 }
 
-/** A pull request as it stands: what its file says, together with where its branches are now. */
+/** The current pull request: its file combined with the current commits of its branches. */
 async function viewPull(place: LocalRepository, number: number, pull: StoredPull): Promise<PullRequest> {
   const [tip, base] = await Promise.all([readBranch(place.git, pull.head), readBranch(place.git, pull.base)]);
   const isOpen = pull.state === "open";
   const headCommit = isOpen ? (tip ?? pull.headCommit) : pull.headCommit;
-  // Merged by hand and pushed, or by a call that was killed before it could write the file: it is in the base all the same.
+  // The head is in the base: merged by hand and pushed, or by a call that was killed before it wrote the file.
   const isIn = isOpen && tip !== null && base !== null && (await isMerged(place.git, { tip, base, pull }));
   return {
     number,
@@ -230,7 +232,10 @@ async function mergeabilityOf(
   return isCurrent ? "mergeable" : "behind";
 }
 
-/** A real merge commit on the base branch, then the file, then the issues that it closes. Killed in between, the same call goes on. */
+/**
+ * Writes a merge commit on the base branch, then the file, then the closed issues. After a kill the same call
+ * continues.
+ */
 export function mergePull(
   place: LocalRepository,
   number: number,
@@ -302,7 +307,7 @@ type MergedTree =
   | { readonly kind: "clean"; readonly tree: string }
   | { readonly kind: "conflict"; readonly files: readonly string[] };
 
-/** The real merge of two commits, in objects alone. */
+/** Merges two commits in the object database only. */
 async function mergeTree(git: BareGit, base: string, head: string): Promise<MergedTree> {
   const args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base, head];
   const done = await git.result(args);
@@ -314,7 +319,7 @@ async function mergeTree(git: BareGit, base: string, head: string): Promise<Merg
   return done.code === 0 ? { kind: "clean", tree } : { kind: "conflict", files };
 }
 
-/** Written by people, in the order in which they came. One without a name of its own is named by its place, so nothing is put before it. */
+/** Reviews written by users, in order. A review without an id gets its position as id, so new ones must be appended. */
 export function readReviews(place: LocalRepository, number: number): readonly PullRequestReview[] {
   requirePull(place, number);
   const path = `pulls/${number}.reviews.json`;

@@ -1,3 +1,5 @@
+// The repository and the files of the local forge: git plumbing, atomic changes, the log and the lock.
+
 import { closeSync, fsyncSync, ftruncateSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
@@ -11,7 +13,7 @@ import { SAFE_GIT_ARGS, safeGitEnvironment } from "@holdfast/platform/git-comman
 import { randomId } from "@holdfast/platform/identity";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 
-/** A repository with the folder beside its objects in which issues and pull requests lie. */
+/** A repository with the directory that contains the issues and pull requests. */
 export interface LocalRepository {
   readonly gitDir: string;
   readonly directory: string;
@@ -38,7 +40,7 @@ export function openLocalRepository(params: {
   return { gitDir, directory: localForgeDirectory(params), git: createBareGit(gitDir), clock: params.clock };
 }
 
-/** Where issues and pull requests lie, whether or not they do now. */
+/** The directory for issues and pull requests, whether or not it exists. */
 export function localForgeDirectory(params: {
   readonly repository: string;
   readonly directory: string | undefined;
@@ -52,7 +54,9 @@ function gitDirOf(path: string): string | undefined {
   return [path, join(path, ".git")].find(isGitDir);
 }
 
-/** The path that a remote's URL stands for; null when it leads to another machine. Relative ones start at `from`. */
+/**
+ * The path of a remote's URL; null if the URL points to another machine. Relative paths are resolved against `from`.
+ */
 export function parseLocalRemote(url: string, from: string): string | null {
   if (/^file:\/\//i.test(url)) {
     try {
@@ -61,7 +65,7 @@ export function parseLocalRemote(url: string, from: string): string | null {
       return null;
     }
   }
-  // As git decides: a colon before any slash is host:path, and scheme:// is a transport.
+  // As in git: a colon before any slash means host:path, and scheme:// is a transport.
   if (url === "" || /^[^/]*:/.test(url)) return null;
   return resolve(from, url);
 }
@@ -72,7 +76,10 @@ function isGitDir(path: string): boolean {
   );
 }
 
-/** Plumbing on the forge's repository. None of its hooks run: it is the server here, and its own rules are for pushes. */
+/**
+ * Git plumbing on the forge's repository. No hooks run: the repository acts as the server, and its hooks are for
+ * pushes.
+ */
 function createBareGit(gitDir: string): BareGit {
   const result = (args: readonly string[], options: BareGitOptions = {}): Promise<ProcessResult> =>
     runProcess({
@@ -96,7 +103,7 @@ function createBareGit(gitDir: string): BareGit {
 
 export interface BareGit {
   readonly gitDir: string;
-  /** For calls whose exit code is an answer. */
+  /** For calls whose exit code is part of the result; does not throw when git fails. */
   result(args: readonly string[], options?: BareGitOptions): Promise<ProcessResult>;
   line(args: readonly string[], options?: BareGitOptions): Promise<string>;
 }
@@ -117,13 +124,13 @@ export function localGitError(gitDir: string, args: readonly string[], done: Pro
   });
 }
 
-/** Commit of a branch; null when there is no such branch. By its exact name: `main^` is no branch. */
+/** Commit of a branch; null if the branch does not exist. Takes the exact name: `main^` is not a branch. */
 export async function readBranch(git: BareGit, branch: string): Promise<string | null> {
   if (branch.includes("\0")) return null;
   const args = ["show-ref", "--verify", "--hash", "--", `refs/heads/${branch}`];
   const found = await git.result(args);
   if (found.kind === "exited" && found.code === 0) return found.stdout.toString("utf8").trim();
-  // A repository that is gone, or a git that died, has not said that the branch is absent.
+  // If the repository is gone or git died, the branch is not proven absent.
   if (found.kind === "exited" && found.stderr.includes("not a valid ref")) return null;
   throw localGitError(git.gitDir, args, found);
 }
@@ -139,7 +146,7 @@ const TIMEOUT_MS = 10 * 60_000;
 
 type Place = Pick<LocalRepository, "directory">;
 
-/** A file of the forge; undefined when there is none. People write them too, so nothing is taken for granted. */
+/** A file of the forge; undefined if there is none. Users edit these files too, so the content is not trusted. */
 export function readForgeFile(
   place: Place,
   path: string,
@@ -156,7 +163,7 @@ export function readForgeFile(
   }
 }
 
-/** Numbers of the files `<number><ending>` in a folder, ascending. */
+/** Numbers of the files `<number><ending>` in a directory, ascending. */
 export function listNumbers(place: Place, folder: string, ending: string): readonly number[] {
   return listNames(join(place.directory, folder))
     .filter((name) => name.endsWith(ending))
@@ -196,7 +203,7 @@ function decode(place: Place, path: string, bytes: Buffer): string {
   }
 }
 
-/** A JSON file of the forge, checked; what does not fit is told with the file's name and the place in it. */
+/** Parses and validates a JSON file of the forge. An error names the file and the position in it. */
 export function parseJson<T>(params: {
   readonly place: Pick<LocalRepository, "directory">;
   readonly path: string;
@@ -219,16 +226,19 @@ function readJson(params: Parameters<typeof parseJson>[0]): unknown {
   }
 }
 
-/** One change to the forge: one file and one line in its log, both or neither, whatever dies in between. Only under the lock. */
+/**
+ * One change to the forge: one file and one line in its log, applied atomically even across a crash. Apply it only
+ * while holding the forge lock.
+ */
 export interface ForgeChange {
-  /** Below the forge's folder. */
+  /** Relative to the forge's directory. */
   readonly path: string;
   readonly text: string;
-  /** "create": only where nothing is; a person may be writing the same number by hand. */
+  /** "create" fails if the file exists, because a user may be writing the same number by hand. */
   readonly mode: "create" | "replace";
   readonly what: ChangeName;
   readonly number: number | null;
-  /** Of the effect that asked for it; null when there was none. */
+  /** The key of the side effect that requested it; null if there was none. */
   readonly key: string | null;
 }
 
@@ -242,7 +252,7 @@ type ChangeName =
   | "pull_merged"
   | "checks_recorded";
 
-/** False: something else is at that path now, and nothing was changed. */
+/** Returns false, with nothing changed, if another file now exists at that path. */
 export function applyChange(place: LocalRepository, change: ForgeChange): boolean {
   const { path, text, mode, ...what } = change;
   const line = JSON.stringify({ id: randomId(), at: new Date(place.clock.now()).toISOString(), ...what });
@@ -251,7 +261,7 @@ export function applyChange(place: LocalRepository, change: ForgeChange): boolea
   return finishChange(place);
 }
 
-/** Does what a change that was written down asks for. Again is the same: the file is whole text, the line has an id. */
+/** Applies a recorded change. It is idempotent: the file has the whole text, and the line has an id. */
 function finishChange(place: LocalRepository): boolean {
   const pending = readPending(place);
   if (pending === undefined) return true;
@@ -273,7 +283,7 @@ function placeFile(place: LocalRepository, { path, text, mode }: Pending): boole
   return readForgeFile(place, path)?.text === text;
 }
 
-/** Every change so far, oldest first: what, when, and for which key. */
+/** Every change so far, oldest first: name, time and key. */
 function readLog(place: Pick<LocalRepository, "directory">): readonly string[] {
   const text = readForgeFile(place, LOG)?.text ?? "";
   return text
@@ -300,12 +310,12 @@ function readPending(place: LocalRepository): Pending | undefined {
     const isPlain = typeof path === "string" && typeof text === "string" && typeof line === "string";
     if (isPlain && !path.includes("..") && (mode === "create" || mode === "replace")) return { path, text, mode, line };
   } catch {
-    // Told below.
+    // The error is thrown below.
   }
   throw corruptFile(place, PENDING, "it does not hold a change");
 }
 
-/** A line that a power cut tore is taken away first: nobody was told of it. */
+/** Removes a line that a power cut truncated first, because its change was never reported as done. */
 function appendLine(place: LocalRepository, line: string): void {
   const whole = readLog(place);
   if (whole.includes(line)) return;
@@ -323,8 +333,8 @@ function appendLine(place: LocalRepository, line: string): void {
 }
 
 /**
- * One writer at a time, across processes. The lock is SQLite's on an empty file: the kernel gives it back with the process, so a kill
- * leaves nothing to clean up. What a killed writer had begun is finished first.
+ * Allows one writer at a time across processes. The lock is SQLite's lock on an empty file: the kernel releases it with
+ * the process, so a kill leaves nothing to clean up. A change that a killed writer started is completed first.
  */
 export async function withForgeLock<T>(place: LocalRepository, work: () => Promise<T>): Promise<T> {
   makeDurableDirectory(place.directory, 0o755);

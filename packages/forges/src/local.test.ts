@@ -17,7 +17,7 @@ describe("local forge", () => {
   beforeAll(() => {
     scene = createLocalForgeScene(createSetClock());
   });
-  // The repository stays as it is in most tests; the forge beside it starts anew for each.
+  // Most tests do not change the repository; the forge directory is recreated for each.
   beforeEach(() => rmSync(scene.directory, { recursive: true, force: true }));
   afterAll(() => scene.dispose());
 
@@ -182,7 +182,7 @@ describe("local forge", () => {
         expect(existsSync(join(scene.directory, "issues/3.md")), state).toBe(false);
         scene.write("log.jsonl", before);
       }
-      // Somebody wrote that number by hand in between: theirs stays, ours gets another.
+      // A user wrote that number by hand in between: their issue is kept and ours gets another number.
       scene.write("pending.json", pending);
       scene.write("issues/2.md", "# By hand\n");
       await make("second");
@@ -355,7 +355,7 @@ describe("killed writers", () => {
   const FORGE = fileURLToPath(new URL("./local.ts", import.meta.url));
   const KEYS = 30;
 
-  /** All writers try the same keys in the same order, and start together when the gate opens, so that they meet at each of them. */
+  /** All writers use the same keys in the same order and start together, so that they contend for each key. */
   function startWriter(repository: string, gate: string): ChildProcess {
     const program = `
     import { existsSync } from "node:fs";
@@ -378,7 +378,7 @@ describe("killed writers", () => {
         const gate = join(scene.bare.root, "..", `gate-${milliseconds}`);
         const writers = [1, 2, 3].map(() => startWriter(scene.bare.root, gate));
         const ended = Promise.all(writers.map((writer) => once(writer, "exit")));
-        // Time for all to stand at the gate; whether they do changes only how much is shown.
+        // Time for all writers to reach the gate. If they do not, the test only covers less.
         await setTimeout(400);
         writeFileSync(gate, "");
         if (milliseconds !== null) {

@@ -1,3 +1,5 @@
+// The local forge: issues, pull requests, checks and merges on a repository of this machine, without a server.
+
 import { spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -39,16 +41,16 @@ import {
 export interface LocalForgeOptions {
   /** A bare repository, or any other on this machine. */
   readonly repository: string;
-  /** Where issues and pull requests lie; default `holdfast-forge` inside the repository. */
+  /** The directory for issues and pull requests; `holdfast-forge` inside the repository by default. */
   readonly directory?: string;
   readonly clock?: Clock;
-  /** How long `checks` waits for a CI command before it answers "pending". */
+  /** Milliseconds that `checks` waits for a CI command before it returns "pending". */
   readonly ciWaitMs?: number;
 }
 
 /**
- * Issues, pull requests, checks and merges on a plain repository and files beside it: no server, no account. A repository that is not there (a
- * drive that is not mounted) is an answer that fails, as with any forge that does not answer, and may come back.
+ * Issues, pull requests, checks and merges on a plain repository and files, without a server or an account. A missing
+ * repository (an unmounted drive) fails like an unreachable forge and may come back.
  */
 export function openLocalForge(options: LocalForgeOptions): Forge {
   const { repository, directory, clock = systemClock, ciWaitMs = 5000 } = options;
@@ -59,7 +61,7 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
   const forge: Forge = {
     name: "local",
     location: localForgeDirectory({ repository, directory }),
-    // Whatever changes something is done in this process, and ends with it.
+    // Every change is made in this process and ends with it.
     lateMs: 0,
     marked: () => forge,
     getIssue: (number) => at((place) => readIssue(place, number)),
@@ -86,7 +88,7 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
 async function findDefaultBranch(place: LocalRepository): Promise<string> {
   const named = (await place.git.line(["symbolic-ref", "HEAD"])).replace(/^refs\/heads\//, "");
   if ((await readBranch(place.git, named)) !== null) return named;
-  // A new bare repository names a branch before anything was pushed, and the first push may have another name.
+  // A new bare repository names a branch before any push, and the first push may have another name.
   const usual: string[] = [];
   for (const name of ["main", "master"]) if ((await readBranch(place.git, name)) !== null) usual.push(name);
   const [only] = usual;
@@ -99,7 +101,7 @@ async function findDefaultBranch(place: LocalRepository): Promise<string> {
   });
 }
 
-/** Here what the system throws becomes an error that says what to do; what is one already passes. */
+/** Converts system errors into a HoldfastError with a hint. A HoldfastError passes unchanged. */
 async function tellForgeFailures<T>(place: LocalRepository, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();
@@ -121,12 +123,14 @@ async function tellForgeFailures<T>(place: LocalRepository, work: () => T | Prom
   }
 }
 
-/** SQLite's words for a lock file that may not be written or opened: READONLY and CANTOPEN. */
+/** SQLite's error codes READONLY and CANTOPEN, for a lock file that cannot be written or opened. */
 function isLockDenied(errcode: unknown): boolean {
   return errcode === 8 || errcode === 14;
 }
 
-/** What was written down for the commit, by anyone; else the configured command is run for it, once. */
+/**
+ * Returns the recorded checks of the commit, from any source. If there are none, it runs the configured command once.
+ */
 async function readChecks(place: LocalRepository, commit: string, waitMs: number): Promise<Checks> {
   requireCommitId(commit);
   const written = readWritten(place, commit);
@@ -202,14 +206,14 @@ function pathOf(commit: string): string {
 }
 
 /**
- * The configured command on one commit, in a process of its own that nobody waits for: it writes its result into a folder, and goes on
- * when whoever asked is killed. So a commit is checked once, however often it is asked about.
+ * State of the configured command for one commit. The command runs in a detached process that writes its result into a
+ * directory and survives its caller. So a commit is checked once, however often it is queried.
  */
 type CiState =
   | { readonly kind: "running" }
   | { readonly kind: "ended"; readonly code: number; readonly output: string };
 
-/** Starts it unless it runs or has ended. Only under the lock. */
+/** Starts the command unless it runs or has ended. Call it only while holding the forge lock. */
 function startCi(
   place: LocalRepository,
   params: { readonly commit: string; readonly command: string; readonly timeoutMs: number },
@@ -236,7 +240,10 @@ function startCi(
   writeFileSync(join(folder, "runner.json"), JSON.stringify(runner));
 }
 
-/** Waits for its end, but not longer than that. undefined: it is gone, because it died or somebody else wrote its result down. */
+/**
+ * Waits for the end of the command, at most `waitMs`. undefined if it died, or another process already recorded its
+ * result.
+ */
 async function awaitCi(
   place: LocalRepository,
   params: { readonly commit: string; readonly waitMs: number; readonly timeoutMs: number },
@@ -255,7 +262,7 @@ function clearCi(place: LocalRepository, commit: string): void {
 const PAUSE_MS = 50;
 const SUMMARY_BYTES = 8 * 1024;
 
-// A clone of its own and no worktree: when it is done with, it is a folder to remove and nothing else.
+// Uses a clone instead of a worktree, so that cleaning up only means deleting a directory.
 const SCRIPT = `(
   git -c core.hooksPath=/dev/null clone --quiet --shared --no-checkout "$REPOSITORY" checkout &&
   git -C checkout -c core.hooksPath=/dev/null -c advice.detachedHead=false checkout --quiet --detach "$COMMIT" &&
@@ -263,14 +270,14 @@ const SCRIPT = `(
 ) >output 2>&1 </dev/null
 echo "$?" >status.part && mv status.part status`;
 
-/** undefined: never started, or it died without a result. */
+/** undefined if the command never started, or died without a result. */
 function lookAtCi(place: LocalRepository, commit: string, timeoutMs: number): CiState | undefined {
   const folder = folderOf(place, commit);
   const status = readText(join(folder, "status"));
   if (status !== undefined) return { kind: "ended", code: Number.parseInt(status, 10), output: readTail(folder) };
   const runner = parseRunner(readText(join(folder, "runner.json")));
   if (runner === undefined || livenessOf(runner.process, processIdentity()) === "dead") {
-    // It may have ended between the two looks.
+    // The command may have ended between the two reads.
     const late = readText(join(folder, "status"));
     return late === undefined
       ? undefined
@@ -301,7 +308,7 @@ function endGroup(pid: number): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // Gone already.
+    // The process group is gone already.
   }
 }
 
@@ -329,7 +336,7 @@ function readTail(folder: string): string {
   }
 }
 
-/** Not the run's marks: this is the forge's process, and must outlive the run that asked. */
+/** Without the run's marks, because this process belongs to the forge and must outlive the run. */
 function plainEnvironment(): NodeJS.ProcessEnv {
   return commandVariables({ variables: process.env, named: namedInEnvironment(process.env) ?? [] });
 }
@@ -344,7 +351,7 @@ const SETTINGS = z.strictObject({
   ciTimeoutMinutes: z.optional(z.number().check(z.positive())),
 });
 
-/** `forge.yaml`, read each time it is asked for: people change it while runs are under way. */
+/** Reads `forge.yaml` on every call, because users change it during runs. */
 function readForgeSettings(place: LocalRepository): z.infer<typeof SETTINGS> {
   const file = readForgeFile(place, FILE);
   if (file === undefined) return {};

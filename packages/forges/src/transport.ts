@@ -1,3 +1,6 @@
+// Transports to a forge's API: the programs gh and glab, or HTTP with a token. Also parses responses and removes
+// secrets.
+
 import type { Json, JsonObject } from "@holdfast/core/json";
 import { maskSecrets } from "@holdfast/core/mask";
 import type { Clock } from "@holdfast/platform/clock";
@@ -6,26 +9,27 @@ import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 import { watchdogEnvironment } from "@holdfast/platform/watchdog";
 
 /**
- * One way to a forge's API. A program that holds the login and plain HTTP with a token give the same answers, so that everything
- * above is written once.
+ * One way to reach a forge's API. A program with a login and plain HTTP with a token return the same responses, so that
+ * the layers above are shared.
  */
 export interface Transport {
-  /** For people: the program's name, or "token". */
+  /** The name used in messages: the program's name, or "token". */
   readonly name: string;
-  /** What to do when the forge does not let us in. */
+  /** The hint for a rejected login. */
   readonly fix: string;
-  /** Never rejects. Nothing that it returns carries a credential. */
+  /** Never rejects. The result contains no credentials. */
   send(request: ApiRequest): Promise<ApiResponse>;
   /**
-   * The same way; a process that it starts carries this mark. One that outlives us may still deliver what it was given, so whoever comes
-   * after us ends it before anything is looked up. What is sent from within this process ends with it.
+   * The same transport with a mark for the processes it starts. Such a process may outlive us and still deliver its
+   * request. So the next worker ends it by its mark before it looks anything up. A request sent within this process
+   * ends with it.
    */
   marked(mark: string): Transport;
 }
 
 export interface ApiRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH";
-  /** Below the API's root, with its query: `repos/o/r/issues?page=2`. */
+  /** Relative to the API's root, with its query: `repos/o/r/issues?page=2`. */
   readonly path: string;
   readonly body?: JsonObject;
 }
@@ -34,25 +38,28 @@ export type ApiResponse =
   | {
       readonly kind: "answered";
       readonly status: number;
-      /** Names in lower case. */
+      /** Names are in lower case. */
       readonly headers: ReadonlyMap<string, string>;
-      /** Parsed JSON, or the text that came instead; undefined: none. */
+      /** Parsed JSON, or plain text; undefined if there is none. */
       readonly body: Json | undefined;
     }
-  /** No complete answer came: whether the forge acted is not known. */
+  /** No complete response was received: it is unknown whether the forge acted. */
   | { readonly kind: "lost"; readonly reason: string; readonly why?: LossCause }
-  /** There is no login to go with; nothing was sent. */
+  /** No login is available, and nothing was sent. */
   | { readonly kind: "no_login"; readonly reason: string };
 
-/** "connection": it could not be made, or ended before the answer was complete. */
+/** "connection" means that the connection failed, or ended before the response was complete. */
 export type LossCause = "connection";
 
-/** Plain HTTP with a token. It goes to `root` alone: fetch takes the header off when it is led to another host. */
+/**
+ * Plain HTTP with a token. The token goes to `root` only: fetch removes the header when a redirect leads to another
+ * host.
+ */
 export function createHttpTransport(params: {
-  /** `https://api.github.com`. */
+  /** Such as `https://api.github.com`. */
   readonly root: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** What must never be seen in a message. */
+  /** A secret that is removed from all messages. */
   readonly token: string;
   readonly fix: string;
   readonly timeoutMs?: number;
@@ -91,7 +98,7 @@ async function ask(
   return parseBody(response.status, answered, await response.text());
 }
 
-/** fetch says only "fetch failed", and has the reason behind it. */
+/** fetch reports only "fetch failed" and has the reason in its cause. */
 function reasonOf(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return String(error);
   if (isTimeout(error)) return `no answer within ${timeoutMs / 1000} s`;
@@ -102,16 +109,19 @@ function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.name === "TimeoutError";
 }
 
-/** `gh api` or `glab api`: the program holds the login, the proxy and the certificates of its user; we only see answers. */
+/**
+ * Uses `gh api` or `glab api`. The program holds the login, the proxy and the certificates of the user; Holdfast sees
+ * only responses.
+ */
 export function createProgramTransport(params: {
   readonly name: "gh" | "glab";
-  /** Its path. */
+  /** Path of the program. */
   readonly program: string;
   readonly host: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly fix: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** By which what it starts is found; absent: it goes unmarked, whoever started us. */
+  /** The mark that identifies the processes it starts. If absent they have no mark, even if we have one. */
   readonly mark?: string;
   readonly timeoutMs?: number;
 }): Transport {
@@ -144,7 +154,8 @@ function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiRe
     return { kind: "lost", reason: `${name} had no answer within ${timeoutMs / 1000} s` };
   if (result.kind === "not_started") return { kind: "no_login", reason: `${name} could not be started: ${said}` };
   const parsed = result.kind === "exited" ? parseResponse(result.stdout.toString("utf8")) : null;
-  // It exits with 1 for each status from 300, and tells the status all the same. Success that ends in failure was cut off.
+  // The program exits with 1 for each status from 300 on, and still prints the status. A success status with a failed
+  // exit means a truncated response.
   if (parsed?.kind === "answered" && (result.code === 0 || parsed.status >= 300)) return parsed;
   if (parsed?.kind === "lost") return parsed;
   const reason = said === "" ? `${name} ended with ${result.code ?? result.signal ?? "nothing"}` : `${name}: ${said}`;
@@ -153,7 +164,7 @@ function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiRe
     : { kind: "lost", reason, why: "connection" };
 }
 
-/** It must not ask anybody, colour its output, page it, print what it sends, or carry the mark of an outer run. */
+/** The program must not prompt, colour or page its output, print requests, or inherit the mark of an outer run. */
 function quiet(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(([name]) => !NOISY.test(name));
   return {
@@ -169,7 +180,10 @@ function quiet(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 const NOISY =
   /^(?:GH_DEBUG|GLAB_DEBUG|DEBUG|GH_FORCE_TTY|CLICOLOR_FORCE|FORCE_COLOR|GH_PAGER|GLAB_PAGER|PAGER|DEBUG_HTTP|GH_REPO|GIT_DIR|GIT_WORK_TREE|HOLDFAST_MARK|HOLDFAST_SUPERVISOR)$/;
 
-/** What `gh api --include` and `glab api --include` print: a status line, headers, an empty line, the body. null: nothing of the kind. */
+/**
+ * Parses the output of `gh api --include` and `glab api --include`: a status line, headers, an empty line, the body.
+ * null if it has another format.
+ */
 export function parseResponse(text: string): ApiResponse | null {
   const end = /\r?\n\r?\n/.exec(text);
   const head = end === null ? text : text.slice(0, end.index);
@@ -183,10 +197,10 @@ export function parseResponse(text: string): ApiResponse | null {
   return parseBody(Number(status), new Map(headers), end === null ? "" : text.slice(end.index + end[0].length));
 }
 
-/** JSON that does not parse is an answer that was cut off, not one without content. */
+/** Invalid JSON means that the response was truncated. */
 function parseBody(status: number, headers: ReadonlyMap<string, string>, text: string): ApiResponse {
   if (text.trim() === "") return { kind: "answered", status, headers, body: undefined };
-  // The page of a proxy. Forges have pages of their own for their own failures, which their status names better.
+  // A page of a proxy. Forges return HTML pages for their own failures too, and there the status is more precise.
   if (status < 500 && /^\s*(?:<!doctype html|<html[\s>])/i.test(text))
     return { kind: "lost", reason: pageReason(status, text) };
   if (!/\bjson\b/i.test(headers.get("content-type") ?? "")) return { kind: "answered", status, headers, body: text };
@@ -205,8 +219,8 @@ function pageReason(status: number, text: string): string {
 }
 
 /**
- * Text of a forge or of its program, fit for messages: without the token that was used, without anything that looks like one, and
- * without what a URL may carry before its host. Messages end up in journals, logs and reports.
+ * Removes secrets from text of a forge or its program: the used token, anything that looks like one, and credentials in
+ * URLs. Messages end up in journals, logs and reports.
  */
 export function redactSecrets(text: string, known: readonly string[] = []): string {
   const values = known.filter((secret) => secret !== "").map((value) => ({ name: "token", value }));
@@ -218,23 +232,23 @@ export function redactSecrets(text: string, known: readonly string[] = []): stri
     );
 }
 
-/** There is neither a program nor a token: everything is denied when it is first asked for, and says what would help. */
+/** Used without a program and a token: every request is denied with a hint. */
 export function createNoLoginTransport(params: { readonly reason: string; readonly fix: string }): Transport {
   const { reason, fix } = params;
   const none: Transport = { name: "none", fix, send: async () => ({ kind: "no_login", reason }), marked: () => none };
   return none;
 }
 
-/** What a forge with a server is opened with, whichever it is. */
+/** Options of every forge with a server. */
 export interface ServerForgeOptions {
   readonly transport: Transport;
   readonly host: string;
-  /** Where issues and pull requests live; an owner may be several groups deep. */
+  /** Owner of the repository with the issues and pull requests; it may contain several groups. */
   readonly owner: string;
   readonly name: string;
-  /** Where branches are pushed to, when that is a fork. */
+  /** The repository that receives branches, if it is a fork. */
   readonly head?: { readonly owner: string; readonly name: string };
   readonly clock?: Clock;
-  /** Before a read is tried again. */
+  /** Milliseconds before a read is retried. */
   readonly pauseMs?: number;
 }

@@ -20,7 +20,8 @@ describe("process tree", () => {
       const mark = `run-${randomId()}`;
       const pids = await startTree({
         mark: `${mark}/3/implement`,
-        // Each line writes a pid: a new session; a double fork whose parent is gone; one that ignores SIGTERM, with its child.
+        // Each line writes a pid: a new session; a double fork whose parent is gone; one that ignores SIGTERM, with its
+        // child.
         script: `
         setsid sh -c 'echo $$; exec sleep 600' &
         (setsid sh -c 'echo $$; exec sleep 600' &)
@@ -62,7 +63,7 @@ describe("process tree", () => {
       const directory = scratchDirectory(onTestFinished);
       const note = join(directory, "pids");
       writeFileSync(note, "");
-      // Asked to end, it starts another session that is deaf, and dies.
+      // On SIGTERM it starts another session that ignores signals, and exits.
       await startTree({
         mark,
         script: `trap 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ >> ${note}; sleep 600"& exit 0' TERM; echo $$; while :; do sleep 0.02; done`,
@@ -79,8 +80,8 @@ describe("process tree", () => {
       const mark = `run-${randomId()}`;
       const directory = scratchDirectory(onTestFinished);
       const beat = join(directory, "beat");
-      // A millisecond each, deaf, and a session of its own for each: gone before a look at all processes is over. Should
-      // it not be caught, it ends by itself after a while.
+      // Each process lives a millisecond, ignores SIGTERM and has its own session, so it is gone before a scan ends. If
+      // it is not caught, it ends by itself after 30 seconds.
       const hop = `use POSIX; $SIG{TERM} = "IGNORE"; my $end = time + 30; while (time < $end) { fork and POSIX::_exit(0); setsid; open F, ">>", $ARGV[0]; print F "x"; close F; select undef, undef, undef, 0.001 }`;
       await startTree({ mark, script: `echo $$; perl -e '${hop}' ${beat} & wait`, count: 1 });
       await until(() => existsSync(beat));
@@ -117,7 +118,7 @@ describe("process tree", () => {
     test("what cannot be ended is said, with its pid", async () => {
       const mark = `run-${randomId()}`;
       const [pid] = await startTree({ mark, script: "echo $$; exec sleep 600", count: 1 });
-      // No time at all to die in stands for a process that cannot be killed.
+      // A grace and force time of zero simulates a process that cannot be killed.
       await expect(terminateTree({ mark, graceMs: 0, forceMs: 0 })).rejects.toMatchObject({
         code: "WORKSPACE_BUSY",
         message: expect.stringContaining(`Process ${pid} of ${mark}`),
@@ -128,7 +129,8 @@ describe("process tree", () => {
     test("we ourselves and our ancestors are spared, even with the mark", async () => {
       const mark = `run-${randomId()}`;
       const module = JSON.stringify(new URL("process-tree.ts", import.meta.url).href);
-      // A marked shell starts a marked Node that ends the mark: a marked bystander goes, the two stay to tell.
+      // A marked shell starts a marked Node that ends the mark. An unrelated marked process is ended; these two survive
+      // as ancestors.
       const program = `const { terminateTree } = await import(${module}); console.log(JSON.stringify(await terminateTree({ mark: ${JSON.stringify(mark)}, graceMs: 100 })));`;
       const output = await collect({
         mark,
