@@ -1,3 +1,7 @@
+/**
+ * Builds the adapters that runs work with (agents, commands, forge, store), hides secrets in them, and checks agents
+ * before a run starts.
+ */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
@@ -24,7 +28,7 @@ import { createOutputs } from "@holdfast/platform/outputs";
 import { implDocument } from "@holdfast/workflows/impl/layout";
 import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 
-/** Everything that workflows work with, on this machine. */
+/** Builds all adapters of this machine that workflows use. */
 export function buildAdapters(
   params: AdapterOptions & { readonly parts: CoreAdapters; readonly forge: Forge | null },
 ): Adapters {
@@ -52,7 +56,7 @@ export function buildAdapters(
     outputs: createOutputs,
     implDocument,
     crunchTriggers: async () => {
-      // With a parser for YAML, which would cost every start of a program.
+      // Loaded on demand: the module brings a YAML parser, which would slow down every program start.
       const { readCrunchTriggers } = await import("@holdfast/workflows/crunch/layout");
       return await readCrunchTriggers(parts.workspaces, params.directory);
     },
@@ -69,9 +73,9 @@ export function buildAdapters(
   };
 }
 
-/** What whoever opens Holdfast settles about the work of its runs. */
+/** Settings that the caller of `openHoldfast` chooses for the work of its runs. */
 export interface AdapterOptions {
-  /** Where relative paths of scripts and commands begin. */
+  /** Base of relative paths to scripts and commands. */
   readonly directory: string;
   readonly agentIdleMs: number | null;
   readonly checkpointEveryMs: number | null;
@@ -80,14 +84,14 @@ export interface AdapterOptions {
   readonly prices: PriceTable;
   readonly mainCheckout: "ask" | "report";
   readonly agentArgs: AgentArgs;
-  /** Variables of the environment that reach agents and commands besides those that always do. */
+  /** Environment variables that agents and commands get in addition to the default ones. */
   readonly agentEnv: readonly string[];
 }
 
 /**
- * The parts that runs work with, behind one mask: text that comes in (issues, output of commands, diffs) and text that goes out (journal, logs,
- * prompts, commit messages, requests to the forge) has its secrets hidden. Masking twice is masking once, so what came in masked is stored, compared
- * and hashed as it is. Files in checkpoints are bytes, and are not touched.
+ * Wraps the adapters so that secrets are hidden in incoming text (issues, command output, diffs) and in outgoing text
+ * (journal, logs, prompts, commit messages, forge requests). Masking is idempotent, so masked input can be stored,
+ * compared and hashed as it is. Files in checkpoints are bytes and are not masked.
  */
 export function maskAdapters(parts: Adapters, masking: Masking): Adapters {
   const mask = (text: string): string => masking.mask(text);
@@ -165,7 +169,8 @@ function maskedStore(store: Store, hide: Hide): Store {
       ...(checkpoint === undefined ? {} : { checkpoint: { ...checkpoint, planes: planesOf(checkpoint.planes) } }),
     };
   };
-  // Of the conversation there is a digest, and its text comes masked. Files are git's, and the config is what a resume starts agents with.
+  // The conversation plane holds a digest, and its text is masked already. Files belong to git. The config must stay
+  // exact because a resume starts agents with it.
   const planesOf = (planes: NonNullable<Commit["checkpoint"]>["planes"]): typeof planes => ({
     ...planes,
     position: hide(planes.position),
@@ -212,20 +217,20 @@ function maskedStore(store: Store, hide: Hide): Store {
   };
 }
 
-/** For one run: with a tape where its mode says so. */
+/** Adapters for one run, with a recorder if the run's mode asks for one. */
 export function recordAdapters(parts: Adapters, mode: ExecutionConfig["mode"]): Adapters {
   if (mode === "default") return parts;
   return recordingParts(parts, new Tape({ environment: currentEnvironment, mask: maskOwnSecrets }));
 }
 
-/** For a run that is there: with a tape where it is recorded. */
+/** Adapters for an existing run, with a recorder if that run is recorded. */
 export async function adaptersOfRun(parts: Adapters, run: string): Promise<Adapters> {
   if ((await parts.store.getRun(run)) === undefined) return parts;
   const saved = (await newestUsable(parts.store, run)).checkpoint?.planes.config;
   return recordAdapters(parts, saved?.mode ?? "default");
 }
 
-/** As agents and commands get it, secrets masked. */
+/** The environment as agents and commands get it, with secrets masked. */
 export function currentEnvironment(): Environment {
   return describeEnvironment(process.env, sha256);
 }
@@ -234,14 +239,14 @@ export function maskOwnSecrets(text: string): string {
   return maskSecrets(text, secretValues(process.env));
 }
 
-/** Before anything is made: a run that cannot call its agent would stop at its first stage. */
+/** Fails before anything is created: a run that cannot call its agent would stop at its first stage. */
 export function checkAgents(parts: Adapters, agent: string | null, options: JsonObject): void {
   for (const provider of providersOf(parts, agent, options)) parts.agent(provider);
 }
 
 /**
- * NEEDS_DECISION before anything is paid, for a program that is too old. Returns a warning for each installed program whose version cannot be read: it may work,
- * or fail in the middle of a run.
+ * Throws NEEDS_DECISION, before any call is paid for, if an agent's program is too old. Returns a warning for each
+ * installed program whose version cannot be read: it may work, or fail in the middle of a run.
  */
 export async function checkVersions(
   parts: Adapters,

@@ -1,3 +1,4 @@
+/** Reads the raw output that the agents of a run printed, one log file per call. */
 import { createReadStream } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +12,7 @@ export interface AgentLogFile {
   readonly modifiedAt: string;
 }
 
-/** In the order of the calls. A run that called no agent has none. */
+/** Lists the logs in the order of the calls; empty for a run that called no agent. */
 export async function listAgentLogs(directory: string): Promise<readonly AgentLogFile[]> {
   const names = await readdir(directory).catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
@@ -35,7 +36,7 @@ export async function listAgentLogs(directory: string): Promise<readonly AgentLo
   return files.toSorted((a, b) => a.visit - b.visit || compare(a.modifiedAt, b.modifiedAt) || compare(a.path, b.path));
 }
 
-/** From `start` on; a part of a line at the end is left for the next look. */
+/** Reads whole lines from the byte `start` on. An incomplete last line is left for the next read. */
 export async function readLogLines(
   path: string,
   start: number,

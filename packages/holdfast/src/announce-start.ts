@@ -1,3 +1,6 @@
+/**
+ * Announces a process that prepares a run before it holds the run's lease, so that other commands can find and stop it.
+ */
 import { readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { asRecord } from "@holdfast/core/json";
@@ -6,9 +9,9 @@ import type { Work } from "@holdfast/core/run";
 import { makeDurableDirectory, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 
-/** A process that prepares a run and does not hold its lease yet: it asks the forge, fetches, and plans. */
+/** A process that prepares a run (it asks the forge, fetches and plans) and does not hold the run's lease yet. */
 export interface StartingProcess extends ProcessIdentity {
-  /** null: the id is not known yet. */
+  /** null: the run id is not known yet. */
   readonly run: string | null;
   readonly workflow: string;
   readonly work: Work;
@@ -16,20 +19,23 @@ export interface StartingProcess extends ProcessIdentity {
 }
 
 export interface Announcement extends Disposable {
-  /** The id is known now. */
+  /** Sets the run id as soon as it is known. */
   name(run: string): void;
-  /** The lease is held, or the process stopped before that. A second call does nothing. */
+  /**
+   * Removes the announcement because the process holds the lease or stopped before that. A second call does nothing.
+   */
   remove(): void;
 }
 
 /**
- * Writes `starting/<pid>-<random>.json` into the store's directory, so that `status`, `stop` and `abort` find a run before its record exists. Killed, the
- * process leaves the file: readers ignore it, and the next announcement removes it.
+ * Writes `starting/<pid>-<random>.json` into the store's directory, so that `status`, `stop` and `abort` find a run
+ * before its record exists. A killed process leaves the file behind: readers ignore it, and the next announcement
+ * removes it.
  */
 export function announceStart(
   store: string,
   params: Pick<StartingProcess, "workflow" | "work" | "run"> & {
-    /** Another process that was started for this; default: this one. */
+    /** The process that prepares the run; default: this process. */
     readonly pid?: number;
     readonly now: number;
   },
@@ -48,7 +54,7 @@ export function announceStart(
       writeDurable({ path, data: Buffer.from(JSON.stringify(starting)), mode: "replace" });
       return true;
     } catch (error) {
-      // The store reports a full disk, with what needs space.
+      // Ignored here: the store reports a full disk, together with what needs space.
       if (error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT"))
         return false;
       throw error;
@@ -68,7 +74,10 @@ export function announceStart(
   };
 }
 
-/** Changes nothing. Those of other hosts cannot be checked and are left out; so are those that hold their run's lease by now. */
+/**
+ * Lists the processes of this host that do not hold their run's lease yet. Processes of other hosts cannot be checked
+ * and are left out. Changes nothing.
+ */
 export function listStartingProcesses(store: string, leases: readonly Lease[]): readonly StartingProcess[] {
   const found = readAll(join(store, DIRECTORY)).flatMap(({ starting }) => (starting === null ? [] : [starting]));
   const waiting = found.filter(
@@ -79,7 +88,7 @@ export function listStartingProcesses(store: string, leases: readonly Lease[]): 
         ({ run, owner }) => run === starting.run && owner.pid === starting.pid && owner.host === starting.host,
       ),
   );
-  // A detached process is announced by its parent, and then by itself.
+  // The parent announces a detached process first; later the process announces itself. Both entries have the same pid.
   return [
     ...new Map(waiting.map((starting) => [`${starting.pid} ${JSON.stringify(starting.work)}`, starting])).values(),
   ];
@@ -91,7 +100,9 @@ function isDead(starting: StartingProcess): boolean {
   return livenessOf(starting, processIdentity()) === "dead";
 }
 
-/** null: it cannot be read. It is written whole, so it is damaged, and of no use. */
+/**
+ * `starting` is null if the file cannot be read. Files are written atomically, so such a file is damaged and useless.
+ */
 function readAll(directory: string): readonly { readonly path: string; readonly starting: StartingProcess | null }[] {
   let names: readonly string[];
   try {

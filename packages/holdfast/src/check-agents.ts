@@ -1,3 +1,4 @@
+/** Checks which agents are installed and ready, previews how they would be started, and tries one with a tiny task. */
 import { mkdtemp, readFile, readdir, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,8 +24,8 @@ export interface ObservedAgent {
 }
 
 /**
- * Each of these agents asked whether it is there, all at once; nothing is spent. They start real programs, some of which take a second each
- * on a machine that has nothing else to do: who does not answer in time is told as such, and nobody waits for the slowest.
+ * Probes these agents in parallel, without any cost. Some programs take a second to start. An agent that does not
+ * answer in time is reported as such, so the slowest program does not delay the result.
  */
 export async function observeAgents(
   params: { readonly names?: readonly string[]; readonly boundMs?: number } = {},
@@ -40,7 +41,7 @@ export async function observeAgents(
   );
 }
 
-/** What a call of this agent would start. Nothing is started. */
+/** Returns what a call of this agent would start, without starting it. */
 export function previewAgent(params: {
   readonly named: string;
   readonly role: string;
@@ -76,7 +77,7 @@ export function previewAgent(params: {
   return preview ?? null;
 }
 
-/** USAGE with the known names for a provider that there is not. */
+/** Throws USAGE, with the known names, for an unknown provider. */
 export function checkAgentName(provider: string): void {
   createAgentRegistry({ clock: systemClock, directory: "." }).agent(provider);
 }
@@ -100,18 +101,21 @@ function late(name: string, milliseconds: number): AgentProbe {
 
 export interface AgentTrial {
   readonly outcome: AgentOutcome;
-  /** The file is there, with the words that were asked for. */
+  /** The agent created the file with the requested words. */
   readonly wrote: boolean;
-  /** What else it left. */
+  /** Other files that the agent left behind. */
   readonly others: readonly string[];
   readonly milliseconds: number;
 }
 
-/** One tiny task for an agent, in a repository of its own that is gone afterwards. This spends what a model call costs. */
+/**
+ * Gives an agent one tiny task in a temporary repository, which is removed afterwards. This spends what one model call
+ * costs.
+ */
 export async function tryAgent(params: {
   /** `provider:model`. */
   readonly named: string;
-  /** Where relative paths of scripts and commands begin. */
+  /** Base of relative paths to scripts and commands. */
   readonly directory: string;
   readonly yolo: boolean;
   readonly timeoutMs: number;
@@ -123,7 +127,7 @@ export async function tryAgent(params: {
   const cwd = await realpath(await mkdtemp(join(tmpdir(), "holdfast-agent-")));
   const words = `holdfast ${randomId().slice(0, 8)}`;
   try {
-    // Some refuse to work outside of a repository.
+    // Some agents refuse to work outside a repository.
     await runProcess({ command: "git", args: ["init", "-q", cwd], timeoutMs: 30_000 });
     await writeFile(join(cwd, "README.md"), "A place to try an agent in.\n");
     const began = performance.now();
@@ -153,7 +157,7 @@ export async function tryAgent(params: {
 
 const TRIAL_FILE = "hello.txt";
 
-/** Also for those who want to see it before anything is spent. */
+/** Exported so that the CLI can show the prompt before anything is spent. */
 export function trialPrompt(words: string): string {
   return `Write a file named ${TRIAL_FILE} into the current directory. It holds one line:\n${words}\nDo nothing else, and then answer with the word done.\n`;
 }

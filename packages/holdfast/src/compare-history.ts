@@ -1,27 +1,28 @@
+/** Reads what runs did from their journals and finds the first point at which two runs diverge. */
 import { type JournalEntry, textOf, workingTime } from "@holdfast/core/journal";
 import { type Hasher, type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { Amounts } from "@holdfast/core/position";
 import type { Work } from "@holdfast/core/run";
 import { canonicalJson } from "@holdfast/core/values/canonical-json";
 
-/** One thing that a run did, told so that two runs can be laid side by side. */
+/** One action of a run in a form that can be compared with the actions of another run. */
 export interface HistoryStep {
   readonly run: string;
   readonly entry: number;
   /** Name of the step, or of the stage that ended. */
   readonly name: string;
-  /** Of what it came to. */
+  /** Digest of the result. */
   readonly digest: string;
 }
 
-/** What was done to the outside world. */
+/** A side effect on an external system. */
 export interface EffectSeen {
   readonly kind: string;
   readonly target: string;
   readonly state: "done" | "failed" | "unknown" | "intended";
-  /** It was there already, and was taken over. */
+  /** The effect existed already and the run adopted it. */
   readonly adopted: boolean;
-  /** The number that the other side gave it (a pull request's, a comment's); null where it gave none. */
+  /** The number that the external system assigned (of a pull request, of a comment); null if it assigned none. */
   readonly number: number | null;
 }
 
@@ -30,13 +31,13 @@ export interface History {
   readonly effects: readonly EffectSeen[];
   readonly calls: number;
   readonly failures: number;
-  /** By the calls of this journal alone. */
+  /** Spent by the calls of this journal alone. */
   readonly spent: Amounts;
   readonly wall: number;
   readonly work: number;
 }
 
-/** Reads a journal from its beginning, entry by entry: results may be long, and only their digests are kept. */
+/** Reads a journal from its beginning, entry by entry. Results may be long, so it keeps only their digests. */
 export class HistoryReader {
   readonly #hash: Hasher;
   readonly #steps: HistoryStep[] = [];
@@ -52,7 +53,7 @@ export class HistoryReader {
 
   read(entry: JournalEntry): void {
     const { kind, body, epoch, at } = entry;
-    // Of all bodies, only a lease's says something about time.
+    // Only the body of a lease entry matters for time measurement.
     if (epoch !== 0) this.#timed.push({ kind, epoch, at, body: kind === "lease.taken" ? body : {} });
     switch (kind) {
       case "step.started":
@@ -132,7 +133,10 @@ export class HistoryReader {
   }
 }
 
-/** Times differ in any two runs, and with them the ids of commits; what a commit holds is in its files. Trees are told by content alone. */
+/**
+ * Removes what differs between any two runs: times, and with them commit ids. The content of a commit is compared by
+ * its tree, whose id depends on content alone.
+ */
 function withoutChance(value: Json): Json {
   if (typeof value === "string") return INSTANT.test(value) ? "a time" : OBJECT_ID.test(value) ? "a commit" : value;
   if (isJsonArray(value)) return value.map(withoutChance);
@@ -148,7 +152,7 @@ const BY_CHANCE: ReadonlySet<string> = new Set(["milliseconds", "session"]);
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
-/** Receipts are the forge's own; whatever it numbers, it calls so. */
+/** Receipts have the forge's format; every forge calls its number `number`. */
 function numberIn(receipt: Json | undefined): number | null {
   if (!isJsonObject(receipt)) return null;
   const { number } = receipt;
@@ -159,15 +163,15 @@ function amountOf(value: Json | undefined): number {
   return typeof value === "number" ? value : 0;
 }
 
-/** A checkpoint of a run that the compared one goes through: its own, then that which it was forked from, and so on. */
+/** A checkpoint in the lineage of a compared run: its own, then the one that it was forked from, and so on. */
 export interface LineagePoint {
   readonly run: string;
   readonly sequence: number;
 }
 
 /**
- * The newest checkpoint that all of them come from: of the nearest run that is in every lineage, the smallest sequence. null: they are strangers.
- * The order of the lineages does not matter.
+ * The newest checkpoint that all lineages share: of the nearest run in every lineage, the smallest sequence. null: the
+ * runs are unrelated. The order of the lineages does not matter.
  */
 export function commonPoint(lineages: readonly (readonly LineagePoint[])[]): LineagePoint | null {
   const [first, ...others] = lineages;
@@ -179,44 +183,49 @@ export function commonPoint(lineages: readonly (readonly LineagePoint[])[]): Lin
   return null;
 }
 
-/** One side: where it comes from, and all that was done on the way, by the runs that it was forked from too. */
+/**
+ * One side of a comparison: its origin, and every step on the way, including those of the runs that it was forked from.
+ */
 export interface DivergingSide {
   readonly lineage: readonly LineagePoint[];
   readonly steps: readonly HistoryStep[];
   readonly began: Began;
 }
 
-/** What a run was begun with, by the run that it all comes from. */
+/** What the root run of a lineage started with. */
 interface Began {
   readonly workflow: string;
   readonly work: Work;
-  /** Commit and tree, as far as each is known; none: it works on no files. */
+  /** Commit and tree, as far as each is known; empty: the run works without files. */
   readonly files: readonly string[];
 }
 
 export interface Divergence {
-  /** The newest checkpoint that both come from; null: they are strangers. */
+  /** The newest checkpoint that both sides share; null: the runs are unrelated. */
   readonly common: LineagePoint | null;
   /**
-   * "checkpoint": the common one. "alike": strangers that were begun with the same workflow from the same files, so that where they part means something.
-   * "none": nothing; that steps of theirs came out the same would be chance.
+   * "checkpoint": the sides share a checkpoint. "alike": unrelated runs that started with the same workflow from the
+   * same files, so a divergence is meaningful. "none": no common beginning; equal steps would be coincidence.
    */
   readonly beginning: "checkpoint" | "alike" | "none";
-  /** The first thing that is not the same; null: one did exactly what the other did. */
+  /** The first difference; null: both sides did exactly the same. */
   readonly first: FirstDifference | null;
 }
 
 interface FirstDifference {
-  /** Steps before it that both did, with the same results; 0 where they have no common beginning. */
+  /** Number of earlier steps that both sides did with the same results; 0 if they have no common beginning. */
   readonly shared: number;
-  /** "step": they did different things; "result": the same thing with different results; "length": one of them did nothing more. */
+  /**
+   * "step": the sides did different things. "result": the same step had different results. "length": one side did
+   * nothing more.
+   */
   readonly kind: "step" | "result" | "length";
-  /** null: it did nothing more. */
+  /** null: this side did nothing more. */
   readonly a: HistoryStep | null;
   readonly b: HistoryStep | null;
 }
 
-/** Swapping the sides swaps the answer's sides, and nothing else. */
+/** Swapping the arguments swaps the sides of the result and changes nothing else. */
 export function findDivergence(a: DivergingSide, b: DivergingSide): Divergence {
   const common = commonPoint([a.lineage, b.lineage]);
   const beginning = common !== null ? "checkpoint" : isAlike(a.began, b.began) ? "alike" : "none";
@@ -224,7 +233,7 @@ export function findDivergence(a: DivergingSide, b: DivergingSide): Divergence {
   return { common, beginning, first: differenceAt(shared, a.steps, b.steps) };
 }
 
-/** Two issues are two orders; words for the same order may differ. */
+/** Different issues are different work. Tasks in words may be worded differently and still be the same work. */
 function isAlike(a: Began, b: Began): boolean {
   const otherIssue = a.work.kind === "issue" && b.work.kind === "issue" && a.work.number !== b.work.number;
   const sameFiles = a.files.length === 0 ? b.files.length === 0 : a.files.some((one) => b.files.includes(one));

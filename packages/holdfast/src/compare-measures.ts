@@ -1,54 +1,66 @@
+/**
+ * Measures that a comparison of runs shows: scores, checks, cost, time and changed code, and which run is best in each.
+ */
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { Amounts } from "@holdfast/core/position";
 import type { CheckResult } from "@holdfast/core/rollback";
 import type { Work } from "@holdfast/core/run";
 import type { EffectSeen, LineagePoint } from "./compare-history.ts";
 
-/** What one side of a comparison is like: a run as it stands, or as it stood at a checkpoint. Facts only; nothing is weighed. */
+/**
+ * The facts about one side of a comparison: a run as it is now, or as it was at a checkpoint. The facts are not
+ * weighted.
+ */
 export interface ComparedRun {
-  /** `RUN@n`; the bare run where nothing was saved. */
+  /** `RUN@n`; the bare run id if the run has no checkpoint. */
   readonly id: string;
   readonly run: string;
-  /** null: nothing was saved. */
+  /** null: the run has no checkpoint. */
   readonly sequence: number | null;
   readonly workflow: string;
   readonly work: Work;
-  /** How the run is now, also where an older checkpoint of it is compared. */
+  /** The status of the run now, even if an older checkpoint of it is compared. */
   readonly condition: { readonly kind: string; readonly reason: string | null };
   readonly stage: string | null;
   readonly iteration: number;
   readonly attempts: Readonly<Record<string, number>>;
-  /** Agent calls, and steps that failed, in this run's own journal. */
+  /** Agent calls and failed steps in this run's own journal. */
   readonly calls: number;
   readonly failures: number;
   readonly checks: readonly CheckTrail[];
   readonly score: number | null;
-  /** The scores of the run in their order; those of lines that a restore left are not here. */
+  /** The scores of the run, oldest first, without those that a restore discarded. */
   readonly scoreTrail: readonly number[];
-  /** By dimension, newest of each. */
+  /** The newest score of each dimension. */
   readonly scores: readonly Measure[];
   readonly metrics: readonly Measure[];
-  /** All that was spent, by the runs that it was forked from too. */
+  /** Everything that was spent, including by the runs that this one was forked from. */
   readonly spent: Amounts;
-  /** Since the fork; null for a run that is none. */
+  /** Spent since the fork; null for a run that is not a fork. */
   readonly ownSpent: Amounts | null;
-  /** Milliseconds: in which somebody worked on it, before a fork too; and of this run alone from its first entry to its last. */
+  /**
+   * Milliseconds. `work`: time in which a process worked on the run, including before a fork. `wall`: from the first to
+   * the last entry of this run alone.
+   */
   readonly time: { readonly work: number; readonly wall: number };
   readonly effects: readonly EffectSeen[];
   readonly pullRequest: { readonly number: number; readonly url: string } | null;
-  /** Itself first, then what it was forked from. */
+  /** The run itself first, then the checkpoints that it was forked from. */
   readonly lineage: readonly LineagePoint[];
   readonly branch: string | null;
   readonly worktree: string | null;
   readonly tree: string | null;
-  /** Files that differ from the last commit. */
+  /** Number of files that differ from the last commit. */
   readonly uncommitted: number;
   readonly tags: readonly string[];
-  /** What is wrong with its journal, or with that of a run that it was forked from: what is told of it here may be wrong too. */
+  /**
+   * Damage in the journal of this run or of a run that it was forked from. Facts read from a damaged journal may be
+   * wrong.
+   */
   readonly damage: readonly string[];
 }
 
-/** What changed between two trees; null where one side has no files, or they are not in this repository. */
+/** The changes between two trees; null if one side has no files, or they are not in this repository. */
 export interface CodeChange {
   readonly files: number;
   readonly added: number;
@@ -59,14 +71,14 @@ export interface CodeChange {
 interface FileLines {
   readonly path: string;
   readonly status: string;
-  /** The name it had before, of one that was renamed. */
+  /** The previous path of a renamed file; null otherwise. */
   readonly from: string | null;
-  /** null: binary. */
+  /** null: the file is binary. */
   readonly added: number | null;
   readonly removed: number | null;
 }
 
-/** A number that a workflow keeps about its work, by the name that it has there. */
+/** A number that a workflow keeps about its work, with the name that the workflow gave it. */
 interface Measure {
   readonly name: string;
   readonly value: number;
@@ -78,9 +90,9 @@ interface Measures {
 }
 
 /**
- * What a workflow's values say about how good the work is, whatever the workflow: numbers in objects whose name ends in `scores` or `metrics`, and
- * what is called `quality`. The one that lies less deep counts, and of a list the newest element that has any. What is called best is
- * an older one's.
+ * Finds quality measures in the values of any workflow: numbers in objects whose name ends in `scores` or `metrics`,
+ * and values called `quality`. The least nested match wins, and of a list the newest element that has any. Values
+ * called best are skipped because they belong to an older iteration.
  */
 export function readMeasures(values: JsonObject): Measures {
   const found: Found = { scores: new Map(), metrics: new Map() };
@@ -93,10 +105,10 @@ export function readMeasures(values: JsonObject): Measures {
 }
 
 type Found = Readonly<Record<keyof Measures, Map<string, number>>>;
-/** Elements of one list, newest first; a single object is a list of one. */
+/** The elements of one list, newest first. A single object counts as a list with one element. */
 type Candidates = readonly JsonObject[];
 
-/** Values may be large, and measures are kept where a person finds them. */
+/** Limits the search depth: values may be large, and workflows keep measures near the top. */
 const DEEPEST = 4;
 const NEWEST = 20;
 const OLDER = /^best/i;
@@ -130,14 +142,14 @@ function flatten(record: JsonObject, prefix: string, into: Map<string, number>):
   for (const [key, value] of Object.entries(record)) {
     const name = prefix + key;
     if (isFiniteNumber(value)) any = keep(into, name, value) || any;
-    // Names, and how many more there are: that number alone says nothing.
+    // Such an object is a list of names with a count of the omitted ones; the count alone is not a measure.
     else if (isJsonObject(value) && prefix === "" && !isJsonArray(value["names"] ?? null))
       any = flatten(value, `${name}.`, into) || any;
   }
   return any;
 }
 
-/** The first one keeps its name. */
+/** The first value keeps the name. */
 function keep(into: Map<string, number>, name: string, value: number): true {
   if (!into.has(name)) into.set(name, value);
   return true;
@@ -151,7 +163,7 @@ function sorted(measures: ReadonlyMap<string, number>): readonly Measure[] {
   return [...measures].map(([name, value]) => ({ name, value })).toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** What one check said, in its order. */
+/** The verdicts of one check, oldest first. */
 export interface CheckTrail {
   readonly name: string;
   readonly trail: readonly boolean[];
@@ -159,8 +171,8 @@ export interface CheckTrail {
 }
 
 /**
- * By name. `checks`: oldest first. The same said of the same files again (by a step, and by the stage that it ended) is said once; another
- * verdict on the same files is told.
+ * Groups checks by name. `checks`: oldest first. A verdict repeated for the same files (by a step and by the stage that
+ * it ended) counts once. A different verdict on the same files is kept.
  */
 export function checkTrails(
   checks: readonly Pick<CheckResult, "name" | "pass" | "reason" | "files">[],
@@ -181,7 +193,7 @@ export function allPass(checks: readonly CheckTrail[]): boolean | null {
   return checks.length === 0 ? null : checks.every(({ last }) => last.pass);
 }
 
-/** Who is best in one respect. Several where they are equal; nobody where all are, or where only one has a value. */
+/** The best runs in one dimension. Several if they are equal; none if all are equal or only one has a value. */
 export interface Best {
   readonly dimension: string;
   readonly ids: readonly string[];
@@ -190,8 +202,9 @@ export interface Best {
 type Judged = Pick<ComparedRun, "id" | "checks" | "score" | "scores" | "metrics" | "spent" | "time">;
 
 /**
- * Only where everybody agrees what better means: more that passes, a higher score, less spent, less time. How much code is changed is
- * neither. No sum over dimensions: which of them matters is for whoever chooses. By dimension, then in the order of ids.
+ * Compares only dimensions with an undisputed direction: more passing checks, a higher score, less cost, less time. The
+ * amount of changed code has none. There is no total over dimensions: the user decides which one matters. Sorted by
+ * dimension, then by id.
  */
 export function findBest(runs: readonly Judged[]): readonly Best[] {
   const bests: Best[] = [];
@@ -207,7 +220,7 @@ export function findBest(runs: readonly Judged[]): readonly Best[] {
     if (better !== null) judge(`metric ${name}`, better, (run) => measureOf(run, "metrics", name));
   }
   judge("tokens", "less", ({ spent }) => ((spent.uncounted ?? 0) > 0 || spent.tokens === 0 ? null : spent.tokens));
-  // What nobody knows the price of is not cheap.
+  // A run with calls of unknown price must not count as cheap.
   judge("cost", "less", ({ spent }) => ((spent.unpriced ?? 0) > 0 || spent.microUsd === 0 ? null : spent.microUsd));
   judge("time", "less", ({ time }) => (time.work === 0 ? null : Math.ceil(time.work / 1000)));
   return bests;
@@ -228,7 +241,7 @@ function bestIds(
   return [...new Set(valued.filter(({ value }) => value === top).map(({ id }) => id))].toSorted();
 }
 
-/** Told from the words in the name; null: nobody can say. */
+/** Derives the direction from the words in the name; null: unknown. */
 export function directionOf(name: string): "more" | "less" | null {
   const words = name
     .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
@@ -257,7 +270,10 @@ function toNumber(flag: boolean | null): number | null {
 
 type ChangedFile = Pick<FileLines, "path" | "status" | "from">;
 
-/** `counts`: a line a file, in the order of the files, each beginning with lines added and removed (`-`: binary) and a tab. */
+/**
+ * `counts`: one line per file, in the order of `files`. Each line starts with added and removed lines (`-`: binary) and
+ * a tab.
+ */
 export function countLines(files: readonly ChangedFile[], counts: string): CodeChange {
   const lines = counts.split("\n").filter((line) => line !== "");
   const changed = files.map(({ path, status, from }, at): FileLines => {

@@ -1,3 +1,4 @@
+/** Compares two or more runs: their facts, where they diverge, and the differences between their files. */
 import { newBudget } from "@holdfast/core/budget";
 import type { Checkpoint, CheckpointParent } from "@holdfast/core/checkpoint";
 import { FactsReader } from "@holdfast/core/find-rollback";
@@ -33,15 +34,15 @@ import { type Condition, conditionOf, pullRequestOf } from "./run-status.ts";
 export interface CompareWork {
   readonly store: Store;
   readonly workspaces: Workspaces | null;
-  /** `sequence`: as it stood at this checkpoint; null: as it stands. */
+  /** `sequence`: compare the run as it was at this checkpoint; null: as it is now. */
   readonly sides: readonly { readonly handle: RunHandle; readonly sequence: number | null }[];
-  /** Only these files are compared; all when absent. */
+  /** Limits the comparison to these files; all files if absent. */
   readonly paths?: readonly string[];
-  /** Also the text, as git prints it. */
+  /** Also return the differences as text, in git's format. */
   readonly text?: "patch" | "stat";
 }
 
-/** Looks only. */
+/** Reads only; changes nothing. */
 export async function compareRuns(work: CompareWork): Promise<Comparison> {
   const sides: Side[] = [];
   for (const side of work.sides) sides.push(await readSide(work.store, side));
@@ -73,7 +74,7 @@ function divergenceOf(a: Side, b: Side): ComparedPair["diverged"] {
   return findDivergence(side(a), side(b));
 }
 
-/** One for all where there is one: only then can the counts be laid side by side. */
+/** Prefers one common base for all sides: only then can their counts be compared with each other. */
 async function findBases(work: CompareWork, sides: readonly Side[]): Promise<readonly (CodeBase | null)[]> {
   const point = commonPoint(sides.map(({ run }) => run.lineage));
   const tree = point === null ? null : await treeAt(work.store, point);
@@ -95,7 +96,7 @@ async function findBases(work: CompareWork, sides: readonly Side[]): Promise<rea
   });
 }
 
-/** The journal keeps the tree also of a checkpoint that retention has dropped. */
+/** The journal also keeps the tree of a checkpoint that retention has dropped. */
 async function treeAt(
   store: Store,
   { run, sequence }: { readonly run: string; readonly sequence: number },
@@ -142,38 +143,44 @@ async function diffOf(
   }
 }
 
-/** Runs laid side by side. In the order in which they were named; what is told of each and of each pair does not depend on it. */
+/**
+ * The result of a comparison. Runs are in the order in which the caller named them; the facts about each run and pair
+ * do not depend on that order.
+ */
 export interface Comparison {
   readonly runs: readonly ComparedSide[];
-  /** Every two of them, once. */
+  /** Each pair of runs once. */
   readonly pairs: readonly ComparedPair[];
   readonly best: readonly Best[];
-  /** Patches or counts as git prints them, where asked for: of the two, or of each against its base when there are more. */
+  /**
+   * Patches or counts in git's format, if requested: between two runs, or of each run against its base if there are
+   * more.
+   */
   readonly diffs: readonly DiffText[];
 }
 
 export interface ComparedSide extends ComparedRun {
   readonly base: CodeBase | null;
-  /** Against the base. */
+  /** The changes against the base. */
   readonly code: CodeChange | null;
 }
 
 /**
- * What a run's code is measured against: the checkpoint that all of them come from, else the commit that all began from, else the files
- * that all began with, else each its own beginning.
+ * The base that the code of a run is compared with. In order of preference: the checkpoint that all sides share, the
+ * commit that all began from, the files that all began with, or each side's own beginning.
  */
 interface CodeBase {
   readonly kind: "fork_point" | "base_commit" | "same_beginning" | "own_beginning";
   /** `RUN@n`, or a commit. */
   readonly name: string;
-  /** Tree or commit. */
+  /** Id of a tree or a commit. */
   readonly tree: string;
 }
 
 export interface ComparedPair {
   readonly a: string;
   readonly b: string;
-  /** From the first to the second. */
+  /** The changes from the first to the second. */
   readonly code: CodeChange | null;
   readonly diverged: Divergence;
 }
@@ -186,15 +193,15 @@ interface DiffText {
 
 interface Side {
   readonly run: ComparedRun;
-  /** All that was done on the way, by the runs that it was forked from too. */
+  /** Every step on the way, including those of the runs that this one was forked from. */
   readonly steps: readonly HistoryStep[];
-  /** The commit that its work began from; null where it has none. */
+  /** The commit that the run's work started from; null if it has none. */
   readonly baseCommit: string | null;
-  /** The first checkpoint that holds files, of the run that it all comes from. */
+  /** The first checkpoint with files, of the root run of the lineage. */
   readonly beginning: Beginning | null;
 }
 
-/** Takes no lease and writes nothing, so the run may be at work meanwhile. */
+/** Acquires no lease and writes nothing, so another process may work on the run meanwhile. */
 async function readSide(
   store: Store,
   { handle, sequence: at }: { readonly handle: RunHandle; readonly sequence: number | null },
@@ -246,7 +253,7 @@ async function readSide(
   };
 }
 
-/** Of all journals that were read for it, whether or not what is damaged was needed. */
+/** Damage in all journals that were read, even if the comparison did not need the damaged part. */
 async function damageOf(store: Store, runs: readonly string[]): Promise<readonly string[]> {
   const damage: string[] = [];
   for (const run of runs) {
@@ -256,7 +263,10 @@ async function damageOf(store: Store, runs: readonly string[]): Promise<readonly
   return damage;
 }
 
-/** As it stands, with what the journal says since the checkpoint; as it stood, what the checkpoint says. */
+/**
+ * Now: the position of the newest checkpoint with the later journal entries applied. At a checkpoint: the position that
+ * it holds.
+ */
 async function positionOf(store: Store, checkpoint: Checkpoint | undefined, isNow: boolean): Promise<Position | null> {
   if (checkpoint === undefined) return null;
   const { position } = checkpoint.planes;
@@ -291,7 +301,10 @@ interface Beginning {
   readonly tree: string;
 }
 
-/** One journal in one pass. `to`: the checkpoint that it is read up to, whether it is kept or not; null: all of it. */
+/**
+ * Reads one journal in one pass. `to`: the last checkpoint to read, even if retention dropped it; null: the whole
+ * journal.
+ */
 async function readJournal(
   store: Store,
   { run, to }: { readonly run: string; readonly to: number | null },
@@ -311,7 +324,10 @@ async function readJournal(
   return { history: history.history(), facts: facts.facts({ run, state: { kind: "open" }, known: [] }), beginning };
 }
 
-/** What a fork comes from, nearest first, and what was done there up to the fork, oldest first. A parent that is not in this store is named all the same. */
+/**
+ * Returns the ancestors of a fork, nearest first, and their steps up to the fork, oldest first. A parent that is not in
+ * this store is still named.
+ */
 async function readLineage(
   store: Store,
   forkedFrom: CheckpointParent | null,

@@ -1,8 +1,12 @@
+/**
+ * Turns the observations of `holdfast doctor` into checks with a level and a fix. Pure: doctor.ts gathers the
+ * observations.
+ */
 import type { AgentProbe } from "@holdfast/core/agent";
 import type { RunUsage } from "@holdfast/core/gc";
 import { MIN_GIT_VERSION, isGitTooOld } from "@holdfast/platform/git-command";
 
-/** What `doctor` looked at, as plain facts; judged here, gathered by the app. */
+/** The plain facts that `doctor` gathers. */
 export interface Observations {
   readonly node: string;
   readonly git: string | null;
@@ -22,20 +26,20 @@ export interface Observations {
   readonly freeBytes: number;
   readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
   readonly danglingRefs: number;
-  /** Folders of asides that belong to runs which have ended. */
+  /** Number of side worktree folders of runs that have ended. */
   readonly asides: number;
   readonly agents: readonly { readonly name: string; readonly probe: AgentProbe }[];
   readonly forges: readonly { readonly name: string; readonly path: string | null }[];
-  /** The one that runs here would work with; null: none can be told. */
+  /** The forge that runs in this repository would use; null: none was detected. */
   readonly forge: ObservedForge | null;
 }
 
 export interface ObservedForge {
   readonly name: string;
   readonly location: string;
-  /** How it is reached: "gh", "GH_TOKEN"; null: it needs no login. */
+  /** How the forge is accessed: "gh", "GH_TOKEN"; null: it needs no login. */
   readonly login: string | null;
-  /** What to do where there is no login. */
+  /** How to log in if there is no login. */
   readonly fix: string | null;
 }
 
@@ -51,7 +55,7 @@ export interface Check {
 export interface DoctorReport {
   readonly ok: boolean;
   readonly checks: readonly Check[];
-  /** Space in the store by run, the largest first; empty where no store can be read. */
+  /** Space in the store by run, the largest first; empty if no store can be read. */
   readonly usage: readonly RunUsage[];
 }
 
@@ -150,7 +154,10 @@ function checkDisk(free: number): Check {
   return { name: "disk", level: "ok", detail, fix: null };
 }
 
-/** Only running a workflow needs one, and one is enough: that an agent is not installed is no fault. That it would not answer is. */
+/**
+ * A missing agent is not a fault: only workflows need one, and one is enough. An installed agent that does not answer
+ * is a fault.
+ */
 function checkAgent({ name, probe }: Observations["agents"][number]): Check {
   const { installed, version, problem, hint } = probe;
   if (!installed) return { name, level: "ok", detail: "not installed", fix: hint };
@@ -158,7 +165,7 @@ function checkAgent({ name, probe }: Observations["agents"][number]): Check {
   return { name, level: problem === null ? "ok" : "warn", detail, fix: problem === null ? null : hint };
 }
 
-/** Without a login nothing but issues and pull requests is out of reach, so this is no failure. */
+/** Without a login only issues and pull requests are out of reach, so this is not a failure. */
 function checkForge({ forge, forges }: Observations): Check {
   if (forge === null) return listTools("forge", forges);
   const where = `${forge.name}, ${forge.location}`;
@@ -171,7 +178,7 @@ function checkForge({ forge, forges }: Observations): Check {
   };
 }
 
-/** Only running a workflow needs them, so that none is there is no fault. */
+/** Only workflows need these tools, so their absence is not a fault. */
 function listTools(name: string, tools: Observations["forges"]): Check {
   const found = tools.filter((tool) => tool.path !== null).map((tool) => tool.name);
   const detail = found.length > 0 ? found.join(", ") : `none found (${tools.map((tool) => tool.name).join(", ")})`;

@@ -1,3 +1,4 @@
+/** Gathers what `holdfast doctor` reports about this machine, repository and store. */
 import { type OpenParams, openHoldfast } from "./open.ts";
 import { observeAgents } from "./check-agents.ts";
 import { observeForgeLogin } from "./find-forge.ts";
@@ -7,7 +8,7 @@ import { findProgram, freeBytes, runProcess } from "@holdfast/platform/subproces
 
 const FORGES = ["gh", "glab"];
 
-/** Looks at everything Holdfast leans on. Works also where the store cannot be opened. */
+/** Checks everything that Holdfast depends on. Works even if the store cannot be opened. */
 export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
   const programs = (names: readonly string[]) => names.map((name) => ({ name, path: findProgram(name) ?? null }));
   const [git, free, agents, forge, opened] = await Promise.all([

@@ -1,3 +1,4 @@
+/** Finds the forge of a repository (GitHub, GitLab or a local one) and the login for it. */
 import { pathToFileURL } from "node:url";
 import { findAnyWorktree } from "@holdfast/core/adapters";
 import type { Forge } from "@holdfast/core/forge";
@@ -24,15 +25,15 @@ import { findProgram, runProcess } from "@holdfast/platform/subprocess";
 import type { ObservedForge } from "./diagnosis.ts";
 
 export interface ForgeChoice {
-  /** "auto": told from the remote. */
+  /** "auto": detected from the remote. */
   readonly kind: "auto" | "local" | "github" | "gitlab" | "none";
   /** Repository of a local forge; null: the remote. */
   readonly path: string | null;
-  /** Of GitHub or GitLab, where the remote's URL does not tell it; null: the remote's. */
+  /** Host of GitHub or GitLab if the remote's URL does not name it; null: the remote's host. */
   readonly host?: string | null;
 }
 
-/** null: there is none, by choice or because no remote tells of one. */
+/** null: there is no forge, by choice or because no remote points to one. */
 export async function findForge(params: {
   readonly choice: ForgeChoice;
   readonly workspaces: Workspaces | null;
@@ -48,7 +49,7 @@ export async function findForge(params: {
     case "none":
       return null;
     case "local": {
-      // Not before one is needed: it reads YAML, and the parser would cost every start.
+      // Loaded on demand: the local forge reads YAML, and the parser would slow down every start.
       const { openLocalForge } = await import("@holdfast/forges/local");
       return openLocalForge({ repository: place.repository, clock });
     }
@@ -62,10 +63,10 @@ type ForgeSite =
   | { readonly kind: "local"; readonly repository: string }
   | { readonly kind: "server"; readonly forge: DetectedForge };
 
-/** Where the forge is, without asking it anything. */
+/** Locates the forge without sending it a request. */
 async function locateForge(params: {
   readonly choice: ForgeChoice;
-  /** Relative remotes start here. */
+  /** Base of relative remote paths. */
   readonly folder: string;
   readonly asking: Pick<Asking, "remote" | "pushRemote"> | null;
   readonly env: NodeJS.ProcessEnv;
@@ -121,12 +122,15 @@ function notThere(kind: DetectedForge["kind"], url: string | null): HoldfastErro
 }
 
 interface ForgeAccess {
-  /** The program that holds the login, or the variable of a token; null: neither is there. */
+  /** The program that holds the login, or the variable that holds a token; null: neither exists. */
   readonly way: { readonly kind: "program" | "token"; readonly name: string } | null;
   readonly transport: Transport;
 }
 
-/** The forge's own program where it is there: it knows the user's login, proxy and certificates. Else a token from the environment. */
+/**
+ * Prefers the forge's own program because it has the user's login, proxy and certificates. Otherwise uses a token from
+ * the environment.
+ */
 function accessForge(forge: Pick<DetectedForge, "kind" | "host">, env: NodeJS.ProcessEnv): ForgeAccess {
   const { kind, host } = forge;
   const name = PROGRAMS[kind];
@@ -150,7 +154,10 @@ function accessForge(forge: Pick<DetectedForge, "kind" | "host">, env: NodeJS.Pr
 
 const PROGRAMS = { github: "gh", gitlab: "glab" } as const;
 
-/** A CI service says where its own API is. Taken only for its own host, and never in the clear but on this machine. */
+/**
+ * The API root that a CI service announces in the environment. Used only for the service's own host, and without TLS
+ * only on this machine.
+ */
 function rootIn(kind: DetectedForge["kind"], host: string, env: NodeJS.ProcessEnv): string | null {
   const [server, api] =
     kind === "github" ? ["GITHUB_SERVER_URL", "GITHUB_API_URL"] : ["CI_SERVER_URL", "CI_API_V4_URL"];
@@ -161,7 +168,7 @@ function rootIn(kind: DetectedForge["kind"], host: string, env: NodeJS.ProcessEn
 
 export type { ObservedForge };
 
-/** Which forge runs would work with here, and whether there is a login for it. Nothing leaves this machine. */
+/** Reports the forge that runs here would use and whether a login for it exists. Sends nothing over the network. */
 export async function observeForgeLogin(params: {
   readonly choice: ForgeChoice;
   readonly folder: string;
@@ -184,13 +191,13 @@ export async function observeForgeLogin(params: {
       }
     }
   } catch (error) {
-    // Not a repository, or a config that does not fit: other checks say so.
+    // Not a repository, or an invalid config: other checks report that.
     if (error instanceof HoldfastError) return null;
     throw error;
   }
 }
 
-/** The programs know that without the network. What they print is not looked at: it may be the token. */
+/** The programs know this without the network. Their output is ignored because it may contain the token. */
 async function isLoggedIn(program: string, host: string, env: NodeJS.ProcessEnv): Promise<boolean> {
   const args = program === "gh" ? ["auth", "token", "--hostname", host] : ["config", "get", "token", "--host", host];
   const { code, stdout } = await runProcess({ command: program, args, env, timeoutMs: 10_000 });

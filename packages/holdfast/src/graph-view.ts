@@ -1,3 +1,6 @@
+/**
+ * Computes the view of a task graph that `status`, `show` and the live view display: node states, times, critical path.
+ */
 import {
   type Graph,
   type GraphNode,
@@ -14,7 +17,7 @@ import { stateOf } from "@holdfast/core/graph-state";
 import { type Json, isJsonObject } from "@holdfast/core/json";
 import { resumePoint } from "@holdfast/core/position";
 
-/** `interrupted`: it says running, and nobody runs it: its process is gone. */
+/** `interrupted`: the node's state is running, but the process that ran it is gone. */
 export const NODE_CONDITIONS = [
   "complete",
   "running",
@@ -27,7 +30,10 @@ export const NODE_CONDITIONS = [
 ] as const;
 export type NodeCondition = (typeof NODE_CONDITIONS)[number];
 
-/** `so_far`: it still goes on. `at_least`: up to the last sign of life; when it really ended nobody saw. */
+/**
+ * `so_far`: the node still runs. `at_least`: measured up to the last sign of life, because the real end was not
+ * recorded.
+ */
 export interface Elapsed {
   readonly milliseconds: number;
   readonly kind: "whole" | "so_far" | "at_least";
@@ -41,11 +47,11 @@ export interface NodePicture {
   /** 1-based. */
   readonly batch: number;
   readonly state: NodeCondition;
-  /** How often it was started. */
+  /** How often the node was started. */
   readonly attempts: number;
   readonly startedAt: string | null;
   readonly endedAt: string | null;
-  /** null: it has not begun, or nobody knows when it ended. */
+  /** null: the node has not started, or its end is unknown. */
   readonly elapsed: Elapsed | null;
   readonly critical: boolean;
   readonly waitsFor: readonly string[];
@@ -53,33 +59,33 @@ export interface NodePicture {
   readonly reason: string | null;
 }
 
-/** A graph for people and programs that look at it: everything derived is worked out, nothing is left to be guessed. */
+/** A task graph with all derived facts computed, for display and for programs. */
 export interface GraphPicture {
   readonly id: string;
   readonly batches: readonly (readonly string[])[];
   /** In the order of the definition. */
   readonly nodes: readonly NodePicture[];
   readonly counts: Readonly<Record<NodeCondition, number>>;
-  /** The chain that takes longest: measured where it has run, reckoned with the mean of the others where it has not. */
+  /** The chain that takes longest. Nodes that have not run count with the mean of the measured nodes. */
   readonly criticalPath: { readonly nodes: readonly string[]; readonly milliseconds: number };
   readonly elapsed: Elapsed | null;
   readonly resumePoint: string | null;
-  /** Not given yet, and what they hold back has not begun. */
+  /** Approvals that are still missing and whose target nodes have not started. */
   readonly approvals: readonly { readonly from: string; readonly to: string; readonly by: string }[];
-  /** What is wrong with the definition (of an import, say); then all nodes are in one batch. */
+  /** Problems of the definition (of an import, for example). If there are any, all nodes are in one batch. */
   readonly problems: readonly string[];
 }
 
 export interface Moment {
-  /** Does somebody carry the run now? */
+  /** Whether a process works on the run now. */
   readonly live: boolean;
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** The last time at which the run was seen alive, as its journal tells. */
+  /** The last time at which the run was alive, according to its journal. */
   readonly seenAt: string | null;
 }
 
-/** Never throws: a graph that cannot be run can still be looked at. */
+/** Never throws: a graph that cannot be executed can still be shown. */
 export function pictureGraph(graph: Graph, moment: Moment): GraphPicture {
   const problems = validateGraph(graph).map(describeProblem);
   const whole = problems.length === 0;
@@ -144,7 +150,7 @@ function conditionOf(status: NodeStatus, { live }: Moment): NodeCondition {
   return status === "running" && !live ? "interrupted" : status;
 }
 
-/** A replay begins its own count anew; what failed before has happened all the same. */
+/** A replay restarts its own count, so earlier failed attempts are added. */
 function attemptsOf({ status, attempt, tries = 0 }: NodeState): number {
   const current = status === "running" || status === "complete" || status === "unknown" ? 1 : 0;
   return Math.max(attempt, tries + current);
@@ -177,7 +183,7 @@ function untilNow(from: number, moment: Moment): Elapsed {
   return moment.live ? span(from, moment.now, "so_far") : span(from, timeOf(moment.seenAt) ?? from, "at_least");
 }
 
-/** From the first start to the last end; while something is left to do, to now or to the last sign of life. */
+/** From the first start to the last end. While nodes are left: up to now, or up to the last sign of life. */
 function elapsedOfAll(nodes: readonly NodePicture[], moment: Moment): Elapsed | null {
   let from: number | null = null;
   let to: number | null = null;
@@ -193,7 +199,7 @@ function elapsedOfAll(nodes: readonly NodePicture[], moment: Moment): Elapsed | 
   return span(from, to ?? from, "whole");
 }
 
-/** A millisecond at least, so that among nodes that took no time the longest chain is the longest. */
+/** At least one millisecond, so that among nodes that took no time the chain with the most nodes is the longest. */
 function costOf(graph: Graph, elapsed: ReadonlyMap<string, Elapsed | null>): (node: GraphNode) => number {
   const known = [...elapsed.values()].flatMap((one) => (one === null ? [] : [one.milliseconds]));
   const mean = known.length === 0 ? 1 : known.reduce((sum, one) => sum + one, 0) / known.length;
@@ -203,7 +209,7 @@ function costOf(graph: Graph, elapsed: ReadonlyMap<string, Elapsed | null>): (no
   };
 }
 
-/** Clocks that were set back make no negative time. */
+/** A clock that was set back must not produce a negative time. */
 function span(from: number, to: number, kind: Elapsed["kind"]): Elapsed {
   return { milliseconds: Math.max(0, to - from), kind };
 }

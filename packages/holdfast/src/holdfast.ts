@@ -1,3 +1,4 @@
+/** The Holdfast class, the facade that the CLI and library users call, with its run creation and diff. */
 import { join } from "node:path";
 import {
   type CoreAdapters,
@@ -40,12 +41,12 @@ import {
 } from "./run-status.ts";
 import type { RunReport } from "./start-run.ts";
 
-/** What front ends and library users talk to. */
+/** The entry point for front ends and library users. */
 export class Holdfast implements AsyncDisposable {
   readonly store: Store;
   /** null outside a git repository. */
   readonly workspaces: Workspaces | null;
-  /** Runs that a workflow carries: begin, take up, answer. */
+  /** Runs that a workflow executes: start, resume, answer. */
   readonly work: RunService;
   /** Checkpoints of other tools: import, export, mirror. */
   readonly foreign: ImportExport;
@@ -76,12 +77,13 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Starts a run and executes it until it is done, failed, waiting or interrupted. The same workflow and id, or else the same workflow and issue
-   * or task text, is the same run. Unfinished: it continues, or LEASE_HELD while another process works on it. Ended: its outcome is returned with
-   * `earlier: true` and nothing is done, unless `again` begins a new run.
+   * Starts a run and executes it until it is done, failed, waiting or interrupted. A run is identified by its workflow
+   * and id, or else by its workflow and issue or task text. If that run is unfinished, it continues, or throws
+   * LEASE_HELD while another process works on it. If it has ended, its outcome is returned with `earlier: true` and
+   * nothing is done, unless `again` begins a new run.
    */
   async start<S extends JsonObject>(params: StartParams<S>): Promise<RunReport> {
-    // As it is stored: the same task is the same run.
+    // Mask the work as the store does: runs are matched by the stored text.
     const work = maskValue(params.work, createMasking().mask);
     const { workflow = "impl", id } = params;
     using starting = this.work.announce({
@@ -92,12 +94,14 @@ export class Holdfast implements AsyncDisposable {
     return await this.work.start(await this.work.plan({ ...params, work }), { ...params, starting });
   }
 
-  /** Looks at what changed meanwhile, then carries the run on. What needs a decision is the outcome "ask". */
+  /**
+   * Checks what changed in the meantime, then continues the run. If a change needs a decision, the outcome is "ask".
+   */
   async resume<S extends JsonObject>(params: ResumeParams<S>): Promise<RunReport> {
     return await this.work.resume(params);
   }
 
-  /** Where the run stands, told from its journal and its lease. */
+  /** The status of the run, computed from its journal and its lease. */
   async status(address?: string): Promise<RunDetails> {
     const { id } = await this.resolveRun(address);
     const handle = await this.run(id);
@@ -107,18 +111,18 @@ export class Holdfast implements AsyncDisposable {
     return await readStatus(handle, { now: this.#parts.clock.now(), standing: stood.standing });
   }
 
-  /** The task graph of a run as it stands now, and the picture that `status` gives of it; null when it has none. */
+  /** The task graph of a run as it is now, and the view of it that `status` shows; null if the run has none. */
   async graph(address?: string): Promise<{ readonly graph: Graph; readonly picture: GraphPicture } | null> {
     const { id } = await this.resolveRun(address);
     return await readGraph(await this.run(id), this.#parts.clock.now());
   }
 
-  /** What the agents of a run said, one file a call. */
+  /** What the agents of a run printed, one file per call. */
   async agentLogs(run: string): Promise<readonly AgentLogFile[]> {
     return await listAgentLogs(join(this.store.location, "logs", run));
   }
 
-  /** Whole lines of one of these files from a byte on, and where to go on. */
+  /** Returns whole lines of one of these files from the byte `start` on, and the byte at which to continue. */
   async readLog(path: string, start: number): Promise<{ readonly lines: readonly string[]; readonly next: number }> {
     return await readLogLines(path, start);
   }
@@ -128,12 +132,12 @@ export class Holdfast implements AsyncDisposable {
     return await this.store.listRuns(query);
   }
 
-  /** Runs as a person sees them, newest first. */
+  /** Runs with their status, newest first. */
   async standings(query: RunQuery = {}): Promise<readonly RunWithStatus[]> {
     return await readStatuses(this.#parts, () => this.store.listRuns(query));
   }
 
-  /** Those whose number is limited: at work, in the queue, and the others; those that have ended only where asked for. */
+  /** Runs of the workflows with a concurrency limit: running, queued, and the others. Ended runs only with `ended`. */
   async loops(params: { readonly ended?: boolean } = {}): Promise<LoopOverview> {
     const { max, workflows } = this.work.loops;
     const runs = async (): Promise<readonly RunSummary[]> =>
@@ -146,7 +150,7 @@ export class Holdfast implements AsyncDisposable {
     return found;
   }
 
-  /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest. */
+  /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest run. */
   async resolve(address: string): Promise<CheckpointSummary> {
     return await resolveCheckpoint(this.#parts, address, await this.#runHere());
   }
@@ -155,20 +159,20 @@ export class Holdfast implements AsyncDisposable {
     return await resolveRun(this.#parts, address, await this.#runHere());
   }
 
-  /** The run that captures the worktree we are in; undefined when there is none yet. */
+  /** The run that captures the current worktree; undefined if there is none yet. */
   async runHere(): Promise<RunHandle | undefined> {
     const here = await this.#runHere();
     const run = here === undefined ? undefined : runsHere(await this.store.listRuns(), here)[0];
     return run === undefined ? undefined : new RunHandle(this.#parts, run);
   }
 
-  /** What the first checkpoint of a run would capture here; null where there is no worktree. */
+  /** What the first checkpoint of a run would capture here; null outside a worktree. */
   async filesHere(): Promise<CurrentFiles | null> {
     const here = await worktreeHere(this.workspaces, this.#cwd);
     return (await here?.currentFiles(snapshotParams(this.#parts))) ?? null;
   }
 
-  /** Between two checkpoints, or (`to` absent) between one and its run's worktree as it is now. */
+  /** Compares two checkpoints, or (`to` absent) a checkpoint with its run's worktree as it is now. */
   async diff(
     params: { readonly from: string; readonly to?: string } & Pick<DiffParams, "paths" | "format" | "color">,
   ): Promise<HoldfastDiff> {
@@ -181,11 +185,11 @@ export class Holdfast implements AsyncDisposable {
     return await diffCheckpoints({ workspaces: this.workspaces, from: before, to: other, shown });
   }
 
-  /** Two runs or more side by side, as they stand, or as they stood at the checkpoints that are named. Takes no lease. */
+  /** Compares two or more runs as they are now, or as they were at the named checkpoints. Acquires no lease. */
   async compare(addresses: readonly string[], options: Pick<CompareWork, "paths" | "text"> = {}): Promise<Comparison> {
     const sides: CompareWork["sides"][number][] = [];
     for (const address of addresses) {
-      // A run without any checkpoint can still be looked at.
+      // A run without any checkpoint can still be compared.
       if (parseAddress(address).at.kind === "none") {
         const { id } = await this.resolveRun(address);
         sides.push({ handle: await this.run(id), sequence: null });
@@ -205,22 +209,22 @@ export class Holdfast implements AsyncDisposable {
     return await applyGc(this.#parts, plan);
   }
 
-  /** At most once a day by the store's own record; null when it was not due. */
+  /** Runs at most once a day, according to the store's own record; null if it was not due. */
   async autoGc(): Promise<GcReport | null> {
     return (await gcIsDue(this.#parts)) ? await this.applyGc(await this.planGc()) : null;
   }
 
-  /** Is there enough space to continue this run, which waits for it? */
+  /** Whether there is enough space to continue this run, which waits for space. */
   async hasRoom(run: string): Promise<boolean> {
     return await hasDiskSpace(this.#parts, run);
   }
 
-  /** The store and every tree that a checkpoint names. Changes nothing. */
+  /** Checks the store and every tree that a checkpoint names. Changes nothing. */
   verify(params: { readonly run?: string; readonly signal?: AbortSignal } = {}): AsyncIterable<VerifyEvent> {
     return verifyRun(this.#parts, params);
   }
 
-  /** Marks damaged checkpoints so that nothing resumes from them, and pins those whose git ref is gone. */
+  /** Quarantines damaged checkpoints so that no resume uses them, and pins checkpoints whose git ref is gone. */
   async repair(events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
     return await repair(this.#parts, events);
   }
@@ -244,7 +248,7 @@ export class Holdfast implements AsyncDisposable {
   }
 }
 
-/** A run that its caller carries by hand. */
+/** Creates a run that its caller saves by hand, without a workflow. */
 async function createRun(parts: CoreAdapters, cwd: string, params: CreateRunParams): Promise<Run> {
   const { store, workspaces } = parts;
   checkOptions("createRun", params, ["id", "workflow", "work", "labels", "workspace"]);
@@ -264,7 +268,7 @@ async function createRun(parts: CoreAdapters, cwd: string, params: CreateRunPara
     params.workspace === "new" && workspaces !== null
       ? { run: id, ...(path === undefined ? {} : { path }) }
       : undefined;
-  // Before the run is made: one that can have no worktree is not left behind empty.
+  // Check before the run is created, so that a run that cannot have a worktree is not left behind empty.
   if (own !== undefined && (await store.getRun(id)) === undefined) await workspaces?.check(own);
   await rejectRolledBackStore(parts, id);
   const run = await store.createRun({
@@ -278,12 +282,15 @@ async function createRun(parts: CoreAdapters, cwd: string, params: CreateRunPara
 }
 
 export interface CreateRunParams {
-  /** Made from the work ("issue-42-k3f9") when absent. */
+  /** Derived from the work ("issue-42-k3f9") if absent. */
   readonly id?: string;
   readonly workflow?: string;
   readonly work?: Work;
   readonly labels?: JsonObject;
-  /** "here": checkpoints capture the worktree we are in; "new": a worktree of its own; "none" (default): values only. */
+  /**
+   * "here": checkpoints capture the current worktree. "new": the run gets its own worktree. "none" (default): values
+   * only.
+   */
   readonly workspace?: "here" | "new" | "none";
 }
 
@@ -319,9 +326,9 @@ async function diffCheckpoints(params: {
 }
 
 export interface HoldfastDiff {
-  /** null when one side holds no files. */
+  /** null if one side holds no files. */
   readonly files: Diff | null;
-  /** What each side was captured without; null for one that holds no files. */
+  /** What each capture left out; null for a side that holds no files. */
   readonly leftOut: readonly (Pick<FilesPlane, "skipped" | "nested"> | null)[];
   /** Changed paths of position and context, as JSON pointers; empty when compared with the worktree. */
   readonly values: readonly JsonChange[];
@@ -331,7 +338,7 @@ function valuesOf(planes: { readonly position: unknown; readonly context: unknow
   return { position: planes.position as Json, context: planes.context as Json };
 }
 
-/** The worktree that we are in; undefined where there is none. */
+/** The current worktree; undefined outside one. */
 async function worktreeHere(workspaces: Workspaces | null, cwd: string): Promise<Workspace | undefined> {
   try {
     return await workspaces?.open(cwd);
@@ -341,14 +348,14 @@ async function worktreeHere(workspaces: Workspaces | null, cwd: string): Promise
   }
 }
 
-/** The run that the worktree we are in was made for, or the label of the worktree. */
+/** The run that the current worktree was made for, else the label of the worktree. */
 async function runHere(workspaces: Workspaces | null, cwd: string): Promise<string | undefined> {
   const here = (await worktreeHere(workspaces, cwd))?.root;
   const trees = here === undefined ? [] : ((await workspaces?.list()) ?? []);
   return here === undefined ? undefined : (trees.find((tree) => tree.path === here)?.run ?? worktreeLabel(here, trees));
 }
 
-/** What runs that capture the worktree we are in are labelled with. */
+/** The label of runs that capture the current worktree. */
 async function labelHere(workspaces: Workspaces | null, cwd: string): Promise<string | undefined> {
   const here = (await worktreeHere(workspaces, cwd))?.root;
   return here === undefined ? undefined : worktreeLabel(here, (await workspaces?.list()) ?? []);

@@ -1,11 +1,12 @@
-// Opening
+/** The public API of the `holdfast` package. */
+// Open a store
 export { Holdfast } from "./holdfast.ts";
 export { openHoldfast as open } from "./open.ts";
 export type { CreateRunParams, HoldfastDiff } from "./holdfast.ts";
 export type { OpenParams } from "./open.ts";
 export { doctor } from "./doctor.ts";
 
-// Work that a workflow carries
+// Runs of a workflow
 export type { Condition, RunDetails } from "./run-status.ts";
 export type { StartPlan } from "./plan-start.ts";
 export type { Adapters } from "@holdfast/core/adapters";
@@ -35,14 +36,14 @@ export type { RetentionPolicy } from "@holdfast/core/retention";
 export { TRIGGERS } from "@holdfast/core/checkpoint";
 export type { Trigger } from "@holdfast/core/checkpoint";
 
-// What is done about failed calls, and which checkpoints are taken
+// Error policy and checkpoint switches
 export { defaultErrorPolicy } from "@holdfast/core/error-policy";
 export type { ErrorPolicy, ErrorRule, RetryPlan } from "@holdfast/core/error-policy";
 export type { Pattern } from "@holdfast/core/error-policy";
 export type { ErrorVerdict } from "@holdfast/core/position";
 export type { CheckpointSwitches } from "@holdfast/core/checkpoint";
 
-// Workflows of one's own
+// Custom workflows
 export { defineWorkflow } from "@holdfast/core/workflow";
 export type { WorkflowParams } from "@holdfast/core/workflow";
 export type { Guard, Reducer, Workflow } from "@holdfast/core/workflow";
@@ -83,7 +84,7 @@ export type { StageResult, TransitionTable, WorkflowShape } from "@holdfast/core
 export { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
 export type { ErrorCode } from "@holdfast/platform/error";
 
-// Contracts, for those who bring their own store, workspace, agent or forge
+// Contracts for custom stores, workspaces, agents and forges
 export type { Agent, AgentOutcome, AgentTask } from "@holdfast/core/agent";
 export type { Forge } from "@holdfast/core/forge";
 export type { Store, VerifyEvent } from "@holdfast/core/store";

@@ -1,3 +1,4 @@
+/** Finds the directory of the store and opens it. Refuses to create a new store where an existing one is missing. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Store } from "@holdfast/core/store";
@@ -12,7 +13,10 @@ interface StorePlace {
   readonly cwd?: string;
 }
 
-/** As named, else HOLDFAST_STORE, else in the git directory of the repository. NOT_A_REPOSITORY when none of them is there. */
+/**
+ * The named directory, else HOLDFAST_STORE, else a directory in the repository's git directory. Throws NOT_A_REPOSITORY
+ * if none of them exists.
+ */
 export function storeDirectory(place: StorePlace, repository: Pick<Workspaces, "commonDir"> | null): string {
   const named = namedDirectory(place);
   if (named !== undefined) return named;
@@ -24,7 +28,9 @@ export function storeDirectory(place: StorePlace, repository: Pick<Workspaces, "
   });
 }
 
-/** The same for those who need nothing else of the repository: git is looked for only where no directory is named. */
+/**
+ * As `storeDirectory`, for callers that need nothing else of the repository. Runs git only if no directory is named.
+ */
 export async function findStoreDirectory(place: StorePlace): Promise<string> {
   const named = namedDirectory(place);
   if (named !== undefined) return named;
@@ -51,10 +57,12 @@ function namedDirectory({ store = process.env["HOLDFAST_STORE"], cwd = "." }: St
 }
 
 /**
- * A directory that is gone as a whole takes its marker with it. But the repository remembers: snapshots and worktrees of runs stay, and a fresh
- * store would not know what they are. So none is made in silence, and nobody who looks is told that nothing was ever saved: it is missing, or they
- * are of a store elsewhere. An empty directory there is somebody's word that it may be.
- * `repository`: whose own store it is; null: a store elsewhere, of which the repository tells nothing.
+ * Opens the store, and throws if the directory is missing although the repository still has snapshots or worktrees of
+ * runs. A deleted directory takes its marker with it, and a new store would not know these runs. So no store is created
+ * silently, and readers are not shown an empty one. An existing empty directory is the user's permission to create the
+ * store.
+ * `repository`: the repository whose own store this is; null: the store is elsewhere and the repository holds no trace
+ * of it.
  */
 export async function openOwnStore(
   directory: string,
@@ -81,7 +89,7 @@ function missing(directory: string, runs: readonly string[]): HoldfastError {
     code: "STORE_MISSING",
     message: `There is no store in ${directory}, and yet the repository has snapshots or worktrees of runs (${named}): it is gone, or it is elsewhere`,
     hint: `Restore the directory from a backup, or name the store with --store if it is elsewhere. To begin anew and give up their history, make the empty directory: \`mkdir ${directory}\`.`,
-    // It may never have been here at all.
+    // The store may never have been in this directory.
     data: { location: directory, runs, elsewhere: true },
   });
 }

@@ -1,3 +1,4 @@
+/** Opens Holdfast: the store, the workspaces of the repository, and the service that executes runs. */
 import { join, resolve as resolvePath } from "node:path";
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import type { AgentArgs } from "@holdfast/core/agent";
@@ -27,7 +28,7 @@ import { ImportExport } from "./interop/import-export.ts";
 import { openOwnStore, repositoryOrNull, storeDirectory } from "./open-store.ts";
 import { RunService } from "./run-service.ts";
 
-/** Opens the store of this repository (or the one given) and the repository's workspaces, if there is one. */
+/** Opens the store of this repository (or the given one) and the repository's workspaces, if there is a repository. */
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   checkOpenParams(params);
   const cwd = resolvePath(params.cwd ?? ".");
@@ -60,7 +61,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       requests: params.pretend === true ? null : openSignalFiles(store.location),
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
       sessionsOf: async (agent) => {
-        // Only a restore of a conversation asks, and all agents come with it.
+        // Loaded on demand: only the restore of a conversation needs it, and it loads all agents.
         const { createAgentRegistry } = await import("@holdfast/agents/registry");
         try {
           return createAgentRegistry({ clock: systemClock, directory: cwd }).agent(agent);
@@ -106,7 +107,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
 const AGENT_IDLE_MS = 30 * 60_000;
 const CHECKPOINT_EVERY_MS = 10 * 60_000;
 
-/** USAGE for a name that is none of these: a misspelt option would be as if it were not there. */
+/** Throws USAGE for an unknown option: a misspelt option would be ignored silently. */
 function checkOpenParams(params: OpenParams): void {
   checkOptions("open", params, OPEN_OPTIONS);
 }
@@ -116,45 +117,60 @@ export interface OpenParams {
   readonly cwd?: string;
   /** A directory for the store; default HOLDFAST_STORE, else `<git common dir>/holdfast`. */
   readonly store?: string;
-  /** When there is no store yet: make it (default), or STORE_ABSENT. */
+  /** If there is no store yet: true (default) creates it, false throws STORE_ABSENT. */
   readonly create?: boolean;
-  /** Open the store for reading only: no file in its directory is changed, and every write is STORE_READ_ONLY. Default false. */
+  /**
+   * Opens the store for reading only: no file in its directory changes, and every write throws STORE_READ_ONLY. Default
+   * false.
+   */
   readonly readOnly?: boolean;
-  /** A store in memory instead of a real one: to look at what would be done. */
+  /** Uses a store in memory instead of a real one, for dry runs. */
   readonly pretend?: boolean;
   readonly retention?: RetentionPolicy;
   readonly maxUntrackedBytes?: number;
   readonly includeIgnored?: boolean;
-  /** A change in the main checkout during an agent call waits for your answer ("ask", the default), or is only reported. */
+  /**
+   * What happens when the main checkout changes during an agent call: "ask" (default) makes the run wait for your
+   * answer, "report" only reports it.
+   */
   readonly mainCheckout?: "ask" | "report";
   /** How long a write waits for a run that another live process holds. Default 0: LEASE_HELD at once. */
   readonly leaseWaitMs?: number;
   /** Directory under which forks and runs get their worktrees. */
   readonly worktrees?: string;
-  /** Where issues and pull requests are; default told from the remote. */
+  /** The forge of issues and pull requests; default: detected from the remote. */
   readonly forge?: ForgeChoice;
-  /** An agent that prints nothing for this long hangs and is ended; null: never. Default 30 minutes. */
+  /** An agent that prints nothing for this long counts as hung and is ended; null: never. Default 30 minutes. */
   readonly agentIdleMs?: number | null;
-  /** Also a checkpoint whenever a run has gone on for so long without one; null: only where stages take them. Default 10 minutes. */
+  /**
+   * Takes an additional checkpoint when a run has worked this long without one; null: only stages take checkpoints.
+   * Default 10 minutes.
+   */
   readonly checkpointEveryMs?: number | null;
-  /** Which checkpoints runs take on top of those that they cannot do without. Default: all. */
+  /** Which optional checkpoints runs take besides the required ones. Default: all. */
   readonly checkpoints?: CheckpointSwitches;
-  /** What is done about failed agent calls. Default: waits, then parks. */
+  /** How failed agent calls are handled. Default: retry with delays, then wait. */
   readonly errorPolicy?: ErrorPolicy;
-  /** US dollars for a million tokens by `provider:model`, before those that are built in. */
+  /** US dollars per million tokens by `provider:model`. They take precedence over the built-in prices. */
   readonly prices?: PriceTable;
-  /** Further arguments for the makers' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
+  /** Additional arguments for the agents' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
   readonly agentArgs?: AgentArgs;
   /**
-   * Variables of the environment, by name or as `PREFIX_*`, that agents and gates get besides those that they always get. Forge and cloud
-   * tokens are not passed unless they are named here. Default: HOLDFAST_AGENT_ENV, names separated by commas.
+   * Environment variables, by name or as `PREFIX_*`, that agents and gates get in addition to the default ones. Forge
+   * and cloud tokens are not passed unless they are named here. Default: HOLDFAST_AGENT_ENV, names separated by commas.
    */
   readonly agentEnv?: readonly string[];
-  /** What of loops is also written below `.aiwg`, for other tools, and how much of it stays. Default: all of it, as published. */
+  /**
+   * What loops also write below `.aiwg` for other tools, and how much of it is kept. Default: all of it, as the format
+   * publishes it.
+   */
   readonly loopLayout?: LoopLayoutSettings;
-  /** How many runs of which workflows may be at work at once. Default: 4 of ralph. */
+  /** How many runs of which workflows may work at once. Default: 4 of ralph. */
   readonly loops?: SlotSettings;
-  /** For your own agent, forge or clock: gets the parts that runs work with, and returns those to use. */
+  /**
+   * Replaces adapters, for your own agent, forge or clock: receives the adapters that runs use and returns those to
+   * use.
+   */
   readonly parts?: (parts: Adapters) => Adapters;
 }
 

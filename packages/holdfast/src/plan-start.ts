@@ -1,3 +1,7 @@
+/**
+ * Plans the start of a run: workflow, id, base branch, worktree and options. Nothing is created before the plan is
+ * applied.
+ */
 import { basename, dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
@@ -27,10 +31,13 @@ import {
 } from "@holdfast/workflows/ralph/options";
 import { ralphWorkflow } from "@holdfast/workflows/ralph/workflow";
 
-/** What a new run would be: all that `--dry-run` prints and that starting it then does. */
+/** What a new run would be: what `--dry-run` prints and what starting the run then does. */
 export interface StartPlan<S extends JsonObject = JsonObject> {
   readonly id: string;
-  /** A run of the same work has ended: starting this plan returns its outcome and does nothing. */
+  /**
+   * A run of the same work that has ended. Starting this plan returns its outcome and does nothing; null: there is
+   * none.
+   */
   readonly earlier: RunSummary | null;
   readonly work: Work;
   readonly workflow: Workflow<S>;
@@ -39,7 +46,7 @@ export interface StartPlan<S extends JsonObject = JsonObject> {
   readonly inputs: InputsPlane;
   readonly limit: Partial<Budget["limit"]>;
   readonly labels: JsonObject;
-  /** null: it works without files. */
+  /** null: the run works without files. */
   readonly place: {
     readonly branch: string;
     readonly worktree: string;
@@ -60,26 +67,26 @@ interface StartRequest<S extends JsonObject> {
   readonly id: string | undefined;
   /** Branch to start from; null: the remote's default, or what is checked out here. */
   readonly base: string | null;
-  /** Without a named base, does it begin on the commit that is checked out here? */
+  /** Without a named base, start from the commit that is checked out here. */
   readonly here?: boolean | undefined;
-  /** Does it work in files? Then it gets a worktree of its own. */
+  /** Whether the run works on files and so gets its own worktree. */
   readonly files: boolean;
   readonly mode?: ExecutionConfig["mode"];
   readonly seed?: number | null;
-  /** Name of its branch, by the issue where there is one; null: `holdfast/<run>`. */
+  /** Name of its branch, derived from the issue if there is one; null: `holdfast/<run>`. */
   readonly branch?: BranchNaming | undefined;
-  /** Ids for a task in words, first, second, …; absent: made from the workflow and the text. */
+  /** Ids for a task in words: first, second, …; absent: derived from the workflow and the text. */
   readonly naming?: RunNaming | undefined;
-  /** Begin a new run although an earlier one has ended; of a task also although one is unfinished. */
+  /** Start a new run although an earlier one has ended. For a task in words, also although one is unfinished. */
   readonly again?: boolean;
 }
 
 type RunNaming = (of: { readonly task: string; readonly count: number }) => string;
 
-/** Told from the work and the id alone, so that whoever starts the same run again means the same branch. */
+/** Depends on the work and the id alone, so that starting the same run again yields the same branch. */
 type BranchNaming = (of: { readonly run: string; readonly issue: IssueSnapshot | null }) => string | null;
 
-/** Looks only (a fetch apart). */
+/** Changes nothing, except that it may fetch. */
 export async function planStart<S extends JsonObject>(
   parts: Adapters,
   request: StartRequest<S>,
@@ -88,7 +95,7 @@ export async function planStart<S extends JsonObject>(
   const begins = await planId(parts, request);
   const earlier = begins.kind === "ended" ? begins.run : null;
   const id = begins.kind === "ended" ? begins.run.id : begins.id;
-  // Work that has ended is not looked up again: its issue may be gone by now.
+  // The issue of ended work is not read again: it may be gone by now.
   const issue = earlier === null ? await readIssue(parts, work) : null;
   return {
     id,
@@ -134,8 +141,8 @@ async function planId<S extends JsonObject>(parts: Adapters, request: StartReque
 }
 
 /**
- * Ids depend on the work alone, so that two processes that start the same work at the same moment mean the same run, and the lease decides
- * which of them works. null: only chance tells one run of this work from another.
+ * Ids depend on the work alone, so that two processes that start the same work at once get the same run, and the lease
+ * decides which one works. null: the id of this work must be random.
  */
 function namesOf<S extends JsonObject>(request: StartRequest<S>): ((count: number) => string) | null {
   const { work, naming, workflow, id } = request;
@@ -153,7 +160,7 @@ function namesOf<S extends JsonObject>(request: StartRequest<S>): ((count: numbe
   }
 }
 
-/** "fix-login-bug-1f0c2d3e". */
+/** Returns an id such as "fix-login-bug-1f0c2d3e". */
 function taskRunId(workflow: string, task: string, count: number): string {
   const digest = pureSha256(`holdfast-task-1\n${canonicalJson([workflow, task, count])}`);
   return makeRunId({ work: { kind: "task", text: task }, random: digest.slice(0, 8) });
@@ -175,7 +182,7 @@ export function configOf(
   };
 }
 
-/** Where a run of this id would work. */
+/** The worktree that a run with this id would use. */
 export async function planWorktree(
   parts: Adapters,
   id: string,
@@ -205,7 +212,10 @@ export async function planWorktree(
   };
 }
 
-/** Where the remote stands now, whatever is checked out here; null: there is no remote that tells, and HEAD will do. */
+/**
+ * The current commit of the remote branch, regardless of what is checked out here. null: no remote names it, and HEAD
+ * is used.
+ */
 async function findBase(
   parts: Adapters,
   folder: string | null,
@@ -227,42 +237,51 @@ async function findBase(
   });
 }
 
-/** A run that is to be begun, as whoever wants it says it. */
+/** The caller's request to start a run. */
 export interface StartParams<S extends JsonObject = JsonObject> {
-  /** "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. "ralph": round and round until a command says that it is done. */
+  /**
+   * "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. "ralph": iterate until a
+   * command succeeds.
+   */
   readonly workflow?: OwnWorkflow | Workflow<S>;
   readonly work: Work;
-  /** The workflow's own; kept with the run. */
+  /** The workflow's own options; stored with the run. */
   readonly options?: JsonObject;
-  /** Who works, as `provider:model`. */
+  /** The agent, as `provider:model`. */
   readonly agent?: string | null;
   readonly limit?: Partial<Budget["limit"]>;
   readonly labels?: JsonObject;
   readonly id?: string;
   /**
-   * Begin a new run although an earlier one of the same work has ended. Without it the outcome of that run is returned and nothing is done. Of a
-   * task in words also although a run of it is unfinished.
+   * Start a new run although an earlier one of the same work has ended. Without it, the outcome of that run is returned
+   * and nothing is done. For a task in words, also although a run of it is unfinished.
    */
   readonly again?: boolean;
-  /** Branch to start from; default the remote's own. */
+  /** Branch to start from; default: the remote's default branch. */
   readonly base?: string | null;
-  /** "new": a worktree of its own (default inside a repository). "none": values only. */
+  /** "new": the run gets its own worktree (default inside a repository). "none": values only. */
   readonly workspace?: "new" | "none";
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
-  /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
+  /**
+   * The longest time to work in this session, in milliseconds. After it the run is saved and waits on "session". Each
+   * session has its own limit.
+   */
   readonly sessionMs?: number;
-  /** Of a loop: whether it waits for a place when as many are at work as may be. */
+  /** For a loop: whether it waits for a slot when the concurrency limit is reached. */
   readonly place?: SlotOptions;
-  /** Of a loop: who comes first when several wait. Kept; it can be changed at any time. */
+  /** For a loop: its priority in the queue. Stored, and can be changed at any time. */
   readonly priority?: number;
-  /** What is recorded of it, and whether it may part from that; docs/reproducibility.md. Default "default": nothing beyond its journal. */
+  /**
+   * The recording mode, and whether the run may diverge from its record; docs/reproducibility.md. "default" records
+   * only the journal.
+   */
   readonly mode?: ExecutionConfig["mode"];
-  /** Of a run in mode "seeded"; made up when absent. */
+  /** Seed of a run in mode "seeded"; generated if absent. */
   readonly seed?: number;
 }
 
-/** Those that are built in, by name. */
+/** The built-in workflows, by name. */
 type OwnWorkflow = "impl" | "crunch" | "ralph";
 
 export function isOwnWorkflow(name: string): name is OwnWorkflow {
@@ -271,17 +290,17 @@ export function isOwnWorkflow(name: string): name is OwnWorkflow {
 
 interface ChosenWorkflow {
   readonly workflow: Workflow<JsonObject>;
-  /** As the run keeps them. */
+  /** The options in the form that the run stores. */
   readonly options: JsonObject;
   readonly branch?: BranchNaming;
   readonly naming?: RunNaming;
-  /** The id that its options name. */
+  /** The id that the options name. */
   readonly id?: string;
-  /** Its work is for whoever started it, so it begins on what they have checked out. */
+  /** The result is for the user who started the run, so it starts from what they have checked out. */
   readonly here?: boolean;
 }
 
-/** What a new run follows. USAGE for options that it does not have. */
+/** The workflow of a new run. Throws USAGE for options that it does not have. */
 export function chooseWorkflow<S extends JsonObject>(
   parts: Adapters,
   params: { readonly workflow?: OwnWorkflow | Workflow<S>; readonly options?: JsonObject },
@@ -306,7 +325,7 @@ export function chooseWorkflow<S extends JsonObject>(
   return { workflow: anyWorkflow(params.workflow), options: given };
 }
 
-/** What a run goes on with that follows one of ours, by the options that it keeps. */
+/** The built-in workflow that an existing run continues with, built from the options that the run stores. */
 export function ownWorkflow(parts: Adapters, run: RunSummary | undefined, options: JsonObject): Workflow<JsonObject> {
   if (run === undefined || run.workflow === "impl")
     return anyWorkflow(implWorkflow(parseImplOptions(options).options, parts));
@@ -320,13 +339,17 @@ export function ownWorkflow(parts: Adapters, run: RunSummary | undefined, option
 }
 
 /**
- * A workflow reads its own state only, and parses it when a run is taken up: whoever holds it need not know its type.
+ * Drops the type of a workflow's state. A workflow parses its own state on resume, so its callers need not know the
+ * type.
  */
 export function anyWorkflow<S extends JsonObject>(workflow: Workflow<S>): Workflow<JsonObject> {
   return workflow as unknown as Workflow<JsonObject>;
 }
 
-/** `{fix|feature}/issue-{n}-{slug}`; the second run of an issue gets another one, as the first one's may still be there. */
+/**
+ * `{fix|feature}/issue-{n}-{slug}`. A second run of an issue gets another name, because the first branch may still
+ * exist.
+ */
 function crunchBranch({ type }: CrunchOptions): BranchNaming {
   return ({ run, issue }) => {
     if (issue === null) return null;
@@ -336,7 +359,7 @@ function crunchBranch({ type }: CrunchOptions): BranchNaming {
   };
 }
 
-/** Made from the loop's task and criterion, so that starting the same loop again means the same run. */
+/** Derived from the loop's task and criterion, so that starting the same loop again yields the same run. */
 function loopNaming({ until }: LoopOptions): RunNaming {
   return ({ task, count }) => {
     const words = canonicalJson([task, until.map(({ command }) => command), count]);
@@ -344,7 +367,7 @@ function loopNaming({ until }: LoopOptions): RunNaming {
   };
 }
 
-/** The workflow that a file exports, as `default` or as `workflow`. TypeScript is read by Node itself. */
+/** Loads the workflow that a file exports, as `default` or as `workflow`. Node itself reads TypeScript. */
 export async function loadWorkflow(path: string, cwd: string): Promise<Workflow<JsonObject>> {
   const file = resolve(cwd, path);
   const loaded = await load(file);
@@ -371,7 +394,7 @@ async function load(file: string): Promise<Readonly<Record<string, unknown>>> {
   }
 }
 
-/** Made by defineWorkflow, perhaps of another copy of this library: what it looks like tells, not whose class it is. */
+/** Checks the shape instead of the class, because another copy of this library may have made the workflow. */
 function isWorkflow(value: unknown): value is Workflow<JsonObject> {
   return (
     isRecord(value) &&
@@ -388,7 +411,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }
 
-/** A run with a seed is a seeded one; one that is to be seeded gets a seed, which it keeps. */
+/** A run with a seed is in mode "seeded". A run in that mode without a seed gets one, which it stores. */
 export function chosenSeed(params: Pick<StartParams, "mode" | "seed">): {
   readonly mode: ExecutionConfig["mode"];
   readonly seed: number | null;
@@ -397,17 +420,17 @@ export function chosenSeed(params: Pick<StartParams, "mode" | "seed">): {
   return { mode, seed: seed ?? (mode === "seeded" ? randomSeed() : null) };
 }
 
-/** Said at once: whoever believes that a seed is heeded would blame something else. */
+/** Warns at the start if the agent ignores the seed: otherwise the user would look for the cause elsewhere. */
 export function seedNotice(parts: Adapters, { agent, seed }: ExecutionConfig): string | null {
   if (seed === null || agent === null || parts.agent(agent).capabilities.seed === true) return null;
   return `Seed ${seed} is kept with the run, but ${agent} has no way to take one: its answers may differ each time`;
 }
 
-/** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
+/** Files an issue for a task in words. The same text yields the same issue; null without a forge. */
 export async function fileTask(parts: Adapters, text: string, labels: readonly string[]): Promise<Work | null> {
   if (parts.forge === null) return null;
   const key = `task/${sha256(text).slice(0, 32)}`;
-  // Somebody who was killed while filing the same one may have left a request behind.
+  // A process that was killed while it filed the same issue may have left a request behind.
   const mark = `${parts.store.id}/${key}`;
   const { ended } = await parts.commands.endMarked(mark);
   const forge = parts.forge.marked(mark);
@@ -418,7 +441,7 @@ export async function fileTask(parts: Adapters, text: string, labels: readonly s
   return { kind: "issue", number: issue.number };
 }
 
-/** How a run of this workflow comes to a place among those at work; null: it is none of those whose number is limited. */
+/** How a run of this workflow acquires a slot; null: the workflow has no concurrency limit. */
 export function slotRequest(params: {
   readonly workflow: string;
   readonly loops: SlotSettings;
@@ -439,8 +462,11 @@ export function slotRequest(params: {
 }
 
 export interface SlotOptions {
-  /** "refuse" (default): LOOP_LIMIT. "wait": until there is one. "force": over the limit, said aloud. */
+  /**
+   * What to do if no slot is free. "refuse" (default): throw LOOP_LIMIT. "wait": wait for one. "force": exceed the
+   * limit and report it.
+   */
   readonly whenFull?: "refuse" | "wait" | "force";
-  /** Another limit than the configured one. */
+  /** Replaces the configured limit. */
   readonly limit?: number | null;
 }

@@ -1,3 +1,7 @@
+/**
+ * Replays a recorded run from its record, executes a run again, and checks a strict run against its record before it
+ * continues.
+ */
 import { join } from "node:path";
 import { type Adapters, findRunWorkspace, snapshotParams } from "@holdfast/core/adapters";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
@@ -28,13 +32,16 @@ import { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
 import { currentEnvironment, maskOwnSecrets } from "./adapters.ts";
 import { type StartParams, type StartPlan, isOwnWorkflow, ownWorkflow } from "./plan-start.ts";
 
-/** In a temporary repository and a store in memory, both gone afterwards. Of the run and its repository nothing is changed. */
+/**
+ * Works in a temporary repository and an in-memory store, which are removed afterwards. The run and its repository do
+ * not change.
+ */
 export async function replay(
   parts: Adapters,
   params: {
     readonly run: RunSummary;
     readonly to: number | null;
-    /** Of a run that follows one of its own; undefined: one that is built in. */
+    /** Custom workflow of the run; undefined: a built-in one. */
     readonly workflow: Workflow<JsonObject> | undefined;
     readonly signal: AbortSignal;
   },
@@ -79,14 +86,17 @@ export async function replay(
 
 export interface ReplayRequest<S extends JsonObject = JsonObject> {
   readonly run: string;
-  /** Sequence of the last checkpoint to be made again; absent: as far as the record goes. */
+  /** Sequence of the last checkpoint to reproduce; absent: to the end of the record. */
   readonly to?: number;
-  /** Needed for runs of a workflow of your own. */
+  /** Required for runs of a custom workflow. */
   readonly workflow?: Workflow<S>;
   readonly signal?: AbortSignal;
 }
 
-/** Nothing that reaches beyond the scratch place may be called at all: all such calls are answered from the record before they come here. */
+/**
+ * Fails every call that would reach beyond the temporary repository: the record must answer these calls before they get
+ * here.
+ */
 function refuse(what: string): never {
   throw new HoldfastError({
     code: "INTERNAL",
@@ -102,7 +112,7 @@ function played(player: Player): Wrap {
   return <A extends readonly unknown[], R>(method: string) =>
     async (...args: A): Promise<R> => {
       const asked = args.map((arg) => capture(arg));
-      // What was answered to this very question then.
+      // The recorded answer to the same question.
       return await Promise.resolve(answerOf(player.lookUp(method, asked)) as R);
     };
 }
@@ -113,20 +123,20 @@ function answerOf(answer: RecordedLookup["answer"]): Json {
   throw new HoldfastError({ code, message: answer.message, retry: "later" });
 }
 
-/** What a run that was executed again came to, beside the first one. */
+/** The result of a run that was executed again, compared with the first one. */
 export interface RerunReport {
   readonly of: string;
   readonly run: string;
   readonly outcome: RunOutcome;
-  /** `a` is the first run, `b` this one. */
+  /** `a` is the first run, `b` the new one. */
   readonly compared: RunsCompared;
   readonly spent: { readonly a: Amounts; readonly b: Amounts };
   readonly ended: { readonly a: string; readonly b: string };
 }
 
 /**
- * The same work, agent and mode, from the commit at which the first one began; options and limits as the first one had them last. One that was raised on the
- * way could not come as far again with those of its beginning.
+ * Plans a run with the same work, agent and mode, from the commit at which the first one began. Options and limits are
+ * the last ones of the first run: with its initial limits, a run whose limit was raised could not get as far again.
  */
 export async function planRerun(
   parts: Adapters,
@@ -182,7 +192,7 @@ async function standing(parts: Adapters, run: string) {
   return { outcomes, spent, state: summary?.state.kind ?? "open" };
 }
 
-/** Retention may have dropped it: then there is no telling what the run began with. */
+/** Throws if retention has dropped it, because what the run began with is then unknown. */
 async function firstCheckpoint(parts: Adapters, run: string): Promise<Checkpoint> {
   try {
     return await parts.store.getCheckpoint({ run, sequence: 1 });
@@ -199,8 +209,9 @@ async function firstCheckpoint(parts: Adapters, run: string): Promise<Checkpoint
 }
 
 /**
- * Of a run in mode "strict", before it goes on: what was recorded must come out of the workflow as it is now, agents must get the environment that they had,
- * and the files must be those of the newest checkpoint. REPLAY_DIVERGED names the first thing that is not so. Changes nothing.
+ * Checks a run in mode "strict" before it continues. The current workflow must reproduce the record, agents must get
+ * the same environment, and the files must match the newest checkpoint. Throws REPLAY_DIVERGED with the first
+ * difference. Changes nothing.
  */
 export async function rejectChangedRecording(
   parts: Adapters,
@@ -261,7 +272,7 @@ async function changedEnvironment(parts: Adapters, run: string): Promise<Diverge
   };
 }
 
-/** Half of a step that died is no difference: it is put back before anything else is done. */
+/** Changes of a step that died half-way are not a difference: the resume reverts them before it does anything else. */
 async function changedFiles(parts: Adapters, run: Parameters<typeof findRunWorkspace>[1]): Promise<Divergence | null> {
   const latest = await parts.store.latest(run.id);
   const workspace = await findRunWorkspace(parts, run);

@@ -1,3 +1,7 @@
+/**
+ * Builds the request to resume a run: its stored options, the new answers and limits, and the adoption of an imported
+ * run.
+ */
 import type { Adapters } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
 import type { Checkpoint, ExecutionConfig } from "@holdfast/core/checkpoint";
@@ -30,45 +34,48 @@ import { type SlotOptions, anyWorkflow, configOf, isOwnWorkflow, ownWorkflow } f
 import { rejectChangedRecording } from "./replay.ts";
 import type { ResumeRequest } from "./start-run.ts";
 
-/** A run that is to be taken up, as whoever wants it says it. */
+/** The caller's request to resume a run. */
 export interface ResumeParams<S extends JsonObject = JsonObject> {
   readonly run: string;
-  /** Needed for runs of a workflow of your own. */
+  /** Required for runs of a custom workflow. */
   readonly workflow?: Workflow<S>;
-  /** What is said to findings that need a decision. */
+  /** Answers to findings that need a decision. */
   readonly answers?: Answers;
-  /** Sequence of a checkpoint to go back to. */
+  /** Sequence of the checkpoint to go back to. */
   readonly from?: number;
-  /** Take up a run that has ended; needs `from`. */
+  /** Resume a run that has ended; requires `from`. */
   readonly force?: boolean;
   readonly limit?: Partial<Budget["limit"]>;
-  /** Another agent than the one it had, as `provider:model`. */
+  /** Replaces the run's agent, as `provider:model`. */
   readonly agent?: string;
-  /** Only wake it, if it is still parked until this time: LEASE_HELD when somebody else did. */
+  /** Resume only if the run still waits until this time; LEASE_HELD if another process resumed it already. */
   readonly wakes?: string;
-  /** For a run that was imported and is carried on for the first time; of no account for any other. */
+  /** For the first resume of an imported run; ignored for every other run. */
   readonly adopt?: AdoptParams;
   readonly signal?: AbortSignal;
   readonly listen?: ProgressListener;
-  /** How long to work on it at most, in milliseconds: then it is saved and parked on "session". A new session has a new time. */
+  /**
+   * The longest time to work in this session, in milliseconds. After it the run is saved and waits on "session". Each
+   * session has its own limit.
+   */
   readonly sessionMs?: number;
   readonly place?: SlotOptions;
   readonly priority?: number;
 }
 
 export interface ResumePreview extends ResumeCheck {
-  /** What else whoever resumes must know: it hinders nothing. */
+  /** Further information for the user. It does not prevent the resume. */
   readonly notes: readonly string[];
 }
 
-/** What a run is carried on with: what it keeps, and what is said now. */
+/** Combines what the run stores with what the caller passes now. */
 export async function resumeRequest<S extends JsonObject>(
   parts: Adapters,
   params: ResumeParams<S>,
 ): Promise<ResumeRequest<JsonObject>> {
   const run = await parts.store.getRun(params.run);
   const saved = (await newestUsable(parts.store, params.run)).checkpoint?.planes.config;
-  // Of its own options nothing is known yet: the workflow would blame what nobody left out.
+  // Its options are not stored yet, and the workflow would report missing options that the user did not omit.
   if (run !== undefined && run.latest === null && params.workflow === undefined) throw runNotStarted(run.id);
   const ours = run !== undefined && isOwnWorkflow(run.workflow) && params.workflow === undefined;
   const config = withAgent(saved, params.agent, ours);
@@ -85,7 +92,7 @@ export async function resumeRequest<S extends JsonObject>(
   };
 }
 
-/** Another agent takes every role: those that the options of one of our workflows name are replaced too. */
+/** The new agent takes every role: it also replaces agents that the options of a built-in workflow name. */
 function withAgent(
   config: ExecutionConfig | undefined,
   named: string | undefined,
@@ -100,13 +107,13 @@ function replaceAgents(inputs: JsonObject, named: string): JsonObject {
   const roles = ["implModel", "reviewModel", "model"].filter((role) => typeof inputs[role] === "string");
   const cleared = Object.fromEntries(roles.map((role) => [role, null]));
   if (!isJsonObject(inputs["models"])) return { ...inputs, ...cleared };
-  // A crunch run keeps its team's profiles in its state, where an agent by name beats them.
+  // A crunch run keeps its team's profiles in its state, and an agent by name takes precedence over them.
   const settings = isJsonObject(inputs["settings"]) ? inputs["settings"] : {};
   const team = isJsonObject(settings["agents"]) ? Object.keys(settings["agents"]) : [];
   return { ...inputs, ...cleared, models: Object.fromEntries(team.map((name) => [name, named])) };
 }
 
-/** A run that was imported and not yet carried on, with all that it needs for that; null: it is none. */
+/** Returns an imported run that was never resumed, with all that its first resume needs; null: the run is not one. */
 export async function findPendingImport<S extends JsonObject>(
   parts: Adapters,
   params: ResumeParams<S>,
@@ -131,7 +138,7 @@ interface PendingImport {
   readonly adoption: Adoption;
 }
 
-/** As it is now, before it is taken over: what carries it on is chosen then, so nothing about that can have changed. */
+/** Plans with the run as it is before the adoption. The workflow is chosen at adoption, so it cannot have changed. */
 export async function planImported<S extends JsonObject>(
   parts: Adapters,
   { run, checkpoint, adoption }: PendingImport,
@@ -152,7 +159,10 @@ export async function planImported<S extends JsonObject>(
   return { ...planned, notes };
 }
 
-/** A loop may go round so often in all; one that has stopped at its limit goes on. Nothing is changed when that is the limit already. */
+/**
+ * Sets the total number of iterations of a loop. A loop that stopped at its limit can then continue. Does nothing if
+ * that is the limit already.
+ */
 export async function raiseIterations(
   parts: Adapters,
   params: { readonly run: string; readonly max: number },
@@ -178,7 +188,7 @@ export async function raiseIterations(
       hint: `Give a number above ${position.iteration}.`,
     });
   if (max === options.maxIterations && !atLimit) return;
-  // One that refuses to go on keeps its limit too.
+  // A strict run that would refuse to continue must keep its limit too.
   if (config.mode === "strict")
     await rejectChangedRecording(parts, { run: run.id, workflow: undefined, signal: new AbortController().signal });
   await changeOptions({
@@ -190,7 +200,10 @@ export async function raiseIterations(
   });
 }
 
-/** Nothing is changed when it is the target already. USAGE for a run of another workflow and for a phase that lies behind. */
+/**
+ * Does nothing if this is the target already. Throws USAGE for a run of another workflow and for a phase that is
+ * already past.
+ */
 export async function raiseTarget(
   parts: Adapters,
   params: { readonly run: string; readonly target: string },

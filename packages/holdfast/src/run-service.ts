@@ -1,3 +1,4 @@
+/** The service that starts, resumes, replays and signals runs of workflows. */
 import { type Adapters, type CoreAdapters, runMark } from "@holdfast/core/adapters";
 import {
   type FoundRun,
@@ -68,12 +69,12 @@ import {
   startRun,
 } from "./start-run.ts";
 
-/** Where runs are begun and taken up. The parts that work needs are built when it is first asked for. */
+/** Starts and resumes runs. It builds the adapters on first use. */
 export class RunService {
   readonly #parts: CoreAdapters;
   readonly #options: RunServiceOptions;
   #built: Promise<Adapters> | undefined;
-  /** A plan's workflow was made with these parts: whoever starts it works with the same. */
+  /** A plan's workflow was built with these adapters, so starting the plan must use the same ones. */
   readonly #planned = new WeakMap<StartPlan, { readonly parts: Adapters; readonly warnings: readonly string[] }>();
 
   constructor(parts: CoreAdapters, options: RunServiceOptions) {
@@ -100,8 +101,8 @@ export class RunService {
   }
 
   /**
-   * Shows that this process (or `pid`) prepares a run, until it is passed to `start` or `resume` and the run's lease is held. null where the store is not
-   * in a directory.
+   * Announces that this process (or `pid`) prepares a run, until the announcement is passed to `start` or `resume` and
+   * the run's lease is held. null if the store is not in a directory.
    */
   announce(
     params: Pick<StartingProcess, "workflow" | "work"> & { readonly run?: string; readonly pid?: number },
@@ -137,7 +138,7 @@ export class RunService {
     return await this.#carry(carried, (watched) => startRun(parts, plan, watched));
   }
 
-  /** What changed while nobody worked, and what a resume would do about it. */
+  /** Reports what changed since the run stopped, and what a resume would do about it. */
   async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<ResumePreview> {
     const parts = await adaptersOfRun(await this.parts(), params.run);
     const pending = await findPendingImport(parts, params);
@@ -149,7 +150,7 @@ export class RunService {
     const parts = await adaptersOfRun(await this.parts(), params.run);
     const pending = await findPendingImport(parts, params);
     if (pending !== null) {
-      // Looked at before anything is taken over: whoever is asked may still say no.
+      // Checked before the import is adopted: the user may still decline.
       const held = blockedReport(await planImported(parts, pending, params));
       if (held !== null) return held;
       await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
@@ -167,7 +168,7 @@ export class RunService {
     await refuse();
     const known = pending === null ? planned : undefined;
     const plans = { planned: known ?? (await planResumeRun(parts, request)), again };
-    // A run that has ended, or needs an answer first, calls no agent.
+    // A run that has ended, or that needs an answer first, calls no agent.
     if (plans.planned.plan.kind === "resume" || plans.planned.plan.kind === "warn") {
       const { agent, inputs } = request.config;
       for (const text of await checkVersions(parts, agent, inputs))
@@ -179,12 +180,15 @@ export class RunService {
     return await this.#carry(carried, (watched) => resumeRun(parts, request, plans, watched));
   }
 
-  /** Ordered of whoever carries it; done by us where nobody does. Killed at any point, it is done once or stands. */
+  /**
+   * Sends the signal to the process that executes the run. If there is none, this process handles it. After a kill at
+   * any point, the signal was handled once or is still pending.
+   */
   async order(params: Omit<SignalParams, "parts">): Promise<SignalResult> {
     return await sendSignal({ parts: await this.parts(), ...params });
   }
 
-  /** What was ordered and not done: "any", or a pause alone. Was there one? */
+  /** Withdraws the pending signal: "any", or only a pause. Returns whether there was one. */
   async takeOrderBack(run: string, kind: "pause" | "any"): Promise<boolean> {
     const { requests } = this.#parts;
     const order = (await requests?.orderFor(run)) ?? null;
@@ -193,7 +197,7 @@ export class RunService {
     return true;
   }
 
-  /** At any time, whoever carries it. */
+  /** Allowed at any time, whether or not another process executes the run. */
   async setPriority(run: string, priority: number): Promise<void> {
     await this.#parts.store.setMeta(priorityKey(run), String(priority));
   }
@@ -202,7 +206,10 @@ export class RunService {
     return this.#options.loops;
   }
 
-  /** Works a recorded run through once more, from its record alone, and compares. NOT_RECORDED when there is none. Changes nothing. */
+  /**
+   * Replays a recorded run from its record alone, and compares. Throws NOT_RECORDED if there is no record. Changes
+   * nothing.
+   */
   async replay<S extends JsonObject>(params: ReplayRequest<S>): Promise<ReplayReport> {
     const parts = await this.parts();
     const { workflow } = params;
@@ -215,7 +222,7 @@ export class RunService {
     });
   }
 
-  /** What executing a run again would be: a run of its own. Without `publish` it asks before its first outside effect. */
+  /** Plans the repeated execution of a run as a new run. Without `publish` it asks before its first external effect. */
   async planRerun<S extends JsonObject>(params: {
     readonly run: string;
     readonly id?: string;
@@ -232,7 +239,7 @@ export class RunService {
     });
   }
 
-  /** Executes it, and says where it parted from the first one. */
+  /** Executes the plan and reports the first divergence from the first run. */
   async rerun(
     params: { readonly of: string; readonly plan: StartPlan } & Pick<StartParams, "signal" | "listen" | "sessionMs">,
   ): Promise<RerunReport> {
@@ -245,22 +252,22 @@ export class RunService {
     await answerDecision({ parts: await this.parts(), ...params });
   }
 
-  /** An issue for a task in words, the same one for the same text; null without a forge to file it at. */
+  /** Files an issue for a task in words. The same text yields the same issue; null without a forge. */
   async fileTask(text: string, labels: readonly string[] = []): Promise<Work | null> {
     return await fileTask(await this.parts(), text, labels);
   }
 
-  /** A crunch run goes on to another phase than it was to stop at; one that has stopped is taken up at the phase after. */
+  /** Sets another target phase for a crunch run. A run that stopped at its target resumes at the following phase. */
   async raiseTarget(params: { readonly run: string; readonly target: string }): Promise<void> {
     await raiseTarget(await this.parts(), params);
   }
 
-  /** A loop may go round so often in all; one that stopped at its limit is taken up by the next resume. */
+  /** Sets the total number of iterations of a loop. The next resume continues a loop that stopped at its limit. */
   async raiseIterations(params: { readonly run: string; readonly max: number }): Promise<void> {
     await raiseIterations(await this.parts(), params);
   }
 
-  /** Ends what is left of a run's processes on this host; how many there were. */
+  /** Ends the remaining processes of a run on this host. Returns how many there were. */
   async endProcesses(run: string): Promise<number> {
     const parts = await this.parts();
     return (await parts.commands.endMarked(runMark(parts, run))).ended;
@@ -278,7 +285,7 @@ export class RunService {
     return decorate === undefined ? parts : decorate(parts);
   }
 
-  /** With a place among the loops at work, and with those told who read its directories. */
+  /** Executes with a slot if the workflow needs one, and keeps the directories that other tools read up to date. */
   async #carry(params: Carried, work: (watching: ExecuteOptions) => Promise<RunReport>): Promise<RunReport> {
     const { workflow, run, place, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
@@ -311,11 +318,11 @@ interface RunServiceOptions extends AdapterOptions {
 }
 
 interface Announced {
-  /** Removed when the run's lease is held, or when this ends. */
+  /** Removed when the run's lease is held, or when the call ends. */
   readonly starting?: Announcement | null;
 }
 
-/** What a run reports except notes, it reports with its lease held. */
+/** Every event except a note is emitted while the lease is held, so the first such event removes the announcement. */
 function listening({ listen, starting }: Pick<Carried, "listen" | "starting">): ProgressListener | undefined {
   if (starting === undefined || starting === null) return listen;
   return (event) => {
@@ -336,7 +343,7 @@ function tellNote(
   to.listen?.({ run: to.run, at: new Date(to.clock.now()).toISOString(), kind: "note", text });
 }
 
-/** Crunch runs and loops keep the directories up to date that other readers of theirs look into, unasked. */
+/** Crunch runs and loops always keep the directories that other tools read up to date. */
 async function mirroredWork(
   params: {
     readonly parts: CoreAdapters;

@@ -1,3 +1,4 @@
+/** Computes the status of runs from their journals and leases, for `status`, `list`, `loops` and library users. */
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
@@ -16,11 +17,14 @@ import { CRUNCH_SHAPE } from "@holdfast/workflows/crunch/options";
 import { type LoopSummary, summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
 import { type GraphPicture, type Moment, pictureGraph } from "./graph-view.ts";
 
-/** Where a run stands, told from its journal and its lease: never from what somebody last wrote into a field. */
+/** The status of a run, computed from its journal and its lease, never from a stored status field. */
 export interface RunDetails {
   readonly run: RunSummary;
   readonly condition: Condition;
-  /** The same for people, with what is known besides: who is silent, what was ordered, whose turn it is. */
+  /**
+   * The status as users see it, with further facts: whether the holder is silent, pending signals, position in the
+   * queue.
+   */
   readonly standing: RunStatus;
   readonly stage: string | null;
   readonly iteration: number;
@@ -29,21 +33,24 @@ export interface RunDetails {
   readonly scores: JournalSummary["scores"];
   readonly best: Position["best"];
   readonly budget: Budget | null;
-  /** The task graph of the stage, as the journal has it now; null when there is none. */
+  /** The task graph of the stage, according to the journal; null if there is none. */
   readonly graph: GraphPicture | null;
-  /** How a loop (ralph) goes, as far as its newest checkpoint knows; null for any other run. */
+  /** The progress of a ralph loop, according to its newest checkpoint; null for any other run. */
   readonly loop: LoopSummary | null;
-  /** A step that has begun and not ended. */
+  /** A step that has started and not ended. */
   readonly step: string | null;
   readonly last: JournalSummary["last"];
   readonly worktree: string | null;
   readonly branch: string | null;
   readonly issue: { readonly number: number; readonly title: string } | null;
-  /** The one that the run has opened or taken over, as far as its newest checkpoint knows. */
+  /** The pull request that the run opened or adopted, according to its newest checkpoint. */
   readonly pullRequest: { readonly number: number; readonly url: string } | null;
-  /** What agents were denied, each once. */
+  /** Tool calls that were denied to agents, each once. */
   readonly denied: readonly string[];
-  /** Newest checkpoints that cannot be read, by sequence; what stands above is from the one before them. */
+  /**
+   * Sequences of the newest checkpoints that cannot be read. The other fields then come from the checkpoint before
+   * them.
+   */
   readonly damaged: readonly number[];
 }
 
@@ -90,19 +97,22 @@ export async function readStatus(
   };
 }
 
-/** Workflows keep what they like in their values; one that has a pull request there has it in this shape. */
+/** Workflows store arbitrary values; a workflow that stores a pull request uses this shape. */
 export function pullRequestOf(value: Json | undefined): RunDetails["pullRequest"] {
   if (!isJsonObject(value)) return null;
   const { number, url } = value;
   return typeof number === "number" && typeof url === "string" ? { number, url } : null;
 }
 
-/** An end is an end, whoever holds the lease; then a live holder; a parked run keeps its reason also when nobody holds it. */
+/**
+ * An end takes precedence over any lease, and a live holder over a wait. A waiting run keeps its reason also if no
+ * process holds it.
+ */
 export function conditionOf(params: {
   readonly run: Pick<RunSummary, "state">;
   readonly holder: { readonly lease: Lease; readonly alive: OwnerLiveness } | undefined;
   readonly question: Question | null;
-  /** Has a workflow entered a stage? */
+  /** Whether a workflow has entered a stage. */
   readonly worked: boolean;
 }): Condition {
   const { state } = params.run;
@@ -124,9 +134,9 @@ export function conditionOf(params: {
 }
 
 export type Condition =
-  /** A living process on this host carries it. */
+  /** A live process on this host executes the run. */
   | { readonly kind: "running"; readonly lease: Lease }
-  /** Somebody holds it whose life cannot be seen from here (another host). */
+  /** The holder is on another host, so this host cannot check whether it is alive. */
   | { readonly kind: "held"; readonly lease: Lease }
   | {
       readonly kind: "parked";
@@ -135,36 +145,39 @@ export type Condition =
       readonly until: string | null;
       readonly question: Question | null;
     }
-  /** Its process died without letting go. `resume` takes it up. */
+  /** Its process exited without releasing its lease. `resume` continues the run. */
   | { readonly kind: "crashed"; readonly lease: Lease }
-  /** Let go in order (Ctrl+C, stop) before the end. `resume` takes it up. */
+  /** Its process released the lease before the end (Ctrl+C, stop). `resume` continues the run. */
   | { readonly kind: "stopped" }
-  /** Saved by hand or by a program of its own: no workflow carries it. */
+  /** Saved by hand or by a user's program: no workflow executes it. */
   | { readonly kind: "manual" }
   | { readonly kind: "done"; readonly at: string }
   | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
 
-/** A run as a person sees it, told from its journal and its lease at this moment. */
+/** A run with its status, computed from its journal and its lease at this moment. */
 export interface RunWithStatus {
   readonly run: RunSummary;
   readonly standing: RunStatus;
-  /** Would `resume` take it up now? */
+  /** Whether `resume` would continue the run now. */
   readonly resumable: boolean;
   readonly priority: number;
-  /** Who holds it; null: nobody. */
+  /** The holder of the lease; null: the run is not held. */
   readonly holder: (Pick<Lease["owner"], "label" | "pid" | "host"> & Pick<Lease, "takenAt" | "heartbeatAt">) | null;
-  /** Its turn among those who wait for a place, from 1; null: it does not. */
+  /** Position in the queue for a slot, from 1; null: the run is not queued. */
   readonly turn: number | null;
   readonly order: Signal | null;
 }
 
 export interface LoopOverview {
-  /** When the look began. */
+  /** When reading began. */
   readonly at: string;
-  /** How many may be at work at once; null: as many as want to. */
+  /** How many may run at once; null: no limit. */
   readonly limit: number | null;
   readonly atWork: number;
-  /** At work first, then in the order of the queue, then the others; each the newest first. */
+  /**
+   * Running loops first, then queued ones in queue order, then the others. Newest first within each group, except in
+   * the queue.
+   */
   readonly loops: readonly RunWithStatus[];
 }
 
@@ -182,7 +195,10 @@ export async function readLoops(
   };
 }
 
-/** In the order given. The runs are read after who holds them: one that came to its end in between has ended, and does not look crashed. */
+/**
+ * Keeps the given order. Reads the runs after their leases: a run that ends in between then counts as ended, not as
+ * crashed.
+ */
 export async function readStatuses(
   parts: CoreAdapters,
   read: () => Promise<readonly RunSummary[]>,
@@ -203,7 +219,10 @@ export async function readStatuses(
 
 type Holder = NonNullable<StatusFacts["holder"]>;
 
-/** Whoever let go and ended between the two looks is no holder that died: the leases must be the same before and after. */
+/**
+ * A holder that released its lease and exited between the two reads did not crash. So the leases must be equal before
+ * and after.
+ */
 async function readHolders(parts: CoreAdapters): Promise<ReadonlyMap<string, Holder>> {
   let leases = await parts.store.listLeases();
   for (;;) {
@@ -269,7 +288,7 @@ function rank({ standing }: RunWithStatus): number {
 
 const ENDED: ReadonlySet<RunStatus["kind"]> = new Set(["completed", "failed", "aborted", "limit_reached"]);
 
-/** Stages in which the work itself is done and only its end is left; of a workflow of somebody's own nobody knows. */
+/** Stages in which the work is finished and only the end is left; unknown for custom workflows. */
 function completingStages(workflow: string): ReadonlySet<string> {
   return STAGES[workflow] ?? NONE;
 }
@@ -281,19 +300,19 @@ const STAGES: Readonly<Record<string, ReadonlySet<string>>> = {
   ralph: new Set(["publish", "done", "limit", "fatal"]),
 };
 
-/** What a journal says about where a run stands, for people who look while it works, after it died, or next year. */
+/** What a journal says about the progress of a run, while the run works and after it stopped. */
 interface JournalSummary {
   readonly stage: string | null;
   readonly iteration: number;
   readonly since: string | null;
   readonly scores: readonly { readonly iteration: number; readonly score: number }[];
-  /** Begun and neither finished nor failed. */
+  /** Started and neither finished nor failed. */
   readonly step: string | null;
   readonly last: { readonly at: string; readonly text: string } | null;
-  /** The question that the run waits for an answer to. */
+  /** The question that the run waits to have answered. */
   readonly question: Question | null;
   readonly endReason: string | null;
-  /** What agents were denied, each once. */
+  /** Tool calls that were denied to agents, each once. */
   readonly denied: readonly string[];
 }
 
@@ -315,7 +334,9 @@ export const EMPTY_SUMMARY: JournalSummary = {
   denied: [],
 };
 
-/** Bodies are read with care: an entry of an older or newer Holdfast may lack a field, and looking must not fail. */
+/**
+ * Tolerates missing fields: an entry of an older or newer Holdfast may lack them, and reading the status must not fail.
+ */
 export function reduceSummary(
   picture: JournalSummary,
   entry: Pick<JournalEntry, "kind" | "at" | "body">,
@@ -420,8 +441,8 @@ function withDenial(denied: JournalSummary["denied"], result: Json): JournalSumm
 }
 
 /**
- * The graph of a run alone, with the picture that `status` gives of it; null when it has none. Asks neither git nor the journal before the newest
- * checkpoint, so that a live view can look often.
+ * Reads only the graph of a run and the view of it that `status` shows; null if it has none. Runs no git command and
+ * skips entries before the newest checkpoint, so that a live view can poll it.
  */
 export async function readGraph(
   handle: RunHandle,
@@ -437,12 +458,12 @@ export async function readGraph(
   return { graph, picture: pictureGraph(graph, graphTimes({ condition, now, lastEntryAt })) };
 }
 
-/** Tags and drops need no lease: anybody may have written them. */
+/** Tags and drops need no lease, so other processes may have written them. */
 export function isWrittenByHolder({ epoch }: Pick<JournalEntry, "epoch">): boolean {
   return epoch > 0;
 }
 
-/** The graph as it stands now: that of the newest checkpoint, and what the journal tells since. Looking must not fail. */
+/** The current graph: that of the newest checkpoint with the later journal entries applied. Must not fail. */
 export function graphNow(
   newest: Pick<Checkpoint, "run" | "sequence" | "planes">,
   since: readonly StateEntry[],
@@ -453,16 +474,16 @@ export function graphNow(
     const { state } = loadState({ run: newest.run, checkpoint: newest, entries, effects: [], apply: null });
     return state.position.graph;
   } catch (error) {
-    // An entry that cannot be read is for verify to tell.
+    // `verify` reports an entry that cannot be read.
     if (error instanceof HoldfastError) return position.graph;
     throw error;
   }
 }
 
-/** A newer checkpoint that cannot be used means that the entries do not count. */
+/** "checkpoint" is included because graph entries do not count if a newer checkpoint cannot be used. */
 const GRAPH_KINDS: ReadonlySet<string> = new Set(["graph.set", "graph.moved", "checkpoint"]);
 
-/** Nobody runs the nodes of a run that nobody carries, whatever their states say. */
+/** If no process executes the run, none of its nodes runs, regardless of their stored states. */
 export function graphTimes(params: {
   readonly condition: Condition;
   readonly now: number;

@@ -1,3 +1,4 @@
+/** Starts and resumes runs: acquires lease and slot, applies the plan, and executes the workflow. */
 import type { Adapters } from "@holdfast/core/adapters";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
 import { beginRun, raiseLimits } from "@holdfast/core/control-run";
@@ -17,12 +18,12 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { StartPlan } from "./plan-start.ts";
 
 export interface ExecuteOptions {
-  /** Aborted: work stops in order, everything is saved, and the outcome is "interrupted". */
+  /** When aborted, the work stops at a safe point, everything is saved, and the outcome is "interrupted". */
   readonly signal: AbortSignal;
   readonly listen: ProgressListener | undefined;
-  /** How long this process works on the run at most; then it is parked on "session". */
+  /** The longest time this process works on the run, in milliseconds. After it the run waits on "session". */
   readonly sessionMs: number | undefined;
-  /** Its place among the loops at work; null: it is none whose number is limited. */
+  /** The slot to acquire; null: the workflow has no concurrency limit. */
   readonly slot: SlotRequest | null;
 }
 
@@ -40,7 +41,7 @@ export async function earlierReport(parts: Adapters, run: RunSummary): Promise<R
   return { run: run.id, outcome, earlier: true };
 }
 
-/** Killed anywhere and called again with the same plan, it is the same run. */
+/** Calling it again with the same plan after a kill at any point continues the same run. */
 export async function startRun<S extends JsonObject>(
   parts: Adapters,
   plan: StartPlan<S>,
@@ -49,14 +50,15 @@ export async function startRun<S extends JsonObject>(
   const { id, work, workflow, config, inputs, limit, labels } = plan;
   const { slot } = watching;
   const birth = { workflow: workflow.shape.name, work, labels };
-  // Whoever waits may be told to pause, or be killed: what is there by then is resumed as any other run.
+  // A queued run may get a pause signal or be killed. It is created before it waits, so that it can be resumed like any
+  // other run.
   const waits = slot?.whenFull === "wait";
   if (waits) {
     await parts.store.createRun({ id, ...birth });
     await begin();
   }
   if (slot !== null) return await withSlot(parts, id, { ...slot, birth }, carry);
-  // Held from the first act to the last: at no moment is it a run that was begun and left, for somebody else to find.
+  // The lease is held throughout, so other processes never see a run that was started and abandoned.
   await using _lease = await acquireLease(parts, id, undefined, birth);
   return await carry({ waited: false });
 
@@ -80,7 +82,10 @@ export async function startRun<S extends JsonObject>(
     return { run: id, outcome };
   }
 
-  /** The lease comes before the worktree: of two who start at once, one makes it and the other is told who that is. */
+  /**
+   * Acquires the lease before it creates the worktree. Of two processes that start at once, one creates it and the
+   * other gets LEASE_HELD.
+   */
   async function begin(): Promise<void> {
     await using _lease = await acquireLease(parts, id);
     const workspace = await makePlace(parts, plan);
@@ -88,7 +93,7 @@ export async function startRun<S extends JsonObject>(
   }
 }
 
-/** Nothing has been done yet, so what the issue says now is the order, without a question. */
+/** Nothing was done yet, so the current text of the issue counts without a question. */
 const AS_IT_IS_NOW: Answers = {
   issue_title_changed: "accept",
   issue_body_changed: "accept",
@@ -109,10 +114,10 @@ async function makePlace<S extends JsonObject>(parts: Adapters, plan: StartPlan<
 export interface ResumeRequest<S extends JsonObject> {
   readonly run: string;
   readonly workflow: Workflow<S>;
-  /** What would carry it on. */
+  /** What the resumed run would use. */
   readonly config: ExecutionConfig;
   readonly answers: Answers;
-  /** Sequence of a checkpoint to go back to. */
+  /** Sequence of the checkpoint to go back to. */
   readonly from: number | undefined;
   readonly force: boolean;
   readonly limit: Partial<Budget["limit"]>;
@@ -120,7 +125,7 @@ export interface ResumeRequest<S extends JsonObject> {
   readonly wakes?: string;
 }
 
-/** The pre-flight. Changes nothing (a fetch apart). */
+/** Runs the pre-flight checks. Changes nothing, except that it may fetch. */
 export async function planResumeRun<S extends JsonObject>(
   parts: Adapters,
   request: ResumeRequest<S>,
@@ -139,8 +144,8 @@ export async function planResumeRun<S extends JsonObject>(
 }
 
 /**
- * Does what was planned, then carries the run on. What stands in the way is an error; a question is an outcome. Who had to wait for a place looks `again`: by
- * then the issue, the branch and the files may be others than those that were planned for.
+ * Applies the plan, then continues the run. A blocking finding is thrown as an error; a question is an outcome. A run
+ * that had to wait for a slot is planned `again`, because issue, branch and files may have changed by then.
  */
 export async function resumeRun<S extends JsonObject>(
   parts: Adapters,
@@ -151,7 +156,7 @@ export async function resumeRun<S extends JsonObject>(
   const { run, wakes } = request;
   rejectWaitingRun(planned.run, wakes);
   refuseStanding(run, planned);
-  // One that has come to its end, or needs a decision first, takes nobody's place.
+  // A run that has ended, or that needs a decision first, occupies no slot.
   return await withSlot(parts, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
     if (!waited) return await continueRun(parts, request, planned, watching);
     const now = await again();
@@ -159,7 +164,7 @@ export async function resumeRun<S extends JsonObject>(
   });
 }
 
-/** With a place, where it needs one. */
+/** Called with the slot held, if the run needs one. */
 async function continueRun<S extends JsonObject>(
   parts: Adapters,
   request: ResumeRequest<S>,
@@ -191,8 +196,8 @@ async function continueRun<S extends JsonObject>(
 }
 
 /**
- * A resume that is kept only by a forge that does not answer for now waits for it, on record, so that `--wait` and supervisors try again. null: it is not
- * that, or a question to the user is open, which a new wait would replace.
+ * If only an unreachable forge prevents the resume, records a wait so that `--wait` and supervisors try again. null:
+ * another reason, or a question to the user is open, which a new wait would replace.
  */
 async function parkOnForge(parts: Adapters, { run, plan }: ResumeCheck): Promise<RunOutcome | null> {
   const { state } = run;
@@ -201,7 +206,7 @@ async function parkOnForge(parts: Adapters, { run, plan }: ResumeCheck): Promise
   const waits = asked.map(({ kind, actual }) => (kind === "forge_unreachable" && isJsonObject(actual) ? actual : null));
   const [first] = waits;
   if (first === undefined || first === null || waits.includes(null)) return null;
-  // A longer wait for something else stays: after the shorter one the run would continue too early.
+  // A longer wait for something else is kept: after the shorter one the run would continue too early.
   if (state.kind === "parked" && state.on !== "forge" && Date.parse(state.until ?? "") > parts.clock.now()) {
     const { on, reason, until } = state;
     return { kind: "parked", on, reason, until };
@@ -218,14 +223,16 @@ async function parkOnForge(parts: Adapters, { run, plan }: ResumeCheck): Promise
   return { kind: "parked", ...body };
 }
 
-/** When a forge that names no time is asked again. */
+/** When to ask a forge again that named no time. */
 const ASK_AGAIN_MS = 15_000;
 
 function tell(parts: Adapters, run: string, { listen }: Pick<ExecuteOptions, "listen">, text: string): void {
   listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text });
 }
 
-/** What keeps a run from going on before anything is done about it: an error, or a question as its outcome. null: nothing. */
+/**
+ * What prevents a resume before any action: an error is thrown, a question is the returned outcome. null: nothing does.
+ */
 export function blockedReport(planned: ResumeCheck): RunReport | null {
   const run = planned.run.id;
   refuseStanding(run, planned);
@@ -241,7 +248,7 @@ async function apply(parts: Adapters, planned: ResumeCheck): Promise<readonly Re
   return (await applyResumeCheck({ parts, lease: lease.lease, planned })).steps ?? [];
 }
 
-/** null: it goes on. */
+/** null: the run can continue. */
 function outcomeOf({ plan, findings }: ResumeCheck): RunOutcome | null {
   switch (plan.kind) {
     case "ask":
@@ -286,7 +293,10 @@ function refusal(
   return new HoldfastError({ code, message, hint, retry: "ask", data });
 }
 
-/** A loop that went round as often as it was to is resumed with more of the same, one that gave up by letting it go on. null: no such loop. */
+/**
+ * A loop that reached its iteration limit needs a higher limit; a loop that failed needs permission to continue. null:
+ * not such a loop.
+ */
 function endedLoopHint({ run }: ResumeCheck): string | null {
   if (run.workflow !== "ralph" || run.state.kind !== "fatal") return null;
   if (run.latest?.stage === "limit") return `Allow more: \`holdfast resume ${run.id} --max N\`.`;
@@ -295,8 +305,8 @@ function endedLoopHint({ run }: ResumeCheck): string | null {
 }
 
 /**
- * The work, with a place held from its first act to its last. What was ordered of a run while it waited is its outcome. `waited`: there was no place at first,
- * so what was seen before may not be so any more.
+ * Does the work while a slot is held throughout. A signal that arrives while the run is queued becomes its outcome.
+ * `waited`: no slot was free at first, so the plan may be outdated.
  */
 async function withSlot(
   parts: Adapters,

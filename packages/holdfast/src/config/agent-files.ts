@@ -1,25 +1,24 @@
+/**
+ * Finds the repository files that an agent executes or loads: scripts that a `command:` names and the files of
+ * PROJECT_FILES. They need consent by their content in the worktree in which the agent runs. That content may differ
+ * from the checkout: a base branch that moved, a rebase, or the agent itself can change it.
+ */
 import { readdirSync, statSync } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
 import { LOCAL_FILES, PROJECT_FILES } from "./agent-project-files.ts";
 import { type ConsentItem, type FileText, fileItem, textOf } from "./consent.ts";
 
-/**
- * Files of a repository that an agent executes or loads: the scripts that a `command:` names, and the project files of PROJECT_FILES. They need
- * consent by their content. The content that counts is that of the worktree in which the agent runs, which may differ from the checkout: a base
- * branch that moved, a rebase, or the agent itself changes it.
- */
-
 export interface AgentFilesParams {
-  /** As runs name them: `claude:opus`, `command:./x.sh`. */
+  /** In the form that runs use: `claude:opus`, `command:./x.sh`. */
   readonly agents: readonly string[];
   /** The repository. */
   readonly root: string;
   /** The worktree in which an agent is about to run; absent: the repository itself, before a run. */
   readonly worktree?: string;
   /**
-   * The arguments of the command that were files before the first call. An argument that became a file later is output of the agent and needs
-   * no consent. Absent: every argument that is a file counts.
+   * The arguments of the command that were files before the first call. An argument that became a file later is the
+   * agent's output and needs no consent. Absent: every argument that is a file counts.
    */
   readonly argumentsAtStart?: ReadonlySet<string>;
 }
@@ -30,12 +29,15 @@ export function agentFileItems(params: AgentFilesParams): readonly ConsentItem[]
   return [...found.values()].toSorted((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** The scripts that an agent's command executes. Typing the command is consent to them as they are in the checkout. */
+/**
+ * The scripts that an agent's command executes. A user who types the command consents to them as they are in the
+ * checkout.
+ */
 export function scriptItems(agent: string, params: Omit<AgentFilesParams, "agents">): readonly ConsentItem[] {
   const { root, worktree = root, argumentsAtStart } = params;
   const { provider, model } = splitAgent(agent);
   if (model === null || AGENT_PROGRAMS.includes(provider)) return [];
-  // A script of answers is read from the checkout, a command runs in the worktree.
+  // Scripted agents read their script from the checkout; a command runs in the worktree.
   const isScripted = provider.startsWith("scripted");
   const base = isScripted ? root : worktree;
   const { executed, passed } = isScripted ? { executed: [model], passed: [] } : filesOf(model, base);
@@ -47,8 +49,8 @@ export function scriptItems(agent: string, params: Omit<AgentFilesParams, "agent
 }
 
 /**
- * Whether a command starts something that its words do not name: the shell completes a word, another folder is entered, or the program runs what
- * its own files say. What it starts can change without a question.
+ * Whether a command starts something that its words do not name: the shell expands a word, the command changes the
+ * folder, or the program runs what its own files name. Such targets can change without a new question to the user.
  */
 export function startsUnknown(agent: string): boolean {
   const command = commandOf(agent);
@@ -64,19 +66,19 @@ export function startsUnknown(agent: string): boolean {
 
 const RUNNERS = /^(?:cd|pushd|npm|npx|yarn|pnpm|bunx|uvx|make|just|task)$/;
 
-/** Scripts and programs that a command gets as arguments. The program of the command may execute them. */
+/** Scripts and programs that a command gets as arguments. The command's program may execute them. */
 export function argumentFiles(agent: string, worktree: string): ReadonlySet<string> {
   const command = commandOf(agent);
   return new Set(command === null ? [] : filesOf(command, worktree).passed);
 }
 
-/** The shell command of a `command:` agent; null for programs that Holdfast knows and for scripted agents. */
+/** The shell command of a `command:` agent; null for known agent programs and for scripted agents. */
 function commandOf(agent: string): string | null {
   const { provider, model } = splitAgent(agent);
   return AGENT_PROGRAMS.includes(provider) || provider.startsWith("scripted") ? null : model;
 }
 
-/** What the agent's program loads by itself. A command may start such a program under its own name. */
+/** Files that the agent's program loads by itself. A command may start such a program under its own name. */
 function projectItems(agent: string, params: Omit<AgentFilesParams, "agents">): readonly ConsentItem[] {
   const { provider, model } = splitAgent(agent);
   const isOwn = AGENT_PROGRAMS.includes(provider);
@@ -97,8 +99,9 @@ function projectItems(agent: string, params: Omit<AgentFilesParams, "agents">): 
 }
 
 /**
- * Files of the repository that a settings file names in quotes, whole or as a part of a command. JSON, JSON with comments and TOML have the
- * same quotes. A permission (`Bash(./x.sh)`) starts nothing, and a text (`AGENTS.md`) is not executed.
+ * Repository files that a settings file names in quotes, alone or as part of a command. JSON, JSON with comments and
+ * TOML use the same quotes. Permissions (`Bash(./x.sh)`) start nothing, and texts (`AGENTS.md`) are not executed, so
+ * both are skipped.
  */
 function scriptsNamedBy(text: string, base: string): readonly FileText[] {
   const values = [...text.matchAll(/"((?:[^"\\\n]|\\.)*)"|'([^'\n]*)'/g)].map(([, double, single]) =>
@@ -123,7 +126,7 @@ function scriptsNamedBy(text: string, base: string): readonly FileText[] {
 
 const TEXT = /\.(?:md|mdx|txt|rst)$/i;
 
-/** Of a string in JSON or TOML; as it is when its escapes are not valid there. */
+/** Decodes the escapes of a JSON or TOML string; returns the text unchanged if they are not valid. */
 function unescaped(text: string): string {
   try {
     return String(JSON.parse(`"${text}"`));
@@ -133,13 +136,13 @@ function unescaped(text: string): string {
 }
 
 interface CommandFiles {
-  /** Programs, and scripts that an interpreter gets. */
+  /** Programs, and scripts that are passed to an interpreter. */
   readonly executed: readonly string[];
   /** Arguments that are scripts by their name or executable by their mode. */
   readonly passed: readonly string[];
 }
 
-/** The words of a command that name files which it may execute. What such a file starts in turn cannot be known. */
+/** The words of a command that name files it may execute. What such a file starts in turn cannot be determined. */
 function filesOf(command: string, base: string): CommandFiles {
   const isFile = (word: string): boolean => statSync(resolve(base, word), { throwIfNoEntry: false })?.isFile() === true;
   const executed = new Set<string>();
@@ -165,7 +168,7 @@ function filesOf(command: string, base: string): CommandFiles {
   return { executed: [...executed], passed: [...passed] };
 }
 
-/** Words before the program of a command. Numbers are the time of `timeout` and the like. */
+/** Words that precede the program of a command. Numbers are durations for `timeout` and similar commands. */
 const PREFIXES =
   /^(?:env|exec|eval|nohup|nice|time|timeout|command|builtin|sudo|doas|xargs|setsid|stdbuf|if|then|elif|else|while|until|do|!|\d+[smhd]?)$/;
 const isBeforeProgram = (word: string): boolean => /^\w+=/.test(word) || word.startsWith("-") || PREFIXES.test(word);
@@ -176,7 +179,10 @@ function isExecutable(path: string): boolean {
   return SCRIPT.test(path) || ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o111) !== 0;
 }
 
-/** The words of each simple command, without targets of `>`. A quoted word with signs of the shell is read as a command too (`sh -c '…'`). */
+/**
+ * The words of each simple command, without targets of `>`. A quoted word with shell operators is parsed as a command
+ * too (`sh -c '…'`).
+ */
 function simpleCommands(command: string): readonly (readonly string[])[] {
   const plain = command.replaceAll(/(?:\$(?:\w+|\{\w+\}|\(pwd\))|`pwd`)(["']?)\//g, "$1");
   const found: string[][] = [[]];
@@ -201,7 +207,7 @@ function simpleCommands(command: string): readonly (readonly string[])[] {
 /** A redirection, a separator of commands, or a word with its quoted parts. */
 const SHELL_TOKEN = /(\d*(?:>[>|&]?|<+)|&>>?)|([;|&(){}`\n]+)|(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\.|[^\s;|&(){}`<>])+/gs;
 
-/** Those below the worktree or the repository, with the one of both that holds them. */
+/** The paths inside the worktree or the repository, each with the root that contains it. */
 function insideOf(paths: readonly string[], base: string, root: string) {
   const places = new Map(paths.map((path) => [resolve(base, path), null]));
   return [...places.keys()].flatMap((path) => {
@@ -210,7 +216,7 @@ function insideOf(paths: readonly string[], base: string, root: string) {
   });
 }
 
-/** In order of their names. Linked folders are followed, as agents follow them, to a depth that ends every cycle. */
+/** Sorted by name. Follows linked folders, as agents do, up to a depth that ends every cycle. */
 function filesBelow(folder: string, depth = 0): readonly string[] {
   if (depth > 8) return [];
   try {

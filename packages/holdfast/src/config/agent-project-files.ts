@@ -1,11 +1,13 @@
+/** Lists the project files that each agent's program loads by itself and that need the user's consent. */
 import type { AGENT_NAMES } from "@holdfast/core/agent";
 
 type Maker = Exclude<(typeof AGENT_NAMES)[number], "acp" | "command" | "scripted" | "scripted-session">;
 
 /**
- * Files of a repository that an agent loads by itself and that can start programs: hooks, MCP servers, plugins, login helpers. An entry that
- * ends with "/" is a folder. Without a terminal the agents do not ask before they load them, so Holdfast asks in their place. Folders that
- * agents or Holdfast write to while a run works (`.claude/crunch/`, `.opencode/node_modules/`) are not listed.
+ * Repository files that an agent loads by itself and that can start programs: hooks, MCP servers, plugins, login
+ * helpers. An entry that ends with "/" is a folder. Without a terminal the agents load them without a question, so
+ * Holdfast asks instead. Folders that agents or Holdfast write to during a run (`.claude/crunch/`,
+ * `.opencode/node_modules/`) are not listed.
  */
 export const PROJECT_FILES: Readonly<Record<Maker, readonly string[]>> = {
   claude: [
@@ -54,8 +56,8 @@ export const PROJECT_FILES: Readonly<Record<Maker, readonly string[]>> = {
 };
 
 /**
- * Files that users keep in their own checkout without committing them. There they never reach a run's worktree, so they are looked for in the
- * worktree alone.
+ * Files that users keep in their checkout without committing them. Those never reach a run's worktree, so only the
+ * worktree is searched for these files.
  */
 export const LOCAL_FILES: ReadonlySet<string> = new Set([
   ".claude/settings.local.json",

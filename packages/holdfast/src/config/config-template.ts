@@ -1,7 +1,8 @@
+/** The template of holdfast.config.yaml, and the wording of the retention rules that the help and the docs share. */
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { type Setting, mergeConfig } from "./effective-config.ts";
 
-/** What `holdfast init` writes: every key with its default and a line that says what it does. */
+/** The file that `holdfast init` writes: every key with its default and a line of explanation. */
 export function configTemplate(): string {
   const { entries } = mergeConfig({ file: null, env: {}, cwd: "/", storeFlag: undefined });
   const value = (key: string): string => valueText(entries.find((entry) => entry.key === key)?.value ?? "");
@@ -225,8 +226,8 @@ function capital(text: string): string {
 }
 
 /**
- * What no rule drops, in the words that `gc --help`, docs/config.md and the config template share. A test holds all of
- * them to this list; the rules themselves are in packages/core/src/retention.ts and gc.ts.
+ * What no retention rule drops, in the words that `gc --help`, docs/config.md and the config template share. A test
+ * compares all of them with this list. The rules themselves are in packages/core/src/retention.ts and gc.ts.
  */
 export const RETENTION_EXCEPTIONS = [
   "the newest checkpoint of a run",
@@ -238,7 +239,7 @@ export const RETENTION_EXCEPTIONS = [
   "the only copy of files that a restore replaced",
 ] as const;
 
-/** How age and the end of a run work, in the same words everywhere. */
+/** The rule for age and for ended runs, in the words that all texts share. */
 export const AGE_RULE = 'what a number keeps goes when it is older than maxAge; what "all" keeps stays';
 export const DONE_RULE = "with keep_latest a run that is done keeps its latest checkpoint and the manual ones";
 

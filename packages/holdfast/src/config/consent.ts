@@ -1,3 +1,8 @@
+/**
+ * Defines which settings of a repository need the user's consent, and why. A repository is untrusted until its user
+ * consents. The settings of a clone alone must not run a command, raise an agent's rights, change a prompt, capture
+ * more files or write outside the repository.
+ */
 import { isUtf8 } from "node:buffer";
 import { readFileSync, statSync } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
@@ -7,33 +12,34 @@ import { sha256 } from "@holdfast/core/json";
 import type { FileConfig } from "./schema.ts";
 
 /**
- * Which settings of a repository need the user's consent, and why. A repository is untrusted until its user says otherwise: a clone
- * must not run a command, raise an agent's rights, change a prompt, widen a snapshot or write outside by its mere settings.
- */
-
-/**
- * Why: it runs something, an agent loads it and it can start programs, it raises an agent's rights, changes a prompt, saves more files, writes
- * elsewhere, sends a login, or skews a limit.
+ * Why a setting needs consent: it runs something, an agent loads it and it can start programs, it raises an agent's
+ * rights, changes a prompt, captures more files, writes outside, sends a login, or distorts a limit.
  */
 export type Danger = "executes" | "loads" | "rights" | "prompt" | "captures" | "outside" | "sends" | "spends";
 
-/** When a setting takes effect: whenever something is saved, whenever agents work, when any run starts, or one of this workflow. */
+/**
+ * When a setting takes effect: on every save, whenever agents work, when any run starts, or when a run of this workflow
+ * starts.
+ */
 export type Use = "store" | "save" | "work" | "start" | "impl" | "crunch" | "ralph";
 
 /** One setting of the repository that needs consent. */
 export interface ConsentItem {
   /** Dotted key, or the path of a whole file. */
   readonly key: string;
-  /** The value as the file has it; null where a whole file is the setting. */
+  /** The value from the file; null if a whole file is the setting. */
   readonly value: unknown;
   readonly danger: Danger;
   /** Absolute path of the file that sets it. */
   readonly file: string;
   readonly line: number;
-  /** Files whose content is part of the digest: a whole file itself, what it imports or names, a prompt that a value names. */
+  /**
+   * Files whose content is part of the digest: a whole file itself, files that it imports or names, a prompt file that
+   * a value names.
+   */
   readonly files: readonly FileText[];
   readonly uses: readonly Use[];
-  /** Of key, value and files. The consent is given to this. */
+  /** Digest of key, value and files. The user consents to this digest. */
   readonly digest: string;
 }
 
@@ -52,7 +58,7 @@ interface Rule {
   readonly files?: (value: unknown) => readonly string[];
 }
 
-/** Every key has a class of its own: a new key of the schema, at any depth, does not compile until it is classified here. */
+/** Every key has its own class: a new key of the schema, at any depth, does not compile until it is classified here. */
 type Rules<T> = {
   readonly [K in keyof T]-?: K extends KeyedByTrigger
     ? "harmless"
@@ -60,9 +66,12 @@ type Rules<T> = {
       ? Rules<NonNullable<T[K]>>
       : Rule | "harmless";
 };
-/** `retention.keep` is keyed by trigger. The schema makes its keys from a list, which the type does not see. */
+/** `retention.keep` is keyed by trigger. The schema builds its keys from a list, which the type does not show. */
 type KeyedByTrigger = "keep";
-/** A group of settings has named keys that are all optional; a value that is an object has required ones, or any. */
+/**
+ * A group of settings has named keys that are all optional. A value that is an object has required keys, or arbitrary
+ * ones.
+ */
 type IsGroup<T> = T extends readonly unknown[]
   ? false
   : T extends object
@@ -83,9 +92,9 @@ const place = (uses: readonly Use[]): Rule => ({ danger: "outside", uses });
 const prompt: Rule = { danger: "prompt", uses: ["impl"], files: asList };
 
 const RULES: Rules<FileConfig> = {
-  // A prepared store holds runs with commands of their own, so that one inside of the repository needs consent too.
+  // A prepared store can hold runs with their own commands, so a store inside the repository needs consent too.
   store: place(["store", "save", "work"]),
-  // Drops only what is in the repository's own store, and never the newest checkpoint.
+  // Retention drops only data of the repository's own store, and never the newest checkpoint.
   retention: {
     preset: "harmless",
     keep: "harmless",
@@ -105,7 +114,7 @@ const RULES: Rules<FileConfig> = {
       when: (value) => typeof value !== "number" || value > 20 * 1024 ** 2,
     },
     includeIgnored: { danger: "captures", uses: ["save", "work"], when: isNot(false) },
-    // Lets an agent change the user's checkout without a question.
+    // Other values let an agent change the user's checkout without a question.
     mainCheckout: { danger: "rights", uses: ["work"], when: isNot("ask") },
     worktrees: place(["save", "work"]),
   },
@@ -137,15 +146,15 @@ const RULES: Rules<FileConfig> = {
     draft: "harmless",
     afterRebase: "harmless",
     gate: { danger: "executes", uses: ["impl", "crunch"] },
-    // A name that git could take for an option is not a branch. A branch is harmless: whatever it holds, what an agent would execute of it is
-    // compared with the consents before each call.
+    // A name that git could take for an option is not a branch. A branch is harmless: before each call, the files of it
+    // that an agent would execute are compared with the consents.
     base: {
       danger: "executes",
       uses: STARTS,
       when: (value) => typeof value !== "string" || !/^\w[\w./-]*$/.test(value),
     },
     prompts: { impl: prompt, review: prompt, simplify: prompt, rebase: prompt },
-    // They enter the prompt.
+    // Tags become part of the prompt.
     tags: { danger: "prompt", uses: ["impl"] },
     thresholds: { faithful: "harmless", style: "harmless", docs: "harmless", cornerCases: "harmless" },
   },
@@ -168,7 +177,7 @@ const RULES: Rules<FileConfig> = {
     tokensPerIteration: "harmless",
   },
   errors: {
-    // Its document may name agents to fall back to.
+    // The imported document may name fallback agents.
     import: { danger: "executes", uses: ["work"], files: asList },
     retry: {
       max: "harmless",
@@ -178,7 +187,7 @@ const RULES: Rules<FileConfig> = {
       jitter: "harmless",
     },
     exhausted: "harmless",
-    // No flag replaces it: without consent --agent would not keep other agents from starting.
+    // No flag replaces it, so --agent would not keep other agents from starting. It therefore always needs consent.
     fallback: { agents: { ...agentRule(["work"]), when: () => true }, tries: "harmless" },
     rules: "harmless",
   },
@@ -230,10 +239,10 @@ export function consentItems(file: ConfigFile, root: string): readonly ConsentIt
   });
 }
 
-/** A whole file that needs consent by its bytes, with those of the files that it uses. */
+/** A whole file that needs consent by its bytes, together with the bytes of the files that it uses. */
 export function fileItem(params: {
   readonly path: string;
-  /** The repository, or a worktree of it. */
+  /** The repository, or one of its worktrees. */
   readonly root: string;
   readonly text: string;
   readonly more?: readonly FileText[];
@@ -258,19 +267,22 @@ export function documentItem(params: {
   return { ...params, danger: "executes", line: 1, files: [], uses: ["work"], digest };
 }
 
-/** What `HOLDFAST_TRUST` names: all settings of a repository that need consent, as one digest. */
+/** The digest that `HOLDFAST_TRUST` names for all settings of a repository that need consent. */
 export function overallDigest(items: readonly ConsentItem[]): string {
   return sha256(canonicalJson(["holdfast-trust-1", items.map(({ digest }) => digest).toSorted()])).slice(0, 32);
 }
 
-/** What `HOLDFAST_TRUST` names for a single item that is not a setting of the checkout: a changed workflow file, a file of a run's worktree. */
+/**
+ * The digest that `HOLDFAST_TRUST` names for a single item that is not a setting of the checkout: a changed workflow
+ * file, a file of a run's worktree.
+ */
 export function ownDigest(item: ConsentItem): string {
   return overallDigest([item]);
 }
 
 /** The same file without the settings that may not take effect. */
 export function withoutKeys(values: FileConfig, keys: ReadonlySet<string>): FileConfig {
-  // Only keys are taken out, and every key of the schema is optional.
+  // Pruning only removes keys, and every key of the schema is optional, so the result is still a FileConfig.
   return prune(values, "", keys) as FileConfig;
 }
 
@@ -322,26 +334,29 @@ function digestOf(of: {
   readonly value: unknown;
   readonly files: readonly FileText[];
 }): string {
-  // Parsed values are JSON but for what a pattern was compiled to, which no setting with a rule has.
+  // Parsed values are JSON, except for compiled patterns, and no setting with a rule has one.
   const value = JSON.stringify(of.value) ?? "";
   const files = of.files.map(({ name, text }) => [name, sha256(text)]);
   return sha256(canonicalJson(["holdfast-setting-2", of.name, of.key, value, files]));
 }
 
-/** A program that its maker distributes, with a model that cannot be taken for an option. */
+/** A program that its maker distributes, with a model name that cannot be taken for an option. */
 function isPlainAgent(named: string): boolean {
   const { provider, model } = splitAgent(named);
   return AGENT_PROGRAMS.includes(provider) && (model === null || /^\w[\w.:/@[\]-]*$/.test(model));
 }
 
-/** Agents that settings name. A maker's program without further ado needs no consent and is in none of the items. */
+/** Agents that settings name. Plain agents (see `isPlainAgent`) need no consent and are not among the items. */
 export function agentsNamedBy(items: readonly ConsentItem[]): readonly string[] {
   return items.filter(({ key }) => AGENT_KEYS.has(key)).flatMap(({ value }) => asList(value));
 }
 
 const AGENT_KEYS: ReadonlySet<string> = new Set(["agent", "models.impl", "models.review", "errors.fallback.agents"]);
 
-/** Links are followed, as any user of the file follows them. Of a program only its digest is shown. undefined: there is no such file. */
+/**
+ * Follows links, as any user of the file does. For a binary or very large file it returns only size and digest.
+ * undefined: the file does not exist.
+ */
 export function textOf(path: string): string | undefined {
   try {
     if (!statSync(path).isFile()) return undefined;

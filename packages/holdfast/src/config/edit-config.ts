@@ -1,3 +1,4 @@
+/** Sets keys in the text of a holdfast.config.yaml and keeps all other lines. */
 import { Document, isMap, isScalar, parseDocument, stringify } from "yaml";
 
 /** A key by its path (one or two names), and its new value. */
@@ -6,7 +7,10 @@ export interface ConfigEdit {
   readonly value: string;
 }
 
-/** The file with these keys set, and every other line, comments too, as it was. Only for a text that parses; "" is an empty file. */
+/**
+ * Returns the text with these keys set and every other line, including comments, unchanged. The text must parse; "" is
+ * an empty file.
+ */
 export function editConfig(text: string, edits: readonly ConfigEdit[]): string {
   return edits.reduce(editOne, text);
 }
@@ -14,11 +18,11 @@ export function editConfig(text: string, edits: readonly ConfigEdit[]): string {
 function editOne(text: string, edit: ConfigEdit): string {
   const document = parseDocument(text, { schema: "core" });
   const edited = editLine(text, document, edit);
-  // A file in an unusual shape (`{ … }`, aliases): right before pretty.
+  // A file in an unusual form (`{ … }`, aliases) is rewritten: a correct value matters more than the formatting.
   return edited !== null && parseDocument(edited).getIn(edit.key) === edit.value ? edited : rewrite(document, edit);
 }
 
-/** By lines, as a person would: the library would indent comments anew. null: this shape is not for it. */
+/** Edits single lines, because the YAML library would re-indent comments. null: this form is not supported. */
 function editLine(text: string, document: Document.Parsed, { key, value }: ConfigEdit): string | null {
   const node: unknown = document.getIn(key, true);
   const line = `${key.at(-1) ?? ""}: ${stringify(value, { lineWidth: 0 }).trim()}`;
@@ -42,7 +46,7 @@ function editLine(text: string, document: Document.Parsed, { key, value }: Confi
   return insert(lines, head + 1 + (example === -1 ? 0 : example + 1), indent + line);
 }
 
-/** 0: at the end. */
+/** `at` 0 appends at the end. */
 function insert(lines: readonly string[], at: number, line: string): string {
   if (at > 0) return lines.toSpliced(at, 0, line).join("\n");
   const text = lines.join("\n");
@@ -50,7 +54,7 @@ function insert(lines: readonly string[], at: number, line: string): string {
 }
 
 function rewrite(document: Document.Parsed, { key, value }: ConfigEdit): string {
-  // `impl:` with nothing under it is null, which nothing can be put into.
+  // `impl:` without a value is null, and a key cannot be set inside null.
   for (let depth = 0; depth < key.length; depth += 1) {
     const path = key.slice(0, depth);
     const node: unknown = depth === 0 ? document.contents : document.getIn(path, true);

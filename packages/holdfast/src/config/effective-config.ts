@@ -1,3 +1,4 @@
+/** Merges flags, environment, config file and defaults into the settings in force, with the origin of each. */
 import { namedInEnvironment } from "@holdfast/core/agent-environment";
 import { resolve } from "node:path";
 import type { OpenParams } from "../open.ts";
@@ -16,7 +17,7 @@ export interface Settings {
     readonly maxUntrackedBytes: number;
     readonly includeIgnored: boolean;
     readonly mainCheckout: "ask" | "report";
-    /** null: beside the main worktree. */
+    /** null: next to the main worktree. */
     readonly worktrees: string | null;
   };
   readonly gc: { readonly auto: boolean };
@@ -29,7 +30,7 @@ export type Origin =
   | { readonly kind: "environment"; readonly variable: string }
   | { readonly kind: "flag"; readonly flag: string };
 
-/** One line of `holdfast config`: a value as it would be written in the file, and where it came from. */
+/** One line of `holdfast config`: a value as the file would have it, and its origin. */
 export interface Setting {
   readonly key: string;
   readonly value: string | number | boolean | KeepRule;
@@ -37,7 +38,7 @@ export interface Setting {
 }
 
 export interface EffectiveConfig {
-  /** The file that was read; null when there is none. */
+  /** The file that was read; null if there is none. */
   readonly path: string | null;
   readonly settings: Settings;
   readonly entries: readonly Setting[];
@@ -49,7 +50,7 @@ export interface ConfigLayers {
     readonly directory: string;
     readonly values: FileConfig;
     readonly lines: ReadonlyMap<string, number>;
-    /** Of the document that `errors.import` names. */
+    /** The policy from the document that `errors.import` names. */
     readonly errors?: ErrorPolicy | null;
   } | null;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -65,7 +66,7 @@ const DEFAULT_SETTINGS: Settings = {
   work: DEFAULT_WORK,
 };
 
-/** Flag over environment over file over default, key by key. */
+/** For each key a flag takes precedence over the environment, then the file, then the default. */
 export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
   const values: FileConfig = layers.file?.values ?? {};
   const settings = mergeSettings(layers, values);
@@ -113,7 +114,7 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
   return { path: layers.file?.path ?? null, settings, entries };
 }
 
-/** What `openHoldfast` is to be told. */
+/** The parameters for `openHoldfast`. */
 export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | "create"> {
   const { store, retention, workspace, work } = config.settings;
   const { maxUntrackedBytes, includeIgnored, mainCheckout, worktrees } = workspace;
@@ -137,7 +138,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
   };
 }
 
-/** A user's own rules apply at once, unless the user also says from which age. */
+/** A user's own rules apply at once, unless the user also sets the age from which they apply. */
 function hasOwnRules(rules: NonNullable<FileConfig["retention"]>): boolean {
   const { preset, keep, maxPerRun, maxAge, onSuccess, onFailure, recent } = rules;
   return [preset, keep, maxPerRun, maxAge, onSuccess, onFailure, recent].some((rule) => rule !== undefined);
@@ -181,7 +182,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
   };
 }
 
-/** A null in the file is a choice ("never"); only an absent key falls back. */
+/** A null in the file is a choice ("never"); only an absent key falls back to the default. */
 function given<T>(value: T | undefined, fallback: T): T {
   return value === undefined ? fallback : value;
 }
@@ -193,7 +194,7 @@ function storeOf(layers: ConfigLayers, values: FileConfig): string | null {
   return values.store === undefined ? null : placeOf(layers.file?.directory ?? layers.cwd, values.store);
 }
 
-/** A directory is relative to where it was named; a URL is what it is. */
+/** A directory is relative to the place that names it; a URL is returned unchanged. */
 function placeOf(directory: string, store: string): string {
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(store) ? store : resolve(directory, store);
 }

@@ -1,3 +1,4 @@
+/** Imports the error-handling policy of an AIWG document (error-handling/v1). */
 import * as z from "zod/mini";
 import { AGENT_NAMES, splitAgent } from "@holdfast/core/agent";
 import {
@@ -26,7 +27,10 @@ export type ImportedErrors =
   | { readonly ok: true; readonly policy: ErrorPolicy }
   | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
 
-/** Pure: the text of an AIWG error-handling document in, a policy or all that is wrong with it out. Nothing is ever written there. */
+/**
+ * Pure: takes the text of an AIWG error-handling document and returns a policy or all its problems. Holdfast never
+ * writes such a document.
+ */
 export function importAiwg(text: string): ImportedErrors {
   const read = parseYaml(text);
   const source = { text, document: read.document, lines: read.lines };
@@ -37,14 +41,15 @@ export function importAiwg(text: string): ImportedErrors {
 }
 
 /**
- * Each category is a rule by its pattern. Then, as the document says, the types that are retried; what neither names is decided as ever. "checkpoint_recover" is
- * what every retry is here: the files go back to where the call began.
+ * Each category becomes a rule with its pattern, followed by a rule for the retried types. Errors that match neither
+ * use the default policy. "checkpoint_recover" needs no own action: every retry restores the files to the start of the
+ * call.
  */
 function policyOf(document: AiwgErrors): ErrorPolicy {
   const retry = retryOf(document);
   const isOn = document.fallback?.enabled ?? document.strategy === "retry_then_fallback";
   const named = isOn ? (document.fallback?.agents ?? []).map(({ fallback }) => fallback) : [];
-  // Its agents are roles as a rule; a role is no program that could be started instead.
+  // AIWG's agents usually are roles, and a role is not a program that can be started as a fallback.
   const agents = named.filter((name) => AGENT_NAMES.some((known) => known === splitAgent(name).provider));
   const exhausted = lastOf(document, agents);
   const retried = document.retry?.retry_on ?? ["transient", "timeout"];
@@ -69,7 +74,7 @@ function policyOf(document: AiwgErrors): ErrorPolicy {
   return { rules: [...rules, byType], retry, exhausted, fallback: { agents: [...new Set(agents)], tries: 1 } };
 }
 
-/** `max_attempts` counts the first one too. */
+/** `max_attempts` includes the first attempt. */
 function retryOf({ retry, strategy }: AiwgErrors): RetryPlan {
   const isOn = (retry?.enabled ?? true) && strategy !== "fail_fast";
   const {
@@ -87,7 +92,7 @@ function retryOf({ retry, strategy }: AiwgErrors): RetryPlan {
       capMs: max_delay_ms,
       backoff: backoff_strategy ?? "exponential",
     }),
-    // It says whether, not how much.
+    // The document only turns jitter on or off; the amount is ours.
     jitter: jitter ? 0.5 : 0,
   };
 }
@@ -132,7 +137,7 @@ const category = z.looseObject({
 
 const agentPair = z.looseObject({ fallback: settingValue("the name of an agent", nonEmpty) });
 
-/** `error_handling` of a flow, as AIWG publishes its schema (error-handling/v1). What Holdfast has no use for is passed over. */
+/** `error_handling` of a flow in AIWG's published schema (error-handling/v1). Unused fields are ignored. */
 const aiwgSchema = z.looseObject({
   strategy: choice(AIWG_STRATEGIES),
   classification: z.optional(

@@ -1,3 +1,4 @@
+/** Finds and loads holdfast.config.yaml, and leaves out settings that lack the user's consent. */
 import { dirname, join, resolve } from "node:path";
 import { fileKind } from "@holdfast/platform/files";
 import { type ConfigLayers, type EffectiveConfig, mergeConfig } from "./effective-config.ts";
@@ -20,13 +21,13 @@ export type LoadedConfig =
       readonly ok: false;
       readonly path: string;
       readonly problems: readonly ConfigProblem[];
-      /** Defaults, with the store that the file names where that can be read and is allowed. */
+      /** The defaults, with the store that the file names if it can be read and is allowed. */
       readonly fallback: EffectiveConfig;
       readonly consents: readonly ConsentItem[];
     };
 
 export interface LoadParams extends Omit<ConfigLayers, "file"> {
-  /** Whether a setting that needs consent may take effect; one that may not keeps its default. */
+  /** Whether a setting that needs consent may take effect. A setting that may not keeps its default. */
   readonly allows: (item: ConsentItem) => boolean;
 }
 
@@ -54,7 +55,7 @@ export async function loadConfig(params: LoadParams): Promise<LoadedConfig> {
   return { ok: false, path: errors.path, problems, fallback: mergeConfig({ ...params, file }), consents };
 }
 
-/** The file without the settings that may not take effect, and all of them that need consent. */
+/** The file without the settings that may not take effect, and all settings that need consent. */
 async function allowed(
   file: ConfigFile,
   params: Pick<LoadParams, "cwd" | "allows">,
@@ -68,8 +69,8 @@ async function allowed(
 }
 
 /**
- * Upwards from `cwd` to the root of its repository. Outside a repository only `cwd` itself counts: a file in some
- * parent directory may be somebody else's.
+ * Searches upwards from `cwd` to the root of its repository. Outside a repository only `cwd` itself counts: a file in a
+ * parent directory may belong to another user.
  */
 export function findConfig(cwd: string): string | null {
   const root = findRepositoryRoot(cwd) ?? cwd;
@@ -80,7 +81,7 @@ export function findConfig(cwd: string): string | null {
   }
 }
 
-/** Is this inside a bare repository, or inside the git directory of any? Then there is no worktree to put a file into. */
+/** Whether `cwd` is inside a bare repository or a git directory. There is no worktree for a config file then. */
 export function inGitDirectory(cwd: string): boolean {
   for (let directory = cwd; ; directory = dirname(directory)) {
     if (fileKind(join(directory, ".git")) !== "absent") return false;
@@ -97,7 +98,7 @@ export function findRepositoryRoot(cwd: string): string | null {
   }
 }
 
-/** A document of another tool, only ever read. null: none is named. */
+/** Reads another tool's document, without ever changing it. null: none is named. */
 async function importErrors(
   named: string | undefined,
   directory: string,
@@ -111,7 +112,7 @@ async function importErrors(
 
 async function parseFile(path: string): Promise<ParsedConfig> {
   const text = readText(path);
-  // The YAML parser and the schema cost more to load than most commands to run.
+  // Loaded on demand: the YAML parser and the schema take longer to load than most commands to run.
   const { parseConfig } = await import("./schema.ts");
   return parseConfig(text);
 }

@@ -1,3 +1,4 @@
+/** The schema of holdfast.config.yaml and its parser. */
 import { isMap, isScalar } from "yaml";
 import { RE2JS, RE2JSException } from "re2js";
 import * as z from "zod/mini";
@@ -31,7 +32,7 @@ import {
 } from "@holdfast/formats/setting-values";
 import { type YamlText, parseYaml } from "@holdfast/platform/yaml";
 
-/** A run that tries a thousand times is no run that heeds its provider. */
+/** An upper limit: a run that retries more often ignores what its provider reports. */
 const MAX_RETRIES = 50;
 const MAX_DELAY_MS = 24 * 3_600_000;
 
@@ -72,7 +73,7 @@ const errorSchema = z.strictObject({
 export type FileErrors = z.output<typeof errorSchema>;
 export type FileRetry = z.output<typeof retry>;
 
-/** Says what is wrong with it and where, as the rest of the file's problems do. */
+/** Validates a regular expression and reports problems with their position, like every other setting. */
 export function pattern() {
   return z.pipe(
     z.unknown(),
@@ -104,7 +105,7 @@ function compilePattern(source: string): Pattern | string {
   }
 }
 
-/** It becomes part of a sentence and of a journal. */
+/** An id must be short and plain because it appears in messages and in the journal. */
 export function ruleId(value: unknown): string | undefined {
   return typeof value === "string" && /^[A-Za-z][\w-]{0,63}$/.test(value) ? value : undefined;
 }
@@ -134,7 +135,7 @@ const ENV_NAMES =
 const ARGS =
   'arguments by agent, such as { codex: ["--sandbox", "read-only"] }, without those that Holdfast gives itself (model, session, prompt, output)';
 
-/** What may stand in holdfast.config.yaml. Everything is optional: an absent key has its default. */
+/** The schema of holdfast.config.yaml. Every key is optional: an absent key has its default. */
 const configSchema = z.strictObject({
   store: z.optional(settingValue("a directory", nonEmpty)),
   retention: z.optional(
@@ -343,7 +344,7 @@ function percent() {
   );
 }
 
-/** US dollars for a million tokens; what a cache gave costs as much as the rest unless it is said. */
+/** US dollars per million tokens. Cached tokens cost as much as the others unless a price is set. */
 function prices(value: unknown): PriceTable | undefined {
   if (!isRecord(value)) return undefined;
   const table: Record<string, Price> = {};
@@ -396,11 +397,11 @@ export type ParsedConfig =
   | {
       readonly ok: false;
       readonly problems: readonly ConfigProblem[];
-      /** The place of the store, when that line is right and another is not. */
+      /** The location of the store, if that line is valid and another is not. */
       readonly store: { readonly value: string; readonly line: number } | null;
     };
 
-/** Pure: the text of a holdfast.config.yaml in, settings or all that is wrong with it out. */
+/** Pure: takes the text of a holdfast.config.yaml and returns the settings or all its problems. */
 export function parseConfig(text: string): ParsedConfig {
   const read = parseYaml(text);
   const source = { text, document: read.document, lines: read.lines };

@@ -1,13 +1,14 @@
+/**
+ * Stores which settings of which repository the user has consented to: one file per repository, outside every
+ * repository, readable and writable by the user alone.
+ */
 import { chmodSync, readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { asRecord, sha256 } from "@holdfast/core/json";
 import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable } from "@holdfast/platform/files";
 
-/**
- * Which settings of which repository the user has consented to. Kept outside of every repository, one file for each, readable and
- * writable by the user alone.
- */
+/** One item that the user has consented to. */
 
 export interface Grant {
   readonly digest: string;
@@ -17,7 +18,7 @@ export interface Grant {
 }
 
 export interface TrustFile {
-  /** The git directory that all worktrees of the repository share, or the directory where there is no repository. */
+  /** The git directory that all worktrees of the repository share, or the directory itself outside a repository. */
   readonly repository: string;
   readonly grants: readonly Grant[];
 }
@@ -28,18 +29,18 @@ export function readTrust(env: Env, repository: string): TrustFile {
   return { repository, grants: readGrants(placeOf(env, repository), repository) };
 }
 
-/** Adds to what is trusted. What was trusted stays, so that going back to an older commit does not ask again. */
+/** Adds grants. Earlier grants are kept, so that going back to an older commit does not ask again. */
 export function grantTrust(env: Env, repository: string, grants: readonly Grant[]): void {
   const known = readTrust(env, repository).grants.filter(({ digest }) => !grants.some((one) => one.digest === digest));
   const path = placeOf(env, repository);
   makeDurableDirectory(dirname(path));
-  // Made before by another program, it may have been open to others.
+  // Another program may have created the directory with access for other users.
   chmodSync(dirname(path), 0o700);
   const text = JSON.stringify({ version: 1, repository, grants: [...known, ...grants] }, null, 2);
   writeDurable({ path, data: Buffer.from(`${text}\n`), mode: "replace" });
 }
 
-/** How many grants there were. */
+/** Returns how many grants there were. */
 export function revokeTrust(env: Env, repository: string): number {
   const path = placeOf(env, repository);
   const { length } = readTrust(env, repository).grants;
@@ -61,7 +62,10 @@ export function listTrust(env: Env): readonly TrustFile[] {
     });
 }
 
-/** `$XDG_STATE_HOME/holdfast/trust`, else `~/.local/state/holdfast/trust`. A relative path is ignored, as the XDG standard says. */
+/**
+ * `$XDG_STATE_HOME/holdfast/trust`, else `~/.local/state/holdfast/trust`. A relative path is ignored, as the XDG
+ * standard requires.
+ */
 function trustDirectory(env: Env): string {
   const state = env["XDG_STATE_HOME"] ?? "";
   const home = env["HOME"] ?? "";
@@ -69,14 +73,15 @@ function trustDirectory(env: Env): string {
   return join(base, "holdfast/trust");
 }
 
-/** What a consent is for: the git directory that all worktrees share. Nothing but files is read: no git is started. */
+/** The key of a consent: the git directory that all worktrees share. Reads only files and does not start git. */
 export function trustKey(root: string): string {
   const real = realpathSync(root);
   const dot = join(real, ".git");
   const stat = statSync(dot, { throwIfNoEntry: false });
   if (stat?.isDirectory() === true) return realpathSync(dot);
   if (stat?.isFile() !== true) return real;
-  // A file that points at the git directory of a worktree. One that this git directory does not know is not its worktree.
+  // A worktree's `.git` file points at its git directory. That directory must point back, otherwise the file is not one
+  // of its worktrees.
   const named = /^gitdir: (.+)$/m.exec(readFileSync(dot, "utf8"))?.[1];
   if (named === undefined) return real;
   const own = resolve(real, named);
@@ -92,7 +97,7 @@ function placeOf(env: Env, repository: string): string {
   return join(trustDirectory(env), `${sha256(repository).slice(0, 32)}.json`);
 }
 
-/** A record that others could have written, or that does not parse, grants nothing. */
+/** A record that other users could have written, or that does not parse, grants nothing. */
 function readGrants(path: string, repository: string): readonly Grant[] {
   const document = parse(path);
   if (document["version"] !== 1 || document["repository"] !== repository) return [];

@@ -1,3 +1,4 @@
+/** The settings that runs of workflows use (agent, forge, limits, prices, error policy), with their defaults. */
 import { resolve } from "node:path";
 import type { AgentArgs } from "@holdfast/core/agent";
 import type { PriceTable } from "@holdfast/core/budget";
@@ -21,29 +22,29 @@ import {
 } from "@holdfast/workflows/ralph/options";
 import type { FileConfig, FileErrors, FileRetry } from "./schema.ts";
 
-/** What runs of a workflow work with: who, where, how far, at what price. */
+/** Settings for runs of a workflow: agent, forge, limits and prices. */
 export interface WorkSettings {
-  /** `provider:model`; null: must be named on the command line. */
+  /** `provider:model`; null: the command line must name one. */
   readonly agent: string | null;
-  /** What is recorded of a run; docs/reproducibility.md. */
+  /** The recording mode; docs/reproducibility.md. */
   readonly mode: ExecutionMode;
   readonly models: { readonly impl: string | null; readonly review: string | null };
   readonly agents: {
-    /** Milliseconds without a sign of life that are a hang; null: no end. */
+    /** Milliseconds without output after which an agent counts as hung; null: no limit. */
     readonly idleMs: number | null;
-    /** Milliseconds between checkpoints while one works; null: none until it has ended. */
+    /** Milliseconds between checkpoints while an agent works; null: none until the call has ended. */
     readonly checkpointEveryMs: number | null;
-    /** The user's own, for the makers' programs. */
+    /** The user's additional arguments for the agents' programs. */
     readonly args: AgentArgs;
-    /** Variables that agents and gates get besides those that they always get. */
+    /** Environment variables that agents and gates get in addition to the default ones. */
     readonly env: readonly string[];
   };
   readonly forge: {
-    /** "auto": told from the remote. */
+    /** "auto": detected from the remote. */
     readonly kind: "auto" | "local" | "github" | "gitlab" | "none";
-    /** Of the local forge; null: the remote's own directory. */
+    /** Path of the local forge; null: the remote's own directory. */
     readonly path: string | null;
-    /** Of GitHub or GitLab, where the remote's URL does not tell it; null: the remote's. */
+    /** Host of GitHub or GitLab if the remote's URL does not name it; null: the remote's host. */
     readonly host: string | null;
   };
   readonly impl: ImplSettings;
@@ -55,14 +56,14 @@ export interface WorkSettings {
     readonly microUsd: number | null;
     readonly milliseconds: number | null;
   };
-  /** Runs whose number at work at once is limited; null: as many as want to. */
+  /** The workflows with a concurrency limit. A null limit means that any number may run. */
   readonly loops: SlotSettings;
-  /** The user's own, before those that are built in. */
+  /** The user's prices; they take precedence over the built-in ones. */
   readonly prices: PriceTable;
-  /** Another tool's layout that runs keep up to date as they go. */
+  /** Another tool's layout that runs keep up to date. */
   readonly mirror: {
     readonly format: (typeof FORMAT_NAMES)[number] | null;
-    /** Its root; null: the run's worktree. */
+    /** Root of the layout; null: the run's worktree. */
     readonly directory: string | null;
   };
   readonly aiwg: LoopLayoutSettings;
@@ -71,7 +72,7 @@ export interface WorkSettings {
 export interface ImplSettings {
   readonly maxIterations: number;
   readonly maxReviews: number;
-  /** What follows when that many have said no: the pull request all the same, or giving up. */
+  /** What happens after that many rejected reviews: open the pull request anyway, or fail. */
   readonly onMaxReviews: "proceed" | "fatal";
   readonly review: boolean;
   readonly simplify: boolean;
@@ -84,7 +85,7 @@ export interface ImplSettings {
   readonly gate: string | null;
   /** null: the remote's default branch. */
   readonly base: string | null;
-  /** Paths of the user's own prompt templates; null: the built-in one. */
+  /** Paths of the user's prompt templates; null: the built-in one. */
   readonly prompts: Readonly<Record<PromptRole, string | null>>;
   /** null: the built-in list. */
   readonly tags: readonly string[] | null;
@@ -92,7 +93,7 @@ export interface ImplSettings {
 }
 
 interface RalphSettings {
-  /** Commands that all succeed when a loop is done. */
+  /** Commands that must all succeed for a loop to be done. */
   readonly until: readonly string[];
   readonly untilTimeoutMs: number;
   readonly firstCheck: boolean;
@@ -224,7 +225,7 @@ function mergeRalph({ untilTimeout, ...ralph }: NonNullable<FileConfig["ralph"]>
   };
 }
 
-/** Key and value as the file would have them; what depends on the place is in brackets. */
+/** Keys and values in the form of the file. Values that depend on the environment are in brackets. */
 export function workEntries(work: WorkSettings): readonly (readonly [string, string | number | boolean])[] {
   const { impl, ralph, budget } = work;
   return [
@@ -292,9 +293,9 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
   ];
 }
 
-/** Absent and undefined are one: neither overrides a default. */
+/** Removes undefined values, so that an undefined value does not override a default. */
 function given<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  // Entries that are undefined are taken out, which is what the type says.
+  // Only entries with undefined values are removed, which is what the type states.
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]: Exclude<T[K], undefined>;
   };
@@ -310,8 +311,8 @@ function durationOrNone(milliseconds: number | null): string {
 }
 
 /**
- * What the file says over what an imported document says over the defaults. The file's own rules come first. Named agents to fall back to are fallen back to,
- * unless it is said what else follows.
+ * The file takes precedence over an imported document, and that over the defaults. The file's rules come first. If the
+ * file names fallback agents, `exhausted` defaults to "fallback".
  */
 function mergeErrors(errors: FileErrors, imported: ErrorPolicy | null): ErrorPolicy {
   const under = imported ?? defaultErrorPolicy;
@@ -340,7 +341,7 @@ function ruleOf(rule: FileRule, retry: RetryPlan): ErrorRule {
   };
 }
 
-/** Only a jitter keeps the waits as they are; anything else makes them anew. */
+/** If only `jitter` is set, the delays are kept. Any other key recomputes all delays. */
 function retryOf(given: FileRetry, under: RetryPlan): RetryPlan {
   const jitter = given.jitter ?? under.jitter;
   const { max, delay, multiplier, maxDelay } = given;

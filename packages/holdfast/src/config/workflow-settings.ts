@@ -1,3 +1,4 @@
+/** Loads the crunch settings of a repository and lists which of their files need consent. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { readText } from "@holdfast/formats/setting-values";
@@ -10,21 +11,22 @@ import type { ConsentItem } from "./consent.ts";
 import { findRepositoryRoot } from "./load-config.ts";
 
 /**
- * What `.holdfast/crunch/` at the root of the repository says, over the defaults. CONFIG_INVALID at the first wrong line, with every problem of every file in
- * its data. A file that nothing reads is a problem too: it was meant to say something.
+ * Reads `.holdfast/crunch/` at the root of the repository, over the defaults. Throws CONFIG_INVALID at the first wrong
+ * line, with every problem of every file in its data. A file that nothing reads is a problem too, because the user
+ * meant it to have an effect.
  */
 export async function loadCrunch(cwd: string): Promise<CrunchSettings> {
   const directory = crunchDirectory(cwd);
   const files = filesIn(directory);
   if (files.length === 0) return defaultCrunchSettings;
-  // The YAML parser and the schema cost more to load than most commands to run.
+  // Loaded on demand: the YAML parser and the schema take longer to load than most commands to run.
   const { parseCrunch } = await import("@holdfast/workflows/crunch/settings-files");
   const parsed = parseCrunch(files);
   if (parsed.ok) return parsed.settings;
   throw invalid(directory, parsed.problems);
 }
 
-/** Each of these files names agents, prompts them or decides over their work, so each needs consent by its bytes. */
+/** Each of these files names agents, prompts them or decides about their work, so each needs consent by its bytes. */
 export async function crunchConsents(cwd: string): Promise<readonly ConsentItem[]> {
   const directory = crunchDirectory(cwd);
   const files = filesIn(directory);

@@ -1,3 +1,7 @@
+/**
+ * The Checkpoint class of `holdfast/context`: an immutable snapshot of a task's values and token counters, and its JSON
+ * document.
+ */
 import type { Context as StoredContext } from "@holdfast/core/checkpoint";
 import {
   type JsonObject,
@@ -16,25 +20,25 @@ import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 /** Counters by name, such as `{ input_tokens: 100 }`: whole numbers from 0. */
 export type TokenUsage = StoredContext["tokens"];
 
-/** What a {@link Checkpoint} is made of. */
+/** The fields of a {@link Checkpoint}. */
 export interface CheckpointParams {
   /** The task that the checkpoint belongs to; not empty. */
   readonly taskId: string;
-  /** Its place in the task's history: 1, 2, 3 … */
+  /** Its position in the task's history: 1, 2, 3 … */
   readonly version: number;
   readonly values: JsonObject;
   readonly tokenUsage: TokenUsage;
-  /** Whatever you want to remember about it. Default: nothing. */
+  /** Your own notes about the checkpoint. Default: empty. */
   readonly metadata?: JsonObject;
-  /** ISO 8601; default: now. A label: order comes from the version. */
+  /** ISO 8601; default: now. Informational: the order comes from the version. */
   readonly createdAt?: string;
 }
 
 /**
- * An immutable snapshot of a context at one moment. It is frozen through and through, and shares nothing with the objects
- * that it was made from.
+ * An immutable snapshot of a context at one moment. It is deeply frozen and shares nothing with the objects that it was
+ * made from.
  *
- * You rarely make one yourself: `context.snapshot()`, `store.save()` and `store.get()` return them.
+ * You rarely create one yourself: `context.snapshot()`, `store.save()` and `store.get()` return them.
  *
  * @example
  * ```ts
@@ -46,22 +50,22 @@ export interface CheckpointParams {
 export class Checkpoint {
   /** The task that it belongs to. */
   readonly taskId: string;
-  /** Its place in the task's history: 1, 2, 3 … */
+  /** Its position in the task's history: 1, 2, 3 … */
   readonly version: number;
-  /** All values that the context showed, those inherited from a parent included. */
+  /** All values that were visible in the context, including those inherited from a parent. */
   readonly values: JsonObject;
-  /** Token counters as they stood. */
+  /** The token counters at that moment. */
   readonly tokenUsage: TokenUsage;
-  /** What the caller noted about it. */
+  /** The caller's notes about the checkpoint. */
   readonly metadata: JsonObject;
   /** ISO 8601. */
   readonly createdAt: string;
-  /** Fields of a document that we do not know: written back as they were. */
+  /** Unknown fields of a document, which `toJSON` writes back unchanged. */
   #unknown: JsonObject = {};
 
   /**
-   * @throws {HoldfastError} `USAGE` when a field is missing or of the wrong kind (`data.path` says which), `NOT_JSON` when
-   * values or metadata hold what JSON cannot carry.
+   * @throws {HoldfastError} `USAGE` if a field is missing or has the wrong type (`data.path` names it), `NOT_JSON` if
+   * values or metadata hold what JSON cannot represent.
    */
   constructor(params: CheckpointParams) {
     const { metadata = {}, createdAt = new Date().toISOString() } = params;
@@ -76,10 +80,10 @@ export class Checkpoint {
   }
 
   /**
-   * Reads the document that {@link Checkpoint.toJSON} writes: an object, already parsed. `token_usage` and `metadata` may be
-   * absent (empty), `created_at` too (now). Fields beyond these are kept, and written back by `toJSON`.
+   * Reads the document that {@link Checkpoint.toJSON} writes, as a parsed object. `token_usage` and `metadata` may be
+   * absent (empty), and so may `created_at` (now). `toJSON` writes other fields back unchanged.
    *
-   * @throws {HoldfastError} `FORMAT_INVALID`; `data.path` is the JSON pointer of what is wrong.
+   * @throws {HoldfastError} `FORMAT_INVALID`; `data.path` is the JSON pointer of the invalid field.
    */
   static fromJSON(document: unknown): Checkpoint {
     const { params, unknown } = parseDocument(document);
@@ -88,7 +92,10 @@ export class Checkpoint {
     return checkpoint;
   }
 
-  /** The document with `task_id`, `version`, `values`, `token_usage`, `metadata` and `created_at`; `JSON.stringify` calls it. */
+  /**
+   * The document with `task_id`, `version`, `values`, `token_usage`, `metadata` and `created_at`; `JSON.stringify`
+   * calls this.
+   */
   toJSON(): CheckpointDocument {
     return {
       task_id: this.taskId,
@@ -101,14 +108,14 @@ export class Checkpoint {
     };
   }
 
-  /** Are all fields the same? The order of keys does not matter. */
+  /** Whether all fields are equal. The order of keys does not matter. */
   equals(other: Checkpoint): boolean {
     return this === other || canonicalJson({ ...this.toJSON() }) === canonicalJson({ ...other.toJSON() });
   }
 }
 
 function frozen(values: JsonObject): JsonObject {
-  // A plain object is captured as a plain object.
+  // The capture of a plain object is a plain object.
   return capture(values) as JsonObject;
 }
 
@@ -123,12 +130,12 @@ export interface CheckpointDocument {
   readonly created_at: string;
 }
 
-/** FORMAT_INVALID or NOT_JSON, with the path. */
+/** Throws FORMAT_INVALID or NOT_JSON, with the path. */
 function parseDocument(document: unknown): {
   readonly params: Required<CheckpointParams>;
   readonly unknown: JsonObject;
 } {
-  // A plain object is captured as a plain object.
+  // The capture of a plain object is a plain object.
   const copy = capture(fit(jsonObject, document, "FORMAT_INVALID")) as JsonObject;
   const filled = { token_usage: {}, metadata: {}, created_at: new Date().toISOString(), ...copy };
   const fields = fit(documentShape, filled, "FORMAT_INVALID");
@@ -139,7 +146,7 @@ function parseDocument(document: unknown): {
   };
 }
 
-/** USAGE, with the path. */
+/** Throws USAGE, with the path. */
 function checkFields(params: CheckpointParams): Required<CheckpointParams> {
   return fit(paramsShape, params, "USAGE");
 }
@@ -154,7 +161,10 @@ const version: Shape<number> = (value) =>
     ? null
     : { path: "", expected: "a whole number from 1", actual: value };
 
-/** Kept as it was written, microseconds and all. The tool that this spelling comes from means UTC when it names no zone. */
+/**
+ * Keeps the text unchanged, including microseconds. The tool that this format comes from means UTC if the text has no
+ * zone.
+ */
 const time: Shape<string> = (value) => {
   const wrong = { path: "", expected: "an ISO 8601 time", actual: value };
   if (typeof value !== "string" || !ISO_TIME.test(value)) return wrong;

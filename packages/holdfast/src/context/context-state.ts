@@ -1,3 +1,4 @@
+/** The values of a context, and the cursor that points a context at its node of the shared tree. */
 import type { Context as StoredContext } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -16,10 +17,10 @@ import {
 } from "./context-tree.ts";
 
 /**
- * The values of a context, by name. Reading looks here first and then up through the parents, as they are now; writing
- * changes this context only.
+ * The values of a context, by name. Reads look in this context first and then in its parents as they are now. Writes
+ * change this context only.
  *
- * Values are copied on the way in and frozen on the way out: to change a list, set the new list.
+ * Values are copied when set and frozen when read: to change a list, set the new list.
  *
  * @example
  * ```ts
@@ -38,7 +39,7 @@ export class ContextState implements Iterable<readonly [string, Json]> {
     this.#place = place;
   }
 
-  /** The value, here or in the nearest parent that has it; `undefined` (or `fallback`) when nobody does. */
+  /** The value in this context or in the nearest parent that has it; `undefined` (or `fallback`) if there is none. */
   get(key: string): Json | undefined;
   get<Fallback>(key: string, fallback: Fallback): Json | Fallback;
   get(key: string, fallback?: unknown): unknown {
@@ -47,7 +48,7 @@ export class ContextState implements Iterable<readonly [string, Json]> {
     return found === undefined ? fallback : found;
   }
 
-  /** Is there such a value, here or in a parent? */
+  /** Whether this context or a parent has the value. */
   has(key: string): boolean {
     const { tree, id } = this.#place;
     return getValue(tree, id, key) !== undefined;
@@ -56,13 +57,14 @@ export class ContextState implements Iterable<readonly [string, Json]> {
   /**
    * Sets a value in this context.
    *
-   * @throws {HoldfastError} `NOT_JSON`, with the path in `data`, for what JSON cannot carry: `undefined`, a function, a `Date`.
+   * @throws {HoldfastError} `NOT_JSON`, with the path in `data`, for what JSON cannot represent: `undefined`, a
+   * function, a `Date`.
    */
   set(key: string, value: Json): this {
     return this.update(Object.fromEntries([[key, value]]));
   }
 
-  /** Sets several values at once: all of them or, when one is refused, none. */
+  /** Sets several values at once: all of them or, if one is rejected, none. */
   update(values: JsonObject): this {
     if (typeof values !== "object" || values === null || Array.isArray(values)) {
       throw new HoldfastError({
@@ -76,9 +78,11 @@ export class ContextState implements Iterable<readonly [string, Json]> {
   }
 
   /**
-   * Takes away what was set here, so that a parent's value shows again. `false` when there is no such value at all.
+   * Removes a value that was set in this context, so that a parent's value is visible again. `false` if there is no
+   * such value at all.
    *
-   * @throws {HoldfastError} `USAGE` when only a parent has it: a child cannot take it away. Set it to `null` to hide it.
+   * @throws {HoldfastError} `USAGE` if only a parent has the value: a child cannot remove it. Set it to `null` to hide
+   * it.
    */
   delete(key: string): boolean {
     if (!this.has(key)) return false;
@@ -86,33 +90,33 @@ export class ContextState implements Iterable<readonly [string, Json]> {
     return true;
   }
 
-  /** Takes away all that was set here; the parents' values stay. */
+  /** Removes all values that were set in this context. The parents' values remain visible. */
   clear(): void {
     for (const key of Object.keys(this.local)) this.delete(key);
   }
 
-  /** What was set in this context, without what it inherits. */
+  /** The values that were set in this context, without inherited ones. */
   get local(): JsonObject {
     const { tree, id } = this.#place;
     return Object.freeze({ ...openNode(tree, id).local });
   }
 
-  /** How many values can be seen from here. */
+  /** Number of all visible values, including inherited ones. */
   get size(): number {
     return Object.keys(this.toJSON()).length;
   }
 
-  /** Names of all values that can be seen from here. */
+  /** Names of all visible values, including inherited ones. */
   keys(): readonly string[] {
     return Object.keys(this.toJSON());
   }
 
-  /** Names and values, those of the parents included. */
+  /** Names and values, including inherited ones. */
   [Symbol.iterator](): Iterator<readonly [string, Json]> {
     return Object.entries(this.toJSON()).values();
   }
 
-  /** All that can be seen from here as one frozen object; a child's value hides its parent's. */
+  /** All visible values as one frozen object; a child's value hides its parent's. */
   toJSON(): JsonObject {
     const { tree, id } = this.#place;
     return valuesOf(tree, id);
@@ -120,9 +124,9 @@ export class ContextState implements Iterable<readonly [string, Json]> {
 }
 
 /**
- * Where a context stands in the tree that it shares with its forks: the one thing about contexts that changes. A fork that was
- * merged or discarded keeps the tree that says so for itself, and the others forget it: its name is free again, and a program
- * that forks ten thousand times does not grow.
+ * Points a context at its node in the tree that it shares with its forks. This is the only mutable part of a context.
+ * After a merge or discard the fork keeps its own copy of the tree, and the shared tree drops the fork. Its name is
+ * free again, and a program that forks ten thousand times does not leak memory.
  */
 export class ContextCursor {
   readonly id: string;
@@ -150,7 +154,9 @@ export class ContextCursor {
     return new ContextCursor(id, this.#trunk);
   }
 
-  /** What was decided where both had changed a value. CONFLICT, and nothing is merged, when nobody may decide. */
+  /**
+   * Returns the conflicts and how they were resolved. With "refuse" a conflict throws CONFLICT, and nothing is merged.
+   */
   merge(child: ContextCursor, onConflict: "refuse" | "child_wins" | "parent_wins"): readonly ContextConflict[] {
     openNode(child.tree, child.id);
     const merged = mergeContext(this.tree, { child: child.id, onConflict });
@@ -159,7 +165,7 @@ export class ContextCursor {
     return merged.conflicts;
   }
 
-  /** `below`: all places that hang on the child. */
+  /** `below`: the cursors of all descendants of the child. */
   discard(child: ContextCursor, below: readonly ContextCursor[]): void {
     openNode(child.tree, child.id);
     this.#part(discardContext(this.tree, child.id), [child, ...below]);

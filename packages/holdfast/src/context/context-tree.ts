@@ -1,3 +1,4 @@
+/** The immutable tree of a context and its forks: values, tokens, fork, merge, discard and rewind. */
 import type { Context } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values/canonical-json";
@@ -6,8 +7,8 @@ import { isPlainObject } from "@holdfast/core/values/refusal";
 import { HoldfastError } from "@holdfast/platform/error";
 
 /**
- * A context and its forks, as one immutable value: every operation returns a new tree and leaves the old one as it was.
- * What goes in is copied and frozen, so nothing that a caller does later reaches it.
+ * A context and its forks as one immutable value: every operation returns a new tree and leaves the old one unchanged.
+ * Input is copied and frozen, so later changes by the caller do not affect it.
  */
 export interface ContextTree {
   readonly root: string;
@@ -21,18 +22,21 @@ type ContextNode =
 interface OpenContext {
   readonly kind: "open";
   readonly parent: string | null;
-  /** Set here; what is not here is the parent's, as it is now. */
+  /** Values that were set in this node; all others come from the parent as it is now. */
   readonly local: JsonObject;
-  /** What the parent showed when this was forked: tells who changed what since. */
+  /** The values that were visible at the fork. A merge uses them to find out which side changed a value. */
   readonly base: JsonObject;
-  /** Used here since the fork. Kept apart from `inherited`, so that a merge cannot count the parent's twice. */
+  /**
+   * Tokens used in this node since the fork. Kept apart from `inherited`, so that a merge cannot count the parent's
+   * tokens twice.
+   */
   readonly used: Tokens;
   readonly inherited: Tokens;
 }
 
 type Tokens = Context["tokens"];
 
-/** A tree with one context, holding what was stored. */
+/** A tree with one context that holds the stored values. */
 export function restoreContext(stored: Context, id = "root"): ContextTree {
   const local = copyValues(stored.values);
   const root: OpenContext = {
@@ -47,14 +51,14 @@ export function restoreContext(stored: Context, id = "root"): ContextTree {
 }
 
 /**
- * All that can be seen from here, the parents' values included, and all tokens used up to here, those before the fork
- * included: a run restored from it goes on counting where it stood.
+ * All values visible from this node, including inherited ones, and all tokens including those before the fork. A run
+ * restored from it continues to count from there.
  */
 export function snapshotContext(tree: ContextTree, id = tree.root): Context {
   return { values: valuesOf(tree, id), tokens: tokensOf(tree, id) };
 }
 
-/** undefined: neither here nor in any parent. */
+/** undefined: neither this node nor any parent has it. */
 export function getValue(tree: ContextTree, id: string, key: string): Json | undefined {
   for (let at: string | null = id; at !== null;) {
     const node: OpenContext = openNode(tree, at);
@@ -76,7 +80,7 @@ export function valuesOf(tree: ContextTree, id: string): JsonObject {
   return copyValues(Object.fromEntries(chain.toReversed().flatMap((local) => Object.entries(local))));
 }
 
-/** Sets here only; parents and siblings do not see it. */
+/** Sets values in this node only; parents and siblings do not see them. */
 export function updateValues(tree: ContextTree, id: string, values: JsonObject): ContextTree {
   const node = openNode(tree, id);
   return withNode(tree, id, { ...node, local: copyValues(laidOver(node.local, values), node.local) });
@@ -86,7 +90,10 @@ export function setValue(tree: ContextTree, id: string, key: string, value: Json
   return updateValues(tree, id, Object.fromEntries([[key, value]]));
 }
 
-/** Takes away what was set here; a parent's value shows through again. A parent's value cannot be taken away from here. */
+/**
+ * Removes a value that was set in this node, so that a parent's value is visible again. A parent's value cannot be
+ * removed from here.
+ */
 export function deleteValue(tree: ContextTree, id: string, key: string): ContextTree {
   const node = openNode(tree, id);
   if (!Object.hasOwn(node.local, key)) {
@@ -104,7 +111,7 @@ export function addTokens(tree: ContextTree, id: string, tokens: Tokens): Contex
   return withNode(tree, id, { ...node, used: sumTokens(node.used, checkTokens(tokens)) });
 }
 
-/** All tokens up to here: those the parent had used when this was forked, and those used since. */
+/** All tokens up to this node: those that the parent had used at the fork, and those used since. */
 export function tokensOf(tree: ContextTree, id: string): Tokens {
   const node = openNode(tree, id);
   return sumTokens(node.inherited, node.used);
@@ -149,13 +156,19 @@ function tokenCount(tokens: Tokens, name: string): number {
   return Object.hasOwn(tokens, name) ? (tokens[name] ?? 0) : 0;
 }
 
-/** NOT_JSON, with the path, for what JSON cannot carry. What is as in `previous` is shared with it: a list that grew costs its growth. */
+/**
+ * Throws NOT_JSON, with the path, for what JSON cannot represent. Parts equal to `previous` are shared with it, so the
+ * cost of a list that grew is its growth.
+ */
 function copyValues(values: JsonObject, previous?: JsonObject): JsonObject {
-  // A plain object is captured as a plain object.
+  // The capture of a plain object is a plain object.
   return capture(values, previous) as JsonObject;
 }
 
-/** By descriptors, so that an accessor is still one when it is looked at, and refused; what is odd itself is refused at once. */
+/**
+ * Merges property descriptors, so that a getter is not called and the capture can reject it. Other unusual objects are
+ * rejected here.
+ */
 function laidOver(local: JsonObject, values: JsonObject): JsonObject {
   const isOdd = !isPlainObject(values) || Object.getOwnPropertySymbols(values).length > 0;
   const plain = isOdd ? copyValues(values) : values;
@@ -179,7 +192,9 @@ function checkId(id: string): string {
   return id;
 }
 
-/** One key that both sides have changed since the fork, to different values. undefined: not there. */
+/**
+ * A key that both sides have changed since the fork, to different values. undefined: the side does not have the key.
+ */
 export interface ContextConflict {
   readonly key: string;
   readonly base: Json | undefined;
@@ -193,8 +208,8 @@ type ContextMerge =
   | { readonly kind: "conflict"; readonly conflicts: readonly ContextConflict[] };
 
 /**
- * Brings what a fork set and the tokens it used into its parent, once: afterwards the fork is closed. A key that the parent
- * has changed too since the fork is a conflict, and unless told who wins, nothing is merged.
+ * Merges the values and tokens of a fork into its parent, once: afterwards the fork is closed. A key that the parent
+ * has changed too since the fork is a conflict. Unless `onConflict` names the winner, nothing is merged.
  */
 export function mergeContext(
   tree: ContextTree,
@@ -219,7 +234,7 @@ export function mergeContext(
   return { kind: "merged", tree: closed, conflicts };
 }
 
-/** Lets a fork go, its own forks too. What it set is forgotten; what it used was used, so the tokens go to the parent. */
+/** Closes a fork and its own forks. Its values are dropped; its tokens were used, so they are added to the parent. */
 export function discardContext(tree: ContextTree, id: string): ContextTree {
   let rest = tree;
   for (const fork of forksOf(tree, id)) rest = discardContext(rest, fork);
@@ -255,9 +270,9 @@ function equal(a: Json | undefined, b: Json | undefined): boolean {
 }
 
 /**
- * Puts one context back to what was stored of it, in place: its parent and its forks stay. What was stored holds the parents'
- * values too; those that a fork began with are not its own, so they stay the parent's, as they are now. Tokens come out as
- * stored, unless the fork began with more.
+ * Resets one context to a stored state in place; its parent and its forks remain. The stored state includes the
+ * parents' values. Values that a fork began with are not its own, so they come from the parent as it is now. Tokens
+ * become the stored ones, unless the fork began with more.
  */
 export function rewindContext(tree: ContextTree, id: string, stored: Context): ContextTree {
   const node = openNode(tree, id);

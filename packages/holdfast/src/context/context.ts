@@ -1,3 +1,7 @@
+/**
+ * The Context and CheckpointStore classes of `holdfast/context`: work with a task's values, and save and restore its
+ * checkpoints.
+ */
 import type { JsonObject } from "@holdfast/core/json";
 import { checkOneOf, checkOptions } from "@holdfast/core/options";
 import { openMemoryStore } from "@holdfast/core/store-memory";
@@ -18,8 +22,8 @@ import {
 } from "./tasks.ts";
 
 /**
- * What a task works with: values, and a count of the tokens used. It can be forked for a part of the work and merged back,
- * saved as a {@link Checkpoint}, and put back to one.
+ * The working state of a task: values, and a count of the tokens used. It can be forked for a part of the work and
+ * merged back, saved as a {@link Checkpoint}, and restored to one.
  *
  * @example
  * ```ts
@@ -36,19 +40,20 @@ import {
 export class Context {
   /** The task that this context belongs to. */
   readonly taskId: string;
-  /** Where snapshots go; `null` when it has none, and then `snapshot` is refused. */
+  /** The store of the snapshots; `null` if there is none, and then `snapshot` throws. */
   readonly store: CheckpointStore | null;
   #place: ContextCursor;
   #state: ContextState;
   #parent: Context | null = null;
   readonly #children = new Set<Context>();
-  /** The version that it was restored from: where a history that begins anew goes on counting. */
+  /** The version that it was restored from. A new history continues to count from it. */
   #after = 0;
 
   /**
-   * An empty context. Most get theirs from {@link CheckpointStore.context}, which goes on where the task stood.
+   * An empty context. Usually you get a context from {@link CheckpointStore.context}, which continues from the task's
+   * newest checkpoint.
    *
-   * @throws {HoldfastError} `USAGE` when the task id is empty, or the store is another task's.
+   * @throws {HoldfastError} `USAGE` if the task id is empty, or the store belongs to another task.
    */
   constructor(taskId: string, options: { readonly store?: CheckpointStore } = {}) {
     checkOptions("Context", options, ["store"]);
@@ -61,11 +66,11 @@ export class Context {
   }
 
   /**
-   * A new context that stands where the checkpoint was taken, without parent or forks. Its snapshots go to `store`, or to
-   * the store that the checkpoint came from; version numbers go on. To put an existing context back, call its own
-   * {@link Context.restore}.
+   * A new context with the state of the checkpoint, without parent or forks. Its snapshots go to `store`, or to the
+   * store that the checkpoint came from; version numbers continue. To reset an existing context, call its own {@link
+   * Context.restore}.
    *
-   * @throws {HoldfastError} `USAGE` when it is no checkpoint, or the store is another task's.
+   * @throws {HoldfastError} `USAGE` if it is not a checkpoint, or the store belongs to another task.
    */
   static restore(checkpoint: Checkpoint, options: { readonly store?: CheckpointStore } = {}): Context {
     checkOptions("Context.restore", options, ["store"]);
@@ -83,12 +88,12 @@ export class Context {
     return this.#state;
   }
 
-  /** Tokens used up to here; a fork's include what its parent had used when it was forked. */
+  /** Tokens used so far. A fork's count includes what its parent had used at the fork. */
   get tokenUsage(): TokenUsage {
     return Object.freeze({ ...tokensOf(this.#place.tree, this.#place.id) });
   }
 
-  /** The context that this one was forked from; `null` for a root, and for what was restored. */
+  /** The context that this one was forked from; `null` for a root and for a restored context. */
   get parent(): Context | null {
     return this.#parent;
   }
@@ -110,10 +115,10 @@ export class Context {
   }
 
   /**
-   * A child that sees this context's values and keeps its own changes to itself, until it is merged. Its snapshots are
-   * checkpoints of the task `taskId`, in the same store.
+   * Creates a child that sees this context's values and keeps its own changes to itself until it is merged. Its
+   * snapshots are checkpoints of the task `taskId`, in the same store.
    *
-   * @throws {HoldfastError} `USAGE` when the id is empty, or an open fork of this family has it.
+   * @throws {HoldfastError} `USAGE` if the id is empty, or an open fork of this family has it.
    */
   fork(taskId: string): Context {
     const child = new Context(taskId, this.store === null ? {} : { store: this.store.task(taskId) });
@@ -124,13 +129,13 @@ export class Context {
   }
 
   /**
-   * Brings what a child set, and the tokens that it used, into this context, once: afterwards the child is closed.
+   * Merges the values of a child, and the tokens that it used, into this context, once: afterwards the child is closed.
    *
-   * A value that both have changed since the fork, differently, is a conflict. Unless told who wins, nothing is merged
-   * then. Returns the conflicts that were decided by `onConflict`.
+   * A value that both have changed since the fork, differently, is a conflict. Unless `onConflict` names the winner,
+   * nothing is merged then. Returns the conflicts that `onConflict` resolved.
    *
-   * @throws {HoldfastError} `CONFLICT` with the conflicts in `data`; `USAGE` when it is not a child of this context, was merged
-   * or discarded before, or has open forks itself.
+   * @throws {HoldfastError} `CONFLICT` with the conflicts in `data`; `USAGE` if it is not a child of this context, was
+   * merged or discarded before, or has open forks itself.
    */
   merge(
     child: Context,
@@ -144,7 +149,7 @@ export class Context {
     return decided;
   }
 
-  /** Lets a child go, with its own forks. What it set is forgotten; tokens that were used stay counted. */
+  /** Closes a child and its own forks. Its values are dropped; the tokens that it used remain counted. */
   discard(child: Context): void {
     this.#checkChild(child);
     this.#place.discard(child.#place, child.#below());
@@ -152,10 +157,10 @@ export class Context {
   }
 
   /**
-   * Saves all values and counters as they are at the call, as the task's next version. Durable when it resolves.
+   * Saves all values and counters, as they are at the call, as the task's next version. Durable when it resolves.
    *
-   * @throws {HoldfastError} `USAGE` without a store; `LEASE_HELD` while another process writes the task; `LEASE_LOST` when
-   * another process has taken it over.
+   * @throws {HoldfastError} `USAGE` without a store; `LEASE_HELD` while another process writes the task; `LEASE_LOST`
+   * if another process has taken over its lease.
    */
   async snapshot(options: { readonly metadata?: JsonObject } = {}): Promise<Checkpoint> {
     checkOptions("snapshot", options, ["metadata"]);
@@ -166,12 +171,13 @@ export class Context {
   }
 
   /**
-   * Puts this context back to what a checkpoint of its task holds, in place. Nothing is written: history stays, and the next
-   * snapshot is a new version. Forks and parent stay too; a fork keeps seeing its parent's values as they are now.
+   * Resets this context in place to what a checkpoint of its task holds. Nothing is written: the history is kept, and
+   * the next snapshot is a new version. Forks and parent remain, and a fork still sees its parent's values as they are
+   * now.
    *
-   * Counters go back as well. With `tokens: "keep"` they stay: what was used was used.
+   * Counters are reset as well. With `tokens: "keep"` they keep their current values.
    *
-   * @throws {HoldfastError} `USAGE` when it is no checkpoint, or one of another task.
+   * @throws {HoldfastError} `USAGE` if it is not a checkpoint, or a checkpoint of another task.
    */
   restore(checkpoint: Checkpoint, options: { readonly tokens?: "saved" | "keep" } = {}): this {
     checkOptions("restore", options, ["tokens"]);
@@ -198,26 +204,26 @@ export class Context {
   }
 }
 
-/** What {@link CheckpointStore.save} saves. */
+/** The parameters of {@link CheckpointStore.save}. */
 export interface SaveParams {
   readonly values: JsonObject;
   readonly tokenUsage: TokenUsage;
-  /** Whatever you want to remember about it. Default: nothing. */
+  /** Your own notes about the checkpoint. Default: empty. */
   readonly metadata?: JsonObject;
   /**
-   * For the first checkpoint of a task whose history began elsewhere: it becomes version `after + 1`. Not looked at once the
+   * For the first checkpoint of a task whose history began elsewhere: it becomes version `after + 1`. Ignored once the
    * task is in the store.
    */
   readonly after?: number;
 }
 
 /**
- * The checkpoints of one task, version 1, 2, 3 …: on disk in the embedded store, where each survives kill -9 and power loss
- * once its save has resolved, or in memory when asked for. A task is a run of that store, so `holdfast list`, `log`, `diff` and
- * `verify` know it.
+ * The checkpoints of one task, version 1, 2, 3 …: on disk in the embedded store, where each survives kill -9 and power
+ * loss once its save has resolved, or in memory on request. A task is a run of that store, so `holdfast list`,
+ * `events`, `diff` and `verify` work on it.
  *
- * Any number of processes may read a task; one at a time writes it, from its first save (or `context()`) until it closes the
- * store or dies.
+ * Any number of processes may read a task. One at a time writes it, from its first save (or `context()`) until it
+ * closes the store or dies.
  *
  * @example
  * ```ts
@@ -232,7 +238,7 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
   readonly taskId: string;
   readonly #tasks: Tasks;
   readonly #run: TaskRun;
-  /** Did this one open the store underneath, and so closes it? */
+  /** Whether this instance opened the underlying store and therefore closes it. */
   readonly #isFirst: boolean;
 
   private constructor(tasks: Tasks, taskId: string, role: "first" | "further") {
@@ -245,9 +251,9 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
   /**
    * Opens the checkpoints of a task. Nothing is written until the first save.
    *
-   * @throws {HoldfastError} `USAGE` when the task id is empty; `RUN_EXISTS` when the store has a run of that name that is no task
-   * of this library; `NOT_A_REPOSITORY` when no directory is given and there is no repository; and what opening a store
-   * can meet (`STORE_CORRUPT`, `DISK_FULL`, …).
+   * @throws {HoldfastError} `USAGE` if the task id is empty; `RUN_EXISTS` if the store has a run of that name that is
+   * not a task of this library; `NOT_A_REPOSITORY` if no directory is given and there is no repository; and the errors
+   * of opening a store (`STORE_CORRUPT`, `DISK_FULL`, …).
    */
   static async open(taskId: string, options: OpenOptions = {}): Promise<CheckpointStore> {
     const tasks = await openTasks(options, taskId);
@@ -261,20 +267,23 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
     }
   }
 
-  /** The same in memory: gone with the process. For tests, and for work that need not survive. */
+  /**
+   * Opens the checkpoints of a task in memory; they are lost when the process ends. For tests, and for work that need
+   * not survive.
+   */
   static inMemory(taskId: string): CheckpointStore {
     const store = openMemoryStore();
     return new CheckpointStore(new Tasks(store, { closeStore: () => store.close() }), taskId, "first");
   }
 
-  /** The checkpoints of another task of the same store. */
+  /** The checkpoints of another task in the same store. */
   task(taskId: string): CheckpointStore {
     return new CheckpointStore(this.#tasks, taskId, "further");
   }
 
   /**
-   * A context that goes on from the task's newest checkpoint, or begins empty. It takes the task for this process, so that
-   * a second one is told now and not after an hour of work.
+   * Returns a context that continues from the task's newest checkpoint, or is empty. It acquires the task's lease for
+   * this process, so that a second process fails now and not after an hour of work.
    *
    * @throws {HoldfastError} `LEASE_HELD`, with the owner in `data`, while another live process writes the task.
    */
@@ -286,42 +295,42 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
   }
 
   /**
-   * Saves the task's next version. What is given is copied at the call; the checkpoint is durable when the promise resolves.
-   * Saves that overlap become versions in the order of the calls, and share one disk flush.
+   * Saves the task's next version. The parameters are copied at the call; the checkpoint is durable when the promise
+   * resolves. Overlapping saves become versions in the order of the calls and share one disk flush.
    *
-   * @throws {HoldfastError} `NOT_JSON` or `USAGE` for what cannot be saved; `LEASE_HELD` while another process writes the task;
-   * `LEASE_LOST` when another process has taken it over. Nothing is saved then.
+   * @throws {HoldfastError} `NOT_JSON` or `USAGE` for what cannot be saved; `LEASE_HELD` while another process writes
+   * the task; `LEASE_LOST` if another process has taken over its lease. Nothing is saved then.
    */
   async save(params: SaveParams): Promise<Checkpoint> {
     checkOptions("save", params, ["values", "tokenUsage", "metadata", "after"]);
     const { after = 0, ...fields } = params;
-    // Made for its checks and its copies; the version is the store's to give.
+    // Built for its checks and copies only; the store assigns the real version.
     const { values, tokenUsage, metadata } = new Checkpoint({ ...fields, taskId: this.taskId, version: after + 1 });
     return rememberOrigin(await this.#run.save({ values, tokenUsage, metadata }, after), this);
   }
 
   /**
-   * One version, its digests checked.
+   * Reads one version and checks its digests.
    *
-   * @throws {HoldfastError} `CHECKPOINT_NOT_FOUND`, with the newest version in `data`; `CHECKPOINT_DROPPED` when retention
-   * removed it; `STORE_CORRUPT` when it is damaged.
+   * @throws {HoldfastError} `CHECKPOINT_NOT_FOUND`, with the newest version in `data`; `CHECKPOINT_DROPPED` if
+   * retention removed it; `STORE_CORRUPT` if it is damaged.
    */
   async get(version: number): Promise<Checkpoint> {
     return rememberOrigin(await this.#run.get(version), this);
   }
 
-  /** The newest checkpoint; `undefined` when there is none. */
+  /** The newest checkpoint; `undefined` if there is none. */
   async latest(): Promise<Checkpoint | undefined> {
     const found = await this.#run.latest();
     return found === undefined ? undefined : rememberOrigin(found, this);
   }
 
-  /** Number of the newest version; 0 when there is none. */
+  /** Number of the newest version; 0 if there is none. */
   async version(): Promise<number> {
     return await this.#run.newest();
   }
 
-  /** How many checkpoints there are. Smaller than `version()` when retention has removed some. */
+  /** Number of checkpoints. Smaller than `version()` if retention has removed some. */
   async size(): Promise<number> {
     return await this.#run.size();
   }
@@ -331,12 +340,14 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
     return await this.#run.versions();
   }
 
-  /** All checkpoints that are there now, oldest first, read one by one. */
+  /** All existing checkpoints, oldest first, read one by one. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Checkpoint> {
     for (const version of await this.listVersions()) yield await this.get(version);
   }
 
-  /** Lets go of the task. The store that was opened first closes all, with the tasks that were opened through it. */
+  /**
+   * Releases the task. The instance that opened the store closes the store and all tasks that were opened through it.
+   */
   async close(): Promise<void> {
     await (this.#isFirst ? this.#tasks.close() : this.#run.release());
   }
@@ -346,7 +357,7 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
     await this.close();
   }
 
-  /** `CheckpointStore(taskId="task-1", checkpoints=3)`, as counted last. */
+  /** `CheckpointStore(taskId="task-1", checkpoints=3)`, with the last known count. */
   toString(): string {
     return `CheckpointStore(taskId=${JSON.stringify(this.taskId)}, checkpoints=${this.#run.counted})`;
   }
@@ -357,7 +368,7 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
   }
 }
 
-/** Which store a checkpoint was read from or saved in, so that what is restored from it goes on there. */
+/** The store that a checkpoint was read from or saved in, so that a context restored from it saves there. */
 const origins = new WeakMap<Checkpoint, CheckpointStore>();
 
 function rememberOrigin(checkpoint: Checkpoint, store: CheckpointStore): Checkpoint {
@@ -365,7 +376,7 @@ function rememberOrigin(checkpoint: Checkpoint, store: CheckpointStore): Checkpo
   return checkpoint;
 }
 
-/** null for those made by hand or from a document. */
+/** null for checkpoints that were constructed directly or read from a document. */
 function originOf(checkpoint: Checkpoint): CheckpointStore | null {
   return origins.get(checkpoint) ?? null;
 }

@@ -1,9 +1,9 @@
 /*
- * `holdfast/context`: checkpoints for those who want nothing else. Values and token counts of a task, saved as versions;
- * contexts that fork, merge, and go back. See docs/context.md.
+ * `holdfast/context`: checkpoints without the rest of Holdfast. Saves values and token counts of a task as versions,
+ * with contexts that fork, merge and restore. See docs/context.md.
  */
 
-// Checkpoints and where they are kept
+// Checkpoints and their store
 export { Checkpoint } from "./checkpoint.ts";
 export type { CheckpointParams, TokenUsage } from "./checkpoint.ts";
 export type { CheckpointDocument } from "./checkpoint.ts";
@@ -11,7 +11,7 @@ export { CheckpointStore } from "./context.ts";
 export type { SaveParams } from "./context.ts";
 export type { OpenOptions } from "./tasks.ts";
 
-// What a task works with
+// The working state of a task
 export { Context } from "./context.ts";
 export type { ContextState } from "./context-state.ts";
 export type { ContextConflict } from "./context-tree.ts";

@@ -1,3 +1,4 @@
+/** Keeps the tasks of `holdfast/context` in a store: each task is a run, and its versions are checkpoint sequences. */
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint as StoredCheckpoint } from "@holdfast/core/checkpoint";
 import { type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
@@ -13,20 +14,23 @@ import { findStoreDirectory } from "../open-store.ts";
 import { openSqliteStore } from "../stores/sqlite/open.ts";
 import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
 
-/** Where the checkpoints of a task are kept, and how patient a write is. */
+/** Where the checkpoints of a task are stored, and how long a write waits. */
 export interface OpenOptions {
   /**
-   * A directory for the embedded store, or a store that you have opened yourself (it stays yours to close). Default:
-   * HOLDFAST_STORE, else the store of the git repository that `cwd` is in.
+   * A directory for the embedded store, or a store that you opened yourself (and that you close). Default:
+   * HOLDFAST_STORE, else the store of the git repository that contains `cwd`.
    */
   readonly store?: string | Store;
-  /** Where relative directories and the repository are looked for. Default: the current directory. */
+  /** Base of relative directories, and where the repository is searched. Default: the current directory. */
   readonly cwd?: string;
   /** How long a write waits for a task that another live process is writing. Default 0: `LEASE_HELD` at once. */
   readonly leaseWaitMs?: number;
 }
 
-/** The tasks of one open store. One run a task, whoever asks for it, so that a process never competes with itself. */
+/**
+ * The tasks of one open store. There is one TaskRun per task and store, so that a process never competes with itself
+ * for a lease.
+ */
 export class Tasks {
   readonly #parts: CoreAdapters;
   readonly #closeStore: () => Promise<void>;
@@ -71,7 +75,7 @@ export async function openTasks(options: OpenOptions, taskId: string): Promise<T
   }
 }
 
-/** Values only: there is no worktree to capture, so no git is asked when a context is saved. */
+/** Saves values only: there is no worktree to capture, so saving a context runs no git command. */
 function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
   return {
     store,
@@ -89,9 +93,12 @@ function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
   };
 }
 
-/** As in runs that come from another tool's documents of this kind: such a run is a task like any other, and can be exported. */
+/**
+ * Runs that were imported from another tool's documents of this kind have the same workflow name. Such a run is a task
+ * like any other and can be exported.
+ */
 const WORKFLOW = "none";
-/** Label of a run whose history began elsewhere: so many versions came before its first checkpoint. */
+/** Label of a run whose history began elsewhere: the number of versions before its first checkpoint. */
 const BEFORE = "versions_before";
 
 interface TaskState {
@@ -101,17 +108,17 @@ interface TaskState {
 }
 
 /**
- * One task in a store: a run whose checkpoints hold values, tokens and metadata only, and whose sequences are the versions.
- * The run is made with the first write, so that looking for a task leaves nothing behind.
+ * One task in a store: a run whose checkpoints hold only values, tokens and metadata, and whose sequences are the
+ * versions. The first write creates the run, so that looking for a task leaves nothing behind.
  */
 export class TaskRun {
   readonly taskId: string;
-  /** How many checkpoints there were when we last looked; for display only. */
+  /** Number of checkpoints at the last read; for display only. */
   counted = 0;
   readonly #parts: CoreAdapters;
   readonly #id: string;
   #before: number | undefined;
-  /** One promise for all writers: what waits on it goes on in the order of the calls. */
+  /** One promise for all writers, so that waiting writes continue in the order of the calls. */
   #writing: Promise<RunHandle> | undefined;
 
   constructor(parts: CoreAdapters, taskId: string) {
@@ -120,12 +127,12 @@ export class TaskRun {
     this.#id = runIdOf(taskId);
   }
 
-  /** Makes the run if it is not there (`after`: so many versions came before), and takes its lease. */
+  /** Creates the run if it does not exist (`after`: number of versions before its first), and acquires its lease. */
   async hold(after: number): Promise<void> {
     await this.#write(after);
   }
 
-  /** Durable when it resolves. `state` must not change any more. */
+  /** Durable when it resolves. The caller must not change `state` afterwards. */
   async save(state: TaskState, after: number): Promise<Checkpoint> {
     const run = await this.#write(after);
     const { values, tokenUsage: tokens, metadata } = state;
@@ -184,7 +191,7 @@ export class TaskRun {
     return found.toReversed();
   }
 
-  /** Lets go of the lease; a later write takes it again. */
+  /** Releases the lease; a later write acquires it again. */
   async release(): Promise<void> {
     const writing = this.#writing;
     this.#writing = undefined;
@@ -192,7 +199,7 @@ export class TaskRun {
     await run?.close();
   }
 
-  /** Versions before the run's first; undefined while there is no run. */
+  /** Number of versions before the run's first; undefined while there is no run. */
   async #find(): Promise<number | undefined> {
     if (this.#before === undefined) {
       const run = await this.#parts.store.getRun(this.#id);
@@ -253,13 +260,16 @@ export class TaskRun {
   }
 }
 
-/** The task's own name where it can be a run id; else one made from it, which no other task gets (the run's work tells). */
+/**
+ * The task's own name if it is a valid run id. Otherwise an id derived from it that no other task gets; the run's work
+ * holds the name.
+ */
 function runIdOf(taskId: string): string {
   if (RUN_ID.test(taskId)) return taskId;
   return makeRunId({ work: { kind: "task", text: taskId }, random: sha256(taskId).slice(0, 16) });
 }
 
-/** What the context library refuses, in the words of its callers: tasks and versions, not runs and sequences. */
+/** Errors of the context library speak of tasks and versions, not of runs and sequences. */
 
 function badTaskId(taskId: unknown): HoldfastError {
   const shown = taskId === "" ? "An empty text" : (JSON.stringify(taskId) ?? String(taskId));
@@ -283,7 +293,7 @@ function foreignRun(params: { readonly taskId: string; readonly run: string }): 
 function noVersion(params: {
   readonly taskId: string;
   readonly version: unknown;
-  /** Where its numbers begin; 1, unless its history began elsewhere. */
+  /** The first version number; 1 unless the history began elsewhere. */
   readonly first: number;
   /** 0 when there is none. */
   readonly newest: number;
@@ -355,7 +365,10 @@ export function notACheckpoint(value: unknown): HoldfastError {
   });
 }
 
-/** The store speaks of runs and leases; those who use this library opened a task. Every other error is passed on as it is. */
+/**
+ * Rewords the store's errors about runs and leases for users who opened a task. Every other error is returned
+ * unchanged.
+ */
 function toTaskError(error: unknown, taskId: string): unknown {
   if (!(error instanceof HoldfastError)) return error;
   const told = wordsFor(error, JSON.stringify(taskId));

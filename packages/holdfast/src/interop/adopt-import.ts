@@ -1,3 +1,7 @@
+/**
+ * Adopts an imported run on its first resume: chooses its workflow, gives it a worktree, and turns it into an ordinary
+ * run.
+ */
 import { type Adapters, findRunWorkspace, snapshotParams } from "@holdfast/core/adapters";
 import type { Checkpoint, ExecutionConfig, InputsPlane } from "@holdfast/core/checkpoint";
 import { acquireLease } from "@holdfast/core/hold-lease";
@@ -18,15 +22,17 @@ import { ralphWorkflow } from "@holdfast/workflows/ralph/workflow";
 import { OUTPUT_DIRECTORY } from "@holdfast/workflows/worktree";
 import { type StartPlan, configOf, planWorktree } from "../plan-start.ts";
 
-/** What an imported run is carried on with: its document says nothing of either. */
+/** Agent and options for an imported run, because its document names neither. */
 export interface AdoptParams {
   /** `provider:model`. */
   readonly agent: string | null;
-  /** The workflow's own. */
+  /** The workflow's own options. */
   readonly options: JsonObject;
 }
 
-/** How an imported run goes on. Without a workflow of its name, an error that says what can be done with it. */
+/**
+ * Plans how an imported run continues. Without a workflow of its name, throws an error that lists what the user can do.
+ */
 export function planAdoption(
   parts: Adapters,
   run: RunSummary,
@@ -57,7 +63,7 @@ function implAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, 
       message: `Imported run ${run.id} names no issue, and the impl workflow carries an issue to a pull request`,
       hint: `Give its document the number of the issue (issue_no) and import it again.`,
     });
-  // A stage that the run stands at cannot be switched off under it.
+  // The stage that the run is in cannot be switched off.
   const given = {
     ...params.options,
     ...(stage === "review" ? { review: true } : {}),
@@ -73,7 +79,7 @@ function implAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, 
     });
   const workflow = implWorkflow(options, parts);
   return {
-    // It parses its own state: whoever holds it need not know its type.
+    // A workflow parses its own state, so its callers need not know the type.
     workflow: workflow as unknown as Workflow<JsonObject>,
     config: configOf({ agent: params.agent, options: implOptionsJson(options) }),
     base: options.baseBranch,
@@ -87,7 +93,10 @@ function implAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, 
   };
 }
 
-/** With the options that crunch has by default: those of the config are impl's. The rules of the team are the ones that it began with. */
+/**
+ * Uses crunch's default options, because those of the config belong to impl. The team's rules are the ones that the run
+ * began with.
+ */
 function crunchAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
   const { work } = run;
   if (work.kind !== "issue")
@@ -105,7 +114,7 @@ function crunchAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint
   const { settings } = checkpoint.planes.context.values;
   const options = parseCrunchOptions(settings === undefined ? {} : { settings });
   return {
-    // As for impl.
+    // A workflow parses its own state, so its callers need not know the type.
     workflow: crunchWorkflow(options, parts) as unknown as Workflow<JsonObject>,
     config: configOf({ agent: params.agent, options: crunchOptionsJson(options) }),
     base: options.baseBranch,
@@ -118,7 +127,10 @@ function crunchAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint
   };
 }
 
-/** With the options and the state that it had: Holdfast wrote both. What was never committed where it ran is not in a new worktree. */
+/**
+ * Uses the loop's own options and state, which Holdfast wrote. Uncommitted work of the original worktree is not in a
+ * new one.
+ */
 function loopAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
   const { config } = checkpoint.planes;
   const kept = config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":");
@@ -131,7 +143,7 @@ function loopAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, 
       hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
     });
   return {
-    // As for impl.
+    // A workflow parses its own state, so its callers need not know the type.
     workflow: ralphWorkflow(options, parts) as unknown as Workflow<JsonObject>,
     config: { ...configOf({ agent, options: loopOptionsJson(options) }), mode: config.mode },
     base: options.baseBranch,
@@ -174,19 +186,20 @@ export interface Adoption {
   readonly config: ExecutionConfig;
   /** Branch that a new worktree starts from; null: the remote's default. */
   readonly base: string | null;
-  /** The state that the workflow goes on with, and what the run works on, once the worktree is there. */
+  /** Returns the workflow's state and the run's inputs, once the worktree exists. */
   prepare(
     checkpoint: Checkpoint,
     workspace: Workspace | undefined,
   ): Promise<{ readonly values: JsonObject; readonly inputs: Partial<InputsPlane> }>;
 }
 
-/** The checkpoint of a run that was imported and that nobody has carried on yet; null for every other run. */
+/** The newest checkpoint of an imported run that was never resumed; null for every other run. */
 export async function needsAdoption(parts: Adapters, run: RunSummary): Promise<Checkpoint | null> {
   if (run.state.kind !== "open") return null;
-  // Not read unless it is an import's: a damaged one must not keep a run from going on with the one before it.
+  // Only the summary is read at first: a damaged checkpoint that is not an import must not prevent a resume from the
+  // one before it.
   const [last] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
-  // Killed before its first checkpoint, its label is all that tells of the import.
+  // If the import was killed before its first checkpoint, only the label identifies it.
   if (last === undefined && run.labels[IMPORT_LABEL] !== undefined) throw unfinished(run);
   if (last?.trigger !== "import") return null;
   const newest = await parts.store.getCheckpoint(last);
@@ -205,7 +218,7 @@ function unfinished(run: RunSummary): HoldfastError {
   });
 }
 
-/** USAGE when the workflow has no such stage: a run never goes on at a place that it did not stand at. */
+/** Throws USAGE if the workflow lacks the stage: a run must continue in the stage that it was in. */
 export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Workflow<JsonObject>): void {
   const { stage } = checkpoint.planes.position;
   const { shape } = workflow;
@@ -219,8 +232,9 @@ export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Wo
 }
 
 /**
- * Makes an imported run one that a workflow carries: the position and the values as they were imported, with a worktree, a definition and a
- * first stay in its stage. One transaction, after which it is a run like any other; killed before, it is still an import.
+ * Turns an imported run into one that a workflow executes: it keeps position and values, and gets a worktree, a
+ * definition and a first stage attempt. This is one transaction. Before it the run is still an import; after it the run
+ * is like any other.
  */
 export async function adoptImport(
   parts: Adapters,
@@ -264,7 +278,7 @@ export async function adoptImport(
           ...planes.position,
           workflow: workflow.shape.name,
           definition: workflow.definition,
-          // Its graph is this stay's: begun anew, it would do again what is complete.
+          // The imported graph belongs to this stage attempt. A new graph would repeat nodes that are complete.
           visit: { number: 1, steps: {}, failures: {}, ...(planes.position.graph === null ? {} : { graph: true }) },
         },
         context: { ...planes.context, values: workflow.parseState(values) },
@@ -276,7 +290,7 @@ export async function adoptImport(
   });
 }
 
-/** The one that the document named, as far as the import found it here; else a new one on top of the base. */
+/** The worktree that the document names if the import found it here; else a new one on top of the base. */
 async function placeOf(
   parts: Adapters,
   run: RunSummary,
@@ -293,7 +307,10 @@ async function placeOf(
   });
 }
 
-/** Where a run that was imported will go on, when that is not where its files are; undefined when it is, or when there are no files. */
+/**
+ * The new worktree in which an imported run will continue; undefined if its own worktree exists, or if there is no
+ * repository.
+ */
 export async function planNewWorktree(
   parts: Adapters,
   run: RunSummary,
@@ -303,7 +320,7 @@ export async function planNewWorktree(
   return await planWorktree(parts, run.id, base);
 }
 
-/** What is in nobody's push is not in a new worktree, and whoever resumes must not find that out from the result. */
+/** Unpushed work is not in a new worktree. The user must learn this before the resume, not from its result. */
 export function newWorktreeNote(checkpoint: Checkpoint, place: NonNullable<StartPlan["place"]>): string {
   const named = worktreesNamedIn(checkpoint.planes.extensions)[0];
   const where =

@@ -1,3 +1,4 @@
+/** Exports checkpoints and whole runs as documents of other tools, and reads the published JSON Schemas. */
 import { readFileSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { CoreAdapters } from "@holdfast/core/adapters";
@@ -23,14 +24,14 @@ import { type WriteResult, writeCrunchDirectory, writeDocument } from "@holdfast
 import { encodeLoopCheckpoint, readLoopRun } from "@holdfast/workflows/ralph/loop-checkpoint";
 import { listAgentLogs, readLogLines } from "../agent-output.ts";
 
-/** One checkpoint as one document, and all that the document cannot carry. */
+/** Encodes one checkpoint as one document, and lists what the document cannot represent. */
 export function encodeCheckpoint(
   run: Pick<Run, "id" | "workflow" | "work" | "forkedFrom">,
   checkpoint: Checkpoint,
   to: FormatName,
 ): { readonly foreign: ExternalCheckpoint; readonly encoded: Encoded } {
   const { foreign, losses } = toExternalCheckpoint(run, checkpoint, to);
-  // Of a loop that we carry the format has words for more than the planes alone would tell.
+  // For a loop of Holdfast's ralph workflow the format has more fields than the planes alone can fill.
   const live = to === "loop-json" ? readLoopRun(run, checkpoint.planes) : null;
   const encoded =
     live === null
@@ -39,14 +40,17 @@ export function encodeCheckpoint(
   return { foreign, encoded: { ...encoded, losses: uniqueLosses([...losses, ...encoded.losses]) } };
 }
 
-/** To a file, or into a directory: there under the name that the format gives it, with index and `latest` where it has them. */
+/**
+ * Writes to a file, or into a directory under the name that the format defines, with index and `latest` if the format
+ * has them.
+ */
 export function writeExport(params: {
   readonly to: ExportName;
   readonly foreign: readonly ExternalCheckpoint[];
   readonly encoded: readonly Encoded[];
-  /** Absolute. */
+  /** Absolute path. */
   readonly output: string;
-  /** The user wrote it with a slash at its end. */
+  /** The user wrote the path with a trailing slash. */
   readonly directory: boolean;
 }): WriteResult {
   const { to, encoded, output } = params;
@@ -63,7 +67,10 @@ export function writeExport(params: {
   return { paths, removed: [], losses };
 }
 
-/** A directory that crunch's own configuration speaks of is written by it; what cannot be kept there is refused, not dropped. */
+/**
+ * A directory that crunch's own configuration names is written by that configuration. A checkpoint that would not be
+ * kept there is rejected, not dropped silently.
+ */
 function writeCrunch(
   directory: string,
   { foreign, encoded }: { readonly foreign: readonly ExternalCheckpoint[]; readonly encoded: readonly Encoded[] },
@@ -83,7 +90,7 @@ function writeCrunch(
       message: `${idFromPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
       hint: "Raise it there, or export into another directory. Nothing was written.",
     });
-  // What is exported was asked for: the rules make room for it among what the same export wrote, and touch nothing else.
+  // The user asked for these exports. So retention may remove only what the same export wrote.
   const ours = new Set(encoded.map(({ path }) => idFromPath(path)));
   return writeCrunchDirectory({ directory, add: foreign, config, ours });
 }
@@ -92,7 +99,7 @@ function packedSize(config: CrunchConfig | null, bytes: Uint8Array): number {
   return compressFor(config?.compress === true ? "a.gz" : "a", bytes).length;
 }
 
-/** Some formats name two checkpoints alike; of what is written together none may take another's place. */
+/** Some formats give two checkpoints the same name. Files of one export must not overwrite each other. */
 function distinctNames(names: readonly string[]): readonly string[] {
   const seen = new Map<string, number>();
   return names.map((name) => {
@@ -102,7 +109,7 @@ function distinctNames(names: readonly string[]): readonly string[] {
   });
 }
 
-/** The same loss of many checkpoints is told once. */
+/** The same loss in many checkpoints is reported once. */
 export function uniqueLosses(losses: readonly Loss[]): readonly Loss[] {
   return [...new Map(losses.map((loss) => [`${loss.path}\n${loss.why}`, loss])).values()];
 }
@@ -111,7 +118,7 @@ function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** A whole run as an ATIF trajectory: its journal, and what its agents said as far as that is kept. */
+/** Exports a whole run as an ATIF trajectory: its journal, and its agents' transcripts as far as they are stored. */
 export async function exportTranscript(parts: CoreAdapters, run: RunSummary): Promise<Encoded> {
   const { store } = parts;
   const entries = await Array.fromAsync(store.readJournal({ run: run.id }));
@@ -132,7 +139,10 @@ export async function exportTranscript(parts: CoreAdapters, run: RunSummary): Pr
   return { ...encoded, losses: [...encoded.losses, ...lossesOf({ given, newest: newest?.inputs ?? null, cut })] };
 }
 
-/** Of the oldest checkpoint that knows the work: a run may find it out in its first stage, and people edit issues later. */
+/**
+ * The inputs of the oldest checkpoint that has the work: a run may determine its work in the first stage, and users
+ * edit issues later.
+ */
 async function firstInputs(
   parts: CoreAdapters,
   run: string,
@@ -171,7 +181,10 @@ export function schemaText(name: keyof typeof FILES): string {
   return readPackageFile(FILES[name]);
 }
 
-/** A file of the installed package. Its root is above: how far depends on whether this is the library, the bundle or the source. */
+/**
+ * Reads a file of the installed package. The package root is above this file; how far depends on whether this is the
+ * library, the bundle or the source.
+ */
 function readPackageFile(path: string): string {
   for (let directory = import.meta.dirname; ; directory = dirname(directory)) {
     try {

@@ -1,3 +1,4 @@
+/** The service behind `holdfast.foreign`: imports, exports and mirrors checkpoints of other tools. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type CoreAdapters, findRunWorkspace } from "@holdfast/core/adapters";
@@ -12,7 +13,10 @@ import type { LoopLayoutSettings } from "@holdfast/workflows/ralph/options";
 import type { ImportParams, ImportPlan, ImportReport } from "./import.ts";
 import type { Mirror } from "./mirror.ts";
 
-/** Checkpoints of other tools, in and out. Loaded part by part when asked for: a parser for YAML would cost every start of a program. */
+/**
+ * Imports and exports checkpoints of other tools. Modules are loaded on demand, because a YAML parser would slow down
+ * every program start.
+ */
 export class ImportExport {
   readonly #parts: CoreAdapters;
   readonly #cwd: string;
@@ -30,7 +34,10 @@ export class ImportExport {
     this.#maxLoops = options.maxLoops;
   }
 
-  /** Reads, decodes and checks everything; changes nothing. FORMAT_* says what is wrong with a document. One plan a run. */
+  /**
+   * Reads, decodes and checks everything, and changes nothing. A FORMAT_* error describes what is wrong with a
+   * document. Returns one plan per run.
+   */
   async planImport(params: Omit<ImportParams, "cwd"> & { readonly cwd?: string }): Promise<readonly ImportPlan[]> {
     const { planImport } = await import("./import.ts");
     return await planImport(this.#parts, { cwd: this.#cwd, ...params });
@@ -41,7 +48,7 @@ export class ImportExport {
     return await applyImport(this.#parts, plan);
   }
 
-  /** One checkpoint as a document of that format, with all that it cannot carry. */
+  /** Encodes one checkpoint as a document of that format, and lists what it cannot represent. */
   async encode(
     ref: CheckpointRef,
     to: FormatName,
@@ -51,15 +58,15 @@ export class ImportExport {
     return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
   }
 
-  /** A whole run as an ATIF trajectory. */
+  /** Exports a whole run as an ATIF trajectory. */
   async transcript(run: string): Promise<Encoded> {
     const { exportTranscript } = await import("./export.ts");
     return await exportTranscript(this.#parts, await this.#run(run));
   }
 
   /**
-   * `directory`: the root of the other tool's layout; default the run's worktree, else where we stand. The directories of crunch runs and of
-   * loops are in the main worktree.
+   * `directory`: the root of the other tool's layout; default: the run's worktree, else the current directory. The
+   * directories of crunch runs and of loops are in the main worktree.
    */
   async mirror(params: {
     readonly run: string;
@@ -77,7 +84,7 @@ export class ImportExport {
     return new Mirror({ parts: this.#parts, run, to, root });
   }
 
-  /** What the rules would leave of the files below `.aiwg`, and why. One plan a run that has any. */
+  /** Plans which files below `.aiwg` the rules would remove, and why. One plan for each run that has any. */
   async planLoopCleanup(params: { readonly run?: string } = {}): Promise<readonly LoopCleanupPlan[]> {
     const { planLoopCleanup } = await import("@holdfast/workflows/ralph/layout-upkeep");
     return await planLoopCleanup({ ...(await this.#loopPlace()), ...params });
@@ -88,10 +95,12 @@ export class ImportExport {
     await applyLoopCleanup({ ...(await this.#loopPlace()), plans });
   }
 
-  /** For whoever looked at loops, or at the one that is named: what the files below `.aiwg` say of those whose process is gone is put right. Never fails. */
+  /**
+   * Corrects the files below `.aiwg` of loops whose process is gone: of all loops, or of the named one. Never fails.
+   */
   async markCrashedLoops(run: string | null): Promise<void> {
     if (!this.#loopLayout.mirror) return;
-    // Asked for by every look at loops: where there are no files there is nothing to be loaded for them.
+    // Called each time loops are listed. Without such files it returns before it loads anything.
     this.#place ??= this.#loopPlace();
     const place = await this.#place.catch(() => null);
     if (place === null || !existsSync(join(place.root, ".aiwg/ralph"))) return;

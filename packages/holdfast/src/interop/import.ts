@@ -1,3 +1,4 @@
+/** Imports checkpoints of other tools as runs: plans the import from decoded documents, then writes it. */
 import { realpathSync } from "node:fs";
 import { type CoreAdapters, WORKTREE, worktreeLabel } from "@holdfast/core/adapters";
 import type { Planes } from "@holdfast/core/checkpoint";
@@ -27,29 +28,29 @@ import { type DecodedSources, decodeHistories, loopOf } from "./read-files.ts";
 
 export interface ImportParams {
   readonly cwd: string;
-  /** Files and directories, as typed. */
+  /** Files and directories as the user typed them. */
   readonly paths: readonly string[];
   readonly format?: FormatName;
-  /** Id of the run; made from the work and the content when absent. */
+  /** Id of the run; derived from the work and the content if absent. */
   readonly run?: string;
 }
 
-/** All that an import would make; nothing is made yet. */
+/** What an import would create. Nothing is created yet. */
 export interface ImportPlan {
   readonly run: string;
   readonly format: FormatName;
   readonly workflow: string;
   readonly work: Work;
   readonly labels: JsonObject;
-  /** Where its files are, when the document says so and that is a worktree of this repository. */
+  /** The worktree of the run's files, if the document names one and it belongs to this repository. */
   readonly worktree: string | null;
   /** Oldest first; the first becomes sequence 1. */
   readonly checkpoints: readonly ImportedCheckpoint[];
   readonly remarks: readonly Remark[];
   readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
   /**
-   * "none": new. "part": a process died in the middle; it goes on. "whole": imported before, nothing to do. "own": a run of this store wrote the
-   * documents itself, and nothing is made of them unless somebody names another run for it.
+   * "none": new. "part": an earlier import was interrupted and continues. "whole": imported before, nothing to do.
+   * "own": a run of this store wrote the documents itself, so nothing is imported unless the user names another run.
    */
   readonly before: "none" | "part" | "whole" | "own";
 }
@@ -61,8 +62,8 @@ export interface ImportedCheckpoint {
 }
 
 /**
- * Everything is read, decoded and checked here, so that nothing can go wrong with a document once writing has begun. One plan a run: a
- * place where several loops lie makes as many.
+ * Reads, decodes and checks everything, so that no document can fail once writing has begun. Returns one plan per run:
+ * a directory with several loops yields several plans.
  */
 export async function planImport(parts: CoreAdapters, params: ImportParams): Promise<readonly ImportPlan[]> {
   const histories = decodeHistories(
@@ -84,7 +85,7 @@ async function planHistory(parts: CoreAdapters, params: ImportParams, decoded: D
   const { format } = decoded;
   const checkpoints = decoded.checkpoints.map((foreign) => {
     const planes: unknown = capture(attachSourceDocument(foreign, format));
-    // A capture has the shape of what it was taken from: it refuses all that it could not copy as it is.
+    // `capture` rejects what it cannot copy exactly, so the result has the type of its input.
     return { id: foreign.id, createdAt: foreign.createdAt, planes: planes as Planes };
   });
   const last = decoded.checkpoints.at(-1);
@@ -113,19 +114,19 @@ async function planHistory(parts: CoreAdapters, params: ImportParams, decoded: D
   };
 }
 
-/** Loops are of no issue; their own id tells a person which one it is, better than the words of a task. */
+/** Loops have no issue. The loop's own id is a better name for the run than the words of its task. */
 function nameable({ checkpoints }: DecodedSources, work: Work): Work {
   const loop = loopOf(checkpoints[0])?.workflow;
   return work.kind !== "issue" && loop !== undefined ? { kind: "task", text: loop } : work;
 }
 
-/** By the documents alone: how they were packed, named and indexed makes no other run of them. */
+/** Depends on the documents alone: packing, file names and indexes do not change the run. */
 function digestOf(checkpoints: readonly ExternalCheckpoint[], format: FormatName): string {
   const documents = checkpoints.map(({ id, original }): Json => [id, original?.document ?? null]);
   return sha256(canonicalJson([format, ...documents]));
 }
 
-/** The same documents again are the same run, under whatever id it was given. */
+/** The same documents belong to the same run, whatever id it was given. */
 async function findImport(
   parts: CoreAdapters,
   digest: string,
@@ -141,7 +142,7 @@ async function findImport(
   return { id: found.id, labels: found.labels, whole: await isWhole(parts, found.id) };
 }
 
-/** Only a worktree of this very repository counts. */
+/** Only a worktree of this repository counts. */
 async function worktreeOf(
   parts: CoreAdapters,
   extensions: JsonObject | undefined,
@@ -151,7 +152,7 @@ async function worktreeOf(
   const trees = await parts.workspaces.list();
   for (const path of named) {
     const tree = trees.find((one) => one.exists && one.path === realPath(path));
-    // One that was made for a run of ours belongs to that run.
+    // A worktree that Holdfast made for another run belongs to that run.
     if (tree !== undefined && tree.run === null) return { path: tree.path, label: worktreeLabel(tree.path, trees) };
   }
   return null;
@@ -177,11 +178,11 @@ function taken(run: string): HoldfastError {
 export interface ImportReport {
   readonly run: string;
   readonly checkpoints: number;
-  /** false: all of it was there already. */
+  /** false: everything existed already. */
   readonly changed: boolean;
 }
 
-/** Killed anywhere and called again with the same documents, it goes on where it stood; done twice it changes nothing. */
+/** Idempotent. After a kill at any point, another call with the same documents continues the import. */
 export async function applyImport(parts: CoreAdapters, plan: ImportPlan): Promise<ImportReport> {
   const { run, workflow, work, labels, checkpoints } = plan;
   const unchanged = { run, checkpoints: checkpoints.length, changed: false };
@@ -190,7 +191,7 @@ export async function applyImport(parts: CoreAdapters, plan: ImportPlan): Promis
   await store.createRun({ id: run, workflow, work, labels });
   await using held = await acquireLease(parts, run);
   const written = (await store.getRun(run))?.latest?.sequence ?? 0;
-  // Somebody else finished it while we waited for the lease.
+  // Another process finished the import while this one waited for the lease.
   if (written >= checkpoints.length) return unchanged;
   for (const [at, { planes, id }] of checkpoints.entries()) {
     if (at < written) continue;
@@ -204,7 +205,7 @@ export async function applyImport(parts: CoreAdapters, plan: ImportPlan): Promis
   return { ...unchanged, changed: true };
 }
 
-/** In one transaction with the last checkpoint: a run whose document says that it has ended is ended here too. */
+/** Written in one transaction with the last checkpoint: a run whose document has ended is ended here too. */
 function lastEntries(plan: ImportPlan, { position }: Planes): readonly NewEntry[] {
   const { format, checkpoints } = plan;
   const imported: NewEntry = { kind: IMPORT_ENTRY, body: { format, checkpoints: checkpoints.length } };
@@ -216,14 +217,14 @@ function lastEntries(plan: ImportPlan, { position }: Planes): readonly NewEntry[
   return [imported, { kind: "run.ended", body: { outcome: "fatal", reason } }];
 }
 
-/** As a label only: one that the store would refuse is still in the document. */
+/** Used as a label only. The document keeps an id that the store would reject. */
 function nameOf(id: string | null): { readonly name?: string } {
   return id !== null && id.length <= 200 && id.isWellFormed() ? { name: id } : {};
 }
 
 /**
- * What a loop's document becomes that the ralph workflow itself wrote: it stands at a stage of it, with all of its state and its options, and so
- * can go on in it. null for every other document.
+ * Recognises a loop document that the ralph workflow wrote: it has one of its stages and its complete state and
+ * options, so the workflow can continue it. null for every other document.
  */
 function parseOwnLoop({
   workflow,
@@ -241,8 +242,8 @@ function parseOwnLoop({
 }
 
 /**
- * The run of this very store whose mirror wrote the documents, all of them: that of the newest. null: others had a hand in them, or the store
- * does not know the run, and there is something to import.
+ * The run of this store whose mirror wrote all the documents; of several runs, that of the newest document. null:
+ * another tool wrote some of them, or the store does not have the run, so there is something to import.
  */
 async function findWriterRun(parts: CoreAdapters, checkpoints: readonly ExternalCheckpoint[]): Promise<string | null> {
   const runs = checkpoints.map((checkpoint) => runIn(parts.store.id, checkpoint));

@@ -1,3 +1,4 @@
+/** Mirrors a run into another tool's layout: writes each new checkpoint there as the tool expects it. */
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { dirname, join } from "node:path";
 import type { CoreAdapters } from "@holdfast/core/adapters";
@@ -23,18 +24,18 @@ import { type LayoutLocation, LoopLayout } from "@holdfast/workflows/ralph/layou
 import { encodeCheckpoint, uniqueLosses } from "./export.ts";
 
 export interface MirrorReport {
-  /** Newest checkpoint that the mirror has; 0: none yet. */
+  /** Sequence of the newest mirrored checkpoint; 0: none yet. */
   readonly sequence: number;
-  /** Absolute; empty: it was up to date. */
+  /** Absolute paths; empty: the mirror was up to date. */
   readonly paths: readonly string[];
-  /** Gone by the other tool's own rules. */
+  /** Files that the other tool's retention rules removed. */
   readonly removed: readonly string[];
   readonly losses: readonly Loss[];
 }
 
 /**
- * Keeps another tool's layout up to date with a run. What is missing is told from what is there, never from what it remembers, so one that was killed
- * catches up, and two at once write the same.
+ * Keeps another tool's layout up to date with a run. It derives what is missing from the files that exist, not from its
+ * own memory. So a killed mirror catches up, and two mirrors at once write the same files.
  */
 export class Mirror {
   readonly to: FormatName;
@@ -42,7 +43,7 @@ export class Mirror {
   readonly #parts: CoreAdapters;
   readonly #run: string;
   #done = 0;
-  /** Crunch ids of the run's checkpoints: what the mirror itself may remove. */
+  /** Crunch ids of the run's checkpoints. The mirror may remove only these. */
   readonly #ours = new Set<string>();
   readonly #reader = cachedDecoder();
 
@@ -58,7 +59,10 @@ export class Mirror {
     this.root = params.root;
   }
 
-  /** Writes all that is newer than what was written; a checkpoint that retention has dropped is not missed. */
+  /**
+   * Writes every checkpoint that is newer than the last one written. A checkpoint that retention has dropped is
+   * skipped.
+   */
   async catchUp(): Promise<MirrorReport> {
     const run = await this.#parts.store.getRun(this.#run);
     const fresh = run === undefined ? [] : await this.#fresh();
@@ -87,7 +91,10 @@ export class Mirror {
     }
   }
 
-  /** Of several that go to one place the newest has it; the others stand beside it where the layout has room for them. */
+  /**
+   * If several checkpoints have the same path, the newest gets it. The others get their alternative path if the layout
+   * has one.
+   */
   #writeDocuments(run: RunSummary, fresh: readonly Checkpoint[]): Omit<MirrorReport, "sequence"> {
     const places = new Map<string, Encoded>();
     for (const checkpoint of fresh) {
@@ -110,7 +117,7 @@ export class Mirror {
   }
 
   #writeCrunch(run: RunSummary, fresh: readonly Checkpoint[]): Omit<MirrorReport, "sequence"> {
-    // A run of crunch's own goes by crunch's rules, written down or not.
+    // A run of the crunch workflow follows crunch's rules, or their defaults if no configuration exists.
     const own = run.workflow === "crunch";
     const config = readCrunchSettings(this.root) ?? (own ? defaultCrunchConfig() : null);
     const all = fresh.map((checkpoint) => encodeCheckpoint(run, checkpoint, "crunch-yaml"));
@@ -135,7 +142,10 @@ export class Mirror {
 
 type Outgoing = ReturnType<typeof encodeCheckpoint>;
 
-/** What crunch's own configuration wants to be saved; what a person asked for and what an interrupt saved, whenever it is enabled. */
+/**
+ * Selects the checkpoints that crunch's configuration saves. Manual and interrupt checkpoints are saved whenever saving
+ * is enabled.
+ */
 function wantedBy(
   config: CrunchConfig | null,
   all: readonly Outgoing[],
@@ -155,7 +165,7 @@ function wantedBy(
   return { wanted, losses: [...remarks, ...losses] };
 }
 
-/** A run of the ralph workflow has a layout of its own, with more than its checkpoints in it. */
+/** A run of the ralph workflow has its own layout, which contains more than its checkpoints. */
 export function mirrorLoop(params: LayoutLocation & { readonly run: string }): Pick<Mirror, "to" | "root" | "catchUp"> {
   const { parts, run, root } = params;
   const layout = new LoopLayout(params);
@@ -186,7 +196,7 @@ export async function followCrunch(params: {
     try {
       await mirror.catchUp();
     } catch (error) {
-      // What it had written it will find there.
+      // The new mirror finds in the files what the failed one had written.
       mirror = fresh();
       throw error;
     }

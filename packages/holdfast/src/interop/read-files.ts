@@ -1,3 +1,7 @@
+/**
+ * Reads checkpoint files of other tools: decodes them into histories, validates them, and converts them between
+ * formats.
+ */
 import { isJsonObject } from "@holdfast/core/json";
 import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
 import { sameJson } from "@holdfast/formats/document";
@@ -12,11 +16,11 @@ export interface DecodedSources {
   /** Oldest first. */
   readonly checkpoints: readonly ExternalCheckpoint[];
   readonly remarks: readonly Remark[];
-  /** Files of a directory that could not be read: told, never passed over in silence. */
+  /** Files of a directory that could not be read. They are always reported, never skipped silently. */
   readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
 }
 
-/** All that was pointed at, as one history. USAGE when it is not one. */
+/** Decodes all sources as one history. Throws USAGE if they are not one. */
 function decodeSources(sources: readonly SourceFiles[], named: FormatName | undefined): DecodedSources {
   const histories = decodeHistories(sources, named);
   const [only] = histories;
@@ -25,8 +29,8 @@ function decodeSources(sources: readonly SourceFiles[], named: FormatName | unde
 }
 
 /**
- * The same, of a place where several loops lie: one history each. What could not be read stands with the first.
- * Files of anything but loops must be of one piece of work.
+ * Decodes sources that may hold several loops, as one history for each loop. Unreadable files are reported with the
+ * first history. Files of other formats must belong to one piece of work.
  */
 export function decodeHistories(
   sources: readonly SourceFiles[],
@@ -44,7 +48,8 @@ export function decodeHistories(
     const key = historyOf(checkpoint);
     const known = works.get(key);
     if (known === undefined) works.set(key, [checkpoint]);
-    // A checkpoint may lie in two files: a mirror that was stopped leaves one that it had set aside in both places.
+    // A checkpoint may be in two files: an interrupted mirror can leave a document at both its main and its alternative
+    // path.
     else if (!known.some((other) => isSame(other, checkpoint))) known.push(checkpoint);
   }
   if (works.size > 1 && format !== "loop-json") throw notOneHistory(`${works.size} pieces of work`);
@@ -52,7 +57,7 @@ export function decodeHistories(
   return [...works].map(([key, checkpoints], at) => ({
     format,
     checkpoints: inOrder(checkpoints),
-    // Those that are of no file of a loop stand with the first.
+    // Remarks about files that belong to no loop go to the first history.
     remarks: remarks
       .filter(({ of }) => of === key || (at === 0 && of === undefined))
       .map(({ path, text }) => ({ path, text })),
@@ -60,7 +65,7 @@ export function decodeHistories(
   }));
 }
 
-/** Loops have no issue and no task: their own ids tell them apart. */
+/** Loops have no issue and no task, so their ids distinguish them. */
 function historyOf(checkpoint: ExternalCheckpoint): string {
   const { workflow, work } = checkpoint;
   return JSON.stringify([workflow, work, loopOf(checkpoint) ?? null]);
@@ -79,14 +84,16 @@ function isSame(one: ExternalCheckpoint, other: ExternalCheckpoint): boolean {
   return one.id === other.id && one.id !== null && sameJson(one.original?.document, other.original?.document);
 }
 
-/** Where every one has a time, by time; equal times and all others stay as they were given. */
+/**
+ * Sorted by time if every checkpoint has one. Equal times keep the given order, and so does a list with a missing time.
+ */
 function inOrder(checkpoints: readonly ExternalCheckpoint[]): readonly ExternalCheckpoint[] {
   if (checkpoints.some(({ createdAt }) => createdAt === null)) return checkpoints;
   return checkpoints.toSorted((a, b) => Date.parse(a.createdAt ?? "") - Date.parse(b.createdAt ?? ""));
 }
 
 interface DecodedSource extends DecodedSources {
-  /** `of`: the history that the file is of; absent where it is of none, or of the only one. */
+  /** `of`: the history that the file belongs to; absent if it belongs to none, or to the only one. */
   readonly remarks: readonly (Remark & { readonly of?: string | undefined })[];
 }
 
@@ -131,7 +138,7 @@ function decodeCrunch(source: Extract<SourceFiles, { readonly kind: "directory" 
   return { format: "crunch-yaml", ...checked(source, read) };
 }
 
-/** The one that all files agree on that any format is sure of. */
+/** The format that the recognised files share. If a file is recognised with certainty, only such files count. */
 function formatOfDirectory(
   source: Extract<SourceFiles, { readonly kind: "directory" }>,
   named: FormatName | undefined,
@@ -180,10 +187,10 @@ function notOneHistory(what: string): HoldfastError {
   });
 }
 
-/** What came of one file. */
+/** The validation result of one file. */
 export interface Validated {
   readonly file: string;
-  /** null: none claims it. */
+  /** null: no format recognises it. */
   readonly format: FormatName | null;
   readonly ok: boolean;
   readonly code: ErrorCode | null;
@@ -192,7 +199,10 @@ export interface Validated {
   readonly remarks: readonly Remark[];
 }
 
-/** One row a file; of a directory one for each file in it that a format claims. Never throws for what a file holds. */
+/**
+ * Returns one row per file; for a directory, one row for each file that a format recognises. Never throws for the
+ * content of a file.
+ */
 export function validateFiles(params: {
   readonly paths: readonly string[];
   readonly cwd: string;
@@ -209,7 +219,7 @@ export function validateFiles(params: {
     const broken = source.broken.map(({ name, error }) => refused(`${path}/${name}`, null, error));
     const rows = source.files.map((file) => validateFile(file, params.format));
     const claimed = rows.filter(({ code }) => code !== "FORMAT_UNKNOWN");
-    // Index files and notes lie about in such directories; only if nothing at all is known is that worth a word.
+    // Such directories contain index files and notes. Unrecognised files are reported only if no file is recognised.
     return [...broken, ...(claimed.length === 0 && broken.length === 0 ? rows : claimed)];
   });
 }
@@ -241,7 +251,7 @@ export interface Converted {
   readonly remarks: readonly Remark[];
 }
 
-/** From one foreign format to another, past any store. */
+/** Converts a file of one external format to another, without a store. */
 export function convertFile(params: {
   readonly path: string;
   readonly cwd: string;
@@ -250,7 +260,7 @@ export function convertFile(params: {
 }): Converted {
   const decoded = decodeSources([readSourceFiles(params.path, params.cwd)], params.format);
   const [broken] = decoded.broken;
-  // A conversion of a part would look like a conversion of all.
+  // A partial conversion would look like a complete one.
   if (broken !== undefined) throw broken.error;
   const codec = findFormat(params.to);
   return {
