@@ -1,6 +1,4 @@
-/**
- * Announces a process that prepares a run before it holds the run's lease, so that other commands can find and stop it.
- */
+/** Announces a process that prepares a run before it holds the run's lease, so that other commands can find and stop it. */
 import { readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { asRecord } from "@holdfast/core/json";
@@ -21,9 +19,7 @@ export interface StartingProcess extends ProcessIdentity {
 export interface Announcement extends Disposable {
   /** Sets the run id as soon as it is known. */
   name(run: string): void;
-  /**
-   * Removes the announcement because the process holds the lease or stopped before that. A second call does nothing.
-   */
+  /** Removes the announcement because the process holds the lease or stopped before that. A second call does nothing. */
   remove(): void;
 }
 
@@ -100,9 +96,7 @@ function isDead(starting: StartingProcess): boolean {
   return livenessOf(starting, processIdentity()) === "dead";
 }
 
-/**
- * `starting` is null if the file cannot be read. Files are written atomically, so such a file is damaged and useless.
- */
+/** `starting` is null if the file cannot be read. Files are written atomically, so such a file is damaged and useless. */
 function readAll(directory: string): readonly { readonly path: string; readonly starting: StartingProcess | null }[] {
   let names: readonly string[];
   try {

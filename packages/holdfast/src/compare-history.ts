@@ -183,9 +183,7 @@ export function commonPoint(lineages: readonly (readonly LineagePoint[])[]): Lin
   return null;
 }
 
-/**
- * One side of a comparison: its origin, and every step on the way, including those of the runs that it was forked from.
- */
+/** One side of a comparison: its origin, and every step on the way, including those of the runs that it was forked from. */
 export interface DivergingSide {
   readonly lineage: readonly LineagePoint[];
   readonly steps: readonly HistoryStep[];

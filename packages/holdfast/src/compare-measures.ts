@@ -1,6 +1,4 @@
-/**
- * Measures that a comparison of runs shows: scores, checks, cost, time and changed code, and which run is best in each.
- */
+/** Measures that a comparison of runs shows: scores, checks, cost, time and changed code, and which run is best in each. */
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { Amounts } from "@holdfast/core/position";
 import type { CheckResult } from "@holdfast/core/rollback";

@@ -1,6 +1,4 @@
-/**
- * Computes the view of a task graph that `status`, `show` and the live view display: node states, times, critical path.
- */
+/** Computes the view of a task graph that `status`, `show` and the live view display: node states, times, critical path. */
 import {
   type Graph,
   type GraphNode,

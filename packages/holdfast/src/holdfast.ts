@@ -94,9 +94,7 @@ export class Holdfast implements AsyncDisposable {
     return await this.work.start(await this.work.plan({ ...params, work }), { ...params, starting });
   }
 
-  /**
-   * Checks what changed in the meantime, then continues the run. If a change needs a decision, the outcome is "ask".
-   */
+  /** Checks what changed in the meantime, then continues the run. If a change needs a decision, the outcome is "ask". */
   async resume<S extends JsonObject>(params: ResumeParams<S>): Promise<RunReport> {
     return await this.work.resume(params);
   }

@@ -28,9 +28,7 @@ export function storeDirectory(place: StorePlace, repository: Pick<Workspaces, "
   });
 }
 
-/**
- * As `storeDirectory`, for callers that need nothing else of the repository. Runs git only if no directory is named.
- */
+/** As `storeDirectory`, for callers that need nothing else of the repository. Runs git only if no directory is named. */
 export async function findStoreDirectory(place: StorePlace): Promise<string> {
   const named = namedDirectory(place);
   if (named !== undefined) return named;

@@ -141,7 +141,7 @@ async function planId<S extends JsonObject>(parts: Adapters, request: StartReque
 }
 
 /**
- * Ids depend on the work alone, so that two processes that start the same work at once get the same run, and the lease
+ * Ids depend on the work alone: two processes that start the same work at once get the same run. The lease then
  * decides which one works. null: the id of this work must be random.
  */
 function namesOf<S extends JsonObject>(request: StartRequest<S>): ((count: number) => string) | null {

@@ -334,9 +334,7 @@ export const EMPTY_SUMMARY: JournalSummary = {
   denied: [],
 };
 
-/**
- * Tolerates missing fields: an entry of an older or newer Holdfast may lack them, and reading the status must not fail.
- */
+/** Tolerates missing fields: an entry of an older or newer Holdfast may lack them, and reading the status must not fail. */
 export function reduceSummary(
   picture: JournalSummary,
   entry: Pick<JournalEntry, "kind" | "at" | "body">,

@@ -230,9 +230,7 @@ function tell(parts: Adapters, run: string, { listen }: Pick<ExecuteOptions, "li
   listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text });
 }
 
-/**
- * What prevents a resume before any action: an error is thrown, a question is the returned outcome. null: nothing does.
- */
+/** What prevents a resume before any action: an error is thrown, a question is the returned outcome. null: nothing does. */
 export function blockedReport(planned: ResumeCheck): RunReport | null {
   const run = planned.run.id;
   refuseStanding(run, planned);

@@ -1,8 +1,9 @@
+/** The table of all commands, which are loaded on demand. */
 import { type Command, command } from "./command.ts";
 
 /**
- * In the order of the help: work, look, save, go back, other tools, keep in order, set up. A command's file is loaded when the command runs;
- * help and completion load them all.
+ * The order of the help text: work, inspect, save, go back, other tools, maintenance, setup. A command's module is
+ * loaded when the command runs; help and completion load all of them.
  */
 const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   run: command(() => import("./commands/run.ts")),

@@ -1,3 +1,7 @@
+/**
+ * The interface between the CLI and its commands: flags, specifications, parsed input, and the shell that a command may
+ * use.
+ */
 import type { EffectiveConfig } from "../config/effective-config.ts";
 import type { DoctorReport } from "../diagnosis.ts";
 import type { Holdfast } from "../holdfast.ts";
@@ -6,34 +10,34 @@ import type { Exit } from "./exit.ts";
 import type { Page } from "./output/page.ts";
 import type { Progress } from "./output/terminal.ts";
 
-/** One flag. The parser, the help text, the completion and docs/cli.md are all made from this. */
+/** One flag. The parser, the help text, the completion and docs/cli.md are all generated from it. */
 export type Flag = BooleanFlag | TextFlag;
 interface BooleanFlag {
   readonly type: "boolean";
   readonly short?: string;
   readonly about: string;
-  /** An old spelling, understood with a warning and shown nowhere: what to write today. */
+  /** For an old spelling, which is accepted with a warning and documented nowhere: the current spelling. */
   readonly instead?: string;
 }
 interface TextFlag {
   readonly type: "text";
   readonly short?: string;
-  /** What to call the value in the help: "N", "DIR". */
+  /** The name of the value in the help text: "N", "DIR". */
   readonly value: string;
   readonly about: string;
   readonly instead?: string;
-  /** The only values there are; checked by the parser, offered by the completion. */
+  /** The only allowed values; the parser checks them and the completion offers them. */
   readonly choices?: readonly string[];
   readonly completes?: Completes;
 }
 export type Flags = Readonly<Record<string, Flag>>;
 
-/** Those that people are told about. */
+/** The flags that are documented, without old spellings. */
 export function currentFlags(flags: Flags): Flags {
   return Object.fromEntries(Object.entries(flags).filter(([, flag]) => flag.instead === undefined));
 }
 
-/** What the shell can offer in this place. */
+/** What the shell can offer for this argument. */
 export type Completes = "run" | "address" | "command" | "directory" | "file" | "nothing";
 
 interface Operand {
@@ -42,7 +46,7 @@ interface Operand {
   readonly required: boolean;
   readonly completes: Completes;
   readonly choices?: readonly string[];
-  /** The last one only: any number of them may follow. */
+  /** Only for the last operand: it may be repeated. */
   readonly many?: true;
 }
 
@@ -52,21 +56,27 @@ export interface CommandSpec {
   /** Paragraphs under the usage line. */
   readonly details: readonly string[];
   readonly operands: readonly Operand[];
-  /** Does `-- PATH…` mean something here? */
+  /** Whether the command accepts `-- PATH…`. */
   readonly paths: boolean;
   readonly flags: Flags;
   readonly examples: readonly Example[];
-  /** The shape that --json prints, in words and keys. */
+  /** The keys of the --json output, with an explanation. */
   readonly json: string;
-  /** Which settings of the repository need the user's consent before this command; with --dry-run none does. */
+  /** Which settings of the repository need the user's consent before this command. With --dry-run none does. */
   readonly consent: ConsentScope;
-  /** Only reads: the store is opened for reading, a broken config file is a warning, and the defaults are used. */
+  /**
+   * The command only reads: the store is opened for reading, and a broken config file is a warning and the defaults are
+   * used.
+   */
   readonly reads?: true;
-  /** Winds down by itself after a signal and has the last word; main waits for it. */
+  /** After a signal the command stops by itself and prints the result; main waits for it. */
   readonly windsDown?: true;
-  /** Continues a run: one that meets a full disk waits for space (exit 7), also when that is before the run could record it. */
+  /**
+   * Continues a run. If the disk is full, the command exits with 7 (waiting for space), even before the run could
+   * record that.
+   */
   readonly waitsForSpace?: true;
-  /** Left out of the list of commands: for shells, not for people. */
+  /** Left out of the list of commands: for shell scripts only. */
   readonly hidden?: true;
 }
 
@@ -75,81 +85,91 @@ interface Example {
   readonly about: string;
 }
 
-/** What was typed, checked against the spec. Names that the spec does not have do not compile. */
+/** The command line, checked against the spec. Names that the spec does not have do not compile. */
 export interface Input<F extends Flags = Flags> {
   on(name: NamesOf<F, "boolean">): boolean;
-  /** Given more than once, the last one counts. */
+  /** The value of a flag; the last one if the flag is repeated. */
   text(name: NamesOf<F, "text">): string | undefined;
   texts(name: NamesOf<F, "text">): readonly string[];
   operand(at: number): string | undefined;
   readonly operands: readonly string[];
-  /** What followed `--`. */
+  /** The arguments after `--`. */
   readonly paths: readonly string[];
 }
 type NamesOf<F extends Flags, T extends Flag["type"]> = {
   [K in keyof F & string]: F[K] extends { readonly type: T } ? K : never;
 }[keyof F & string];
 
-/** What a command may use. Everything that touches the world comes through here. */
+/** What a command may use. All input and output goes through this interface. */
 export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly json: boolean;
-  /** --quiet: results and errors only. */
+  /** --quiet: print results and errors only. */
   readonly quiet: boolean;
   readonly signal: AbortSignal;
   /** All commands, for help and completion. */
   commands(): Promise<readonly Command[]>;
   /**
-   * Opened once, closed by main. Readers pass `create: false`; `pretend`: where there is none, one that is kept nowhere. `writes`: false opens it for
-   * reading, so that no file of the store changes; default: whether the command is not one of those that only read.
+   * Opens the store once; main closes it. Readers pass `create: false`. `pretend`: if there is no store, use one in
+   * memory. `writes: false` opens it for reading, so that no file of the store changes; default: false for commands
+   * that only read.
    */
   open(params: { readonly create: boolean; readonly pretend?: boolean; readonly writes?: boolean }): Promise<Holdfast>;
-  /** Undefined where nothing was ever saved. A store that was named and is not there is an error all the same. */
+  /** undefined if nothing was ever saved. A store that the user named and that does not exist is still an error. */
   openIfThere(params?: { readonly writes?: boolean }): Promise<Holdfast | undefined>;
-  /** Works also where the store cannot be opened. */
+  /** Works even if the store cannot be opened. */
   doctor(): Promise<DoctorReport>;
-  /** The settings in force. What needs consent and has none keeps its default. */
+  /** The settings in force. A setting that lacks consent keeps its default. */
   config(): Promise<EffectiveConfig>;
   readonly consent: Consent;
-  /** Work that Ctrl+C must not cut in half: main waits for it before it closes the store, and says how it ended. */
+  /**
+   * Registers work that Ctrl+C must not cut in half: main waits for it before it closes the store, and reports its
+   * result.
+   */
   finish<T>(work: Promise<T>, outcome: Outcome<T>): Promise<T>;
 
-  /** Data, to stdout: the document under --json, the text otherwise. Silent once a signal came: main has the word. */
+  /**
+   * Prints data to stdout: the document under --json, the text otherwise. Prints nothing after a signal, because main
+   * reports the result then.
+   */
   print(report: Report): void;
-  /** Data, to stdout; false once the reader has gone away (`| head -1`). Content keeps its bytes unless a terminal shows it. */
+  /**
+   * Writes data to stdout; returns false once the reader has closed the stream (`| head -1`). "content" keeps its bytes
+   * unless stdout is a terminal.
+   */
   write(text: string, kind?: "message" | "content"): boolean;
-  /** Talk, to stderr; silent under --quiet and --json. */
+  /** Prints a message to stderr; nothing under --quiet and --json. */
   say(text: string): void;
-  /** Page of stderr, for talk with style. */
+  /** The page of stderr, for styled messages. */
   readonly talk: Page;
   readonly page: Page;
-  /** Width of stdout at this moment: windows are resized. */
+  /** Width of stdout now: the user may resize the window. */
   columns(): number;
   progress(): Progress;
   confirm(question: string): Promise<"yes" | "no" | "cannot_ask">;
-  /** Is there somebody at a terminal? */
+  /** Whether the user can be asked at a terminal. */
   readonly canAsk: boolean;
-  /** Only where `canAsk`. Enter gives `fallback`. */
+  /** Allowed only if `canAsk`. Enter returns `fallback`. */
   ask(question: string, fallback: string): Promise<string>;
 }
 
-/** How the work is told to somebody who pressed Ctrl+C meanwhile: a clause such as "fix-login@3 was saved". */
+/** Describes the result of the work to a user who pressed Ctrl+C meanwhile: a clause such as "fix-login@3 was saved". */
 export interface Outcome<T> {
-  /** null: nothing worth a word. */
+  /** null: nothing worth reporting. */
   readonly done: (value: T) => string | null;
-  /** What is true although it failed; null: nothing was changed. */
+  /** What was changed although the work failed; null: nothing was. */
   readonly failed?: () => Promise<string | null>;
 }
 
 interface Report {
   readonly json: () => unknown;
   readonly text: (page: Page) => string;
-  /** The text holds what another program reads, such as a patch: its control characters are escaped on a terminal only. */
+  /** The text is input for another program, such as a patch: its control characters are escaped on a terminal only. */
   readonly content?: true;
 }
 
-/** What the file of a command exports. */
+/** The exports of a command's module. */
 interface CommandModule<S extends CommandSpec> {
   readonly spec: S;
   readonly run: (shell: Shell, input: Input<S["flags"]>) => Promise<Exit>;

@@ -1,3 +1,4 @@
+/** Asks for and remembers the user's consent to settings of a repository, and loads the settings that may take effect. */
 import { basename, relative } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -18,8 +19,9 @@ import { type Page, paint } from "./output/page.ts";
 import { escapeLines, escapeText } from "./output/text.ts";
 
 /**
- * What a command does with the settings of a repository. "reads" never needs consent, and settings without consent keep their
- * defaults. "store" needs it for the place of the store, "saves" also for what is saved and where, "works" for all that agents use.
+ * How a command uses the settings of a repository. "reads" never needs consent, and settings without consent keep their
+ * defaults. "store" needs it for the location of the store, "saves" also for what is saved and where, "works" for
+ * everything that agents use.
  */
 export type ConsentScope = "reads" | "store" | "saves" | "works";
 
@@ -32,7 +34,7 @@ export const USES_OF: Readonly<Record<ConsentScope, readonly Use[]>> = {
 
 export interface ReadSettings {
   readonly config: EffectiveConfig;
-  /** What is wrong with the file, when the defaults stand in for it. */
+  /** The problem of the file, if the defaults replace it; null: the file is valid. */
   readonly broken: HoldfastError | null;
 }
 
@@ -40,38 +42,50 @@ interface ConsentRequest {
   readonly uses: readonly Use[];
   /** Keys that flags of this command replace. */
   readonly replaced?: ReadonlySet<string>;
-  /** What is not a setting: files that agents execute or load, a workflow, an imported document. */
+  /** Items that are not settings: files that agents execute or load, a workflow, an imported document. */
   readonly more?: readonly ConsentItem[];
   /** The agents that the run may call. */
   readonly agents?: readonly string[];
-  /** `more` has the files of the run's worktree as they are now. Absent: the worktree is made later and read before the first call. */
+  /**
+   * `more` has the current files of the run's worktree. Absent: the worktree is created later and checked before the
+   * first call.
+   */
   readonly hasWorktree?: boolean;
   /** The run that `more` belongs to: `holdfast trust` shows these items only with it. */
   readonly run?: string;
 }
 
 export interface Consent {
-  /** The settings that may take effect: what has no consent keeps its default. */
+  /** The settings that may take effect. A setting without consent keeps its default. */
   settings(): Promise<ReadSettings>;
-  /** The settings as the file states them, to be shown and not to be used. */
+  /** The settings as the file sets them, for display only. */
   stated(): Promise<EffectiveConfig>;
-  /** All that needs consent in the repository: settings, files of crunch's teams, files that agents execute or load. `more` is added to it. */
+  /**
+   * Everything that needs consent in the repository: settings, files of crunch's teams, files that agents execute or
+   * load. `more` is added.
+   */
   items(more?: readonly ConsentItem[]): Promise<readonly TrustedItem[]>;
-  /** The value of HOLDFAST_TRUST that accepts these items: one digest for all of the repository, one for each other item. */
+  /** The value of HOLDFAST_TRUST that accepts these items: one digest for the whole repository, one for each other item. */
   trustValue(items: readonly ConsentItem[]): Promise<string>;
   isTrusted(item: ConsentItem): boolean;
-  /** Asks for what has no consent yet. UNTRUSTED_SETTINGS where the user cannot be asked, or says no. */
+  /** Asks for missing consent. Throws UNTRUSTED_SETTINGS if the user cannot be asked, or declines. */
   require(request: ConsentRequest): Promise<void>;
-  /** Remembers the user's consent. */
+  /** Stores the user's consent. */
   grant(items: readonly ConsentItem[]): void;
-  /** The same for what the user has just typed or written. That it cannot be remembered is only a warning. */
+  /** Stores consent to what the user has just typed or written. A failure to store it is only a warning. */
   remember(items: readonly ConsentItem[]): void;
-  /** Of crunch's teams: those of the repository, or the defaults under --no-config. Require "crunch" before. */
+  /**
+   * The settings of crunch's teams: those of the repository, or the defaults under --no-config. Call `require` for
+   * "crunch" before.
+   */
   crunchSettings(): Promise<CrunchSettings>;
-  /** Why an agent may not be called in a worktree; null: it may. Nothing is asked: this is for the moment before each call. */
+  /**
+   * Why an agent may not be called in a worktree; null: it may. Checked before each call, without a question to the
+   * user.
+   */
   refuseCall(call: { readonly agent: string; readonly worktree: string }): Promise<string | null>;
   readonly root: string;
-  /** Says once that the store which the file names has no consent, and that another one is read. */
+  /** Warns once that the store which the file names has no consent, and that another one is read. */
   warnOfStore(): Promise<void>;
 }
 
@@ -88,10 +102,10 @@ interface ConsentParams {
   readonly noConfig: boolean;
   /** --trust */
   readonly trustFlag: boolean;
-  /** A command that only reads continues with the defaults when the file is broken. */
+  /** Continue with the defaults if the file is broken, for commands that only read. */
   readonly lenient: boolean;
   readonly say: (text: string) => void;
-  /** For what must be seen under --json and --quiet too. */
+  /** Prints a warning, also under --json and --quiet. */
   readonly warn: (text: string, document: unknown) => void;
   readonly page: Page;
   readonly confirm: (question: string) => Promise<"yes" | "no" | "cannot_ask">;
@@ -106,7 +120,7 @@ export function createConsent(params: ConsentParams): Consent {
   let granted: Set<string> | undefined;
   const grants = (): Set<string> => (granted ??= new Set(readTrust(env, key()).grants.map(({ digest }) => digest)));
   const whole = variable.all || params.trustFlag;
-  /** Digests of the items that a digest in HOLDFAST_TRUST was made from. */
+  /** Digests of the items that a digest in HOLDFAST_TRUST covers. */
   let covered: ReadonlySet<string> = new Set();
   /** By agent: the arguments of its command that were files before its first call. */
   const argumentsOf = new Map<string, ReadonlySet<string>>();
@@ -115,8 +129,8 @@ export function createConsent(params: ConsentParams): Consent {
   let warnedOfStore = false;
 
   /**
-   * --trust and HOLDFAST_TRUST=1 accept what is there before the first agent call of this command. Later changes may be the agent's own, so only
-   * the digests that were accepted until then count.
+   * --trust and HOLDFAST_TRUST=1 accept what exists before the first agent call of this command. Later changes may be
+   * the agent's own, so only digests accepted by then count.
    */
   const accepted = new Set<string>();
   const called = new Set<string>();
@@ -202,7 +216,7 @@ export function createConsent(params: ConsentParams): Consent {
       for (const agent of agents) called.add(agent);
       agentFileItems({ agents, root }).forEach(isAccepted);
       const untrusted = missing.filter((item) => !isTrusted(item));
-      // --trust is consent to what is used now, and remembered like any other.
+      // --trust is consent to what is used now, and is stored like any other consent.
       if (params.trustFlag) consent.remember(missing.filter(isAccepted));
       if (hasWorktree) hasStarted = true;
       if (untrusted.length === 0) return;
@@ -224,7 +238,7 @@ export function createConsent(params: ConsentParams): Consent {
     },
     remember(items) {
       const fresh = items.filter(({ digest }) => !grants().has(digest));
-      // What is trusted by the environment leaves no trace.
+      // Consent through the environment is not stored.
       if (fresh.length === 0 || variable.all) return;
       try {
         consent.grant(fresh);
@@ -235,7 +249,7 @@ export function createConsent(params: ConsentParams): Consent {
     },
     async refuseCall({ agent, worktree }) {
       await load();
-      // The worktree of a new run: it has the base branch, and no agent has changed it yet.
+      // The worktree of a new run has the files of the base branch, and no agent has changed it yet.
       agentFileItems({ agents: [...called, agent], root, worktree }).forEach(isAccepted);
       hasStarted = true;
       const argumentsAtStart = argumentsOf.get(agent) ?? argumentFiles(agent, worktree);
@@ -287,7 +301,10 @@ function counted(count: number, noun: string): string | null {
   return count === 0 ? null : `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** `1` trusts whatever is there, for machines whose checkouts are trusted already; a digest trusts only that. */
+/**
+ * `1` trusts everything that exists, for machines whose checkouts are trusted already; a digest trusts only that
+ * content.
+ */
 function readVariable(text: string | undefined): { readonly all: boolean; readonly digests: readonly string[] } {
   const words = (text ?? "").split(",").flatMap((word) => (word.trim() === "" ? [] : [word.trim().toLowerCase()]));
   const wrong = words.find((word) => word !== "0" && word !== "1" && !/^[0-9a-f]{32}$/.test(word));
@@ -300,7 +317,7 @@ function readVariable(text: string | undefined): { readonly all: boolean; readon
   return { all: words.includes("1"), digests: words.filter((word) => word.length === 32) };
 }
 
-/** Every item with its value, place and reason, and under it the text of its files: the first lines, or all of it. */
+/** Every item with its value, file and reason, followed by the text of its files: the first lines, or all of it. */
 export function consentText(
   items: readonly ConsentItem[],
   root: string,
@@ -342,7 +359,7 @@ const DANGER_TEXT: Readonly<Record<ConsentItem["danger"], string>> = {
   spends: "changes what a cost limit counts",
 };
 
-/** What the user must know besides: of a setting that names an agent. */
+/** An additional warning for a setting that names an agent. */
 function noteOf(item: ConsentItem): string | null {
   return agentsNamedBy([item]).some(startsUnknown) ? "what this starts cannot be checked for changes" : null;
 }
@@ -354,7 +371,7 @@ export function itemDocument(item: ConsentItem): unknown {
 }
 
 export function lineText(item: ConsentItem, root: string): string {
-  // The file of a worktree is not the one of the checkout.
+  // A file of a worktree differs from the checkout's file, so its path is shown.
   if (item.value === null) return relative(root, item.file).startsWith("..") ? `${item.key} (${item.file})` : item.key;
   const value = typeof item.value === "string" ? item.value : JSON.stringify(item.value);
   return `${item.key}: ${value} (${placeText(item, root)})`;
@@ -373,7 +390,7 @@ function textLines({ text }: FileText, most: number, page: Page): readonly strin
 
 const SHOWN_LINES = 60;
 
-/** The first problem as the message, with its line shown; all of them as data. */
+/** The first problem becomes the message, with its line; all problems are in the data. */
 function configError(loaded: Extract<LoadedConfig, { readonly ok: false }>): HoldfastError {
   const [first] = loaded.problems;
   const place = first === undefined ? "" : `:${first.line}:${first.column}`;

@@ -1,3 +1,4 @@
+/** Executes a run in the foreground with a live view, or in a detached process, and prints its outcome. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +21,7 @@ import { spentText } from "./output/quantities.ts";
 import { answerCommands, isAtLimit, raiseBudgetFlags, statusJson } from "./output/status-text.ts";
 import { escapeText, escapeWords, momentText, wrap } from "./output/text.ts";
 
-/** Shows a run as it is carried on, and then how that ended. */
+/** Shows a run while it executes, and then its outcome. */
 export async function executeRun(
   shell: Shell,
   holdfast: Holdfast,
@@ -35,7 +36,7 @@ export async function executeRun(
     reporter.tell(event);
     graph?.tell(event);
     if (event.kind === "checkpoint") mirror.follow(event.run);
-    // Money is in the checkpoints; news that comes a moment late is good enough for a live view.
+    // The cost is in the checkpoints. The live view may be slightly late.
     if (event.kind === "checkpoint" && live)
       void holdfast.store
         .latest(event.run)
@@ -66,7 +67,7 @@ export async function executeRun(
   return exitOfOutcome(outcome);
 }
 
-/** Somebody was quicker: who that is, and what can be done about it. */
+/** Another process acquired the lease first: adds the holder and what the user can do. */
 async function namingHolder(holdfast: Holdfast, error: unknown): Promise<unknown> {
   const run = error instanceof HoldfastError && error.code === "LEASE_HELD" ? error.data["run"] : undefined;
   if (typeof run !== "string") return error;
@@ -74,17 +75,17 @@ async function namingHolder(holdfast: Holdfast, error: unknown): Promise<unknown
   return holder?.alive === "alive" ? runHeldError(run, holder.lease) : error;
 }
 
-/** What has to be typed again with `resume RUN`, each with a blank before it. */
+/** Flags to repeat with `resume RUN`, each with a leading blank. */
 export interface ResumeFlags {
-  /** Whenever it is resumed: what the run itself does not remember. */
+  /** Flags for every resume, which the run itself does not store. */
   readonly always: string;
-  /** As long as nothing was taken over. */
+  /** Flags for a resume before the run was adopted. */
   readonly untouched: string;
 }
 
 const NO_FLAGS: ResumeFlags = { always: "", untouched: "" };
 
-/** How a stretch of work ended, what it took, and what to type next. */
+/** The outcome of a session, its cost, and the command to run next. */
 export function outcomeText(outcome: RunOutcome, status: RunDetails, page: Page, flags = NO_FLAGS): string {
   const spent = status.budget === null ? null : spentText(status.budget.spent, status.budget.limit);
   const lines = [
@@ -148,7 +149,7 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
   const { program } = page;
   switch (outcome.kind) {
     case "done":
-      // A run that was to go only so far.
+      // The run stopped at its target phase.
       if (status.stage === "stopped" && status.pullRequest === null)
         return [[`Go on with: ${program} resume ${id}`, "--target PHASE"].join(" ")];
       return takeLines(status);
@@ -195,7 +196,7 @@ function at(status: RunDetails): string {
   return status.run.latest === null ? "" : ` as ${status.run.id}@${status.run.latest.sequence}`;
 }
 
-/** Words stay whole, however narrow the page: an address is there to be copied. */
+/** Words are never broken, however narrow the page: users copy addresses. */
 function told(style: Style, head: string, text: string, page: Page): readonly string[] {
   const [first = "", ...rest] = wrap(`${head} ${escapeWords(text)}`, Math.min(page.width, 100) - 2);
   const painted = first.startsWith(head) ? paint(page, style, head) + first.slice(head.length) : first;
@@ -206,7 +207,7 @@ function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
-/** Never a silent fresh start, never a second run beside one that is under way. */
+/** Prevents a silent fresh start and a second run next to an unfinished one. */
 export function runUnfinishedError(run: RunSummary): HoldfastError {
   const state = run.state.kind === "parked" ? `is parked on ${run.state.on}: ${run.state.reason}` : "is not finished";
   return new HoldfastError({
@@ -229,7 +230,7 @@ export function runHeldError(run: string, lease: Lease): HoldfastError {
   });
 }
 
-/** A crunch run stopped at its target, and a new one was asked for with another target. */
+/** A crunch run stopped at its target, and the user asked for a new one with another target. */
 export function otherTargetError(
   run: RunSummary,
   params: { readonly issue: number | null; readonly request: string | null },
@@ -246,13 +247,16 @@ export function otherTargetError(
 }
 
 interface RunMirror {
-  /** A checkpoint was saved: brought over soon, never twice at once. */
+  /** Mirrors a new checkpoint soon, and never twice at the same time. */
   follow(run: string): void;
-  /** Waits until all that was saved is brought over. */
+  /** Waits until every checkpoint is mirrored. */
   close(): Promise<void>;
 }
 
-/** What `mirror:` in the config asks for. It serves another tool: when it fails that is told, and the run goes on. */
+/**
+ * The mirror that `mirror:` in the config configures. It serves another tool: its failure is reported, and the run
+ * continues.
+ */
 async function createRunMirror(shell: Shell, holdfast: Holdfast): Promise<RunMirror> {
   const { format, directory } = (await shell.config()).settings.work.mirror;
   if (format === null) return { follow: () => undefined, close: async () => undefined };
@@ -282,12 +286,13 @@ async function createRunMirror(shell: Shell, holdfast: Holdfast): Promise<RunMir
   };
 }
 
-/** The id that the process in the background gives a run which nothing but chance would name. */
+/** Passes a random run id to the background process, so that both processes use the same one. */
 export const RUN_ID_VARIABLE = "HOLDFAST_RUN_ID";
 
 /**
- * The same command without --detach, in a session of its own: no terminal that closes ends it. What it prints goes to a file beside the agents' logs.
- * Returns when it holds the run; a process that ends before is told here, with what it said.
+ * Starts the same command without --detach in its own session, so that closing a terminal does not end it. Its output
+ * goes to a file next to the agents' logs. Returns when the process holds the run. A process that exits before is
+ * reported with its output.
  */
 export async function executeDetached(
   shell: Shell,
@@ -298,7 +303,7 @@ export async function executeDetached(
   const log = openLog(join(holdfast.store.location, "logs", run));
   const child = start(log.fd, { ...shell.env, [RUN_ID_VARIABLE]: run });
   closeSync(log.fd);
-  // Until it can say so itself.
+  // Announces the child until it can do so itself.
   using _starting = child.pid === undefined ? null : holdfast.work.announce({ ...params, pid: child.pid });
   const ended = endOf(child);
   const begun = await waitUntilHeld(shell, holdfast, { run, pid: child.pid ?? 0, ended });
@@ -333,7 +338,7 @@ function start(fd: number, env: NodeJS.ProcessEnv): ChildProcess {
   });
 }
 
-/** `0-console.log`, then `0-console-2.log`: `holdfast logs` shows them before what the agents said. */
+/** `0-console.log`, then `0-console-2.log`: `holdfast output` shows them before the agents' logs. */
 function openLog(directory: string): { readonly path: string; readonly fd: number } {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   for (let count = 1; ; count += 1) {
@@ -353,7 +358,7 @@ function endOf(child: ChildProcess): Promise<number> {
   });
 }
 
-/** null: it ended before it held the run. */
+/** null: the process ended before it held the run. */
 async function waitUntilHeld(
   shell: Shell,
   { store }: Holdfast,
@@ -364,7 +369,7 @@ async function waitUntilHeld(
     const lease = (await store.listLeases()).find(({ run }) => run === params.run);
     if (lease?.owner.pid === params.pid) {
       if (lease.slot === "waiting") return "waiting";
-      // Its first checkpoint is there when all that it needs to begin has been found.
+      // The first checkpoint exists once the process has found everything it needs to begin.
       if ((await store.getRun(params.run))?.latest !== null) return "working";
     }
     const next = await Promise.race([over, sleep(LOOK_MS, "later" as const, { signal: shell.signal })]);
@@ -374,12 +379,12 @@ async function waitUntilHeld(
 
 const LOOK_MS = 50;
 
-/** It may have come to its end already; else what it said is the failure. */
+/** The process may have finished the run already; otherwise its output explains the failure. */
 function toldEnd(
   shell: Shell,
   params: { readonly status: number; readonly log: string; readonly waits: boolean },
 ): Exit {
-  // With FORCE_COLOR the log has colours, which are not of this process.
+  // With FORCE_COLOR the log has colours, which lack this process's style mark.
   const said = stripVTControlCharacters(readFileSync(params.log, "utf8"));
   const exit = EXIT_KINDS.find((kind) => EXITS[kind].status === params.status) ?? "failed";
   if (exit === "done" || exit === "parked" || (exit === "decision" && params.waits)) {
@@ -395,7 +400,7 @@ function toldEnd(
   });
 }
 
-// The keys of a constant record are its type's.
+// The keys of a constant record are exactly those of its type.
 const EXIT_KINDS = Object.keys(EXITS) as readonly Exit[];
 const CODE_OF: Partial<Readonly<Record<Exit, HoldfastError["code"]>>> = {
   usage: "USAGE",

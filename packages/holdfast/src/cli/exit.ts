@@ -1,6 +1,7 @@
+/** The exit statuses of the CLI, and which error code leads to which. */
 import type { ErrorCode } from "@holdfast/platform/error";
 
-/** The meaning of every exit status, for scripts. docs/errors.md and the command line print from this table. */
+/** The meaning of every exit status, for scripts. docs/errors.md and the command line use this table. */
 export const EXITS = {
   done: { status: 0, about: "done" },
   failed: { status: 1, about: "failed; the message says why and what to do" },
@@ -20,7 +21,7 @@ export const EXITS = {
 
 export type Exit = keyof typeof EXITS;
 
-/** Total, so that a new code cannot be forgotten. */
+/** A total record, so that a new error code cannot be forgotten. */
 export const EXIT_OF: Readonly<Record<ErrorCode, Exit>> = {
   USAGE: "usage",
   UNTRUSTED_SETTINGS: "decision",

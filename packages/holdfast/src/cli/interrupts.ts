@@ -1,18 +1,19 @@
+/** Handles Ctrl+C, SIGTERM and a closed terminal, and tracks the work that must finish first. */
 import type { EventEmitter } from "node:events";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outcome } from "./command.ts";
 import type { Exit } from "./exit.ts";
 
 /**
- * First Ctrl+C (or SIGTERM, or a terminal that was closed): waiting stops, the store is closed in order, exit 130 (143).
- * Second: the process leaves at once; what was committed is durable, so that is safe too. A terminal that is closed tells it
- * more than once, by itself and by its shell, and nobody is there who could be in a hurry.
+ * First Ctrl+C (or SIGTERM, or a closed terminal): waiting stops, the store is closed cleanly, exit 130 (143). Second:
+ * the process exits at once; committed data is durable, so this is safe too. A closed terminal sends SIGHUP more than once (itself and through its shell), so a
+ * repeated SIGHUP has no effect.
  */
 export interface Interrupts {
   readonly signal: AbortSignal;
-  /** Set once a signal came. */
+  /** The exit status of the signal; undefined until one came. */
   exit(): Exit | undefined;
-  /** The work, or INTERRUPTED as soon as a signal comes. */
+  /** Resolves with the work, or rejects with INTERRUPTED as soon as a signal comes. */
   race<T>(work: Promise<T>): Promise<T>;
   stop(): void;
 }
@@ -41,7 +42,7 @@ export function createInterrupts(
     exit: () => exit,
     async race(work) {
       const value = await Promise.race([work, aborted(controller.signal)]);
-      // Work that ends because of the signal (a watch) was interrupted too, whoever is first to say so.
+      // Work that ends because of the signal (a watch) was interrupted too, whichever promise settles first.
       controller.signal.throwIfAborted();
       return value;
     },
@@ -53,7 +54,10 @@ export function createInterrupts(
   };
 }
 
-/** The work, or the reason of the signal as soon as it comes: for work that a signal does not end, such as a request to a forge. */
+/**
+ * Resolves with the work, or rejects with the signal's reason as soon as it aborts. For work that a signal does not
+ * end, such as a request to a forge.
+ */
 export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   return await Promise.race([work, aborted(signal)]);
 }
@@ -65,7 +69,7 @@ function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** One sentence that is true: a signal leaves people wondering whether their work is there. */
+/** States in one sentence what was saved, because after a signal users ask whether their work is safe. */
 export function interruptedError(exit: Exit, done: readonly string[]): HoldfastError {
   const what = exit === "terminated" ? "Terminated" : "Interrupted";
   const message = done.length === 0 ? `${what}; nothing was changed.` : `${what}, but ${done.join(" and ")}.`;
@@ -73,12 +77,12 @@ export function interruptedError(exit: Exit, done: readonly string[]): HoldfastE
 }
 
 export interface PendingResult {
-  /** Clauses, in the order in which the work was begun: "run fix-login was started", "fix-login@1 was saved". */
+  /** Clauses, in the order in which the work started: "run fix-login was started", "fix-login@1 was saved". */
   readonly done: readonly string[];
   readonly failures: readonly unknown[];
 }
 
-/** Work that goes on after Ctrl+C, because half of it would be worse than none. */
+/** Tracks work that continues after Ctrl+C, because half of it would be worse than none. */
 export function createPendingWork(): {
   add<T>(work: Promise<T>, outcome: Outcome<T>): Promise<T>;
   settle(): Promise<PendingResult>;

@@ -1,3 +1,4 @@
+/** The live view of a run: JSON lines, a region that is redrawn on a terminal, or plain lines. */
 import type { AgentEvent } from "@holdfast/core/agent";
 import { belongsToGraph, graphMoveText } from "@holdfast/core/graph-state";
 import { type Amounts, verdictText } from "@holdfast/core/position";
@@ -12,15 +13,15 @@ import { clockText, exactTime, scoreText, spentText } from "./output/quantities.
 import { bestText, metricsText, sparkline, trailText } from "./output/status-text.ts";
 import { displayWidth, escapeText, escapeWords, truncate, wrapStyled } from "./output/text.ts";
 
-/** Shows a run as it goes: JSON lines for programs, a live view on a terminal, plain lines elsewhere. */
+/** Shows a run while it executes: JSON lines for programs, a live view on a terminal, plain lines elsewhere. */
 interface Reporter {
   tell(event: ProgressEvent): void;
   spent(amounts: Amounts): void;
-  /** The task graph as it stands now. */
+  /** The current task graph. */
   graph(graph: GraphPicture | null): void;
-  /** How a loop goes, as its newest checkpoint has it. */
+  /** The progress of a loop, from its newest checkpoint. */
   loop(loop: LoopSummary | null): void;
-  /** Takes the live view away; what follows is the outcome. */
+  /** Removes the live view before the outcome is printed. */
   close(): void;
 }
 
@@ -42,7 +43,7 @@ function plainReporter(shell: Shell): Reporter {
 
 const NO_VIEW = { spent() {}, graph() {}, loop() {}, close() {} };
 
-/** Redrawn on news, and now and then so that the clock goes on; never more often than an eye can follow. */
+/** Redraws after events, and periodically so that the clock advances, but at a limited rate. */
 function liveReporter(shell: Shell): Reporter {
   const region = createLiveRegion({
     write: (text) => void shell.write(text),
@@ -66,7 +67,7 @@ function liveReporter(shell: Shell): Reporter {
     region.close();
   };
   process.on("SIGWINCH", draw);
-  // A second Ctrl+C leaves from anywhere: the cursor must come back all the same.
+  // A second Ctrl+C exits from anywhere, and the cursor must be restored.
   process.on("exit", close);
   return {
     tell(event) {
@@ -90,7 +91,7 @@ function liveReporter(shell: Shell): Reporter {
 
 const REDRAW_MS = 100;
 
-/** What the live view shows of a run, folded from what the runner tells. */
+/** The state of the live view, reduced from the engine's events. */
 interface LiveState {
   readonly run: string;
   readonly stage: string;
@@ -101,7 +102,7 @@ interface LiveState {
   readonly scores: readonly number[];
   readonly spent: Amounts | null;
   readonly step: string | null;
-  /** The agent's last action, else the last thing that happened. */
+  /** The agent's last action, else the last event. */
   readonly last: string;
   readonly checkpoint: number | null;
   readonly graph: GraphPicture | null;
@@ -171,12 +172,15 @@ export function reduceEvent(picture: LiveState, event: ProgressEvent): LiveState
   }
 }
 
-/** The picture as a few lines, none wider than the page: position, numbers, a line for each batch of the graph, last action. */
+/**
+ * The view as a few lines, none wider than the page: position, numbers, one line for each batch of the graph, last
+ * action.
+ */
 export function pictureLines(
   picture: LiveState,
   page: Pick<Page, "width" | "color" | "ascii"> & { readonly now: number },
 ): readonly string[] {
-  // The last column stays free: writing into it makes some terminals wrap.
+  // The last column stays empty: writing into it makes some terminals wrap.
   const room = page.width - 1;
   const turns = page.ascii === true ? ASCII_SPINNER : SPINNER;
   const spinner = turns[Math.floor(page.now / 100) % turns.length] ?? "";
@@ -221,7 +225,7 @@ function graphPart(graph: LiveState["graph"], page: Pick<Page, "width" | "color"
 const SPINNER = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const ASCII_SPINNER = ["|", "/", "-", "\\"];
 
-/** What is worth a line that stays; null for the rest. One line, whatever the texts in it hold. */
+/** The permanent log line for an event; null for events without one. Always a single line, whatever its texts contain. */
 export function eventLine(event: ProgressEvent, page: Pick<Page, "color" | "offset">): string | null {
   const text = eventText(event, page);
   if (text === null) return null;
@@ -241,7 +245,7 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
       return `  ${escapeText(event.event)}${score}${reason}`;
     }
     case "step_finished":
-      // A graph has dozens of steps for a node, and tells of its nodes itself.
+      // A graph has dozens of steps per node, and the graph view shows its nodes.
       return event.replayed && !belongsToGraph(event.step) ? `  ${escapeText(event.step)} was finished before` : null;
     case "step_failed": {
       const again =
@@ -277,7 +281,7 @@ function place(at: { readonly stage: string; readonly iteration: number }): stri
 }
 
 function effectText(event: Extract<ProgressEvent, { readonly kind: "effect" }>): string {
-  // "push" of "issue-42/pr/push.6": the rest stands in the lines above.
+  // "push" of "issue-42/pr/push.6": the lines above show the rest.
   const purpose = escapeText((event.key.split("/").at(-1) ?? event.key).replace(/\.\d+$/, ""));
   switch (event.what) {
     case "intended":
@@ -292,7 +296,7 @@ function effectText(event: Extract<ProgressEvent, { readonly kind: "effect" }>):
   }
 }
 
-/** What an agent does right now, in one line; null for what nobody watches (raw lines, counts). */
+/** The agent's current action in one line; null for events without interest for the user (raw lines, counts). */
 function actionText(event: AgentEvent): string | null {
   switch (event.kind) {
     case "tool":
@@ -321,8 +325,8 @@ function firstLine(text: string): string {
 }
 
 /**
- * Keeps the graph of a live view up to date: read from the journal after news, at most once in a while, and never again before the last reading
- * is over. Late by a moment is good enough for eyes; in the way of the work it never is.
+ * Keeps the graph of a live view up to date: reads the journal after events, at a limited rate, and never while the
+ * last read is unfinished. The view may be slightly late, but it must never slow down the work.
  */
 export function followGraph(
   holdfast: Pick<Holdfast, "graph">,
@@ -342,13 +346,13 @@ export function followGraph(
       reporter.graph(found?.picture ?? null);
       running = (found?.picture.counts.running ?? 0) > 0;
     } catch {
-      // What cannot be read now is shown as it was.
+      // If the graph cannot be read now, the last one remains visible.
     }
-    // A large graph may take long to read: a tenth of the time is enough for looking.
+    // A large graph may take long to read, so reading gets a tenth of the time at most.
     wait = Math.max(SHORTEST_MS, (performance.now() - from) * 10);
     reading = undefined;
     if (again) plan(run, wait);
-    // Without news the clocks of what runs go on all the same.
+    // Without events, the clocks of running nodes still advance.
     else if (running) plan(run, Math.max(wait, CLOCK_MS));
   };
   const plan = (run: string, after: number): void => {
@@ -361,7 +365,7 @@ export function followGraph(
   };
   return {
     tell(event) {
-      // What an agent says moves no node.
+      // Agent events do not change a node's state.
       if (event.kind === "agent") return;
       if (!again && timer !== undefined) {
         clearTimeout(timer);
@@ -383,25 +387,25 @@ const CLOCK_MS = 5000;
 
 /**
  * A few lines at the bottom of a terminal that are redrawn in place, with a log that scrolls above them. Each change is
- * one write, lines are overwritten and then cleared to their end, so nothing flickers.
+ * one write, and lines are overwritten and then cleared to their end, so nothing flickers.
  */
 interface LiveRegion {
-  /** Lines that stay, above the region. */
+  /** Prints permanent lines above the region. */
   log(text: string): void;
   draw(lines: readonly string[]): void;
-  /** Takes the region away. What follows is ordinary output. */
+  /** Removes the region. Ordinary output follows. */
   close(): void;
 }
 
 export function createLiveRegion(params: {
   readonly write: (text: string) => void;
-  /** Asked anew at every draw: windows are resized. */
+  /** Called at every draw, because the user may resize the window. */
   readonly columns: () => number;
   readonly page: Pick<Page, "seal">;
 }): LiveRegion {
   const sequence = (parameters: string, final: string): string => controlSequence(params.page, parameters, final);
   const [clearLine, clearBelow, lineStart] = [sequence("", "K"), sequence("", "J"), sequence("", "G")];
-  // Terminals that know it show the whole frame at once; the others ignore it.
+  // Synchronized output: terminals that support it show the whole update at once; others ignore it.
   const [begin, end] = [sequence("?2026", "h"), sequence("?2026", "l")];
   const [hide, show] = [sequence("?25", "l"), sequence("?25", "h")];
   let drawn: readonly string[] = [];
@@ -427,7 +431,7 @@ export function createLiveRegion(params: {
   };
 }
 
-/** Rows that these lines take now: a window that was made narrower has wrapped them. */
+/** Rows that these lines occupy now: a window that was made narrower has wrapped them. */
 function rowsOf(lines: readonly string[], columns: number): number {
   return lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(displayWidth(withoutStyle(line)) / columns)), 0);
 }

@@ -1,3 +1,4 @@
+/** The entry point of the CLI: parses the command line, runs the command and returns its exit status. */
 import { writeSync } from "node:fs";
 import { HoldfastError } from "@holdfast/platform/error";
 import { nearest } from "@holdfast/core/options";
@@ -12,7 +13,7 @@ import { STYLE_MARK, pageOf } from "./output/page.ts";
 import { parseArguments, splitCommand } from "./parse-arguments.ts";
 import { PROGRAM, openShell, repeatFlags } from "./shell.ts";
 
-/** One command line, from words to exit status. Nothing here knows what a command does. */
+/** Runs one command line. Independent of what the commands do. */
 export async function main(params: { readonly argv: readonly string[]; readonly version: string }): Promise<number> {
   const { mask } = createMasking();
   const streams = {
@@ -37,7 +38,7 @@ export async function main(params: { readonly argv: readonly string[]; readonly 
   return EXITS[exit].status;
 }
 
-/** `holdfast --help` as a text: the build keeps it in a file beside the bundle. */
+/** The text of `holdfast --help`; the build stores it in a file next to the bundle. */
 export async function overview(): Promise<string> {
   return overviewText(await loadCommands());
 }
@@ -68,7 +69,7 @@ async function runCommandLine(params: {
   const { signal } = interrupts;
   const reads = command.spec.reads === true;
   const windsDown = command.spec.windsDown === true;
-  // What only shows what would be done needs no consent, and does nothing.
+  // A dry run only shows what would be done, so it needs no consent.
   const typed: { on(flag: string): boolean } = input;
   const consent = "dry-run" in command.spec.flags && typed.on("dry-run") ? "reads" : command.spec.consent;
   const shell = await openShell({ globals, streams, signal, commands: loadCommands, reads, consent, windsDown });
@@ -83,7 +84,7 @@ async function runCommandLine(params: {
     const withheld = await shell.withheld();
     await shell.close();
     if (withheld !== null && exit === "done") return failed(withheld);
-    // Told by another signal than Ctrl+C, it ends as that one does.
+    // A command that another signal than Ctrl+C interrupted exits with that signal's status.
     return exit === "interrupted" ? (interrupts.exit() ?? exit) : exit;
   } catch (thrown) {
     const interrupted = interrupts.exit();
@@ -110,7 +111,7 @@ async function findCommand(name: string): Promise<Command> {
   });
 }
 
-/** What people type who come from other tools. A guess only: each thing has one name. */
+/** Names from other tools, used for suggestions only: each command has one name. */
 const SYNONYMS: Readonly<Record<string, string>> = {
   ls: "list",
   runs: "list",
@@ -139,7 +140,7 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   settings: "config",
 };
 
-/** Before the command line is understood nothing but its words tells whether JSON is wanted. */
+/** Before the command line is parsed, only its words show whether the user wants JSON. */
 function reportFailure(params: {
   readonly thrown: unknown;
   readonly argv: readonly string[];
@@ -161,7 +162,10 @@ function reportFailure(params: {
   return EXIT_OF[error.code];
 }
 
-/** The second signal: no time to find out what was finished, so it is said where to look. */
+/**
+ * After the second signal there is no time to find out what was finished, so the message names the commands that show
+ * it.
+ */
 function leaveAtOnce(status: number): void {
   try {
     writeSync(
@@ -173,13 +177,13 @@ function leaveAtOnce(status: number): void {
   }
 }
 
-/** Nothing is left that could finish the command: that must never look like success. */
+/** The event loop is empty before the command finished. This must never look like success. */
 function leftUndone(): void {
   process.stderr.write("error: Unexpected end: the command did not finish\n");
   process.exitCode = EXITS.failed.status;
 }
 
-/** The work is done, but whoever reads the output would not know. */
+/** The work is done, but the reader of the output would not know. */
 function lostOutput(out: Sink): HoldfastError {
   const cause = out.failure();
   return new HoldfastError({

@@ -1,3 +1,4 @@
+/** Resolves the operands of commands: runs, checkpoint addresses and paths. */
 import { existsSync } from "node:fs";
 import { readdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
@@ -8,7 +9,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
 
-/** A run by its id or by the issue it works on ("42", "#42"): the open one, else the newest. Exactly that issue. */
+/** Finds a run by its id or by its exact issue number ("42", "#42"): the unfinished run, else the newest. */
 export async function findRun(holdfast: Holdfast, typed: string | undefined): Promise<RunSummary> {
   const issue = typed === undefined ? undefined : issueNumber(typed);
   if (issue === undefined) return await holdfast.resolveRun(typed);
@@ -30,7 +31,7 @@ export function issueNumber(typed: string): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** For flags that may name a run which is not there yet. Says what the id could be instead. */
+/** For flags that may name a new run. The error suggests a valid id. */
 export function checkNewRunId(id: string | undefined): void {
   if (id === undefined || RUN_ID.test(id)) return;
   const near = id
@@ -45,7 +46,10 @@ export function checkNewRunId(id: string | undefined): void {
   });
 }
 
-/** As `resolve`, for commands that take paths too: whoever writes a path in the place of an address is told where it goes. */
+/**
+ * As `resolve`, for commands that take paths too: if the user typed a path instead of an address, the error explains
+ * where paths go.
+ */
 export async function resolveAddress(
   shell: Pick<Shell, "cwd">,
   holdfast: Holdfast,
@@ -67,7 +71,7 @@ export async function resolveAddress(
   }
 }
 
-/** For commands about a whole run: RUN@7 would be answered as if @7 had not been typed. */
+/** For commands about a whole run: the command would ignore the @7 of RUN@7 silently. */
 export function rejectCheckpointAddress(
   address: string | undefined,
   command: "list" | "log" | "gc" | "verify" | "replay" | "rerun" | "trust",
@@ -82,16 +86,16 @@ export function rejectCheckpointAddress(
 }
 
 /**
- * What somebody types after `--` counts from where they stand, as in git; the engine counts from the root of a
- * worktree. Of several roots the innermost that holds the path is meant.
+ * Paths after `--` are relative to the current directory, as in git; the engine's paths are relative to the root of a
+ * worktree. Of several roots, the innermost one that contains the path counts.
  */
 export async function worktreePaths(params: {
   readonly paths: readonly string[];
   readonly cwd: string;
-  /** Of the run's worktree first. Empty where there is none: then the paths are taken as they are. */
+  /** The run's worktree first. Empty if there is none: the paths are used unchanged then. */
   readonly roots: readonly string[];
 }): Promise<readonly string[]> {
-  // A variable of a script that was not set: taken as a path it would be the whole folder.
+  // An empty path is usually an unset variable in a script, and would otherwise mean the whole folder.
   if (params.paths.includes(""))
     throw new HoldfastError({
       code: "USAGE",
@@ -100,7 +104,7 @@ export async function worktreePaths(params: {
     });
   const [first] = params.roots;
   if (first === undefined) return params.paths;
-  // Roots have their links resolved; of a path only the part before the first name that was typed may have any.
+  // The roots are resolved. In a path, only the part before the first typed name may contain links.
   const cwd = await realpath(params.cwd);
   return params.paths.map((path) => {
     const target = isAbsolute(path) ? path : resolve(cwd, path);
@@ -115,7 +119,7 @@ export async function worktreePaths(params: {
   });
 }
 
-/** "." for the root itself; undefined when the path leaves it. */
+/** "." for the root itself; undefined if the path is outside it. */
 function within(root: string, path: string): string | undefined {
   const inner = relative(root, path);
   if (inner === "") return ".";
@@ -123,7 +127,7 @@ function within(root: string, path: string): string | undefined {
   return sep === "/" ? inner : inner.split(sep).join("/");
 }
 
-/** A path that is on neither side, with the name that was perhaps meant, spelled from where the person stands. */
+/** The error for a path that neither side has, with the most similar name, relative to the current directory. */
 export async function unknownPath(params: {
   readonly shell: Pick<Shell, "cwd">;
   readonly holdfast: Holdfast;
@@ -153,7 +157,7 @@ export async function unknownPath(params: {
   return cause;
 }
 
-/** Is the path one of those asked for, or below one? No scope: all are. Both as the engine has them, from the root. */
+/** Whether the path is one of the requested paths or below one; null scope: every path. Both are relative to the root. */
 export function inScope(path: string, scope: readonly string[] | null): boolean {
   const bare = path.replace(/\/$/, "");
   return scope === null || scope.some((asked) => asked === "." || bare === asked || bare.startsWith(`${asked}/`));

@@ -1,3 +1,4 @@
+/** Parses the command line against the specification of the command. */
 import { parseArgs } from "node:util";
 import { parsePriority } from "@holdfast/core/lease";
 import { nearest } from "@holdfast/core/options";
@@ -5,7 +6,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { SlotOptions } from "../plan-start.ts";
 import { type CommandSpec, type Flag, type Flags, GLOBAL_FLAGS, type Input } from "./command.ts";
 
-/** Splits the command's name from its arguments; flags may stand on either side of it, whosever they are. */
+/** Splits the command's name from its arguments. Flags, global or the command's own, may be on either side of it. */
 export function splitCommand(
   argv: readonly string[],
   specs: readonly Pick<CommandSpec, "name" | "flags">[],
@@ -22,7 +23,10 @@ export function splitCommand(
   return { name: undefined, rest: argv };
 }
 
-/** One flag (--values) has a value in one command and none in another: before the command only the next word tells. */
+/**
+ * A flag such as --values has a value in one command and none in another. Before the command, only the next word shows
+ * which.
+ */
 function takesNext(
   flag: string,
   next: string | undefined,
@@ -38,7 +42,7 @@ interface Parsed<F extends Flags> {
   readonly globals: Input<typeof GLOBAL_FLAGS>;
 }
 
-/** USAGE, naming the nearest flag, when something does not fit the spec. */
+/** Throws USAGE, with the nearest flag, if an argument does not match the spec. */
 export function parseArguments<F extends Flags>(
   spec: Pick<CommandSpec, "name" | "operands" | "paths"> & { readonly flags: F },
   argv: readonly string[],
@@ -185,7 +189,7 @@ function usage(command: string, message: string, hint?: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message, hint: hint ?? help });
 }
 
-/** A whole number from 0 on. */
+/** A whole number, 0 or more. */
 export function parseCount(flag: string, text: string): number {
   const count = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(count)) return count;
@@ -196,7 +200,7 @@ export function parseCount(flag: string, text: string): number {
   });
 }
 
-/** How many to show: a number from 1 on, or "all" (undefined). */
+/** How many items to show: a number, 1 or more, or "all" (undefined). */
 export function parseLimit(text: string | undefined, fallback: number): number | undefined {
   if (text === undefined) return fallback;
   if (text === "all") return undefined;
@@ -214,7 +218,7 @@ interface PlaceFlags {
   text(flag: "priority" | "max-loops"): string | undefined;
 }
 
-/** What was said about a loop's place among those at work. */
+/** Reads the flags for a loop's slot and priority. */
 export function readPlace(input: PlaceFlags): { readonly place: SlotOptions; readonly priority?: number } {
   const [wait, force] = [input.on("wait"), input.on("force")];
   const limit = input.text("max-loops");

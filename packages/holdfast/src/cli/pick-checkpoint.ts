@@ -1,3 +1,4 @@
+/** Lets the user pick a checkpoint, and explains which checkpoint a rollback chose and why. */
 import type { CheckpointPreview } from "@holdfast/core/find-rollback";
 import type { Rejected, RollbackChoice } from "@holdfast/core/rollback";
 import type { RunHandle } from "@holdfast/core/run-handle";
@@ -9,14 +10,14 @@ import { stageText } from "./output/run-text.ts";
 import { type Cell, renderTable } from "./output/table.ts";
 import { hangingIndent } from "./output/text.ts";
 
-/** As many as fit on a screen with the question. */
+/** As many as fit on a screen together with the question. */
 const SHOWN = 18;
 
-/** Shows the newest checkpoints with what is known of each, and asks for one. null: the person changed their mind. */
+/** Shows the newest checkpoints and asks for one. null: the user cancelled. */
 export async function pickCheckpoint(
   shell: Shell,
   handle: RunHandle,
-  params: { /** How to name one instead, where nobody can be asked. */ readonly instead: string },
+  params: { /** The command that names a checkpoint instead, if the user cannot be asked. */ readonly instead: string },
 ): Promise<number | null> {
   if (!shell.canAsk) {
     throw new HoldfastError({
@@ -94,7 +95,7 @@ function noteCell(checkpoint: CheckpointPreview["checkpoint"], advice: RollbackC
   return advised ? { text, style: "green" } : { text };
 }
 
-/** What went wrong, where to go back to and why, and why not to any other. */
+/** What failed, which checkpoint to go back to and why, and why not to any other. */
 export function rollbackText(run: string, choice: RollbackChoice, page: Page): string {
   const effects =
     choice.kind === "back"
@@ -127,7 +128,7 @@ function line(label: string, text: string, page: Page): string {
   return hangingIndent({ label, labelWidth: LABELS, text }, page).replace(label, paint(page, "bold", label));
 }
 
-/** Newest first; those that stand side by side and have the same reason are one line. */
+/** Newest first. Neighbours with the same reason share one line. */
 function rejectedText(rejected: readonly Rejected[], page: Page): string {
   const groups: { readonly sequences: number[]; readonly why: string }[] = [];
   for (const { sequence, why } of rejected) {
@@ -145,7 +146,7 @@ function rejectedText(rejected: readonly Rejected[], page: Page): string {
 
 const REJECTED_SHOWN = 20;
 
-/** No checkpoint is safe: what stands in the way, and what a person can do about it. */
+/** No checkpoint is safe: names the obstacle, and what the user can do about it. */
 export function noRollbackError(
   run: string,
   choice: Extract<RollbackChoice, { readonly kind: "none" }>,

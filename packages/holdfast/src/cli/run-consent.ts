@@ -1,3 +1,7 @@
+/**
+ * Collects what needs consent because of a run, besides the settings of the repository: its workflow file, the document
+ * that it was imported from, and the files in its worktree that its agents execute or load.
+ */
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
@@ -8,15 +12,10 @@ import type { ExecutionConfig } from "@holdfast/core/checkpoint";
 import type { Shell } from "./command.ts";
 import { rolesOf } from "./run-plan.ts";
 
-/**
- * What needs consent because of a run, besides the settings of the repository: its workflow file, the document that it was imported from, and
- * the files in its worktree that its agents execute or load.
- */
-
 type Loaded = Awaited<ReturnType<typeof loadWorkflow>>;
 type Asking = Pick<Shell, "cwd" | "consent">;
 
-/** The workflow file of a run: as typed now, else as the run remembers it. Nothing for a workflow that is built in. */
+/** Loads the workflow file of a run: as typed now, else as the run stores it. Empty for a built-in workflow. */
 export async function workflowFile(
   shell: Asking,
   holdfast: Holdfast,
@@ -29,8 +28,8 @@ export async function workflowFile(
 }
 
 /**
- * Loading a workflow runs it. A path that was typed is consent to its present content, which is remembered. One that a run remembers
- * needs consent again once its content has changed: a pull or an agent may have changed it.
+ * Loading a workflow executes it. A typed path is consent to the file's present content, which is remembered. A stored
+ * path needs consent again once its content has changed: a pull or an agent may have changed it.
  */
 export async function loadConsented(shell: Asking, file: string, origin: "typed" | "remembered"): Promise<Loaded> {
   const { cwd, consent } = shell;
@@ -41,13 +40,13 @@ export async function loadConsented(shell: Asking, file: string, origin: "typed"
   return await loadWorkflow(resolve(cwd, file), cwd);
 }
 
-/** Typing an agent's command is consent to the scripts that it names, as they are in the checkout now. */
+/** A user who types an agent's command consents to the scripts that it names, as they are in the checkout now. */
 export async function rememberTyped({ consent }: Asking, agents: readonly string[]): Promise<void> {
   const { scriptItems } = await import("../config/agent-files.ts");
   consent.remember(agents.flatMap((agent) => scriptItems(agent, { root: consent.root })));
 }
 
-/** All that `holdfast trust RUN` shows of a run. */
+/** Everything that `holdfast trust RUN` shows of a run. */
 export async function runItems(shell: Asking, holdfast: Holdfast, run: string): Promise<readonly ConsentItem[]> {
   const handle = await holdfast.run(run);
   const { labels, workflow } = await handle.summary();
@@ -60,7 +59,10 @@ export async function runItems(shell: Asking, holdfast: Holdfast, run: string): 
   ];
 }
 
-/** The agents of a run, and the files in its worktree that they execute or load. Before each call these are checked again. */
+/**
+ * The agents of a run, and the files in its worktree that they execute or load. These are checked again before each
+ * call.
+ */
 export async function worktreeItems(
   shell: Asking,
   holdfast: Holdfast,
@@ -94,7 +96,7 @@ export async function importedItems(holdfast: Holdfast, run: string): Promise<re
   return carries ? [documentItem({ key: `the imported document of ${run}`, value, file: run })] : [];
 }
 
-/** Options of our workflows that run something, raise rights or go into a prompt. */
+/** Options of built-in workflows that run something, raise rights or become part of a prompt. */
 const CARRIED: ReadonlySet<string> = new Set(
   "until steps skill gate prompts yolo implModel reviewModel model models settings task".split(" "),
 );
@@ -108,8 +110,8 @@ async function workflowItem({ cwd, consent }: Asking, file: string): Promise<Con
 }
 
 /**
- * The files of the repository that a workflow imports, and those that they import: whatever a literal in quotes leads to by Node's resolution or
- * as a path. Packages in node_modules, and names that the program computes while it runs, are not among them.
+ * The repository files that a workflow imports, directly or indirectly: every quoted literal that Node resolves or that
+ * is a path. Packages in node_modules, and names that the program computes at run time, are not included.
  */
 function importedFiles(
   from: { readonly path: string; readonly text: string },
@@ -130,8 +132,8 @@ function importedFiles(
 }
 
 /**
- * Every text between two quotes of a kind, with its escapes decoded. Text between two strings is among them, because a quote inside of a comment
- * or of another string shifts the pairs. It leads to no file.
+ * Every text between two quotes of a kind, with its escapes decoded. This includes text between two strings, because a
+ * quote inside a comment or another string shifts the pairs. Such text leads to no file.
  */
 function literalsOf(text: string): readonly string[] {
   const between = ['"', "'", "`"].flatMap((quote) => text.split(quote));
@@ -176,7 +178,7 @@ function resolverOf(file: string, root: string): (literal: string) => readonly s
     );
     return names.flatMap((name) => {
       const path = resolve(dirname(file), name);
-      // A bare name may be a text that the workflow reads.
+      // A bare name of a text file is not code: the workflow may read it.
       const asPath = /^\.{0,2}\//.test(name) || !/\.(?:md|mdx|txt|rst)$/i.test(name) ? [path] : [];
       const completed = /^\.{0,2}(?:\/|$)/.test(name) ? ENDINGS.map((ending) => path + ending) : [];
       const mapped = name.startsWith("#") ? packageImports(file, name) : [];
@@ -194,7 +196,10 @@ function percentDecoded(name: string): string {
   }
 }
 
-/** What `imports` of the nearest package.json has for a name, under every condition: `require.resolve` knows only its own. */
+/**
+ * The entries in `imports` of the nearest package.json for a name, under every condition: `require.resolve` uses only
+ * its own.
+ */
 function packageImports(file: string, name: string): readonly string[] {
   let folder = dirname(file);
   while (!existsSync(join(folder, "package.json")) && folder !== dirname(folder)) folder = dirname(folder);
@@ -225,5 +230,5 @@ function asObject(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? { ...value } : {};
 }
 
-/** As `require` completes a path. */
+/** The endings that `require` tries for a path. */
 const ENDINGS = [".ts", ".js", ".cjs", ".json", "/index.ts", "/index.js"];

@@ -1,3 +1,4 @@
+/** The specification of `run` with all its flags, and the checks which flags a workflow accepts. */
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { EXECUTION_MODES } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -156,7 +157,7 @@ export const runSpec = {
 
 type RunFlags = (typeof runSpec)["flags"];
 
-/** Flags that only some workflows have. Nobody shall believe that another one heeds them. */
+/** Flags that only some workflows have. Other workflows must reject them instead of ignoring them. */
 const ONLY: Partial<Readonly<Record<keyof RunFlags, readonly string[]>>> = {
   target: ["crunch"],
   type: ["crunch", "ralph"],
@@ -175,7 +176,7 @@ const ONLY: Partial<Readonly<Record<keyof RunFlags, readonly string[]>>> = {
   pr: ["ralph"],
 };
 
-/** What impl has and a loop has not, and what to say instead. */
+/** Flags of impl that ralph does not have, and what to use instead. */
 const NOT_OF_RALPH: Partial<Readonly<Record<keyof RunFlags, string>>> = {
   gate: "The command that says when it is done is --until.",
   "impl-model": "Its agent is --agent.",
@@ -188,7 +189,7 @@ const NOT_OF_RALPH: Partial<Readonly<Record<keyof RunFlags, string>>> = {
   "ignore-reviews": "It ends with the pull request.",
 };
 
-/** Was it typed, whatever its value? */
+/** Whether a flag was typed, with any value. */
 interface Typed {
   on(flag: string): boolean;
 }
@@ -213,7 +214,7 @@ export function rejectOtherWorkflowFlags(input: Typed, workflow: string): void {
   }
 }
 
-/** A flag beats the file in both directions. */
+/** A flag overrides the file in both directions. */
 export function readYolo(input: Typed, fallback: boolean): boolean {
   const [yes, no] = [input.on("yolo"), input.on("no-yolo")];
   if (yes && no)

@@ -1,3 +1,4 @@
+/** Handles runs that another process holds or prepares: waits for them, finds them and stops them. */
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Lease } from "@holdfast/core/lease";
@@ -11,8 +12,8 @@ import { issueNumber } from "./operands.ts";
 import { escapeText } from "./output/text.ts";
 
 /**
- * Two terminals, or a hook beside a person: a save takes milliseconds, so waiting a little beats failing. Waits here
- * and not in the engine, because Ctrl+C may cut this short and must not cut short what follows it.
+ * Another terminal or a hook may hold the run. A save takes milliseconds, so a short wait is better than a failure.
+ * This waits in the CLI and not in the engine: Ctrl+C may end the wait, but must not cut off the work after it.
  */
 export async function waitForRun(shell: Shell, handle: Pick<RunHandle, "id" | "holder">): Promise<void> {
   const began = performance.now();
@@ -30,7 +31,7 @@ export async function waitForRun(shell: Shell, handle: Pick<RunHandle, "id" | "h
   }
 }
 
-/** Long enough for a save of a large worktree, short enough for somebody at a prompt. */
+/** Long enough for a save of a large worktree, short enough for a user at a prompt. */
 export const WAIT_MS = 5000;
 const NOTE_MS = 1000;
 const POLL_MS = 50;
@@ -39,7 +40,7 @@ export function holderText({ owner }: Pick<Lease, "owner">): string {
   return `${escapeText(owner.label)} (pid ${owner.pid} on ${escapeText(owner.host)})`;
 }
 
-/** The store says who holds it; what can be done about it is known here. */
+/** Adds what the user can do to the store's error, which only names the holder. */
 export function runHeld(error: unknown): unknown {
   if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") return error;
   return new HoldfastError({
@@ -52,7 +53,7 @@ export function runHeld(error: unknown): unknown {
   });
 }
 
-/** Processes that prepare the run that is meant, by its id or the number of its issue; without either all of them. */
+/** Processes that prepare the named run, by its id or its issue number; without a name, all of them. */
 export async function findStarting(holdfast: Holdfast, typed: string | undefined): Promise<readonly StartingProcess[]> {
   const all = await holdfast.work.starting();
   if (typed === undefined) return all;
@@ -61,18 +62,18 @@ export async function findStarting(holdfast: Holdfast, typed: string | undefined
   return all.filter(({ run, work }) => {
     if (run === typed) return true;
     if (work.kind !== "issue") return false;
-    // Before planning is over the id is not known; the first run of an issue is named by its number.
+    // The id is unknown until planning is done; the first run of an issue is named by its number.
     return work.number === issue || (run === null && String(work.number) === named);
   });
 }
 
-/** Before the record exists there is no id to show. */
+/** A name to show; before the record exists there may be no id. */
 export function startingName({ run, work, workflow }: StartingProcess): string {
   if (run !== null) return run;
   return work.kind === "issue" ? `issue ${work.number}` : `a run of ${workflow}`;
 }
 
-/** For a command that needs a run's record. */
+/** The error for a command that needs a run's record. */
 export function stillStarting(starting: StartingProcess, why: string): HoldfastError {
   const name = startingName(starting);
   const { work, run } = starting;
@@ -86,8 +87,8 @@ export function stillStarting(starting: StartingProcess, why: string): HoldfastE
 }
 
 /**
- * Does what Ctrl+C does in their terminals, and waits until each has ended or released the lease that it acquired meanwhile. Returns the run that has a
- * record; null: nothing was begun.
+ * Sends the processes what Ctrl+C would, and waits until each has exited or released the lease that it acquired
+ * meanwhile. Returns the run that has a record; null: nothing was started.
  */
 export async function stopStarting(
   shell: Shell,
@@ -98,7 +99,7 @@ export async function stopStarting(
   let run = found.find((starting) => starting.run !== null)?.run ?? null;
   for (const pid of pids) interrupt(pid);
   for (;;) {
-    // In this order: an announcement is removed only when the lease is held.
+    // In this order, because an announcement is removed only when the lease is held.
     const prepared = (await holdfast.work.starting()).find(({ pid }) => pids.has(pid));
     const lease = (await holdfast.store.listLeases()).find(
       ({ owner }) => pids.has(owner.pid) && owner.host === hostname(),
@@ -112,7 +113,7 @@ export async function stopStarting(
   return run === null || (await holdfast.store.getRun(run)) === undefined ? null : run;
 }
 
-/** That the process is still the one that was meant was looked up just before. */
+/** The caller has just checked that the pid still belongs to the same process. */
 export function interrupt(pid: number): void {
   try {
     process.kill(pid, "SIGINT");

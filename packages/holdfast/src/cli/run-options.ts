@@ -1,3 +1,4 @@
+/** Turns flags and settings into the request to start a run: workflow, agent, options, limits and mode. */
 import { readFile } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { AGENT_LIST } from "@holdfast/core/agent";
@@ -17,21 +18,21 @@ import { readYolo, rejectOtherWorkflowFlags, runSpec } from "./run-flags.ts";
 
 type RunInput = Input<(typeof runSpec)["flags"]>;
 
-/** What was asked for on the command line, over what the config says. */
+/** The values from the command line, over those of the config. */
 export interface RunRequest {
   readonly work: Work;
   /** "impl", "crunch", "ralph", or the path of a file. */
   readonly workflow: string;
   readonly agent: string | null;
-  /** --agent was typed: it replaces every agent that a file names, whatever its role. */
+  /** The user typed --agent: it replaces every agent that a file names, in every role. */
   readonly agentTyped: boolean;
-  /** Of the workflow, without the texts of files: prompts, what crunch's teams are made of, a loop's skill or flow. */
+  /** Options of the workflow, without the contents of files: prompts, crunch's team settings, a loop's skill or flow. */
   readonly options: JsonObject;
   readonly limit: Budget["limit"];
-  /** Of this session; null: as long as it takes. */
+  /** Limit of this session in milliseconds; null: no limit. */
   readonly sessionMs: number | null;
   readonly mode: ExecutionConfig["mode"];
-  /** null: made up where the mode needs one. */
+  /** null: generated if the mode needs one. */
   readonly seed: number | null;
 }
 
@@ -51,7 +52,7 @@ export function readRequest(input: RunInput, settings: WorkSettings): RunRequest
   };
 }
 
-/** A seed means the mode; only a mode that says otherwise is in its way. */
+/** A seed implies mode "seeded" unless another recording mode is set. An explicit --mode default conflicts with it. */
 function readMode(input: RunInput, settings: WorkSettings): Pick<RunRequest, "mode" | "seed"> {
   const text = input.text("seed");
   const seed = text === undefined ? null : parseCount("seed", text);
@@ -67,7 +68,7 @@ function optionsOf(workflow: string, work: Work, input: RunInput, settings: Work
   return workflow === "ralph" ? readRalphOptions(input, settings, work) : readOptions(input, settings);
 }
 
-/** Of the impl workflow. */
+/** Options of the impl workflow. */
 function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
   const { impl, models } = settings;
   const on = (name: "simplify" | "draft" | "wait-for-ci", fallback: boolean): boolean => input.on(name) || fallback;
@@ -86,7 +87,8 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
     draft: on("draft", impl.draft),
     afterRebase: impl.afterRebase,
     implModel: implTyped ?? (agentTyped === undefined ? models.impl : null),
-    // Without a reviewer of its own the review is done by the implementer. A typed --agent beside --impl-model is the reviewer.
+    // Without a reviewer of its own, the implementer does the review. A typed --agent together with --impl-model is the
+    // reviewer.
     reviewModel:
       modelOf("review-model", input.text("review-model")) ??
       (agentTyped === undefined ? models.review : implTyped === undefined ? null : agentTyped),
@@ -99,12 +101,12 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
 
 type OptionsInput = Pick<RunInput, "on" | "text">;
 
-/** The options of an imported run: from the config, with the agent that was typed for the resume. */
+/** The options of an imported run: from the config, with the agent that the user typed for the resume. */
 export function readImportedRunOptions(agent: string | undefined, settings: WorkSettings): JsonObject {
   return readOptions({ on: () => false, text: (name) => (name === "agent" ? agent : undefined) }, settings);
 }
 
-/** Old spellings that were used, each with what to write today. */
+/** Old spellings that the user typed, each with the current one. */
 export function deprecatedFlags(input: RunInput): readonly string[] {
   const used = {
     backend: input.text("backend") !== undefined,
@@ -121,7 +123,7 @@ export function deprecatedFlags(input: RunInput): readonly string[] {
   return target === undefined ? spellings : [...spellings, `-t ${target} is an old spelling: write --target ${target}`];
 }
 
-/** Only what was given: a limit that is not named stays as it is. */
+/** Only the typed limits: a limit that is not named does not change. */
 export function readLimits(
   input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-tokens" | "max-cost" | "max-total-time">>, "text">,
 ): Partial<Budget["limit"]> {
@@ -137,7 +139,7 @@ export function readLimits(
   };
 }
 
-/** `--max-time`: of what is begun now, and of nothing that comes after it. */
+/** `--max-time`: applies to this session only. */
 export function readSession(input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-time">>, "text">): number | null {
   const time = input.text("max-time");
   return time === undefined ? null : amount("max-time", time, milliseconds, "a duration such as 2h");
@@ -163,7 +165,7 @@ function readWork(input: RunInput, workflow: string): Work {
     throw usage("Both an issue and --task were given", "A run has one piece of work: leave one of them out.");
   if (task !== undefined) {
     if (task.trim() === "") throw usage("--task is empty", "Say in a sentence what shall be done.");
-    // As it is stored: the same task is the same run.
+    // Masked as the store does: the same task is the same run.
     return { kind: "task", text: createMasking().mask(task) };
   }
   const named = workflow === "ralph" && typed === undefined ? namedByFile(input) : null;
@@ -217,7 +219,10 @@ function usage(message: string, hint: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message, hint });
 }
 
-/** Of the crunch workflow, without the files of the repository. What impl and crunch both have is configured once. */
+/**
+ * Options of the crunch workflow, without the files of the repository. Settings that impl and crunch share are
+ * configured once.
+ */
 function readCrunchOptions(input: RunInput, { impl }: WorkSettings): JsonObject {
   const parallel = input.text("max-parallel");
   return {
@@ -232,7 +237,10 @@ function readCrunchOptions(input: RunInput, { impl }: WorkSettings): JsonObject 
   };
 }
 
-/** `-t ready` beside an issue is how crunch's own users say where to stop; a text that is no phase is a task, and one too many. */
+/**
+ * Crunch's own users write `-t ready` with an issue to name the target phase. Any other text is a task, which conflicts
+ * with the issue.
+ */
 function shortTarget(input: Pick<RunInput, "text" | "operand">): string | undefined {
   const task = input.text("task");
   const issue = input.operand(0) ?? input.text("issue");
@@ -257,7 +265,10 @@ function given(name: string, value: string | undefined): JsonObject {
   return value === undefined ? {} : { [name]: value };
 }
 
-/** Of the ralph workflow, without the texts of files. An issue ends in a pull request, a task in words where that is asked for. */
+/**
+ * Options of the ralph workflow, without the contents of files. An issue ends in a pull request, a task only on
+ * request.
+ */
 function readRalphOptions(input: RunInput, { impl, ralph }: WorkSettings, work: Work): JsonObject {
   const max = input.text("max") ?? input.text("max-iterations");
   if (input.text("max") !== undefined && input.text("max-iterations") !== undefined)
@@ -285,7 +296,7 @@ function readRalphOptions(input: RunInput, { impl, ralph }: WorkSettings, work: 
   };
 }
 
-/** What is worked on where only a file says it: a skill or a flow by its name. */
+/** The work if only a file names it: a skill or a flow, by its name. */
 function namedByFile(input: Pick<RunInput, "text">): Work | null {
   const skill = input.text("skill");
   if (skill !== undefined) return { kind: "task", text: `Carry out the skill ${nameOf(skill)}` };
@@ -293,7 +304,7 @@ function namedByFile(input: Pick<RunInput, "text">): Work | null {
   return flow === undefined ? null : { kind: "task", text: `Carry out the flow ${nameOf(flow)}` };
 }
 
-/** Read once, when the run begins: it goes on with the same text whatever happens to the file. */
+/** Read once, when the run starts: it continues with the same text even if the file changes. */
 export async function readRalphFiles(
   input: Pick<RunInput, "text">,
   read: (path: string) => Promise<string>,
@@ -309,7 +320,7 @@ export async function readRalphFiles(
   const parsed = parseYaml(text);
   const [fault] = parsed.ok ? [] : parsed.faults;
   if (!parsed.ok) throw usage(`${flow} cannot be read: ${fault?.message ?? "it is no YAML"}`, STEPS);
-  // What YAML.parse gives is JSON but for what the options' own parser refuses by name.
+  // YAML.parse returns JSON, except for values that the options' own parser rejects by name.
   const value = parsed.value as Json;
   const steps = isJsonObject(value) ? value["steps"] : value;
   if (steps === undefined) throw usage(`${flow} has no steps`, STEPS);
@@ -318,7 +329,7 @@ export async function readRalphFiles(
 
 const STEPS = "Give a list `steps:`, each with name, prompt and, where it has one, until; docs/ralph.md shows one.";
 
-/** `--skill` and `--flow` say the type by themselves. */
+/** `--skill` and `--flow` imply the type. */
 function typeOf(input: RunInput): string {
   const [skill, flow] = [input.text("skill"), input.text("flow")];
   if (skill !== undefined && flow !== undefined)
@@ -369,7 +380,7 @@ function atLeastOne(flag: string, text: string): number {
   throw usage(`--${flag} 0 would do nothing`, "Give a number from 1 on.");
 }
 
-/** Read once, when the run begins: it goes on with the same text whatever happens to the file. */
+/** Read once, when the run starts: it continues with the same text even if the file changes. */
 export async function readPrompts(settings: ImplSettings): Promise<JsonObject> {
   const prompts: Record<string, { readonly text: string }> = {};
   for (const role of PROMPT_ROLES) {

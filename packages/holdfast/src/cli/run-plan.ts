@@ -1,3 +1,4 @@
+/** Formats the plan of a run for `--dry-run`: stages, roles, worktree, and everything that the run would execute. */
 import { type Json, isJsonObject } from "@holdfast/core/json";
 import { previewAgent } from "../check-agents.ts";
 import { agentFileItems } from "../config/agent-files.ts";
@@ -8,7 +9,7 @@ import { type Page, paint } from "./output/page.ts";
 import { moneyText, timeText, tokensText } from "./output/quantities.ts";
 import { escapeText, fieldsText, sectionText, wrap } from "./output/text.ts";
 
-/** What `run --dry-run` prints: who would do what, where, and how far. */
+/** The output of `run --dry-run`: agents, stages, worktree and limits. */
 export function planText(plan: StartPlan, page: Page): string {
   const { place, issue, work, config, shape } = plan;
   const title = issue?.title ?? (work.kind === "task" ? work.text : "");
@@ -43,7 +44,7 @@ export function planText(plan: StartPlan, page: Page): string {
   return `${paint(page, "bold", `Would start ${escapeText(plan.id)}`)} (workflow ${escapeText(shape.name)})\n${fields}${sectionText("Stages", stages, page)}`;
 }
 
-/** What follows on what; going to the fatal end is possible from everywhere and need not be said each time. */
+/** The transitions of a stage. The transition to the fatal end is possible everywhere and is omitted. */
 function arrows({ shape }: StartPlan, stage: string): string {
   return Object.entries(shape.transitions[stage] ?? {})
     .filter(([event]) => event !== "fatal")
@@ -51,7 +52,7 @@ function arrows({ shape }: StartPlan, stage: string): string {
     .join(", ");
 }
 
-/** An arrow is not parted from its ends. Cannot be in text that was escaped. */
+/** Keeps an arrow on one line with its ends. Escaped text cannot contain this character. */
 const GLUE = "\0";
 const HANGING = "      ";
 const READABLE = 100;
@@ -93,7 +94,7 @@ interface PlanUses {
   readonly untrusted: readonly string[];
 }
 
-/** A run that is planned: to start, to run again or to resume. */
+/** A planned run: to start, to execute again or to resume. */
 interface PlannedRun {
   readonly config: StartPlan["config"];
   readonly shape: { readonly name: string };
@@ -114,7 +115,7 @@ export async function planUses(shell: Shell, config: EffectiveConfig, plan: Plan
   const { mirror, aiwg, forge } = work;
   const named = agents.map(({ agent }) => agent);
   const own = new Set(agentFileItems({ agents: named, root: shell.consent.root }).map(({ digest }) => digest));
-  // Of the project files only those of this run's agents matter.
+  // Only the project files of this run's agents matter.
   const untrusted = (await shell.consent.items()).filter(
     ({ item, trusted }) => !trusted && (item.danger !== "loads" || own.has(item.digest)),
   );
@@ -133,7 +134,7 @@ export async function planUses(shell: Shell, config: EffectiveConfig, plan: Plan
   };
 }
 
-/** Whole, whatever the width of the page: a command that is cut short could hide its end. */
+/** Never truncated, however narrow the page: a truncated command could hide its end. */
 export function usesText(uses: PlanUses, page: Page): string {
   const missing = `missing for ${uses.untrusted.join(", ")}: ${page.program} trust`;
   const fields: readonly (readonly [string, string])[] = [
@@ -158,7 +159,7 @@ export function usesText(uses: PlanUses, page: Page): string {
 }
 
 const LABEL = 11;
-/** Names of variables are a list, so they may be broken between two. */
+/** Names of variables are a list, so lines may break between two names. */
 const WIDTH = 80;
 
 /** Each role with its agent, as the workflows choose it. */

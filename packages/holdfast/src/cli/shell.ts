@@ -1,3 +1,4 @@
+/** Implements the shell that commands use: consent, settings, store, output and questions. */
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -17,17 +18,17 @@ interface ShellParams {
   readonly streams: Streams;
   readonly signal: AbortSignal;
   readonly commands: () => Promise<readonly Command[]>;
-  /** The command only looks, so a broken config file does not stop it. */
+  /** The command only reads, so a broken config file does not stop it. */
   readonly reads: boolean;
   readonly consent: ConsentScope;
-  /** The command speaks also after a signal. */
+  /** The command may print after a signal. */
   readonly windsDown: boolean;
 }
 
 interface OpenShell extends Shell {
-  /** Waits for what must not be cut in half, then closes the store. */
+  /** Waits for work that must not be cut in half, then closes the store. */
   close(): Promise<PendingResult>;
-  /** An error about runs that were left out of what was printed because the store was cut; null: there are none. */
+  /** The error about runs that were left out of the output because the store was truncated; null: there are none. */
   withheld(): Promise<HoldfastError | null>;
 }
 
@@ -102,7 +103,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     doctor: async () => {
       const [{ config }, { doctor }] = await Promise.all([read(), import("../doctor.ts")]);
       const { store, ...params } = openParamsOf(config);
-      // Free space can be measured only where something is; that a named store is not there is found by the command.
+      // Free space can be measured only in an existing directory. The command itself reports a missing named store.
       return doctor({ cwd, ...params, ...(store === undefined || !existsSync(store) ? {} : { store }) });
     },
     finish: work.add,
@@ -190,7 +191,7 @@ async function openStore(params: {
   const { refuseCall } = params;
   const decorate = (parts: Adapters): Adapters => ({ ...parts, refuseCall });
   const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config), parts: decorate };
-  // Where there is no store: the file that does not parse may well be the one that says where it is.
+  // If there is no store, a config file that does not parse may be the one that names it, so its error comes first.
   try {
     return await openHoldfast({ ...open, create: params.create, readOnly: params.readOnly });
   } catch (error) {
@@ -208,7 +209,7 @@ function absent(cause: HoldfastError, config: EffectiveConfig): HoldfastError {
   const origin = config.entries.find(({ key }) => key === "store")?.origin ?? { kind: "default" };
   const named = namedBy(origin, config.path);
   if (named === null) {
-    // For the store it is a wrong path perhaps; for somebody at a prompt it is the beginning.
+    // The store's error suggests a wrong path; for a user at a prompt this is the normal beginning.
     return new HoldfastError({
       code: "STORE_ABSENT",
       message: `Nothing is saved here yet (no store in ${place})`,
@@ -241,7 +242,7 @@ function namedBy(origin: Origin, path: string | null): string | null {
 
 export const PROGRAM = "holdfast";
 
-/** A suggestion that forgets --store would look into another store. */
+/** A suggested command without the user's --store would use another store. */
 export function suggestedProgram(globals: Pick<Input<typeof GLOBAL_FLAGS>, "text">): string {
   const flags = (["store", "cwd"] as const).flatMap((name) => {
     const value = globals.text(name);
@@ -250,13 +251,13 @@ export function suggestedProgram(globals: Pick<Input<typeof GLOBAL_FLAGS>, "text
   return PROGRAM + flags.join("");
 }
 
-/** For hints that were written where nobody knows the flags. Only command lines are changed, not the product's name. */
+/** For hints from code that does not know the flags. Changes only command lines, not the product's name. */
 export function repeatFlags(hint: string, program: string, commands: readonly string[]): string {
   const lines = new RegExp(`\\b${PROGRAM} (?=(?:${commands.join("|")})\\b)`, "g");
   return program === PROGRAM ? hint : hint.replace(lines, () => `${program} `);
 }
 
-/** One word for a POSIX shell, as plain as it can be. */
+/** Quotes one word for a POSIX shell, only if needed. */
 function quoteWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -12,8 +12,8 @@ import { sha256 } from "@holdfast/core/json";
 import type { FileConfig } from "./schema.ts";
 
 /**
- * Why a setting needs consent: it runs something, an agent loads it and it can start programs, it raises an agent's
- * rights, changes a prompt, captures more files, writes outside, sends a login, or distorts a limit.
+ * Why a setting needs consent. It runs something, or an agent loads it and it can start programs. It raises an agent's
+ * rights, changes a prompt or captures more files. Or it writes outside, sends a login, or distorts a limit.
  */
 export type Danger = "executes" | "loads" | "rights" | "prompt" | "captures" | "outside" | "sends" | "spends";
 

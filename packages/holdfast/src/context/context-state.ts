@@ -154,9 +154,7 @@ export class ContextCursor {
     return new ContextCursor(id, this.#trunk);
   }
 
-  /**
-   * Returns the conflicts and how they were resolved. With "refuse" a conflict throws CONFLICT, and nothing is merged.
-   */
+  /** Returns the conflicts and how they were resolved. With "refuse" a conflict throws CONFLICT, and nothing is merged. */
   merge(child: ContextCursor, onConflict: "refuse" | "child_wins" | "parent_wins"): readonly ContextConflict[] {
     openNode(child.tree, child.id);
     const merged = mergeContext(this.tree, { child: child.id, onConflict });

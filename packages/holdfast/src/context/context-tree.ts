@@ -192,9 +192,7 @@ function checkId(id: string): string {
   return id;
 }
 
-/**
- * A key that both sides have changed since the fork, to different values. undefined: the side does not have the key.
- */
+/** A key that both sides have changed since the fork, to different values. undefined: the side does not have the key. */
 export interface ContextConflict {
   readonly key: string;
   readonly base: Json | undefined;

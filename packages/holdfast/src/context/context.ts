@@ -345,9 +345,7 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
     for (const version of await this.listVersions()) yield await this.get(version);
   }
 
-  /**
-   * Releases the task. The instance that opened the store closes the store and all tasks that were opened through it.
-   */
+  /** Releases the task. The instance that opened the store closes the store and all tasks that were opened through it. */
   async close(): Promise<void> {
     await (this.#isFirst ? this.#tasks.close() : this.#run.release());
   }

@@ -30,9 +30,7 @@ export interface AdoptParams {
   readonly options: JsonObject;
 }
 
-/**
- * Plans how an imported run continues. Without a workflow of its name, throws an error that lists what the user can do.
- */
+/** Plans how an imported run continues. Without a workflow of its name, throws an error that lists what the user can do. */
 export function planAdoption(
   parts: Adapters,
   run: RunSummary,

@@ -95,9 +95,7 @@ export class ImportExport {
     await applyLoopCleanup({ ...(await this.#loopPlace()), plans });
   }
 
-  /**
-   * Corrects the files below `.aiwg` of loops whose process is gone: of all loops, or of the named one. Never fails.
-   */
+  /** Corrects the files below `.aiwg` of loops whose process is gone: of all loops, or of the named one. Never fails. */
   async markCrashedLoops(run: string | null): Promise<void> {
     if (!this.#loopLayout.mirror) return;
     // Called each time loops are listed. Without such files it returns before it loads anything.

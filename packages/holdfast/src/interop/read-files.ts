@@ -84,9 +84,7 @@ function isSame(one: ExternalCheckpoint, other: ExternalCheckpoint): boolean {
   return one.id === other.id && one.id !== null && sameJson(one.original?.document, other.original?.document);
 }
 
-/**
- * Sorted by time if every checkpoint has one. Equal times keep the given order, and so does a list with a missing time.
- */
+/** Sorted by time if every checkpoint has one. Equal times keep the given order, and so does a list with a missing time. */
 function inOrder(checkpoints: readonly ExternalCheckpoint[]): readonly ExternalCheckpoint[] {
   if (checkpoints.some(({ createdAt }) => createdAt === null)) return checkpoints;
   return checkpoints.toSorted((a, b) => Date.parse(a.createdAt ?? "") - Date.parse(b.createdAt ?? ""));

@@ -1,3 +1,4 @@
+/** The `abort` command: ends a run for good and keeps its work. */
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { sendSignal } from "./stop.ts";

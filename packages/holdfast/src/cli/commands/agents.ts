@@ -1,3 +1,4 @@
+/** The `agents` command: shows which agents are ready, or tries one. */
 import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
 import {
   AGENT_LIST,
@@ -128,7 +129,7 @@ async function test(shell: Shell, input: AgentsInput, named: string): Promise<Ex
     signal: shell.signal,
     onEvent: (event) => tell(shell, event),
   });
-  // Until nothing of it runs any more.
+  // Waits until none of the trial's processes runs.
   const trial = await shell.finish(work, { done: () => "the test was stopped" });
   const { outcome, wrote } = trial;
   const ok = outcome.kind === "completed" && wrote;
@@ -140,7 +141,7 @@ function tell(shell: Shell, event: AgentEvent): void {
   if (event.kind === "tool") shell.say(escapeText(`  ${event.name} ${event.detail}`.trimEnd().slice(0, 200)));
 }
 
-/** What has to happen before another try can succeed. */
+/** The exit status by what has to happen before another attempt can succeed. */
 const EXITS_OF: Readonly<Record<FailureCause, Exit>> = {
   rate_limit: "parked",
   overload: "parked",
@@ -254,7 +255,7 @@ function trialText(named: string, trial: AgentTrial, page: Page): string {
   return `${text.join("\n")}\n`;
 }
 
-/** What a test would do, before anything is spent. */
+/** Describes what a trial would do, before anything is spent. */
 function trialPlanText(plan: string, prompt: string, page: Page): string {
   return `${wrap(escapeText(plan), room(page)).join("\n")}\n\n${prompt}`;
 }

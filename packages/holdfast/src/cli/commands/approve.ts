@@ -1,3 +1,4 @@
+/** The `approve` command: answers the question that a run waits for. */
 import { hostname, userInfo } from "node:os";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
@@ -88,14 +89,17 @@ async function findAsking(holdfast: Holdfast, typed: string | undefined): Promis
   });
 }
 
-/** A run that is parked on a person without a question of its own waits for leave to go on. */
+/** A run that waits for you without its own question waits for permission to continue. */
 function askingOf({ run, condition }: RunDetails): Asking | undefined {
   if (condition.kind !== "parked" || condition.on !== "person") return undefined;
   const question = condition.question ?? { name: "go-on", question: "May it go on?", options: ["yes"] };
   return { id: run.id, question, reason: condition.reason };
 }
 
-/** A time needs no answer. But a user who knows better than the provider's or the forge's clock may say so. */
+/**
+ * A wait until a time needs no answer. But the user may know better than the provider or the forge, and let the run
+ * continue earlier.
+ */
 function waitingOf({ run, condition }: RunDetails): Asking | undefined {
   if (condition.kind !== "parked" || condition.until === null) return undefined;
   if (condition.on !== "quota" && condition.on !== "forge") return undefined;

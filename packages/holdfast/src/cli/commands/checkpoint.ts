@@ -1,3 +1,4 @@
+/** The `checkpoint` command: saves files and state now, or asks the process that holds the run to do so. */
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
@@ -82,7 +83,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       hint: "Leave one of them out.",
     });
   if (input.on("dry-run")) return dryRun(shell, input, params);
-  // Read before anything is made: a broken config must stop us with nothing done.
+  // Read before anything is created: a broken config must stop the command with nothing done.
   const { settings } = await shell.config();
   const holdfast = await shell.open({ create: input.operand(0) === undefined });
   const found = await findRun(holdfast, input);
@@ -109,7 +110,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   return "done";
 }
 
-/** One piece, with letting go of the run: Ctrl+C finds all of it done or none. */
+/** Saves and releases the run as one unit: after Ctrl+C all of it is done, or nothing. */
 async function save(
   shell: Shell,
   handle: RunHandle,
@@ -146,7 +147,7 @@ async function dryRun(shell: Shell, input: Input<(typeof spec)["flags"]>, params
   return "done";
 }
 
-/** Where there is no run yet, and perhaps no store either: then one that is kept nowhere. */
+/** For a run that does not exist yet. If there is no store either, uses one in memory. */
 async function firstFiles(
   shell: Shell,
   holdfast: Holdfast | undefined,
@@ -156,7 +157,7 @@ async function firstFiles(
   return await (holdfast ?? (await shell.open({ create: false, pretend: true }))).filesHere();
 }
 
-/** Against the newest checkpoint; nothing when there is none, or it holds no files. */
+/** The changes since the newest checkpoint; empty if there is none, or if it holds no files. */
 async function changesOf(holdfast: Holdfast, plan: SavePlan): Promise<Diff["files"]> {
   if (plan.files?.changedSinceLast !== true) return [];
   const [newest] = await holdfast.store.listCheckpoints({ run: plan.run, limit: 1 });
@@ -183,7 +184,7 @@ async function saveParams(input: Input<(typeof spec)["flags"]>): Promise<SavePar
   };
 }
 
-/** Undefined: there is no such run yet, and a checkpoint would start it. Without a name: the run of this worktree. */
+/** undefined: the run does not exist yet, and a checkpoint would create it. Without a name: the run of this worktree. */
 async function findRun(holdfast: Holdfast, input: Input<(typeof spec)["flags"]>): Promise<RunHandle | undefined> {
   const typed = input.operand(0);
   if (typed !== undefined) return await holdfast.run((await findKnownRun(holdfast, typed)).id);
@@ -202,7 +203,7 @@ async function createRun(shell: Shell, holdfast: Holdfast, id: string | undefine
   return await shell.finish(creating, { done: (handle) => `run ${handle.id} was started` });
 }
 
-/** The checkpoint is safe by now: a failing clean-up is a note, not a failure. After Ctrl+C it is not begun. */
+/** The checkpoint is safe by now, so a failing clean-up is only a note. After Ctrl+C the clean-up does not start. */
 async function sweep(shell: Shell, holdfast: Holdfast): Promise<GcReport | null> {
   if (shell.signal.aborted) return null;
   try {
@@ -221,18 +222,19 @@ interface SavedByHolder {
   readonly by: Holder;
 }
 
-/** Who it is, for people and for programs that stop it; what proves it to the store is nobody else's. */
+/** The public part of a lease owner, for display and for programs that stop it. The token that proves ownership is left out. */
 type Holder = Pick<LeaseOwner, "label" | "pid" | "host">;
 
 function holderOf({ label, pid, host }: LeaseOwner): Holder {
   return { label, pid, host };
 }
 
-/** A checkpoint by the process that carries the run; null: nobody does, and whoever asks can save. */
+/** Asks the process that executes the run for a checkpoint. null: there is none, and the caller can save. */
 async function askHolder(shell: Shell, handle: RunHandle, params: SaveParams): Promise<SavedByHolder | null> {
   const holder = await handle.holder();
   if (holder === undefined || holder.alive === "dead") return null;
-  // What only this process has cannot be asked for; whoever holds the run for a moment lets go of it.
+  // Values and `files: false` exist only in this process, so the holder cannot save them. A brief holder releases the
+  // run soon.
   if (params.values !== undefined || params.files === false) return await waitForTurn(shell, handle, holder.lease);
   const asked = await handle.ask({
     name: params.name ?? null,
@@ -292,7 +294,7 @@ function notOurs(run: string, { owner }: Lease): HoldfastError {
   });
 }
 
-/** State from a file, or from stdin for "-": one JSON object. */
+/** Reads the state from a file, or from stdin for "-": one JSON object. */
 async function readValues(file: string): Promise<JsonObject> {
   const source = file === "-" ? "stdin" : file;
   const values = parse(await read(file, source), source);
@@ -317,7 +319,10 @@ async function read(file: string, source: string): Promise<string> {
   }
 }
 
-/** JSON.parse alone keeps the last of two equal keys and rounds long integers: state that cannot be kept exactly is refused. */
+/**
+ * JSON.parse alone keeps the last of two equal keys and rounds long integers. State that cannot be stored exactly is
+ * rejected.
+ */
 function parse(content: string, source: string): Json {
   const parsed = parseSyntax(content, source);
   const finding = audit(content);
@@ -364,9 +369,9 @@ interface Saved {
   readonly started: boolean;
   readonly leftOut: readonly SkippedPath[];
   readonly unfinishedRestore: string | null;
-  /** Who saved it for us; null: we did. */
+  /** The process that saved the checkpoint; null: this process did. */
   readonly savedBy: Holder | null;
-  /** Files were wanted, and this repository is bare. */
+  /** The caller wanted files, but the repository is bare. */
   readonly noWorktree: boolean;
 }
 
@@ -391,7 +396,7 @@ function planesText(planes: Planes): string {
   return hasState(planes) ? "files and state" : "files";
 }
 
-/** What the run itself put there; the empty planes that every checkpoint has are nothing to speak of. */
+/** Whether the run itself stored any state. Every checkpoint has these planes, and empty ones are not worth mentioning. */
 function hasState({ context, position, conversation, extensions }: Planes): boolean {
   const kept = [context.values, context.tokens, position.attempts, extensions];
   return kept.some((values) => Object.keys(values).length > 0) || position.stage !== "none" || conversation !== null;
@@ -402,7 +407,7 @@ interface ShownPlan {
   readonly changes: Diff["files"];
   readonly started: boolean;
   readonly run: string | null;
-  /** Who would be asked for it; null: nobody has the run now. */
+  /** The process that would be asked for the checkpoint; null: no process holds the run now. */
   readonly asks: Holder | null;
   readonly leftOut: readonly SkippedPath[];
 }

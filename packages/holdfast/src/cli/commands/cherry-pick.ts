@@ -1,3 +1,4 @@
+/** The `cherry-pick` command: takes single files of another run's checkpoint. */
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import { type CherryPickPlan, type CherryPickReport, isBelow } from "@holdfast/core/cherry-pick";
 import type { RunHandle } from "@holdfast/core/run-handle";
@@ -107,7 +108,10 @@ async function findInto(holdfast: Holdfast, typed: string | undefined): Promise<
   });
 }
 
-/** Paths count from where somebody stands: in the worktree of either run, or any other of the repository. */
+/**
+ * Resolves paths relative to the current directory: in the worktree of either run, or in any other worktree of the
+ * repository.
+ */
 async function planOf(
   shell: Shell,
   holdfast: Holdfast,

@@ -1,3 +1,4 @@
+/** The `compare` command: shows runs side by side and tags the chosen one. */
 import type { Amounts } from "@holdfast/core/position";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { EffectSeen, HistoryStep } from "../../compare-history.ts";
@@ -71,12 +72,15 @@ function sideJson(side: Comparison["runs"][number]) {
   return { ...side, spent: spentKnown(spent), ownSpent: ownSpent === null ? null : spentKnown(ownSpent) };
 }
 
-/** An issue number means its run, as elsewhere. */
+/** Resolves an issue number to its run, as other commands do. */
 async function addressOf(holdfast: Holdfast, typed: string): Promise<string> {
   return typed.includes("@") ? typed : (await findRun(holdfast, typed)).id;
 }
 
-/** Paths count from where somebody stands: in the worktree of one of the runs, or any other of the repository. */
+/**
+ * Resolves paths relative to the current directory: in the worktree of one of the runs, or in any other worktree of the
+ * repository.
+ */
 async function readPaths(
   shell: Shell,
   holdfast: Holdfast,
@@ -109,17 +113,17 @@ function both(): HoldfastError {
   });
 }
 
-/** What every checkpoint that was chosen is tagged with. */
+/** The tag of every chosen checkpoint. */
 const CHOSEN = "chosen";
 
 interface Choice {
   readonly id: string;
   readonly tag: string;
-  /** Checkpoints of the others that had been chosen before. */
+  /** Checkpoints of the other runs that had been chosen before. */
   readonly untagged: readonly string[];
 }
 
-/** In one write: whoever is killed has chosen or has not, and there is never more than one winner among them. */
+/** One write: after a kill the choice is made or not, and the compared runs never have more than one winner. */
 async function choose(
   shell: Shell,
   holdfast: Holdfast,
@@ -148,7 +152,7 @@ async function choose(
   return await shell.finish(work(), { done: () => `${id} was chosen` });
 }
 
-/** By the run, where only one side is of it; by the checkpoint in any case. */
+/** By run if only one side belongs to it; otherwise by checkpoint. */
 function findWinner(runs: readonly ComparedSide[], chosen: string): ComparedSide {
   const [only, second] = runs.filter(({ id, run }) => id === chosen || run === chosen);
   if (only !== undefined && (second === undefined || second.id === only.id)) return only;
@@ -160,7 +164,7 @@ function findWinner(runs: readonly ComparedSide[], chosen: string): ComparedSide
   });
 }
 
-/** Two runs stand side by side; more are rows of one table, and a block each for what does not fit there. */
+/** Two runs are shown in two columns. More runs are rows of one table, with a block each for what does not fit there. */
 export function comparisonText(compared: Comparison, page: Page): string {
   const { runs, pairs, best } = compared;
   const body =
@@ -201,7 +205,7 @@ function besideText(compared: Comparison, page: Page): string {
   return renderTable({ columns, rows }, page);
 }
 
-/** Every label once. One that only a later run has stands behind the label that comes before it there. */
+/** Every label once. A label that only a later run has follows the label that precedes it there. */
 export function labelsOf(sides: readonly (readonly string[])[]): readonly string[] {
   const labels: string[] = [];
   for (const side of sides) {
@@ -249,7 +253,7 @@ function overviewText(compared: Comparison, page: Page): string {
   return renderTable({ columns, rows }, page);
 }
 
-/** The title of the column says that they are tokens. */
+/** The column's title states the unit, tokens. */
 function tokensCell(spent: Amounts): string {
   return tokensSpentText(spent)?.replaceAll(/ tokens\b|tokens /g, "") ?? "";
 }
@@ -282,7 +286,7 @@ function basesText(runs: readonly ComparedSide[]): string {
   return `each its own beginning: ${own.join(", ")}`;
 }
 
-/** Before all that was read from it. */
+/** Printed before everything that was read from the damaged journals. */
 function damageText(runs: readonly ComparedSide[], page: Page): string {
   return runs
     .map(({ run, damage: [first, ...more] }) => {
@@ -313,7 +317,7 @@ function pairText(
   return hangingIndent({ label: "between", labelWidth: LABEL, text }, page);
 }
 
-/** A pipe gets patches byte for byte, at the end, where `git apply` finds them. */
+/** Patches are written unchanged to a pipe, and last, where `git apply` finds them. */
 function diffsText({ diffs }: Comparison, page: Page): string {
   return diffs
     .map(({ from, to, text }) => {
@@ -323,7 +327,7 @@ function diffsText({ diffs }: Comparison, page: Page): string {
     .join("");
 }
 
-/** One respect of one run. `dimension`: what its best is called. */
+/** One dimension of one run. `dimension`: its name in the list of best runs. */
 interface Row {
   readonly label: string;
   readonly text: string;
@@ -331,7 +335,7 @@ interface Row {
   readonly style?: Style;
 }
 
-/** In one order for every run, so that they can stand side by side; a respect that a run has nothing in is left out. */
+/** The same order for every run, so that they can be compared in columns. A dimension without a value is left out. */
 function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
   const { iteration, attempts, spent, ownSpent, time, failures } = run;
   const tried = Object.entries(attempts).filter(([, count]) => count > 0);
@@ -340,7 +344,7 @@ function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
     ...stateRows(run),
     { label: "stage", text: run.stage === null ? "" : stageText({ stage: run.stage, iteration }) },
     { label: "code", text: codeText(run.code) },
-    // The mark is for all checks together, so it stands with the first.
+    // The mark covers all checks together, so the first check shows it.
     ...run.checks.map((check) => ({
       label: ownLabel("check", check.name),
       text: checkText(check, page),
@@ -373,7 +377,7 @@ function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
   ].filter(({ text }) => text !== "");
 }
 
-/** What a workflow calls its own must not hide what every run has. */
+/** Prefixes a workflow's own label that equals a label of all runs, so that it cannot hide it. */
 function ownLabel(kind: "check" | "score" | "metric", name: string): string {
   return OURS.has(name) ? `${kind} ${name}` : name;
 }
@@ -412,7 +416,7 @@ function changeText({ files, added, removed }: CodeChange): string {
   return `${countText(files, "file")}, +${added} -${removed}`;
 }
 
-/** The newest verdicts, oldest of them first. */
+/** The newest verdicts, oldest first. */
 function checkText({ trail, last }: CheckTrail, page: Pick<Page, "ascii">): string {
   const [yes, no] = page.ascii === true ? ["+", "-"] : ["✓", "✗"];
   const shown = trail
@@ -436,7 +440,7 @@ function effectText({ kind, target, state, adopted, number }: EffectSeen): strin
   return `${name}${how} on ${target}`;
 }
 
-/** Where two runs parted, in a sentence without its end. */
+/** Describes where two runs diverged, as a sentence without its full stop. */
 function divergedText({ a, b, diverged }: Pick<ComparedPair, "a" | "b" | "diverged">): string {
   const { common, beginning, first } = diverged;
   if (beginning === "none") return "they have no common beginning, so they differ from the start";
@@ -454,7 +458,7 @@ function divergedText({ a, b, diverged }: Pick<ComparedPair, "a" | "b" | "diverg
   }
 }
 
-/** What was chosen, and what a person does next: nothing of it is done for them. */
+/** Shows the choice and the commands to run next. The CLI runs none of them. */
 export function choiceText({ runs }: Pick<Comparison, "runs">, choice: Choice, page: Page): string {
   const winner = runs.find(({ id }) => id === choice.id);
   const before = choice.untagged.length === 0 ? "" : `, and no longer ${choice.untagged.join(", ")}`;
@@ -517,7 +521,7 @@ function otherSteps({ run, condition, pullRequest, worktree, branch }: ComparedS
     ...(pullRequest === null
       ? []
       : [{ what: `Close pull request #${pullRequest.number} of ${run}`, line: pullRequest.url }]),
-    // A run that was begun in somebody's own worktree must not have it taken away.
+    // A run that was started in the user's own worktree must not have it removed.
     ...(worktree === null || branch !== `holdfast/${run}`
       ? []
       : [
@@ -529,7 +533,7 @@ function otherSteps({ run, condition, pullRequest, worktree, branch }: ComparedS
   ];
 }
 
-/** As a shell takes it. */
+/** Quotes the text for a shell. */
 function quoted(text: string): string {
   return /^[\w.,:=@/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,3 +1,4 @@
+/** The hidden `complete` command: prints candidates for the last word of a command line. */
 import {
   type CommandSpec,
   type Completes,
@@ -27,7 +28,7 @@ export const spec = {
   hidden: true,
 } as const satisfies CommandSpec;
 
-/** Called at every Tab: it must never print an error into the line that somebody is typing. */
+/** The shell calls this at every Tab, so it must never print an error into the user's command line. */
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const candidates = await complete(shell, input.paths).catch(() => []);
   shell.print({ json: () => ({ candidates }), text: () => candidates.map((candidate) => `${candidate}\n`).join("") });
@@ -56,7 +57,7 @@ async function runIds(shell: Shell): Promise<readonly string[]> {
   return (await holdfast.listRuns({ limit: 100 })).map(({ id }) => id);
 }
 
-/** First the run, then what is in it: a hundred runs times a hundred checkpoints help nobody. */
+/** Completes the run first, then its checkpoints: a list of all checkpoints of all runs would be useless. */
 async function addresses(shell: Shell, typed: string): Promise<readonly string[]> {
   const [run = ""] = typed.split("@");
   if (!typed.includes("@")) return (await runIds(shell)).map((id) => `${id}@`);
@@ -71,7 +72,7 @@ type CompletionPlan =
   | { readonly kind: "words"; readonly words: readonly string[] }
   | { readonly kind: "runs" | "addresses" | "directories" | "files" };
 
-/** Pure: what kind of thing the last word is, from the words before it. */
+/** Pure: derives the kind of the last word from the words before it. */
 export function planCompletion(params: {
   readonly specs: readonly CommandSpec[];
   readonly words: readonly string[];
@@ -123,7 +124,7 @@ function flagBefore(flags: Flags, word: string | undefined): Flag | undefined {
   return Object.hasOwn(flags, name) ? flags[name] : Object.values(flags).find((flag) => flag.short === name);
 }
 
-/** Operands among the words: neither flags nor the values of flags. */
+/** Counts the operands among the words: neither flags nor the values of flags. */
 function operandCount(flags: Flags, words: readonly string[]): number {
   return words.filter((word, at) => !word.startsWith("-") && flagBefore(flags, words[at - 1])?.type !== "text").length;
 }

@@ -1,3 +1,4 @@
+/** The `completion` command: prints a completion script for the user's shell. */
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 
@@ -32,9 +33,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   return "done";
 }
 
-/** Each only hands the words to `holdfast complete`: what can be completed is known in one place. */
+/** Each script only passes the words to `holdfast complete`, so that one place defines what can be completed. */
 const COMPLETION_SCRIPTS = {
-  // bash splits words at @ as well (COMP_WORDBREAKS), so the part before it must not be repeated in the answer.
+  // bash also splits words at @ (COMP_WORDBREAKS), so the answer must not repeat the part before it.
   bash: String.raw`_holdfast() {
   local line=${"$"}{COMP_LINE:0:COMP_POINT} candidate
   local -a words

@@ -1,3 +1,4 @@
+/** The `config` command: shows the settings in force and their origins, checks the file, or prints its path. */
 import { basename } from "node:path";
 import type { ConfigProblem } from "@holdfast/formats/settings-file";
 import { CRUNCH_DIRECTORY } from "@holdfast/workflows/crunch/settings";
@@ -59,7 +60,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   return "done";
 }
 
-/** Only finds it: a file that does not parse has a path too. */
+/** Only finds the file, so that it also works for a file that does not parse. */
 async function showPath(shell: Shell): Promise<Exit> {
   const path = findConfig(shell.cwd);
   shell.print({ json: () => ({ path }), text: () => (path === null ? "" : `${path}\n`) });
@@ -68,7 +69,7 @@ async function showPath(shell: Shell): Promise<Exit> {
   return "nothing";
 }
 
-/** Those in force: what the repository does not say is built in. */
+/** Shows the crunch settings in force; what the repository does not set is built in. */
 async function showCrunch(shell: Shell): Promise<Exit> {
   const { crunchTemplate } = await import("@holdfast/workflows/crunch/settings-files");
   const files = crunchTemplate(await shell.consent.crunchSettings());

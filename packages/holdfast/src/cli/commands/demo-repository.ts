@@ -1,3 +1,4 @@
+/** The repository, issue and scripted agent of the demo. */
 import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,12 +10,12 @@ export interface DemoRepository {
   readonly directory: string;
   readonly clone: string;
   readonly remote: string;
-  /** `provider:model` of the agent that follows the script. */
+  /** `provider:model` of the scripted agent. */
   readonly agent: string;
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** A bare remote and a clone of it with one commit, all inside `directory`. Nobody's git settings are used. */
+/** Creates a bare remote and a clone with one commit, all inside `directory`. Ignores the user's git settings. */
 export async function makeDemoRepository(directory: string): Promise<DemoRepository> {
   const [clone, remote, script] = ["greeter", "remote.git", "agent.json"].map((name) => join(directory, name));
   if (clone === undefined || remote === undefined || script === undefined) throw new TypeError("a path is missing");
@@ -34,7 +35,7 @@ export async function makeDemoRepository(directory: string): Promise<DemoReposit
   return { directory, clone, remote, agent: `scripted:${script}`, env };
 }
 
-/** Output of a git command in the demo's own world. */
+/** Returns the output of a git command in the demo's isolated environment. */
 export function gitIn(
   cwd: string,
   env: Readonly<Record<string, string>>,
@@ -53,7 +54,7 @@ export function gitIn(
   };
 }
 
-/** Pinned, so that the demo's trees and commits are the same on every machine. */
+/** Fixed values, so that the demo's trees and commits are the same on every machine. */
 function plainEnvironment(directory: string): Readonly<Record<string, string>> {
   const date = "2026-01-01T00:00:00Z";
   return {
@@ -67,7 +68,7 @@ function plainEnvironment(directory: string): Readonly<Record<string, string>> {
   };
 }
 
-/** The demo's issue, the repository it is about, and what its agent does: a first try that a review sends back, and a second one. */
+/** The demo's issue, its repository, and its agent's work: a first attempt that the review rejects, and a second one. */
 export const DEMO_ISSUE = {
   title: "Greet people by name",
   body: "`greet(name)` should say `Hello, NAME!`. Without a name it says `Hello!`, as it does now.\n",
@@ -79,7 +80,7 @@ const DEMO_FILES: Readonly<Record<string, string>> = {
   "README.md": "# Greeter\n\nSays hello.\n",
 };
 
-/** For the scripted agent, as JSON (which is YAML too). */
+/** The scripted agent's script, as JSON (which is also valid YAML). */
 function demoScript(): string {
   const usage = { input: 1800, output: 450, microUsd: 9200 };
   return JSON.stringify(

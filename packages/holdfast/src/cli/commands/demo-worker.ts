@@ -1,3 +1,4 @@
+/** The hidden `demo-worker` command: the process that the demo kills at a chosen point. */
 import { writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { Adapters } from "@holdfast/core/adapters";
@@ -41,9 +42,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   let at = { stage: "", iteration: 0, visit: 0 };
   const pass = (point: KillPoint): void => {
     if (!passed.includes(point.id)) passed.push(point.id);
-    // One that a kill made it skip for good does not let it off: the next one counts.
+    // If a kill made the run skip the target point for good, the process dies at the next point instead.
     if ((known.get(point.id) ?? -1) < target) return;
-    // Straight to the file descriptor: nothing that is queued would be written any more.
+    // Writes directly to the file descriptor, because a kill discards queued output.
     writeSync(1, `${JSON.stringify({ died: { place: point.place, ...at } })}\n`);
     process.kill(process.pid, "SIGKILL");
   };
@@ -71,15 +72,12 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 
 async function readPoints(file: string | undefined): Promise<ReadonlyMap<string, number>> {
   if (file === undefined) return new Map();
-  // Written by the demo a moment ago.
+  // The demo wrote this file, so its content is trusted.
   const ids: readonly string[] = JSON.parse(await readFile(file, "utf8"));
   return new Map(ids.map((id, index) => [id, index]));
 }
 
-/**
- * The parts as they are, telling each time that something was done to the world and before anybody could write that
- * down: the worst moments to die at.
- */
+/** Wraps the adapters to report each external effect before the engine can record it: the worst moments to die at. */
 function crashingAdapters(parts: Adapters, happened: (what: string) => void): Adapters {
   return {
     ...parts,
@@ -110,7 +108,10 @@ function dyingBranch(branch: Branch, happened: (what: string) => void): Branch {
   });
 }
 
-/** Calls of these methods, followed by this. Everything else goes straight through, getters and private state too. */
+/**
+ * Calls the follower after each of these methods. Everything else, including getters and private state, reaches the
+ * target unchanged.
+ */
 function after<T extends object>(target: T, followers: Readonly<Record<string, () => void>>): T {
   return new Proxy(target, {
     get(object, name) {
@@ -127,13 +128,13 @@ function after<T extends object>(target: T, followers: Readonly<Record<string, (
   });
 }
 
-/** A moment at which the demo may kill: what tells it from every other in a run, and where that is in words. */
+/** A moment at which the demo may kill the worker: its id within the run, and a description. */
 interface KillPoint {
   readonly id: string;
   readonly place: string;
 }
 
-/** null: nothing that a process could die at. Taken up again, a run passes the same points under the same ids. */
+/** null: the event is not a kill point. A resumed run passes the same points with the same ids. */
 function pointOf(event: ProgressEvent, visit: number): KillPoint | null {
   switch (event.kind) {
     case "stage_entered":
@@ -166,7 +167,7 @@ function pointOf(event: ProgressEvent, visit: number): KillPoint | null {
 
 const DEEDS: Readonly<Record<string, string>> = { push: "push", "pull-request": "open the pull request" };
 
-/** What was done to the world, before anybody could write that down: the worst moments to die at. */
+/** The moment after an external effect and before its record: the worst moment to die at. */
 function effectPoint(what: string, visit: number): KillPoint {
   return { id: `${visit} ${what}`, place: `when ${what}, before that could be written down` };
 }

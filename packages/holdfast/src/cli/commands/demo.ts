@@ -1,3 +1,4 @@
+/** The `demo` command: turns a demo issue into a pull request, kills the worker on the way, and proves the result. */
 import { spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
@@ -117,7 +118,7 @@ async function demonstrate(
   return ok ? "done" : "failed";
 }
 
-/** A repository of the demo with its issue, below `directory`. */
+/** Creates a demo repository with its issue below `directory`. */
 export async function makeDemoDirectory(directory: string, name: string): Promise<DemoRepository> {
   const place = join(directory, name);
   await mkdir(place);
@@ -152,7 +153,7 @@ async function workAndDie(
   return deaths;
 }
 
-/** What the proof is made from. */
+/** Gathers the facts for the proof. */
 export async function gatherFacts(params: {
   readonly repository: DemoRepository;
   readonly control: DemoRepository;
@@ -194,9 +195,10 @@ async function readForgeLog(location: string): Promise<DemoFacts["forgeLog"]> {
 }
 
 /**
- * Where the demo's processes are killed: `kills` different indices of `points`, in order. They depend on the seed alone, so that a
- * seed can be reported and tried again. Never the first point, because nothing has happened yet; every other is equally likely.
- * At most one is at or after `ends`, where the run's end is committed: a process that resumes a finished run passes no further point.
+ * The points at which the demo kills its worker: `kills` different indices of `points`, in order. They depend on the
+ * seed alone, so that a user can report a seed and try it again. The first point is excluded because nothing has
+ * happened yet; all others are equally likely. At most one is at or after `ends`, where the run's end is committed: a
+ * process that resumes a finished run passes no further point.
  */
 export function planKills(
   seed: number,
@@ -212,7 +214,7 @@ export function planKills(
   return [...chosen].toSorted((a, b) => a - b);
 }
 
-/** Mulberry32: small, and the same everywhere. */
+/** Mulberry32: small, and the same on every platform. */
 function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -240,7 +242,7 @@ type WorkerEnd =
       readonly outcome: string;
     };
 
-/** One process that works on the demo's issue, to its end or to its death. */
+/** Runs one process that works on the demo's issue, until it ends or is killed. */
 async function runWorker(
   repository: DemoRepository,
   params: {
@@ -298,7 +300,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }
 
-/** One stay in a stage, as the journal has it, with the deaths that fell into it. */
+/** One stage attempt from the journal, with the kills during it. */
 interface TimelineRow {
   readonly visit: number;
   readonly stage: string;
@@ -328,14 +330,14 @@ function timelineOf(entries: readonly JournalEntry[], deaths: readonly Death[]):
 interface DemoFacts {
   readonly run: string;
   readonly entries: readonly JournalEntry[];
-  /** At the remote, without the base. */
+  /** Branches at the remote, without the base. */
   readonly branches: readonly string[];
-  /** Lines of the forge's own log: what it was asked to change. */
+  /** Lines of the forge's own log: the changes that it was asked to make. */
   readonly forgeLog: readonly { readonly what: string; readonly key: string | null }[];
   readonly verified: { readonly ok: boolean; readonly entries: number; readonly checkpoints: number };
   readonly leftBehind: number;
   readonly tree: string;
-  /** Of a run that nobody killed. */
+  /** Tree of a control run that was not killed. */
   readonly controlTree: string;
   readonly deaths: number;
 }
@@ -346,7 +348,7 @@ interface Claim {
   readonly detail: string;
 }
 
-/** What was promised, each from another witness: the remote, the forge's log, the journal, the digests, the files. */
+/** Checks each promise against an independent source: the remote, the forge's log, the journal, the digests, the files. */
 export function prove(facts: DemoFacts): readonly Claim[] {
   const finished = countBy(
     facts.entries,

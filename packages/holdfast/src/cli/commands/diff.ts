@@ -1,3 +1,4 @@
+/** The `diff` command: compares two checkpoints, or one with the worktree. */
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { Json } from "@holdfast/core/json";
 import type { RunHandle } from "@holdfast/core/run-handle";
@@ -86,7 +87,7 @@ function addressOf(shell: Shell, holdfast: Holdfast, typed: string): Promise<Che
   return resolveAddress(shell, holdfast, { typed, instead: "holdfast diff" });
 }
 
-/** Two checkpoints can be compared from any worktree of the repository, so there the one we stand in counts too. */
+/** Two checkpoints can be compared from any worktree of the repository, so the current worktree counts too. */
 async function readPaths(params: {
   readonly shell: Shell;
   readonly holdfast: Holdfast;
@@ -101,7 +102,10 @@ async function readPaths(params: {
   return await worktreePaths({ paths: typed, cwd: shell.cwd, roots });
 }
 
-/** That a name nobody knows "has no difference" would be a lie. A path that differs is known, so only silence is checked. */
+/**
+ * Rejects an unknown path, because "no difference" would be false for it. A path with a difference is known, so this
+ * runs only if there is none.
+ */
 async function refuseUnknown(params: {
   readonly shell: Shell;
   readonly holdfast: Holdfast;
@@ -124,7 +128,7 @@ function isEmpty(diff: HoldfastDiff): boolean {
   return diff.values.length === 0 && diff.files !== null && diff.files.files.length === 0;
 }
 
-/** What a side was captured without and the diff does not show either: "no difference" says nothing about it. */
+/** Paths that the capture of a side left out and that the diff does not show: "no difference" does not cover them. */
 function notCompared(diff: HoldfastDiff, typed: readonly string[]): readonly SkippedPath[] {
   const paths = typed.length === 0 ? null : typed;
   const shown = new Set(diff.files?.files.map(({ path }) => path));
@@ -137,7 +141,7 @@ function notCompared(diff: HoldfastDiff, typed: readonly string[]): readonly Ski
   return [...left.values()];
 }
 
-/** State first, then files: `git apply` skips what stands before a patch, not what follows it. */
+/** State first, then files: `git apply` skips text before a patch, not text after it. */
 export function diffText(diff: HoldfastDiff, format: "patch" | "stat" | "names", page: Page): string {
   const values = format === "names" ? "" : diff.values.map((change) => valueLine(change, page)).join("");
   const files = format === "names" ? namesOf(diff) : (diff.files?.text ?? "");
@@ -150,7 +154,10 @@ function namesOf(diff: HoldfastDiff): string {
   return (diff.files?.files ?? []).map(({ path }) => `${quoteName(path)}\n`).join("");
 }
 
-/** A pipe gets the patch byte for byte; a terminal gets our own colours and nothing of the files' own. */
+/**
+ * Writes the patch unchanged to a pipe. A terminal gets our own colours, and control characters of the files are
+ * escaped.
+ */
 function patchText(patch: string, page: Page): string {
   const safe = escapeForEyes(patch, page);
   if (!page.color) return safe;

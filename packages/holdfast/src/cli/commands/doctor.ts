@@ -1,3 +1,4 @@
+/** The `doctor` command: checks this machine, the repository, the store and the config. */
 import { HoldfastError } from "@holdfast/platform/error";
 import { loadConfig } from "../../config/load-config.ts";
 import type { CheckLevel, DoctorReport } from "../../diagnosis.ts";
@@ -67,7 +68,7 @@ async function checkConfig(shell: Shell): Promise<Check> {
   };
 }
 
-/** "None yet" is fine where nobody named one; a store that was named and is not there is a slip. */
+/** A missing default store is normal. A missing store that the user named is a mistake. */
 async function checkNamedStore(shell: Shell): Promise<Check | null> {
   try {
     await shell.open({ create: false });

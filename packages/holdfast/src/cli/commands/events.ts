@@ -1,3 +1,4 @@
+/** The `events` command: prints the journal of a run. */
 import { graphMoveText } from "@holdfast/core/graph-state";
 import type { JournalEntry } from "@holdfast/core/journal";
 import type { Json, JsonObject } from "@holdfast/core/json";
@@ -74,7 +75,7 @@ async function readEntries(
   return entries;
 }
 
-/** The watch starts after the last entry shown, so nothing written in between is missed or shown twice. */
+/** The watch starts after the last entry shown, so that no entry is missed or shown twice. */
 async function follow(
   shell: Shell,
   holdfast: Holdfast,
@@ -88,7 +89,7 @@ async function follow(
   }
   shell.say(`Following ${params.run}; Ctrl+C ends.`);
   const after = params.entries.at(-1)?.entry ?? params.after;
-  // Watching does not keep a process alive by itself; following does.
+  // The watch does not keep the process alive by itself, so this timer does.
   const alive = setInterval(() => {}, 60_000);
   try {
     for await (const entry of holdfast.store.watch({ run: params.run, after, signal: shell.signal })) {
@@ -116,7 +117,10 @@ export function entriesText(entries: readonly JournalEntry[], page: Page): strin
   return renderTable({ columns, rows }, page);
 }
 
-/** One line as it comes: widths cannot be measured ahead, so they are fixed, and "just now" would soon be a lie. */
+/**
+ * Formats one line at a time. Column widths are fixed because later lines are unknown, and times are exact because
+ * "just now" would soon be false.
+ */
 export function entryLine(entry: JournalEntry, page: Page): string {
   const time = exactTime(entry.at, page.offset).slice(0, 19);
   const head = `${String(entry.entry).padStart(5)}  ${paint(page, "dim", time)}  `;
@@ -130,10 +134,10 @@ function followHeader(page: Page): string {
   return `${paint(page, "dim", `ENTRY  ${padEnd("WHEN", 19)}  ${padEnd("KIND", KIND)}  WHAT`)}\n`;
 }
 
-/** The longest of the usual kinds; a longer one pushes only its own line. */
+/** The longest of the usual kinds; a longer kind shifts only its own line. */
 const KIND = "checkpoint.dropped".length;
 
-/** One line of what an entry says. Kinds that people read often are put in words; the rest is shown as it is. */
+/** Summarises an entry in one line. Common kinds are put into words; the others show their fields. */
 export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string {
   const { kind, body } = entry;
   switch (kind) {
@@ -265,7 +269,7 @@ function ownerOf(value: Json | undefined): string {
   return isObject(value) ? `${value["label"]} (pid ${value["pid"]} on ${value["host"]})` : "";
 }
 
-/** Bodies are open-ended: the facts in the order that they were written, without what is empty. */
+/** Shows the fields of an arbitrary body in their order, without empty ones. */
 function factsOf(body: JsonObject): string {
   return Object.entries(body)
     .map(([key, value]) => ({ key, text: factText(value) }))

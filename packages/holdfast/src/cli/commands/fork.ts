@@ -1,3 +1,4 @@
+/** The `fork` command: starts a new run from a checkpoint, in its own worktree. */
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
 import { divergenceText } from "@holdfast/core/recording";
@@ -80,7 +81,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   return "done";
 }
 
-/** The common prefix: what the new run has from the old one, and that it is what was recorded. */
+/** Replays the prefix that the new run shares with the old one, to check that it matches the record. */
 async function replayPrefix(
   shell: Shell,
   holdfast: Holdfast,
@@ -132,7 +133,7 @@ function planText(
   return `Would start run ${id} from ${escapeText(plan.from)}, ${where}.\n`;
 }
 
-/** What a workflow carries is gone on with; what is saved by hand is saved again. */
+/** A run of a workflow is resumed next; a run that is saved by hand is saved again. */
 function nextText({ id, workflow }: Pick<RunSummary, "id" | "workflow">, page: Page): string {
   return workflow === "manual"
     ? `Save in it with: ${page.program} checkpoint --run ${id}`

@@ -1,3 +1,4 @@
+/** The `format convert` command: converts a checkpoint file of one tool to the format of another. */
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";

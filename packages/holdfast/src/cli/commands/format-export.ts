@@ -1,3 +1,4 @@
+/** The `format export` command: writes a checkpoint in the format of another tool. */
 import { resolve } from "node:path";
 import type { Encoded, ExternalCheckpoint, Loss, Remark } from "@holdfast/formats/format";
 import { EXPORT_NAMES, type ExportName, FORMAT_NAMES } from "@holdfast/formats/format-names";
@@ -7,7 +8,7 @@ import type { Exit } from "../exit.ts";
 import { countText } from "../output/quantities.ts";
 import { escapeText, wrap } from "../output/text.ts";
 
-/** Where documents go; read by `writeExported`. */
+/** The output flags that `writeExported` reads. */
 export const OUTPUT_FLAGS = {
   output: {
     type: "text",
@@ -72,7 +73,7 @@ interface Outgoing {
   readonly remarks?: readonly Remark[];
 }
 
-/** Documents to stdout or to --output, and what they could not carry to stderr. */
+/** Writes documents to stdout or to --output, and reports to stderr what they could not represent. */
 export async function writeExported(
   shell: Shell,
   outgoing: Outgoing,
@@ -140,7 +141,7 @@ function severalDocuments(count: number): HoldfastError {
   });
 }
 
-/** USAGE: nothing was said that would tell. */
+/** USAGE: the user named no format. */
 export function missingFormatError(names: readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
@@ -149,7 +150,7 @@ export function missingFormatError(names: readonly string[]): HoldfastError {
   });
 }
 
-/** What a format could not carry, those of one reason together; nothing to say when it carried all. */
+/** Lists what a format could not represent, grouped by reason; "" if it represented everything. */
 export function unsupportedFieldsText(
   to: string,
   losses: readonly { readonly path: string; readonly why: string }[],

@@ -1,3 +1,4 @@
+/** The `format import` command: imports checkpoints of another tool into the store, as a run. */
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
@@ -51,7 +52,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const holdfast = await shell.open(dryRun ? { create: false, pretend: true, writes: false } : { create: true });
   const named = FORMAT_NAMES.find((name) => name === input.text("format"));
   const plans = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
-  // Of several, a line each: what was imported is told also when a later one fails.
+  // With several imports, prints one line each, so that a finished import is reported even if a later one fails.
   const show = (document: object, text: (page: Page) => string): void => {
     if (shell.json && plans.length > 1) shell.write(`${JSON.stringify(document)}\n`);
     else shell.print({ json: () => document, text });
@@ -87,7 +88,7 @@ async function apply(
   }
 }
 
-/** Where several formats may be meant, each is offered in turn; whoever cannot be asked gets the error. */
+/** If several formats match, asks about each in turn. Without a terminal the error is thrown. */
 async function planOrAsk(
   shell: Shell,
   holdfast: Holdfast,
@@ -122,7 +123,7 @@ function claimsOf(error: unknown): readonly Format[] {
 
 const SHOWN = 10;
 
-/** "plan": would be made; "done": was made; "same": was there already. */
+/** "plan": would be imported. "done": was imported. "same": was imported before. */
 export function importText(plan: ImportPlan, how: "plan" | "done" | "same", page: Page): string {
   const run = paint(page, "bold", escapeText(plan.run));
   const count = countText(plan.checkpoints.length, "checkpoint");
@@ -149,7 +150,7 @@ export function importText(plan: ImportPlan, how: "plan" | "done" | "same", page
   return `${lines.join("\n")}\n`;
 }
 
-/** A second run of the same work is what hardly anybody means. */
+/** The user hardly wants a second run of the same work, so this names the existing run. */
 function ownText(plan: ImportPlan, { run, what }: { readonly run: string; readonly what: string }, page: Page): string {
   const second = `${page.program} fork ${escapeText(plan.run)}@latest`;
   return `Nothing to do: ${run} of this store wrote these files itself (${what}).\nFor a second run of it: ${second}, or name one with --run.\n`;

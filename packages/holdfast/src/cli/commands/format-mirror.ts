@@ -1,3 +1,4 @@
+/** The `format mirror` command: keeps another tool's checkpoints up to date with a run. */
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import type { Mirror, MirrorReport } from "../../interop/mirror.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -47,11 +48,11 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const tell = teller(shell, id, mirror);
   tell(await mirror.catchUp());
   if (input.on("once") || state.kind === "done" || state.kind === "fatal") return "done";
-  // From the entry that was read first: what came in between is looked at again, and costs nothing.
+  // Starts at the entry that was read first. Entries in between are handled twice, which is harmless.
   for await (const entry of holdfast.store.watch({ run: id, after: entries, signal: shell.signal })) {
     if (entry.kind === "checkpoint") tell(await mirror.catchUp());
     if (entry.kind !== "run.ended") continue;
-    // An end is written in one transaction with its checkpoint, and stands before it.
+    // The end is in one transaction with its checkpoint and precedes it, so the mirror must catch up once more.
     tell(await mirror.catchUp());
     break;
   }
@@ -71,7 +72,7 @@ function teller(shell: Shell, run: string, mirror: Pick<Mirror, "to" | "root">):
       for (const path of removed) shell.write(`${at}removed ${escapeText(path)}\n`);
       if (paths.length === 0 && removed.length === 0) shell.write(`${at}up to date\n`);
     }
-    // They stay the same from checkpoint to checkpoint.
+    // The losses are the same for every checkpoint, so they are reported once.
     if (!told) shell.say(unsupportedFieldsText(mirror.to, losses, shell.talk.width));
     told ||= losses.length > 0;
   };

@@ -1,3 +1,4 @@
+/** The `format schema` command: prints the published JSON Schema of a format. */
 import { SCHEMA_NAMES } from "@holdfast/formats/format-names";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";

@@ -1,3 +1,4 @@
+/** The `format validate` command: reports whether checkpoint files of other tools are valid. */
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import type { Validated } from "../../interop/read-files.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";

@@ -1,3 +1,4 @@
+/** The `gc` command: drops what retention allows and frees its space. */
 import type { GcPlan, GcReport } from "@holdfast/core/gc";
 import { RETENTION_PRESETS, type RetentionDecision } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -124,13 +125,13 @@ export function gcReportText(report: GcReport): string {
   return `${done}; ${freed}${detailText({ refs: leftOver, asides: report.asides.length, sweep })}.\n${filesText(dropped.length)}`;
 }
 
-/** Said aloud whenever the daily clean-up removed something: nothing is forgotten silently. */
+/** Printed whenever the daily clean-up removed something: nothing is dropped silently. */
 export function gcSummary(report: GcReport, page: Page): string {
   const dropped = countText(report.dropped.length, "checkpoint");
   return `Daily clean-up: dropped ${dropped} by retention, freed ${byteText(report.sweep.freedBytes)}.\n  why: ${page.program} log RUN    rules: ${page.program} config`;
 }
 
-/** For somebody who pressed Ctrl+C meanwhile. */
+/** For a user who pressed Ctrl+C during the clean-up. */
 export function gcOutcome(report: GcReport): string | null {
   const { length } = report.dropped;
   return length === 0 ? null : `${countText(length, "checkpoint")} ${length === 1 ? "was" : "were"} dropped`;
@@ -173,7 +174,7 @@ interface Group {
   readonly bytes: number;
 }
 
-/** One line for each decision and reason: a hundred automatic checkpoints that go for one reason are one line. */
+/** One line for each decision and reason, even if it covers a hundred automatic checkpoints. */
 export function groupDecisions(decisions: readonly RetentionDecision[]): readonly Group[] {
   const groups = new Map<string, Group>();
   for (const decision of decisions) {
@@ -185,7 +186,7 @@ export function groupDecisions(decisions: readonly RetentionDecision[]): readonl
   return [...groups.values()].toSorted((a, b) => (a.sequences[0] ?? 0) - (b.sequences[0] ?? 0));
 }
 
-/** The files below `.aiwg`, loop by loop; nothing where there are none. */
+/** The files below `.aiwg`, by loop; "" if there are none. */
 export function loopsText(plans: readonly LoopCleanupPlan[], page: Page): string {
   const columns = [
     { title: "LOOP", shrinkTo: 16, last: true, cut: "middle" },

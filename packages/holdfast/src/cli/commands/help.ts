@@ -1,3 +1,4 @@
+/** The `help` command, and the help texts and the CLI reference that are generated from the command specs. */
 import { nearest } from "@holdfast/core/options";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
@@ -60,12 +61,15 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 
 const HELP_WIDTH = 80;
 
-/** Lines of more than 80 columns are hard to read, however wide the page. */
+/** At most 80 columns, because longer lines are hard to read on any page. */
 export function helpWidth(page: Pick<Page, "width">): number {
   return Math.min(HELP_WIDTH, page.width);
 }
 
-/** `holdfast --help`. Plain text on purpose: the build bakes it into a file that the entry prints without loading code. */
+/**
+ * `holdfast --help`. Plain text, because the build stores it in a file that the entry point prints without loading
+ * code.
+ */
 export function overviewText(commands: readonly Command[], width = HELP_WIDTH): string {
   const shown = commands.filter(({ spec }) => spec.hidden !== true);
   return [
@@ -103,7 +107,7 @@ const START = [
   ["holdfast restore RUN@1 --dry-run", "what going back would do"],
 ] as const;
 
-/** `holdfast help CMD`: made from the table that the parser uses, so it cannot lag behind. */
+/** `holdfast help CMD`: generated from the spec that the parser uses, so it is always current. */
 export function commandText(spec: CommandSpec, width = HELP_WIDTH): string {
   const lines = [`holdfast ${spec.name}: ${spec.summary}`, "", `Usage: ${usageLine(spec)}`];
   for (const paragraph of spec.details) lines.push("", ...wrap(paragraph, width));
@@ -117,7 +121,7 @@ export function commandText(spec: CommandSpec, width = HELP_WIDTH): string {
   return lines.join("\n");
 }
 
-/** The same as data: one command, or all that are for people. */
+/** The help as data: one command, or all documented ones. */
 export function helpDocument(commands: readonly Command[], spec?: CommandSpec): unknown {
   const shown = commands.map((command) => command.spec).filter((known) => known.hidden !== true);
   return { commands: spec === undefined ? shown : [spec] };
@@ -158,7 +162,7 @@ function operandLines(spec: CommandSpec, width: number): readonly string[] {
   return definitionLines(spec.paths ? [...rows, ["-- PATH...", PATHS_ABOUT]] : rows, width);
 }
 
-/** Terms on the left, explanations wrapped on the right; on a narrow page the explanations stand under the terms. */
+/** Terms on the left, wrapped explanations on the right. On a narrow page the explanations are below the terms. */
 function definitionLines(rows: readonly (readonly [string, string])[], width: number): readonly string[] {
   const left = width < NARROW ? 2 : Math.min(22, Math.max(...rows.map(([term]) => term.length)));
   return rows.flatMap(([term, about]) => {
@@ -172,7 +176,7 @@ function definitionLines(rows: readonly (readonly [string, string])[], width: nu
 
 const NARROW = 60;
 
-/** docs/cli.md, whole. A test compares the file with this, so the page cannot lag behind the program. */
+/** The whole of docs/cli.md. A test compares the file with this text, so the page is always current. */
 export function referenceMarkdown(commands: readonly Command[]): string {
   const shown = commands.map(({ spec }) => spec).filter((spec) => spec.hidden !== true);
   return [

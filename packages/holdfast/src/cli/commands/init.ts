@@ -1,3 +1,4 @@
+/** The `init` command: writes a holdfast.config.yaml with explained defaults. */
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -56,11 +57,12 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   return "done";
 }
 
-/** The file system decides whether it is new, so two of us cannot both think so. */
+/** The file system decides atomically whether the file is new, so two processes cannot both create it. */
 function writeNew(path: string, text: string): boolean {
   try {
     writeDurable({ path, data: Buffer.from(text), mode: "create" });
-    // It will be committed and read by others, unlike everything else that is written this way.
+    // The user commits this file and others read it, so it gets the usual permissions, unlike other files written this
+    // way.
     chmodSync(path, 0o666 & ~process.umask());
     return true;
   } catch (cause) {

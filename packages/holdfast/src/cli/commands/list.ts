@@ -1,3 +1,4 @@
+/** The `list` command: lists runs, or the checkpoints of one run. */
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -60,7 +61,7 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
   return "done";
 }
 
-/** A place where nothing was ever saved has no runs: that is an answer, not a failure. */
+/** Without a store the list is empty; this is not a failure. */
 async function readRuns(shell: Shell, limit: number | undefined): Promise<readonly ListedRun[]> {
   const holdfast = await shell.openIfThere();
   const found = (await holdfast?.standings(limit === undefined ? {} : { limit: limit + 1 })) ?? [];

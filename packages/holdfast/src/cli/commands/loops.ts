@@ -1,3 +1,4 @@
+/** The `loops` command: shows running, queued and blocked loops. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { priorityText } from "@holdfast/core/lease";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -79,7 +80,7 @@ async function watch(shell: Shell, read: () => Promise<LoopOverview>): Promise<E
       const loops = await read();
       const page = { ...shell.page, now: Date.now(), width: shell.columns() - (live === null ? 0 : 1) };
       const text = shell.json ? `${JSON.stringify(loops)}\n` : loopsText(loops, page);
-      // Time and heartbeats are no news to a program.
+      // A change of times and heartbeats alone is not reported to programs.
       const content = JSON.stringify(loops, (key, value) =>
         key === "heartbeatAt" || key === "at" ? undefined : value,
       );
@@ -95,11 +96,11 @@ async function watch(shell: Shell, read: () => Promise<LoopOverview>): Promise<E
 
 const LOOK_MS = 250;
 
-/** Nothing where there are none: what to do then is said, not printed. */
+/** "" if there are no loops: the hint for that case goes to stderr. */
 export function loopsText({ loops, limit, atWork }: LoopOverview, page: Page): string {
   if (loops.length === 0) return "";
   const columns = [
-    // Whole while there is room: it is there to be typed.
+    // Shown whole while there is space, because users type it.
     { title: "LOOP", shrinkTo: 48, last: true, cut: "middle" },
     { title: "STATE" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 1 },
@@ -124,7 +125,7 @@ function stateCell(one: RunWithStatus) {
   return { text: one.turn === null ? word : `${word}: ${one.turn}`, style };
 }
 
-/** Of those that somebody holds. */
+/** The last heartbeat; "" if no process holds the loop. */
 function beatText({ holder, standing }: RunWithStatus, page: Page): string {
   return holder === null || standing.kind === "completed" ? "" : relativeTime(holder.heartbeatAt, page.now);
 }

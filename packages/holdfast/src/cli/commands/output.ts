@@ -1,3 +1,4 @@
+/** The `output` command: prints what the agents of a run printed. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AgentLogFile } from "../../agent-output.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -63,7 +64,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   return "done";
 }
 
-/** "review" also finds "review-2": a step that is done more than once in a visit is numbered. */
+/** "review" also finds "review-2": steps that are repeated in one stage attempt are numbered. */
 function matches(file: AgentLogFile, step: string): boolean {
   return file.step === step || (file.step.startsWith(step) && /^[-.]\d+$/.test(file.step.slice(step.length)));
 }
@@ -80,7 +81,7 @@ async function follow(
   const read = new Map<string, number>();
   let shown: string | undefined;
   for (let first = true; ; first = false) {
-    // Asked before the files are read: what was written before the end is then shown.
+    // Read the status before the files, so that everything written before the end is shown.
     const { condition } = await holdfast.status(params.run);
     for (const file of await params.list()) {
       const start = read.get(file.path) ?? 0;

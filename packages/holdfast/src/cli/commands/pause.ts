@@ -1,3 +1,4 @@
+/** The `pause` command: stops a run at the next safe point, until it is resumed. */
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { sendSignal } from "./stop.ts";

@@ -1,3 +1,4 @@
+/** The `replay` command: replays a recorded run from its record and compares the results. */
 import { type Divergence, cutValues, placeText } from "@holdfast/core/recording";
 import type { ReplayReport } from "@holdfast/core/replay";
 import type { CommandSpec, Input, Shell } from "../command.ts";

@@ -1,3 +1,4 @@
+/** The `rerun` command: executes a run again and reports the first divergence. */
 import { type FirstDivergence, type Outcome, cutValues } from "@holdfast/core/recording";
 import type { RerunReport } from "../../replay.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";

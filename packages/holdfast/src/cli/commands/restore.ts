@@ -1,3 +1,4 @@
+/** The `restore` command: restores files and state to a checkpoint. */
 import type { CheckpointSummary, FilesPlane } from "@holdfast/core/checkpoint";
 import {
   type RestoreReport,
@@ -78,7 +79,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     return "done";
   }
   await withSteps(shell, async () => rejectBlocked(plan));
-  // An unfinished restore leaves a mark in the journal; only another restore takes it away.
+  // An unfinished restore leaves a mark in the journal, which only another restore removes.
   const whole = plan.paths === null && target.sequence !== summary.latest?.sequence;
   if ((plan.files?.changes ?? []).length === 0 && !whole && summary.unfinishedRestore === null) {
     shell.print({ json: () => ({ ...shown, dryRun, report: null }), text: () => nothingText(plan) });
@@ -98,7 +99,7 @@ type Found =
   | { readonly kind: "found"; readonly target: CheckpointSummary; readonly rollback?: RollbackChoice }
   | { readonly kind: "nothing"; readonly exit: Exit };
 
-/** The checkpoint that was named, the one that is chosen by reading the failure, or the one that a person picks. */
+/** The named checkpoint, the one that `--smart` derives from the failure, or the one that the user picks. */
 async function findTarget(shell: Shell, holdfast: Holdfast, input: Input<(typeof spec)["flags"]>): Promise<Found> {
   const typed = input.operand(0) ?? "";
   const [smart, pick, pastEffects] = [input.on("smart"), input.on("pick"), input.on("past-effects")];
@@ -155,7 +156,7 @@ function refuseMixed(typed: {
   });
 }
 
-/** What each step came to is told also when one of them failed. */
+/** Reports the result of each step, even if one of them failed. */
 async function withSteps<T>(shell: Shell, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -224,7 +225,7 @@ async function apply(shell: Shell, handle: RunHandle, plan: RunRestorePlan): Pro
   });
 }
 
-/** What the checkpoint was taken without: it does not come back, so whoever counts on it must hear of it. */
+/** Paths that the checkpoint was taken without. The restore does not bring them back, so the user must learn about them. */
 function lostWith(plan: RunRestorePlan, files: FilesPlane | null): readonly SkippedPath[] {
   const named = new Set(plan.files?.untouched.map(({ path }) => path));
   return skippedPaths(files).filter(
@@ -232,7 +233,7 @@ function lostWith(plan: RunRestorePlan, files: FilesPlane | null): readonly Skip
   );
 }
 
-/** A plan, and what the checkpoint was taken without. */
+/** A plan, and the paths that the checkpoint was taken without. */
 interface Shown {
   readonly plan: RunRestorePlan;
   readonly lost: readonly SkippedPath[];
@@ -263,7 +264,7 @@ export function planText({ plan, lost }: Shown, page: Page): string {
   return `${head}${lines.join("\n")}\n${exposedText(files, page)}${lostText(lost, page)}`;
 }
 
-/** They may be secrets, or as large as a whole node_modules. */
+/** These files may be secrets, or as large as a whole node_modules. */
 function exposedText({ exposed }: RestorePlan, page: Page): string {
   const [first] = exposed;
   if (first === undefined) return "";
@@ -272,7 +273,7 @@ function exposedText({ exposed }: RestorePlan, page: Page): string {
   return `    ${paint(page, "yellow", "!")} ${truncate(escapeText(line), page.width - 6)}\n`;
 }
 
-/** Nothing is written for it: a checkpoint that says nothing new would only hide those that do. */
+/** No checkpoint is written for a restore that changes nothing: it would only hide useful ones. */
 function nothingText(plan: RunRestorePlan): string {
   const { id } = plan.target;
   return plan.paths === null
@@ -280,7 +281,7 @@ function nothingText(plan: RunRestorePlan): string {
     : `Nothing to restore: these files are as ${escapeText(id)} has them.\n`;
 }
 
-/** How the run is carried on from where it stands now; nothing for one that no workflow carries. */
+/** How to resume the run after the restore; "" for a run without a workflow. */
 function goOnText({ id, workflow, state }: RunSummary, page: Page): string {
   if (workflow === "manual" || workflow === "none") return "";
   const ended = state.kind === "fatal" || state.kind === "done";
@@ -338,7 +339,7 @@ export function changeLine(change: FileChange, page: Page): string {
   return `    ${paint(page, style, mark)} ${truncate(escapeText(change.path), page.width - 6)}`;
 }
 
-/** A line a step. */
+/** One line per step. */
 function restoreStepsText(steps: readonly RestoreStep[], page: Page): string {
   return steps
     .map(({ step, outcome, text }) => {

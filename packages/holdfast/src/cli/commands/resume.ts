@@ -1,3 +1,4 @@
+/** The `resume` command: checks what changed, then continues a run that was stopped, waits or was killed. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { FINDING_KINDS } from "@holdfast/core/findings";
@@ -150,7 +151,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     answers,
     limit,
     sessionMs,
-    // Without a checkpoint to begin again from it says nothing about a run that has ended.
+    // Without a checkpoint to go back to, --force does not apply to a run that has ended.
     force: input.on("force") && backTo !== undefined,
     ...place,
     detach: input.on("detach"),
@@ -163,7 +164,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
 }
 
-/** Nothing in `from`: the run goes on from where it stands. null: the person changed their mind. */
+/** Without `from` the run continues from its newest state. null: the user cancelled. */
 async function chooseStart(
   shell: Shell,
   handle: RunHandle,
@@ -192,7 +193,10 @@ function readMax(text: string | undefined): number | undefined {
   throw new HoldfastError({ code: "USAGE", message: "--max 0 would do nothing", hint: "Give a number from 1 on." });
 }
 
-/** Of a loop under way it says that it may go over the limit; one that has ended must be told where to begin again. */
+/**
+ * For an unfinished loop --force exceeds the concurrency limit. For a run that has ended, it needs a checkpoint to go
+ * back to.
+ */
 async function refuseForcedEnd(handle: RunHandle): Promise<void> {
   const { state } = await handle.summary();
   if (state.kind === "open" || state.kind === "parked") return;
@@ -223,7 +227,7 @@ async function runOf(holdfast: Holdfast, typed: string | undefined, chosen: stri
   });
 }
 
-/** Only those that a workflow carries and has begun: a run that was saved by hand has nobody to go on with it. */
+/** Only runs that a workflow has begun: a run that is saved by hand cannot be resumed. */
 async function newestUnfinished(holdfast: Holdfast): Promise<string> {
   const open = (await holdfast.listRuns()).filter(
     ({ state, workflow, checkpoints }) =>
@@ -242,25 +246,28 @@ interface ResumeOptions {
   readonly run: string;
   readonly answers?: Answers;
   readonly from?: number;
-  /** How `from` was chosen, when it was chosen by reading the failure. */
+  /** How `from` was chosen, if it was derived from the failure. */
   readonly rollback?: RollbackChoice;
   readonly force?: boolean;
   readonly limit: Partial<Budget["limit"]>;
-  /** Of this session; null: as long as it takes. */
+  /** Limit of this session in milliseconds; null: no limit. */
   readonly sessionMs: number | null;
   readonly dryRun: boolean;
-  /** For the time that it is parked until, as often as it is. */
+  /** Wait for the time that the run waits until, each time it does. */
   readonly wait?: boolean;
   readonly workflow?: string;
-  /** Another agent than the one it had. */
+  /** Replaces the run's agent. */
   readonly agent?: string;
   readonly place?: SlotOptions;
   readonly priority?: number;
-  /** Let a process of its own carry it. */
+  /** Let a background process execute the run. */
   readonly detach?: boolean;
 }
 
-/** The pre-flight, printed; then, unless it stands in the way, the run goes on. Who waits does so again whenever it parks until a time. */
+/**
+ * Prints the pre-flight and, unless a finding blocks it, continues the run. With `wait` it resumes again each time the
+ * run waits until a time.
+ */
 export async function resumeRun(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<Exit> {
   const { run, wait = false, dryRun, sessionMs, workflow, place } = params;
   let exit = await takeUpOnce(shell, holdfast, params);
@@ -296,7 +303,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     limit,
     ...(params.sessionMs === null ? {} : { sessionMs: params.sessionMs }),
     signal: shell.signal,
-    // A run that was imported says nothing of these; every other has its own.
+    // An imported run does not store these options; every other run has its own.
     adopt: {
       agent: work.agent,
       options: { ...readImportedRunOptions(params.agent, work), prompts: await readPrompts(work.impl) },
@@ -319,7 +326,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
   if (params.dryRun) {
     const { forge } = await holdfast.work.parts();
     const resumed = { config: planned.current.config, shape: { name: planned.run.workflow }, forge };
-    // Nothing is executed for a run that has ended.
+    // A run that has ended executes nothing.
     const uses = planned.checkpoint === null ? null : await planUses(shell, await shell.consent.stated(), resumed);
     const more = rollback === undefined ? {} : { rollback };
     shell.print({
@@ -351,14 +358,14 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
   );
 }
 
-/** What was chosen now is named, so that the same is done whatever happens meanwhile. */
+/** Names the checkpoint that was chosen now, so that a repeated command does the same even if the run has changed. */
 function backTo({ run, from, force }: ResumeOptions): string {
   return from === undefined ? "" : ` --from ${run}@${from}${force === true ? " --force" : ""}`;
 }
 
 /**
- * A run that was imported has the commands, agents and prompts of its document, and before its first resume also those of the config.
- * The user typed neither, so both need consent. Every other run keeps the settings that it began with.
+ * An imported run uses the commands, agents and prompts of its document, and before its first resume also those of the
+ * config. The user typed neither, so both need consent. Every other run keeps the settings that it began with.
  */
 async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }: ResumeOptions): Promise<void> {
   const { labels, workflow } = await (await holdfast.run(run)).summary();
@@ -370,14 +377,14 @@ async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }:
   await shell.consent.require({ uses: begins, replaced, more: await importedItems(holdfast, run), run });
 }
 
-/** Its worktree may hold other files than the checkout: of the branch that it began from, of a rebase, or of the agent. */
+/** The worktree may hold other files than the checkout: those of the base branch, of a rebase, or of the agent. */
 async function requireWorktree(
   shell: Shell,
   holdfast: Holdfast,
   { run, agent }: ResumeOptions,
   planned: Awaited<ReturnType<Holdfast["work"]["preflight"]>>,
 ): Promise<void> {
-  // Nothing is executed for a run that has ended.
+  // A run that has ended executes nothing.
   if (planned.checkpoint === null) return;
   const { config } = planned.current;
   if (agent !== undefined) await rememberTyped(shell, [agent]);
@@ -385,7 +392,7 @@ async function requireWorktree(
   await shell.consent.require({ uses: [], run, ...found });
 }
 
-/** A run that was imported is of no workflow of Holdfast's, and remembers none; an agent is remembered once it has begun. */
+/** An imported run does not store a workflow file, so the user must repeat it. It stores the agent once it has begun. */
 async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: ResumeOptions): Promise<ResumeFlags> {
   const { labels } = await (await holdfast.run(run)).summary();
   const always = workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
@@ -393,9 +400,10 @@ async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: ResumeOptio
 }
 
 /**
- * Until the time that the run is parked until, which is returned: whoever wakes it names it, and wakes it only if that is what it still waits for. null, at
- * once: it waits for no time. The clock is asked again and again: it may be set, and the machine may sleep. Nothing is held meanwhile and nothing written, so
- * a kill loses nothing: the next one who waits does so for the rest. LEASE_HELD when somebody else took the run up.
+ * Waits until the time that the run waits for, and returns it. The resume passes this time on, so that it continues the
+ * run only if that is still what it waits for. Returns null at once if there is no such time. Polls the clock, because
+ * it may be set and the machine may sleep. Nothing is held or written meanwhile, so a kill loses nothing. Throws
+ * LEASE_HELD if another process resumed the run.
  */
 async function waitForTime(
   shell: Shell,
@@ -414,7 +422,7 @@ async function waitForTime(
   return until;
 }
 
-/** Until there is room again, however long that takes: no time of its own says when. */
+/** Waits until there is enough disk space, without a time limit. */
 async function waitForSpace(
   shell: Shell,
   holdfast: Pick<Holdfast, "run" | "hasRoom">,
@@ -433,7 +441,7 @@ async function waitForSpace(
 const TICK_MS = 1000;
 const MIN_MS = 10;
 
-/** null: it is not parked, or for something that comes at no time of its own. */
+/** null: the run does not wait, or it waits for something without a known time. */
 export async function waitsUntil(holdfast: Pick<Holdfast, "run">, run: string): Promise<string | null> {
   const { state } = await (await holdfast.run(run)).summary();
   return state.kind === "parked" ? state.until : null;
@@ -449,7 +457,7 @@ function takenUp(run: string): HoldfastError {
   });
 }
 
-/** "What changed while I was away": every finding, what is decided about it, and what is done before the run goes on. */
+/** Shows every finding, the decision about it, and what is done before the run continues. */
 function preflightText(
   { plan, notes }: { readonly plan: ResumePlan; readonly notes: readonly string[] },
   page: Page,
@@ -500,7 +508,7 @@ function diffLines(diff: string | undefined, page: Page): readonly string[] {
     });
 }
 
-/** What the pre-flight comes to, for --dry-run. */
+/** The conclusion of the pre-flight, for --dry-run. */
 function verdictText(run: string, plan: ResumePlan, page: Page): string {
   const go = `${page.program} resume ${run}`;
   switch (plan.kind) {

@@ -1,3 +1,4 @@
+/** The `run` command: starts a run of a workflow on an issue or a task. */
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -44,7 +45,7 @@ export { spec };
 export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const stated = await shell.consent.stated();
   if (!input.on("dry-run")) await requireStart(shell, input, stated.settings.work);
-  // A dry run shows what the file states, and uses none of it.
+  // A dry run shows what the file sets, and uses none of it.
   const { settings } = input.on("dry-run") ? stated : await shell.config();
   for (const warning of deprecatedFlags(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
@@ -54,7 +55,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
     writes: !input.on("dry-run"),
   });
   const files = OWN.has(request.workflow) && !input.on("dry-run");
-  // Removed in `start` when the lease is held, and on every other way out of here.
+  // `start` removes the announcement when it holds the lease; every other return removes it here.
   using starting = input.on("dry-run") ? null : holdfast.work.announce(request);
   const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
   const place = readPlace(input);
@@ -95,7 +96,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
     starting?.remove();
     return await executeDetached(shell, holdfast, { run: plan.id, workflow: request.workflow, work });
   }
-  // Stopped while it was planned: nothing is begun.
+  // The user stopped the command while it planned: nothing is started.
   shell.signal.throwIfAborted();
   const { sessionMs } = request;
   const session = sessionMs === null ? {} : { sessionMs };
@@ -110,8 +111,8 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
 }
 
 /**
- * Starts again when there is space, while the disk is too full to make the first worktree: until then there is no run that could be parked. A start that
- * failed is continued by the next one with the same plan.
+ * Retries the start when there is space. While the disk is too full to create the first worktree, no run exists that
+ * could wait. The next attempt with the same plan continues a failed one.
  */
 async function startWithSpace(
   shell: Shell,
@@ -133,7 +134,7 @@ async function startWithSpace(
 
 const LOOK_AGAIN_MS = 2000;
 
-/** Asked before anything is begun. A flag replaces a setting, which then needs no consent. `settings`: as the file states them. */
+/** Asks before anything is started. A setting that a flag replaces needs no consent. `settings`: as the file sets them. */
 async function requireStart(shell: Shell, input: RunInput, settings: WorkSettings): Promise<void> {
   const { REPLACED_BY } = await import("../../config/consent.ts");
   const { agentFileItems } = await import("../../config/agent-files.ts");
@@ -169,7 +170,7 @@ async function agentsOf(shell: Shell, request: RunRequest, settings: WorkSetting
 
 const STARTS = ["impl", "crunch", "ralph"] as const;
 
-/** Workflows of ours work on issues: a task is filed as one first. The same text is the same issue, also after a crash. */
+/** Files a task as an issue first, if there is a forge. The same text yields the same issue, also after a crash. */
 async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Promise<Work> {
   if (work.kind !== "task") return work;
   const labels = typeof options["type"] === "string" ? [`type:${options["type"]}`] : [];
@@ -178,13 +179,13 @@ async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Prom
 
 const OWN: ReadonlySet<string> = new Set(["impl", "crunch"]);
 
-/** The run that is under way for this work. Somebody at it right now is an error that names them. */
+/** The unfinished run of this work. Throws an error that names the holder if another process works on it. */
 async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise<RunSummary | undefined> {
   if (work.kind !== "issue") return undefined;
   const found = await holdfast.work.findRunFor(work.number);
   switch (found.kind) {
     case "none":
-      // --resume of one that has ended is told by the pre-flight: done, or fatal with its reason.
+      // The pre-flight reports --resume of an ended run: done, or failed with its reason.
       return resume ? found.ended[0] : undefined;
     case "one": {
       const holder = await (await holdfast.run(found.run.id)).holder();
@@ -213,7 +214,7 @@ async function showEarlier(shell: Shell, holdfast: Holdfast, plan: StartPlan, dr
   return exit;
 }
 
-/** A crunch run that stopped at its target has not reached a later one: that is a question, not a success. */
+/** A crunch run that stopped at its target has not reached a later one, so the user must decide; this is not a success. */
 async function refuseOtherTarget(holdfast: Holdfast, run: RunSummary, { options, work }: RunRequest): Promise<void> {
   if (run.workflow !== "crunch" || run.latest?.stage !== "stopped") return;
   const latest = await holdfast.store.latest(run.id);
@@ -314,7 +315,7 @@ async function readGiven(path: string): Promise<string> {
   }
 }
 
-/** The run that is under way for the same words: told from its id, which they make. */
+/** The unfinished run of the same task text, found by its id, which is derived from the text. */
 async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary | undefined> {
   if (plan.work.kind !== "task" || plan.earlier !== null) return undefined;
   const run = await holdfast.store.getRun(plan.id);
@@ -332,14 +333,14 @@ function noAgent(): HoldfastError {
   });
 }
 
-/** A second run on an issue is never silent about the first. */
+/** A second run of an issue always mentions the first. */
 function sayEarlier(shell: Shell, plan: StartPlan): void {
   const [, stem, count] = /^(.+?)-(\d+)$/.exec(plan.id) ?? [];
   if (plan.work.kind === "issue" && stem === `issue-${plan.work.number}` && count !== undefined)
     shell.say(`Earlier runs of issue ${plan.work.number} have ended; this is a new one, ${escapeText(plan.id)}.`);
 }
 
-/** The plan as data: without the workflow's functions. */
+/** The plan as data, without the workflow's functions. */
 function planDocument({ workflow: _workflow, ...plan }: StartPlan): object {
   return plan;
 }

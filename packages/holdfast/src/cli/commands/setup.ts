@@ -1,3 +1,4 @@
+/** The `setup` command: detects agent, forge and test command, and writes the config. */
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { splitAgent } from "@holdfast/core/agent";
@@ -74,7 +75,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   const isWritten = plan.edits.length > 0 && (await mayWrite(shell, input, { path, text, found, plan, asks }));
   if (isWritten) {
     write(path, text);
-    // The user chose these values a moment ago. What else the file says still needs consent.
+    // The user just chose these values. The other settings of the file still need consent.
     const keys = new Set(plan.edits.map(({ key }) => key.join(".")));
     const items = (await shell.consent.items()).map(({ item }) => item);
     shell.consent.remember(items.filter(({ key }) => keys.has(key)));
@@ -101,7 +102,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   return conclude(shell, input, { isWritten, changed, asks, plan });
 }
 
-/** What is left to say, and the status. */
+/** Prints the remaining messages and returns the exit status. */
 function conclude(
   shell: Shell,
   input: SetupInput,
@@ -129,7 +130,7 @@ const HEADER = "# Written by `holdfast setup`. All settings that there are: hold
 
 const FORGES = ["auto", "github", "gitlab", "local", "none"] as const;
 
-/** Names are checked before anything is looked for: an agent that there is not would be found out only by a run. */
+/** Checks names before anything is detected: otherwise only a run would find an unknown agent. */
 async function readFlags(input: SetupInput): Promise<Chosen> {
   const { checkAgentName } = await import("../../check-agents.ts");
   const agentOf = (flag: "agent" | "impl-model" | "review-model"): string | undefined => {
@@ -164,7 +165,7 @@ async function look(shell: Shell, root: string, kind: Chosen["forge"]): Promise<
   return { agents, forge, gate: guessGate((name) => textOf(join(root, name))), now: work };
 }
 
-/** Only what no flag has answered, and of the agents only where there is a choice. */
+/** Asks only for what no flag has answered, and for agents only if there is a choice. */
 async function ask(shell: Shell, found: Found, typed: Chosen): Promise<Chosen> {
   shell.say(foundText(found, planSetup(found, typed), shell.talk));
   const { checkAgentName } = await import("../../check-agents.ts");
@@ -210,7 +211,8 @@ function textOf(path: string): string {
 function write(path: string, text: string): void {
   try {
     writeDurable({ path, data: Buffer.from(text), mode: "replace" });
-    // It will be committed and read by others, unlike everything else that is written this way.
+    // The user commits this file and others read it, so it gets the usual permissions, unlike other files written this
+    // way.
     chmodSync(path, 0o666 & ~process.umask());
   } catch (cause) {
     const hint = "Check the directory's permissions and free space.";
@@ -222,16 +224,16 @@ function usage(message: string, hint: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message, hint });
 }
 
-/** What was found out about machine and repository. */
+/** What was detected on this machine and in the repository. */
 export interface Found {
   readonly agents: readonly ObservedAgent[];
   readonly forge: ObservedForge | null;
   readonly gate: GuessedGate | null;
-  /** What is in force now; what the file already says is kept. */
+  /** The settings in force; what the file already sets is kept. */
   readonly now: Pick<WorkSettings, "agent" | "models" | "impl" | "forge">;
 }
 
-/** What was said by a flag, or as an answer; undefined: nothing was. */
+/** Values from flags or answers; undefined: not chosen. */
 interface Chosen {
   readonly agent?: string | undefined;
   readonly implModel?: string | undefined;
@@ -245,11 +247,11 @@ interface SetupPlan {
   readonly agent: string | null;
   readonly gate: string | null;
   readonly forge: string;
-  /** Only what would change. */
+  /** Only edits that change something. */
   readonly edits: readonly ConfigEdit[];
 }
 
-/** What is said goes before what the file says, and that before what was found. */
+/** A chosen value takes precedence over the file's, and that over a detected one. */
 export function planSetup(found: Found, chosen: Chosen): SetupPlan {
   const { now } = found;
   const agent = chosen.agent ?? now.agent ?? readyAgents(found.agents)[0] ?? null;
@@ -274,18 +276,18 @@ function readyAgents(agents: readonly ObservedAgent[]): readonly string[] {
 
 interface GuessedGate {
   readonly command: string;
-  /** What tells it. */
+  /** The file and entry that the guess is based on. */
   readonly why: string;
 }
 
-/** How this project is tested, told from its files; null: nothing says. `read` gives "" for a file that is not there. */
+/** Guesses the project's test command from its files; null: no file names one. `read` returns "" for a missing file. */
 export function guessGate(read: (name: string) => string): GuessedGate | null {
   return ofPackage(read) ?? ofMakefile(read) ?? ofPython(read) ?? ofOthers(read);
 }
 
 function ofPackage(read: (name: string) => string): GuessedGate | null {
   const script = asText(asRecord(parse(read("package.json"))["scripts"])["test"]);
-  // What `npm init` writes, and what fails whatever one does.
+  // The placeholder of `npm init`, which always fails.
   if (script === "" || script.includes("no test specified")) return null;
   const [, runner = "npm"] = LOCKS.find(([file]) => read(file) !== "") ?? [];
   return { command: `${runner} test`, why: "package.json has a test script" };
@@ -323,7 +325,7 @@ function parse(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** What was found and what is proposed, a line each. */
+/** The detected values and the proposed settings, one line each. */
 function foundText(found: Found, plan: SetupPlan, page: Page): string {
   const lines: readonly (readonly [string, string])[] = [
     ["agent", agentLine(found, plan)],

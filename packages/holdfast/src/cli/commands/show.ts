@@ -1,3 +1,4 @@
+/** The `show` command: shows a run, or one checkpoint with all its planes. */
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
 import type { Lease, OwnerLiveness } from "@holdfast/core/lease";
@@ -128,7 +129,7 @@ function checkpointJson(checkpoint: Checkpoint) {
   return { ...checkpoint, planes: { ...planes, position: { ...position, budget } } };
 }
 
-/** JSON in either case: this is data for another program. */
+/** Prints JSON with and without --json: this is data for another program. */
 function showValues(shell: Shell, checkpoint: Checkpoint): Exit {
   const { values } = checkpoint.planes.context;
   const text = `${JSON.stringify(values, null, 2)}\n`;
@@ -139,10 +140,10 @@ function showValues(shell: Shell, checkpoint: Checkpoint): Exit {
 interface ShownRun {
   readonly run: RunSummary;
   readonly lease: Lease | null;
-  /** Whether whoever has the lease is still there. */
+  /** Whether the process that holds the lease is alive. */
   readonly holder: OwnerLiveness | null;
   readonly worktree: string | null;
-  /** The newest ten. */
+  /** The newest ten checkpoints. */
   readonly checkpoints: readonly CheckpointSummary[];
   readonly dropped: number;
 }
@@ -191,7 +192,7 @@ function reasonText(state: RunState, page: Page): string | null {
   }
 }
 
-/** A dead holder holds nobody up, and its last heartbeat may be a second old. */
+/** A dead holder blocks nothing, although its last heartbeat may be a second old. */
 function leaseText(lease: Lease, holder: OwnerLiveness | null, page: Page): string {
   const { owner } = lease;
   const who = `pid ${owner.pid} on ${owner.host}`;
@@ -200,7 +201,7 @@ function leaseText(lease: Lease, holder: OwnerLiveness | null, page: Page): stri
   return `${owner.label} (${who}), ${sign}`;
 }
 
-/** Said, not printed: what a person may want to type next. */
+/** Printed to stderr: the commands that the user may type next. */
 function nextText(shown: ShownRun, page: Page): string {
   const [latest] = shown.checkpoints;
   return latest === undefined
@@ -380,13 +381,13 @@ function amountsText(spent: Amounts): string | null {
 }
 
 interface ShownGraph {
-  /** The run, or the checkpoint. */
+  /** The run or checkpoint that the graph belongs to. */
   readonly of: string;
   readonly graph: Graph;
   readonly picture: GraphPicture;
 }
 
-/** Mermaid for people and pages, the graph as data under --json. Of a run: as it stands now; of a checkpoint: as it was then. */
+/** Mermaid text, or the graph as data under --json. Of a run: as it is now; of a checkpoint: as it was then. */
 async function showGraph(shell: Shell, holdfast: Holdfast, address: string | undefined): Promise<Exit> {
   const shown =
     address?.includes("@") === true ? await graphThen(holdfast, address) : await graphNow(holdfast, address);
@@ -408,7 +409,7 @@ async function graphNow(holdfast: Holdfast, typed: string | undefined): Promise<
   return { of: id, ...found };
 }
 
-/** What ran when the checkpoint was taken did run then, whatever became of it. */
+/** A node that ran when the checkpoint was taken is shown as running, regardless of its later state. */
 async function graphThen(holdfast: Holdfast, address: string): Promise<ShownGraph> {
   const { run, sequence } = await holdfast.resolve(address);
   const { id, createdAt, planes } = await (await holdfast.run(run)).get(sequence);
@@ -426,5 +427,5 @@ function noGraph(what: string): HoldfastError {
   });
 }
 
-/** Mermaid draws no more than 500 edges and 50 000 characters unless it is told to. */
+/** Mermaid draws at most 500 edges and 50 000 characters by default. */
 const MANY = 200;

@@ -1,3 +1,4 @@
+/** The `status` command: shows the status of a run and who holds it, once or continuously. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -68,7 +69,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   return "done";
 }
 
-/** The process that prepares the run, as long as it has no record. --watch waits for the record. */
+/** The process that prepares a run without a record. --watch waits for the record. */
 async function preparedOnly(
   shell: Shell,
   holdfast: Holdfast,
@@ -90,9 +91,9 @@ function stopName({ run, work }: StartingProcess): string {
   return run ?? (work.kind === "issue" ? String(work.number) : "");
 }
 
-/** One that is under way is shown in full: it is the one that is meant. */
+/** A single unfinished run is shown in full. */
 async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
-  // Read first: what holds its lease a moment later is among the runs.
+  // Read first: a process that acquires its lease a moment later is then among the runs.
   const starting = await findStarting(holdfast, undefined);
   const runs = await holdfast.listRuns();
   const fresh = starting.filter(({ run }) => !runs.some(({ id }) => id === run));
@@ -121,7 +122,7 @@ async function newestUnfinished(holdfast: Holdfast): Promise<{ readonly id: stri
   return runs.find(({ state }) => state.kind === "open" || state.kind === "parked") ?? (await holdfast.resolveRun());
 }
 
-/** Until the run has ended. A journal that is silent may still belong to a process that died: the lease is asked too. */
+/** Watches until the run has ended. It polls the lease too, because a silent journal may belong to a process that died. */
 async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promise<Exit> {
   const show = shell.json ? jsonLines(shell) : canRedraw(shell) ? region(shell) : plainLines(shell);
   const wake = new Wake();
@@ -141,7 +142,7 @@ async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promi
 }
 
 interface Shower {
-  /** false: nobody reads any more. */
+  /** false: the reader has closed the stream. */
   status(status: RunDetails): boolean;
   close(): void;
 }
@@ -151,7 +152,7 @@ function jsonLines(shell: Shell): Shower {
   return {
     status(status) {
       const document = statusJson(status);
-      // Time goes on by itself: that is no change.
+      // A change of times alone is not a change.
       const content = JSON.stringify(document, (key, value) => (CLOCKS.has(key) ? undefined : value));
       if (content === before) return true;
       before = content;
@@ -193,7 +194,7 @@ function region(shell: Shell): Shower {
       );
       return true;
     },
-    /** What was shown last stays on the screen, and there is room for all of it now. */
+    /** Leaves the last status on the screen, now in full. */
     close() {
       live.close();
       if (shown !== undefined) shell.write(statusText(shown, pageNow()));
@@ -201,7 +202,7 @@ function region(shell: Shell): Shower {
   };
 }
 
-/** Sleeps until the time is up or something was written, whichever is first. */
+/** Sleeps until the timeout or until something was written, whichever is first. */
 class Wake {
   #called = false;
   #waiting: (() => void) | undefined;

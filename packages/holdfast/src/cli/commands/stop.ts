@@ -1,3 +1,4 @@
+/** The `stop` command, and the sending of pause and abort signals that `pause` and `abort` share. */
 import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SignalResult } from "@holdfast/core/control-run";
@@ -76,7 +77,7 @@ async function report(shell: Shell, holdfast: Holdfast, id: string): Promise<Exi
   return "done";
 }
 
-/** Nothing holds a lease yet. Without a name it must be the only one that works. */
+/** Stops a process that holds no lease yet. Without a name it must be the only one that works. */
 async function stopPrepared(
   shell: Shell,
   holdfast: Holdfast,
@@ -168,7 +169,7 @@ interface SignalRequest {
   readonly now: boolean;
 }
 
-/** Says it, waits until it is done, and tells how the run stands then. */
+/** Sends the signal, waits until it is handled, and prints the resulting status. */
 export async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   const { kind, reason, now } = request;
   const holdfast = await shell.open({ create: false });
@@ -250,7 +251,7 @@ async function onlyOne(holdfast: Holdfast, kind: string): Promise<string> {
   });
 }
 
-/** There is nothing yet that a resume could go on with. */
+/** Rejects a run that has not begun: a resume would have nothing to continue. */
 async function refuseUnbegun(holdfast: Holdfast, run: string): Promise<void> {
   const { latest, workflow } = await (await holdfast.run(run)).summary();
   if (latest !== null && workflow !== "manual") return;

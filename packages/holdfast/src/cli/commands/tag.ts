@@ -1,3 +1,4 @@
+/** The `tag` command: names a checkpoint, or lists the names. */
 import { checkTagName } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
@@ -131,7 +132,7 @@ async function listTags(shell: Shell, holdfast: Holdfast, address: string | unde
   return "done";
 }
 
-/** Tags ride on checkpoint summaries, so the run is read through once. */
+/** Tags are part of checkpoint summaries, so all summaries of the run are read once. */
 async function readTags(
   holdfast: Holdfast,
   run: string,

@@ -1,3 +1,4 @@
+/** The `trust` command: gives, lists and revokes the user's consent to settings and executed files of a repository. */
 import { HoldfastError } from "@holdfast/platform/error";
 import { listTrust, revokeTrust, trustKey } from "../../config/trust.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -108,7 +109,7 @@ function grantText(
     readonly found: readonly TrustedItem[];
     readonly may: boolean;
     readonly asked: boolean;
-    /** Whole files, also of what has consent. */
+    /** Show whole files, also for items that have consent. */
     readonly all: boolean;
   },
   digest: string,

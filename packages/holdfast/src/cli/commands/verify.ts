@@ -1,3 +1,4 @@
+/** The `verify` command: recomputes every digest and reports damage. */
 import type { Problem, VerifyEvent } from "@holdfast/core/store";
 import type { Repaired } from "@holdfast/core/verify";
 import type { Holdfast } from "../../holdfast.ts";

@@ -1,3 +1,4 @@
+/** Draws a task graph as text for terminals, or as a Mermaid flowchart. */
 import type { Graph, GraphEdge } from "@holdfast/core/graph";
 import type { Amounts } from "@holdfast/core/position";
 import {
@@ -13,20 +14,20 @@ import { clockText, costText } from "./quantities.ts";
 import { planWidths } from "./table.ts";
 import { displayWidth, escapeText, escapeWords, padEnd, truncate, wrap } from "./text.ts";
 
-/** A graph for a terminal: how far it is, the batches, and what needs a look. No line is wider than the page. */
+/** A graph for a terminal: progress, batches, and the nodes that need attention. No line is wider than the page. */
 export function graphLines(picture: GraphPicture, page: GraphPage, spent: Amounts | null): readonly string[] {
-  // A drawing is for eyes, also in a file.
+  // A drawing has a limited width, also in a file.
   const fitted = { ...page, width: Number.isFinite(page.width) ? page.width : 100 };
   const body = graphColumns(picture, fitted, TALLEST) ?? batchLines(picture, fitted, MOST_BATCHES);
   return [...headLines(picture, fitted, spent), "", ...body, ...tailLines(picture, fitted)];
 }
 
-/** For a view that is redrawn: how far it is, and a line a batch. */
+/** For a view that is redrawn: progress, and one line per batch. */
 export function compactGraphLines(picture: GraphPicture, page: GraphPage): readonly string[] {
   return batchLines(picture, page, COMPACT_BATCHES);
 }
 
-/** Beyond these it is summarised: what does not fit a screen is no picture. */
+/** A taller drawing would not fit on a screen and is summarised. */
 const TALLEST = 40;
 const MOST_BATCHES = 30;
 const COMPACT_BATCHES = 6;
@@ -59,13 +60,13 @@ function wholeText(elapsed: GraphPicture["elapsed"]): string | null {
 function pathLines({ criticalPath: { nodes, milliseconds }, elapsed }: GraphPicture, page: GraphPage) {
   if (nodes.length < 2) return [];
   const arrow = page.ascii === true ? " > " : " → ";
-  // Before anything ran every node counts the same, and that is no time.
+  // Before anything ran, every node has the same nominal cost, which is not a time.
   const long = elapsed === null ? "" : ` ${clockText(milliseconds)}`;
   const shown = nodes.slice(0, page.width).map(escapeText).join(arrow);
   return [cut(`* critical path${long}: ${shown}`, page)];
 }
 
-/** Failures with their reasons, one by one; of the rest, who they are. */
+/** Failed nodes with their reasons; then, by name, other nodes that need attention, missing approvals and next nodes. */
 function tailLines(picture: GraphPicture, page: GraphPage): readonly string[] {
   const having = (state: NodeCondition) => picture.nodes.filter((node) => node.state === state);
   const failed = having("failed");
@@ -119,8 +120,8 @@ function cutSign(page: GraphPage): string {
 }
 
 /**
- * Batches side by side, each a column of its nodes: sign and name, below them the state in a word and how long. What does not fit beside goes on
- * below. null: it would be taller than `tallest` lines.
+ * Draws batches side by side, each a column of its nodes: sign and name, below them state and time. Batches that do not
+ * fit in a row follow below. null: the drawing would be taller than `tallest` lines.
  */
 function graphColumns(picture: GraphPicture, page: GraphPage, tallest: number): readonly string[] | null {
   const narrowest = Math.min(NARROWEST, page.width);
@@ -144,7 +145,10 @@ const NARROWEST = 14;
 const WIDEST = 32;
 const GAP = "  ";
 
-/** A line of a cell: plain texts of one style each. Where it is too narrow one goes as a whole, then another is shortened. */
+/**
+ * A line of a cell: plain texts of one style each. If the cell is too narrow, parts marked `goes` are omitted, then
+ * those marked `shrinks` are truncated.
+ */
 interface Piece {
   readonly parts: readonly {
     readonly text: string;
@@ -199,7 +203,7 @@ function bandLines(
       natural: band.map((pieces) => Math.min(WIDEST, page.width, Math.max(...pieces.map(widthOf)))),
       width: page.width,
     });
-  // Names give way before times do, where that is enough.
+  // Names are truncated before times are omitted, if that is enough.
   const gentle = plan((pieces) =>
     Math.max(narrowest, ...pieces.filter(({ parts }) => parts.some(({ goes }) => goes === true)).map(widthOf)),
   );
@@ -230,8 +234,8 @@ function pieceText(piece: Piece | undefined, width: number, page: GraphPage): st
 type GraphPage = Pick<Page, "width" | "color" | "ascii">;
 
 /**
- * One line a batch: a strip of its states, how many of each, and by name what runs or needs a look. Where there are more batches than lines,
- * neighbours share one; every node is counted once.
+ * One line per batch: a strip of node states, their counts, and the names of nodes that run or need attention. If there
+ * are more batches than lines, neighbours share one; every node is counted once.
  */
 function batchLines(picture: GraphPicture, page: GraphPage, limit: number): readonly string[] {
   const nodes = new Map(picture.nodes.map((node) => [node.id, node]));
@@ -251,7 +255,7 @@ interface Group {
   readonly first: number;
   readonly last: number;
   readonly nodes: readonly NodePicture[];
-  /** The state that all of them are in. */
+  /** The state of all nodes of the group; null: they differ. */
   readonly only: NodeCondition | null;
 }
 
@@ -260,7 +264,7 @@ function onlyState(nodes: readonly NodePicture[]): NodeCondition | null {
   return first !== undefined && nodes.every(({ state }) => state === first.state) ? first.state : null;
 }
 
-/** Neighbours of one state go together first: what has ended and what has not begun is of less interest than what happens between. */
+/** Joins neighbours with the same state first: finished and waiting batches matter less than active ones. */
 function groupBatches(batches: readonly Group[], limit: number): readonly Group[] {
   if (batches.length <= limit) return batches;
   const alike: Group[][] = [];
@@ -284,7 +288,7 @@ function groupLine(group: Group, label: string, page: GraphPage): string {
   const counts = countsText(countConditions(group.nodes));
   const head = `${label}  ${" ".repeat(STRIP)}  `;
   const room = page.width - head.length;
-  // Too narrow for the strip: the words say more.
+  // Too narrow for the strip: the counts are more useful.
   if (room < displayWidth(counts) && page.width < label.length + 2 + displayWidth(counts))
     return truncate(`${label}  ${counts}`, page.width, page.ascii === true ? ".." : "…");
   if (room < displayWidth(counts)) return `${paint(page, "dim", label)}  ${counts}`;
@@ -294,7 +298,7 @@ function groupLine(group: Group, label: string, page: GraphPage): string {
 
 const STRIP = 10;
 
-/** A sign for each node while they fit, else a bar of how much is complete. */
+/** One sign per node if they fit, else a progress bar. */
 function strip(nodes: readonly NodePicture[], page: GraphPage): string {
   if (nodes.length <= STRIP) {
     const signs = nodes.map(({ state }) => paint(page, styleOf(state), signOf(state, page))).join("");
@@ -317,7 +321,7 @@ export function countsText(counts: Readonly<Record<NodeCondition, number>>): str
 
 const NEEDS_A_LOOK: ReadonlySet<NodeCondition> = new Set(["running", "interrupted", "failed", "unknown"]);
 
-/** As many names as fit whole; one alone is shortened rather than left out. */
+/** As many whole names as fit; a single name is truncated rather than omitted. */
 function nowText(nodes: readonly NodePicture[], room: number, page: GraphPage): string {
   const sign = page.ascii === true ? ".." : "…";
   const shown: string[] = [];
@@ -340,7 +344,7 @@ function nowText(nodes: readonly NodePicture[], room: number, page: GraphPage): 
 const LEAST_NAME = 10;
 const LONGEST_NAME = 32;
 
-/** How a node's state looks. Each has a sign and a word of its own, so that nothing depends on colours. */
+/** The display of a node's state. Each has its own sign and word, so that nothing depends on colours. */
 interface NodeMark {
   readonly sign: string;
   readonly ascii: string;
@@ -366,7 +370,7 @@ function styleOf(state: NodeCondition): Style {
   return MARKS[state].style;
 }
 
-/** "3 min", "≥ 3 min" when nobody saw the end; "" when there is nothing to tell. */
+/** "3 min", "≥ 3 min" if the end was not recorded; "" if there is no time. */
 function elapsedText(elapsed: Elapsed | null, page: Pick<Page, "ascii">): string {
   if (elapsed === null) return "";
   const text = clockText(elapsed.milliseconds);
@@ -375,8 +379,9 @@ function elapsedText(elapsed: Elapsed | null, page: Pick<Page, "ascii">): string
 }
 
 /**
- * The graph as a Mermaid flowchart: a subgraph a batch, a class a state, data edges thick, approvals dotted. Ids in it are numbers of ours, and
- * labels hold nothing that Mermaid could take for anything but text: what a node is called can neither break nor steer the drawing.
+ * The graph as a Mermaid flowchart: one subgraph per batch, one class per state, data edges thick, approvals dotted.
+ * Ids are our own numbers, and labels contain nothing that Mermaid could parse as syntax. So the name of a node can
+ * neither break nor control the drawing.
  */
 export function mermaidText(graph: Graph, picture: GraphPicture): string {
   const nodes = new Map(picture.nodes.map((node) => [node.id, node]));
@@ -405,7 +410,7 @@ export function mermaidText(graph: Graph, picture: GraphPicture): string {
 
 type Link = GraphEdge | { readonly from: string; readonly to: string; readonly type: "dependency" };
 
-/** Edges of every kind, and dependencies that no edge tells of. Ends that are no nodes are in `problems` and cannot be drawn. */
+/** Edges of every kind, and dependencies without an edge. Edges to unknown nodes are in `problems` and cannot be drawn. */
 function linksOf(graph: Graph, picture: GraphPicture): readonly Link[] {
   const ids = new Set(picture.nodes.map(({ id }) => id));
   const drawn = new Map<string, Set<string>>();
@@ -438,9 +443,9 @@ function nodeLabel(node: NodePicture): string {
 }
 
 /**
- * An allow list. Letters and digits of all scripts and a little punctuation stay; the rest is written as the number that Mermaid shows as the
- * character. A colon is among the rest: Mermaid cuts a semicolon from lines that look like a style. And one word is broken up: Mermaid takes
- * "direction TB" for a statement wherever in a line it stands, also inside of quotes.
+ * An allow list. Letters and digits of all scripts and some punctuation are kept; other characters become numeric
+ * entities, which Mermaid displays. A colon is not kept, because Mermaid cuts a semicolon from lines that look like a
+ * style. One word is broken up: Mermaid parses "direction TB" as a statement anywhere in a line, even inside quotes.
  */
 function label(text: string): string {
   return truncate(escapeWords(text), LONGEST)
@@ -454,7 +459,7 @@ function numbered(character: string): string {
 
 const LONGEST = 80;
 
-/** Readable on light and dark pages: each brings its own text colour. */
+/** Readable on light and dark pages: each colour has its own text colour. */
 const COLORS: Readonly<Record<NodeCondition, string>> = {
   complete: "fill:#d3f9d8,stroke:#2b8a3e,color:#1b1b1b",
   running: "fill:#d0ebff,stroke:#1864ab,color:#1b1b1b",

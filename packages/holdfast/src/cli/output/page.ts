@@ -1,24 +1,29 @@
+/** Describes where text is shown: width, colours, time zone and character set of a stream. */
 import { randomInt } from "node:crypto";
 
-/** Everything that a view may know about where its text will be read. Views are pure: data and page in, text out. */
+/** What a view may use about the place where its text is shown. Views are pure: they turn data and a page into text. */
 export interface Page {
-  /** Infinity when the reader is a file or a pipe: data is cut only for eyes. */
+  /** Infinity for a file or a pipe: data is truncated only for terminals. */
   readonly width: number;
   readonly color: boolean;
   /**
-   * A random number that marks our own escape sequences, as one more parameter of each. The sink escapes every sequence without it, and removes it from
-   * the others, so no text from outside can style a message. Undefined: the text is not written to a sink.
+   * A random number that marks our own escape sequences, as one more parameter of each. The sink escapes every sequence
+   * without it and removes it from the others, so external text cannot style a message. undefined: the text is not
+   * written to a sink.
    */
   readonly seal?: string;
-  /** Set where only ASCII can be shown: what we draw keeps to it. */
+  /** Set if only ASCII can be shown. */
   readonly ascii?: true;
-  /** Control characters in patches are escaped for a terminal and left alone for `git apply`. */
+  /** Control characters in patches are escaped for a terminal and left unchanged for `git apply`. */
   readonly terminal: boolean;
   /** Milliseconds since the epoch, for "5 min ago". */
   readonly now: number;
   /** Minutes east of UTC, for exact times. */
   readonly offset: (at: number) => number;
-  /** How a suggested command begins: "holdfast", with the --store and --cwd that were typed, so that it can be copied. */
+  /**
+   * The start of a suggested command: "holdfast", with the --store and --cwd that the user typed, so that it can be
+   * copied.
+   */
   readonly program: string;
 }
 
@@ -30,7 +35,7 @@ export function paint(page: Pick<Page, "color" | "seal">, style: Style, text: st
   return controlSequence(page, on, "m") + text + controlSequence(page, off, "m");
 }
 
-/** One of our own escape sequences. */
+/** Builds one of our own escape sequences. */
 export function controlSequence(page: Pick<Page, "seal">, parameters: string, final: string): string {
   return `\x1b[${parameters}${page.seal === undefined ? "" : `;${page.seal}`}${final}`;
 }
@@ -50,7 +55,7 @@ interface ColorChoice {
   readonly noColorFlag: boolean;
 }
 
-/** FORCE_COLOR beats NO_COLOR, as in Node itself; the flag beats both. */
+/** FORCE_COLOR takes precedence over NO_COLOR, as in Node itself; the flag takes precedence over both. */
 export function wantsColor(choice: ColorChoice): boolean {
   if (choice.noColorFlag) return false;
   const force = choice.env["FORCE_COLOR"];
@@ -60,7 +65,10 @@ export function wantsColor(choice: ColorChoice): boolean {
   return choice.terminal && choice.env["TERM"] !== "dumb";
 }
 
-/** A file can hold anything; a terminal shows what its locale and its kind allow. Where nothing is said, it is one of today. */
+/**
+ * A file can hold any character; a terminal shows what its locale and type allow. Without a locale it is assumed to
+ * support Unicode.
+ */
 export function onlyAscii(choice: Pick<ColorChoice, "env" | "terminal">): boolean {
   const { TERM, LC_ALL, LC_CTYPE, LANG } = choice.env;
   if (choice.terminal && (TERM === "dumb" || TERM === "linux")) return true;
@@ -70,7 +78,7 @@ export function onlyAscii(choice: Pick<ColorChoice, "env" | "terminal">): boolea
 
 interface WidthChoice {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Of the terminal; undefined when there is none. */
+  /** Columns of the terminal; undefined if there is none. */
   readonly columns: number | undefined;
 }
 
@@ -80,13 +88,13 @@ export function pageWidth(choice: WidthChoice): number {
   return Number.isInteger(columns) && columns > 0 ? Math.max(MINIMUM, columns) : Number.POSITIVE_INFINITY;
 }
 
-/** Narrower than this nothing useful fits; lines wrap instead. */
+/** Nothing useful fits into fewer columns; lines wrap instead. */
 const MINIMUM = 40;
 
-/** Of this process. The sinks of its standard streams know it. */
+/** The mark of this process. The sinks of its standard streams check it. */
 export const STYLE_MARK = String(randomInt(10 ** 11, 10 ** 12));
 
-/** The page that a standard stream is. */
+/** The page of a standard stream. */
 export function pageOf(params: {
   readonly stream: { readonly isTTY?: boolean; readonly columns?: number };
   readonly env: Readonly<Record<string, string | undefined>>;

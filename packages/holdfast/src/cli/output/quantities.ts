@@ -1,6 +1,7 @@
+/** Formats quantities: tokens, money, times, sizes and counts. */
 import type { Amounts, Budget } from "@holdfast/core/position";
 
-/** "120k tokens, $1.25, 2 min"; null when nothing was spent. Limits are named where there are any. */
+/** "120k tokens, $1.25, 2 min"; null if nothing was spent. Limits are included if there are any. */
 export function spentText(spent: Amounts, limit?: Budget["limit"]): string | null {
   const parts = [
     tokensSpentText(spent, limit?.tokens ?? null),
@@ -10,7 +11,7 @@ export function spentText(spent: Amounts, limit?: Budget["limit"]): string | nul
   return parts.length === 0 ? null : parts.join(", ");
 }
 
-/** What no agent reported is named, never shown as nothing. null: no call took any. */
+/** Calls without a reported count are mentioned, never shown as zero. null: no call used tokens. */
 export function tokensSpentText(
   spent: Pick<Amounts, "tokens" | "uncounted">,
   limit: number | null = null,
@@ -22,7 +23,7 @@ export function tokensSpentText(
   return `${known ?? ""} and ${uncounted} ${uncounted === 1 ? "call" : "calls"} of unknown tokens`;
 }
 
-/** What nobody knows the price of is named, never shown as nothing. */
+/** Calls with an unknown price are mentioned, never shown as zero. */
 export function costText(spent: Pick<Amounts, "microUsd" | "unpriced">, limit: number | null = null): string | null {
   const known = part(spent.microUsd, limit, moneyText);
   const { unpriced = 0 } = spent;
@@ -31,7 +32,7 @@ export function costText(spent: Pick<Amounts, "microUsd" | "unpriced">, limit: n
   return `${known ?? ""} and ${unpriced} ${unpriced === 1 ? "call" : "calls"} of unknown cost`;
 }
 
-/** For JSON: null where nothing is known. */
+/** For JSON: null for unknown amounts. */
 export function spentKnown<T extends Pick<Amounts, "tokens" | "microUsd" | "unpriced" | "uncounted">>(
   spent: T,
 ): Omit<T, "tokens" | "microUsd"> & { readonly tokens: number | null; readonly microUsd: number | null } {
@@ -52,7 +53,7 @@ export function tokensText(tokens: number): string {
   return tokens < 10_000_000 ? `${Math.floor(tokens / 1000)}k tokens` : `${Math.floor(tokens / 1_000_000)}M tokens`;
 }
 
-/** Two digits for people; less than a cent is still not nothing. */
+/** Two decimals; an amount below a cent is not shown as zero. */
 export function moneyText(microUsd: number): string {
   if (microUsd > 0 && microUsd < 10_000) return `$${(microUsd / 1e6).toFixed(4)}`;
   return `$${(microUsd / 1e6).toFixed(2)}`;
@@ -64,7 +65,7 @@ export function timeText(milliseconds: number): string {
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** "5 min ago". A clock that is a little behind the writer's is not worth a word. */
+/** "5 min ago". A small clock difference to the writer is ignored. */
 export function relativeTime(iso: string, now: number): string {
   const at = Date.parse(iso);
   if (Number.isNaN(at)) return "unknown";
@@ -75,7 +76,7 @@ export function relativeTime(iso: string, now: number): string {
   return seconds > 0 ? `${span} ago` : `in ${span}`;
 }
 
-/** The moment itself, in the reader's zone, with the zone named: "2026-11-15 02:43:53 +01:00". */
+/** The exact time in the user's zone, with its offset: "2026-11-15 02:43:53 +01:00". */
 export function exactTime(iso: string, offset: (at: number) => number): string {
   const at = Date.parse(iso);
   if (Number.isNaN(at)) return iso;
@@ -105,7 +106,7 @@ function zoneText(minutes: number): string {
   return `${minutes < 0 ? "-" : "+"}${hours}:${String(distance % 60).padStart(2, "0")}`;
 }
 
-/** "20 MB": decimal units, as disks and the config file count them, with two digits where they help. */
+/** "20 MB": decimal units, as disks and the config file use them, with two digits where they help. */
 export function byteText(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;
   let value = bytes;
@@ -147,7 +148,7 @@ export function rangesText(sequences: readonly number[]): string {
   return parts.join(", ");
 }
 
-/** A tenth is as fine as anybody scores; what is whole stays whole. */
+/** At most one decimal; whole scores have none. */
 export function scoreText(score: number): string {
   return String(Math.round(score * 10) / 10);
 }

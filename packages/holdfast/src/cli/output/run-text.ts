@@ -1,3 +1,4 @@
+/** Formats lists of runs and checkpoints, and the words for a run's status. */
 import type { CheckpointSummary, FilesPlane, Skipped } from "@holdfast/core/checkpoint";
 import type { RunState, RunSummary, Work } from "@holdfast/core/run";
 import type { RunStatus } from "@holdfast/core/status";
@@ -60,7 +61,7 @@ export function moreText(what: "run" | "checkpoint", shown: number): string {
   return `Only ${newest} shown; --limit all shows every one.`;
 }
 
-/** What somebody saves by hand is open, as long as there is a hand. */
+/** A run that is saved by hand is shown as open. */
 function standingCell(standing: RunStatus): Cell {
   if (standing.kind === "manual") return { text: "open", style: "cyan" };
   const { word, style } = standingWord(standing);
@@ -78,7 +79,7 @@ export function stateCell(state: RunState): Cell {
   return { text, style: style[state.kind] };
 }
 
-/** A run without a workflow stands in the stage "none", which is no news. */
+/** A run without a workflow is in the stage "none", which is not shown. */
 export function stageText(at: { readonly stage: string; readonly iteration: number }): string {
   if (at.stage === "none") return "";
   return at.iteration > 0 ? `${at.stage} #${at.iteration}` : at.stage;
@@ -95,13 +96,13 @@ export function workText(work: Work): string {
   }
 }
 
-/** The name and the tags together: both are what a person calls it. */
+/** The name and the tags together: users know the checkpoint by both. */
 function nameText(checkpoint: Pick<CheckpointSummary, "name" | "tags">): string {
   const tags = checkpoint.tags.map((tag) => `@${tag}`);
   return [...tags, ...(checkpoint.name === null ? [] : [checkpoint.name])].join(" ");
 }
 
-/** How a run stands, in a word or two. */
+/** The status of a run in one or two words. */
 export function standingWord(standing: RunStatus): { readonly word: string; readonly style: Style } {
   switch (standing.kind) {
     case "running":
@@ -141,7 +142,7 @@ export function standingWord(standing: RunStatus): { readonly word: string; read
   }
 }
 
-/** Shown by all that show the run: its files may be half of one checkpoint and half of another. "" when all is well. */
+/** Shown with every view of the run: its files may be a mix of two checkpoints. "" if there is no unfinished restore. */
 export function unfinishedRestoreText(run: Pick<RunSummary, "id" | "unfinishedRestore">, page: Page): string {
   const { unfinishedRestore: target, id } = run;
   if (target === null) return "";
@@ -154,7 +155,7 @@ export function unfinishedRestoreText(run: Pick<RunSummary, "id" | "unfinishedRe
   ].join("\n");
 }
 
-/** A path that a checkpoint does not hold, and why. Named aloud everywhere: it must not come as a surprise later. */
+/** A path that a checkpoint does not hold, and why. It is always reported, so that it is not a surprise later. */
 export interface SkippedPath {
   readonly path: string;
   readonly why: string;
@@ -177,7 +178,7 @@ export function reasonText(reason: keyof typeof REASONS, bytes: number | null): 
   return `${REASONS[reason]}${bytes === null ? "" : `, ${byteText(bytes)}`}`;
 }
 
-/** One marked line; where it does not fit, the path gives way and the reason stays. */
+/** One marked line. If it is too long, the path is truncated and the reason is kept. */
 export function skippedLine(left: SkippedPath, middle: string, page: Page, indent = "  "): string {
   const tail = `${middle}: ${left.why}`;
   const room = Math.max(12, page.width - indent.length - 3 - displayWidth(tail));

@@ -1,3 +1,4 @@
+/** Formats the status of runs for `status`, `loops` and the end of a session, and suggests the next command. */
 import { RESOURCES, type Resource, exceeded } from "@holdfast/core/budget";
 import type { Lease } from "@holdfast/core/lease";
 import type { Budget } from "@holdfast/core/position";
@@ -16,7 +17,7 @@ export function statusText(status: RunDetails, page: Page): string {
   return fieldsOf(status, page) + graphText(status, page);
 }
 
-/** For a view that is redrawn in place: it must not be taller than a screen. */
+/** For a view that is redrawn in place, which must not be taller than the screen. */
 export function compactStatusText(status: RunDetails, page: Page): string {
   const lines = status.graph === null ? [] : compactGraphLines(status.graph, page);
   return fieldsOf(status, page) + lines.map((line) => `${line}\n`).join("");
@@ -58,7 +59,7 @@ function fieldsOf(status: RunDetails, page: Page): string {
   return title + explained + fields;
 }
 
-/** The newest of each kind: what was noticed long ago and is over need not be read each time. */
+/** The newest entry of each kind: older entries no longer matter. */
 function loopFields({ loop, iteration }: RunDetails, page: Page): readonly (readonly [string, string | null])[] {
   if (loop === null) return [];
   const { unit } = loop;
@@ -117,7 +118,7 @@ export function statusesText(statuses: readonly RunDetails[], page: Page): strin
   return renderTable({ columns, rows }, page);
 }
 
-/** Said, not printed: what to type next. */
+/** Printed to stderr: the command to run next. */
 export function nextText(status: RunDetails, page: Page): string {
   const { condition, run } = status;
   switch (condition.kind) {
@@ -147,12 +148,12 @@ export function nextText(status: RunDetails, page: Page): string {
 
 const AT_LIMIT = { word: "limit reached", style: "yellow" } as const;
 
-/** A loop that was to go round so often and no more: it has not failed, and it is not done. */
+/** A loop that reached its iteration limit has not failed, and it is not done. */
 export function isAtLimit({ condition, loop, stage }: Pick<RunDetails, "condition" | "loop" | "stage">): boolean {
   return condition.kind === "fatal" && loop !== null && stage === "limit";
 }
 
-/** Where more is known than who holds it, that is the word. */
+/** Uses the detailed status if it says more than the lease alone. */
 export function statusWord({ condition, standing }: Pick<RunDetails, "condition" | "standing">): {
   readonly word: string;
   readonly style: Style;
@@ -164,7 +165,7 @@ export function statusWord({ condition, standing }: Pick<RunDetails, "condition"
     : wordOf(condition);
 }
 
-/** No stage was entered in its own journal, and yet a workflow is to carry it. */
+/** A workflow is set to execute the run, but its own journal has no stage yet. */
 function isUntouched({ condition, standing }: Pick<RunDetails, "condition" | "standing">): boolean {
   return condition.kind === "manual" && standing.kind === "stopped";
 }
@@ -200,7 +201,7 @@ function wordOf(condition: Condition): { readonly word: string; readonly style: 
   }
 }
 
-/** Its process was refused a place, or died, before the first stage. */
+/** Its process got no slot, or died, before the first stage. */
 function isUnbegun({ standing }: RunDetails): boolean {
   return standing.kind === "new";
 }
@@ -276,20 +277,20 @@ function wrapped(text: string, page: Page): string {
   return `${wrap(text, Math.min(page.width, 100)).join("\n")}\n`;
 }
 
-/** A cost that nobody knows is null, not 0. */
+/** An unknown cost is null, not 0. */
 export function statusJson(status: RunDetails) {
   const { budget } = status;
   return { ...status, budget: budget === null ? null : { ...budget, spent: spentKnown(budget.spent) } };
 }
 
-/** A run without a record: only who prepares it is known. */
+/** A run without a record: only the process that prepares it is known. */
 export function startingJson(starting: StartingProcess) {
   return { run: null, condition: { kind: "starting", ...starting } };
 }
 
 /**
- * The commands that answer a question, one a line, so that each can be pasted: `push|stop` on one line would be a pipe, and a shell would
- * give the first answer.
+ * The commands that answer a question, one per line so that each can be pasted: `push|stop` on one line would be a
+ * pipe, and a shell would give the first answer.
  */
 export function answerCommands(command: string, options: readonly string[]): string {
   const [first = "ANSWER", ...others] = options.map(quoted);
@@ -302,7 +303,10 @@ function quoted(option: string): string {
   return /^[\w.,:=@/+-]+$/.test(option) ? option : `"${option.replaceAll(/["$`\\]/g, "\\$&")}"`;
 }
 
-/** The flags that raise what is used up; where nothing is yet, those of all limits: the next call would not fit in. */
+/**
+ * The flags that raise exhausted limits. If none is exhausted yet, the flags of all limits: the next call would exceed
+ * one.
+ */
 export function raiseBudgetFlags(budget: Budget | null): string {
   const out = budget === null ? [] : exceeded(budget);
   const limited = RESOURCES.filter((resource) => budget !== null && budget.limit[resource] !== null);
@@ -319,14 +323,14 @@ type Verdict = LoopSummary["iterations"][number]["verdict"];
 const MARKS: Readonly<Record<Verdict, string>> = { passed: "✓", failed: "✗", unchecked: "·", not_run: "?" };
 const ASCII_MARKS: Readonly<Record<Verdict, string>> = { passed: "+", failed: "x", unchecked: ".", not_run: "?" };
 
-/** One mark an iteration, the newest when there is no room: "✗✗✗✓". */
+/** One mark per iteration, only the newest if there are too many: "✗✗✗✓". */
 export function trailText({ iterations }: LoopSummary, page: Pick<Page, "ascii">, width: number): string {
   const marks = page.ascii === true ? ASCII_MARKS : MARKS;
   const shown = iterations.slice(-width).map(({ verdict }) => marks[verdict]);
   return (iterations.length > shown.length ? "…" : "") + shown.join("");
 }
 
-/** What the newest iteration measured: "2 of 10 tests fail, 1 error, quality 72"; null: nothing. */
+/** The measurements of the newest iteration: "2 of 10 tests fail, 1 error, quality 72"; null: none. */
 export function metricsText({ iterations }: LoopSummary): string | null {
   const last = iterations.at(-1);
   if (last === undefined) return null;
@@ -345,8 +349,8 @@ export function bestText({ best }: LoopSummary): string | null {
 }
 
 /**
- * Scores of 0 to 100 as one character each, on a fixed scale: the same score looks the same in every run. The newest
- * are kept when there are too many.
+ * Scores of 0 to 100 as one character each, on a fixed scale: the same score looks the same in every run. Shows only
+ * the newest if there are too many.
  */
 export function sparkline(scores: readonly number[], width = Number.POSITIVE_INFINITY): string {
   const shown = scores.length > width ? scores.slice(scores.length - Math.max(0, width)) : scores;

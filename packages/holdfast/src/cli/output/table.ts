@@ -1,24 +1,25 @@
+/** Renders tables that fit the width of the page. */
 import { displayWidth, escapeText, padEnd, padStart, truncate, truncateMiddle, wrap } from "./text.ts";
 import { type Page, type Style, paint } from "./page.ts";
 
 export interface Column {
   readonly title: string;
   readonly align?: "left" | "right";
-  /** Columns that give way when the page is narrow, and how far. The others keep their width. */
+  /** The smallest width to which the column may shrink on a narrow page. Other columns keep their width. */
   readonly shrinkTo?: number;
-  /** Gives way only after the others are at their floors: ids are there to be copied. */
+  /** Shrinks only after the others are at their minimum, because users copy ids. */
   readonly last?: true;
-  /** Where it is cut; at its end unless told. */
+  /** Where the text is truncated; default: at its end. */
   readonly cut?: "middle";
-  /** Left out when it has nothing to say. */
+  /** Omitted if all its cells are empty. */
   readonly optional?: true;
-  /** For the last column: goes on in the next line instead of being cut. */
+  /** For the last column: wraps to the next line instead of being truncated. */
   readonly wrap?: true;
-  /** When the page is too narrow for all, columns go, the highest number first. Absent: it never goes. */
+  /** If the page is too narrow, columns are omitted, the highest number first. Absent: never omitted. */
   readonly expendable?: number;
 }
 
-/** Plain text from data (it is escaped here), with at most one style of ours on it. */
+/** Plain text from data (escaped here), with at most one of our styles. */
 export interface Cell {
   readonly text: string;
   readonly style?: Style;
@@ -30,7 +31,7 @@ export interface Table {
   readonly indent?: string;
 }
 
-/** Aligned by display width, at most as wide as the page where the columns allow it, no trailing blanks. */
+/** Aligned by display width, at most as wide as the page if the columns allow it, without trailing blanks. */
 export function renderTable(full: Table, page: Pick<Page, "width" | "color">): string {
   const indent = full.indent ?? "";
   const width = page.width - indent.length;
@@ -51,7 +52,7 @@ function naturalWidths(table: Table): readonly number[] {
   );
 }
 
-/** Whole columns go before a line breaks: a narrow table is still a table. */
+/** Omits whole columns before lines would wrap. */
 function fit(table: Table, width: number): Table {
   const natural = naturalWidths(table);
   const least = table.columns.map((column, at) =>
@@ -90,7 +91,7 @@ interface WidthPlan {
   readonly width: number;
 }
 
-/** The widest column that may still shrink gives one column at a time, so that the loss is shared fairly. */
+/** The widest column that may still shrink gives one column at a time, so that the loss is distributed evenly. */
 export function planWidths(plan: WidthPlan): readonly number[] {
   const widths = [...plan.natural];
   const gaps = Math.max(0, widths.length - 1) * GAP.length;

@@ -1,21 +1,22 @@
+/** Writes to the standard streams: sinks that escape control characters, progress lines, errors and questions. */
 import { createInterface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Page, controlSequence, paint } from "./page.ts";
 import { displayWidth, escapeLines, escapeText, escapeUnmarked, removeStyleMarks, truncate, wrap } from "./text.ts";
 
-/** A stream that may go away under us: `| head -1` closes it early, and that is no reason to stop a restore half-way. */
+/** A stream that may be closed early: `| head -1` does that, and it must not stop a restore half-way. */
 export interface Sink {
   /**
-   * false once nothing gets through any more: streams of data can stop. Control characters are escaped, except in "content" (a patch, a document, an
-   * agent's log) whose reader is not a terminal.
+   * Returns false once the stream is closed, so that streams of data can stop. Control characters are escaped, except
+   * in "content" (a patch, a document, an agent's log) that does not go to a terminal.
    */
   write(text: string, kind?: "message" | "content"): boolean;
   /** The text as `write` would write it, for questions that readline writes. */
   shown(text: string): string;
-  /** Resolves when all that was written has left the process. */
+  /** Resolves when all written data has left the process. */
   drained(): Promise<void>;
-  /** Why output was lost (a full disk behind `>`); a reader that has gone away is no failure. */
+  /** Why output was lost (a full disk behind `>`); a reader that closed the stream is not a failure. */
   failure(): Error | undefined;
 }
 
@@ -28,7 +29,7 @@ interface SinkParams {
   readonly stream: Writable & { readonly isTTY?: boolean };
   /** Hides secrets in each text that is written. */
   readonly mask?: (text: string) => string;
-  /** Of the pages whose text is written here. */
+  /** The seal of the pages whose text is written here. */
   readonly seal: string;
 }
 
@@ -60,10 +61,10 @@ export function createSink({ stream, mask = (text) => text, seal }: SinkParams):
   };
 }
 
-/** Long work says where it is: one redrawn line on a terminal, a plain line now and then elsewhere. */
+/** Progress of long work: one redrawn line on a terminal, an occasional plain line elsewhere. */
 export interface Progress {
   update(text: string): void;
-  /** Takes the line away; what follows is the result. */
+  /** Removes the line before the result is printed. */
   done(): void;
 }
 
@@ -100,7 +101,7 @@ export const NO_PROGRESS: Progress = { update() {}, done() {} };
 const REDRAW_MS = 100;
 const LINE_MS = 5000;
 
-/** Anything that was thrown, as one of ours. What is not one of ours is a mistake of the program. */
+/** Converts anything thrown to a HoldfastError. Any other error is a bug in the program. */
 export function toHoldfastError(thrown: unknown): HoldfastError {
   if (thrown instanceof HoldfastError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -112,7 +113,7 @@ export function toHoldfastError(thrown: unknown): HoldfastError {
   });
 }
 
-/** Being interrupted is what the person wanted: no error, and no colour of one. */
+/** The user wanted the interruption, so it is shown without "error:" and without colour. */
 export function errorText(error: HoldfastError, hint: string | null, page: Page): string {
   if (error.code === "INTERRUPTED") return `${escapeText(error.message)}\n`;
   const [first = "", ...more] = wrapLines(escapeLines(ownLines(error.message.trim())), page);
@@ -131,12 +132,18 @@ export function errorText(error: HoldfastError, hint: string | null, page: Page)
   return `${lines.join("\n")}\n`;
 }
 
-/** A message may quote an argument, or what git printed. A line of it that looks like a hint or an error of ours is joined to the line before. */
+/**
+ * A message may quote an argument or git's output. A line in it that looks like our own hint or error is joined to the
+ * previous line.
+ */
 function ownLines(message: string): string {
   return message.replaceAll(/[;,]?\s*[\n\r]\s*(?=(?:hint|error):)/gi, "; ");
 }
 
-/** For eyes only: whoever reads a pipe looks for whole lines. What stands in backquotes is there to be copied and is not broken. */
+/**
+ * Wraps for terminals only: readers of a pipe expect whole lines. Text in backquotes is meant to be copied and is not
+ * broken.
+ */
 function wrapLines(text: string, page: Pick<Page, "width" | "terminal">): readonly string[] {
   const lines = text.split("\n");
   if (!page.terminal) return lines;
@@ -149,18 +156,18 @@ function wrapLines(text: string, page: Pick<Page, "width" | "terminal">): readon
   });
 }
 
-/** Cannot be in text that was escaped. */
+/** Escaped text cannot contain this character. */
 const GLUE = "\0";
 const MARGIN = "error: ".length;
 const WIDEST = 100;
 
-/** The one shape of a failure under --json. */
+/** The only format of a failure under --json. */
 export function errorDocument(error: HoldfastError, hint: string | null): unknown {
   const { code, message, retry, data } = error;
   return { error: { code, message, hint, retry, data } };
 }
 
-/** Anything but a clear yes is a no: the destructive answer is never the one that Enter gives. */
+/** Anything but a clear yes is a no: Enter must never choose the destructive answer. */
 export async function askYesNo(params: {
   readonly question: string;
   readonly input: Readable;
@@ -171,7 +178,7 @@ export async function askYesNo(params: {
   const closed = new Promise<string>((resolve) => {
     reader.once("close", () => resolve(""));
   });
-  // readline swallows Ctrl+C while it reads; hand it on to the one place that handles it.
+  // readline swallows Ctrl+C while it reads, so this passes it on to the signal handler.
   reader.once("SIGINT", () => process.emit("SIGINT"));
   try {
     const answer = await Promise.race([
@@ -184,11 +191,11 @@ export async function askYesNo(params: {
   }
 }
 
-/** One line; Enter, and the end of input, take what stands in brackets. */
+/** Asks for one line. Enter and the end of input return the value in brackets. */
 export async function askText(params: {
   readonly question: string;
   readonly fallback: string;
-  /** The fallback as a terminal may show it. */
+  /** The fallback as it may be shown on a terminal. */
   readonly shownFallback: string;
   readonly input: Readable;
   readonly output: Writable;
@@ -199,7 +206,7 @@ export async function askText(params: {
   const closed = new Promise<string>((resolve) => {
     reader.once("close", () => resolve(""));
   });
-  // readline swallows Ctrl+C while it reads; hand it on to the one place that handles it.
+  // readline swallows Ctrl+C while it reads, so this passes it on to the signal handler.
   reader.once("SIGINT", () => process.emit("SIGINT"));
   try {
     const shown = fallback === "" ? question : `${question} [${params.shownFallback}]`;

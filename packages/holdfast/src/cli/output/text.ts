@@ -1,20 +1,21 @@
+/** Escapes, measures, truncates and wraps text for terminals. */
 import { type Page, paint } from "./page.ts";
 import { exactTime, relativeTime } from "./quantities.ts";
 
 /**
- * Names, reasons and values come from files, issues and models. Printed raw they could move the cursor, recolour the
- * screen, reverse the reading order or hide themselves; escaped they can only be read.
+ * Names, reasons and values come from files, issues and models. Unescaped, they could move the cursor, recolour the
+ * screen, reverse the reading order or hide themselves.
  */
 export function escapeText(text: string): string {
   return text.replace(UNSAFE, escapeOne);
 }
 
-/** Words of others inside a line of ours, such as what git or a hook said: their line ends become semicolons. */
+/** External text inside one of our lines, such as output of git or a hook: line ends become semicolons. */
 export function escapeWords(text: string): string {
   return escapeText(text.trim().replaceAll(/[;,]?\s*\n\s*/g, "; "));
 }
 
-/** A file's name on a line of its own, quoted as git quotes it where it has characters that cannot be shown. */
+/** A file name on its own line, quoted as git quotes it if it has characters that cannot be shown. */
 export function quoteName(path: string): string {
   if (path.startsWith('"') || path.search(UNSAFE) === -1) return path;
   const octal = (character: string): string =>
@@ -22,14 +23,15 @@ export function quoteName(path: string): string {
   return `"${path.replaceAll(/["\\]/g, String.raw`\$&`).replace(UNSAFE, octal)}"`;
 }
 
-/** For text that is meant to have lines, such as a patch: line feeds and tabs stay, the rest is escaped. */
+/** For text with lines, such as a patch: line feeds and tabs are kept, the rest is escaped. */
 export function escapeLines(text: string): string {
   return text.replace(UNSAFE_IN_LINES, escapeOne);
 }
 
 /**
- * The last filter in front of a stream. Only `\uXXXX` is used, so that a JSON document means the same afterwards. Of escape sequences those pass
- * that carry `seal`, a number that text from outside cannot know: our own colours and cursor movements. The seal is removed.
+ * The last filter before a stream. Uses only `\uXXXX`, so that a JSON document keeps its meaning. Escape sequences pass
+ * only with `seal`, a number that external text cannot know: these are our own colours and cursor movements. The seal
+ * is removed.
  */
 export function escapeUnmarked(text: string, seal: string): string {
   const [first = "", ...more] = text.split("\x1b[");
@@ -42,14 +44,14 @@ export function escapeUnmarked(text: string, seal: string): string {
   }, escapeUnits(first));
 }
 
-/** Content that is printed for another program: all bytes stay, only the seals of our own sequences are removed. */
+/** Content for another program: all bytes are kept, only the seals of our own sequences are removed. */
 export function removeStyleMarks(text: string, seal: string): string {
   return text.replaceAll(new RegExp(`(\\u001b\\[[?0-9;]*);${seal}([A-Za-z])`, "g"), "$1$2");
 }
 
 function escapeUnits(text: string): string {
   return text.replace(UNSAFE_IN_LINES, (character) =>
-    // UTF-16 units: JSON knows no longer escape.
+    // Escapes UTF-16 units, because JSON has no longer escapes.
     Array.from(
       { length: character.length },
       (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`,
@@ -57,7 +59,7 @@ function escapeUnits(text: string): string {
   );
 }
 
-// C0, DEL and C1; bidirectional controls; separators; invisible and tag characters; halves of surrogate pairs.
+// C0, DEL and C1; bidirectional controls; separators; invisible and tag characters; unpaired surrogates.
 const CONTROLS =
   "\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}\\ud800-\\udfff";
 const UNSAFE = new RegExp(`[\\u0000-\\u001f${CONTROLS}]`, "gu");
@@ -74,7 +76,7 @@ function escapeOne(character: string): string {
 
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
-/** Columns that a terminal gives to this text. Expects escaped text: control characters have no width of their own. */
+/** Number of terminal columns of this text. Expects escaped text, because control characters have no defined width. */
 export function displayWidth(text: string): number {
   if (PLAIN.test(text)) return text.length;
   let width = 0;
@@ -82,7 +84,7 @@ export function displayWidth(text: string): number {
   return width;
 }
 
-/** At most `width` columns; what was cut is shown by an ellipsis (or another sign), and no character is cut in half. */
+/** Truncates to `width` columns. An ellipsis (or another sign) marks the cut, and no character is cut in half. */
 export function truncate(text: string, width: number, sign = "…"): string {
   if (displayWidth(text) <= width) return text;
   const room = width - sign.length;
@@ -98,7 +100,7 @@ export function truncate(text: string, width: number, sign = "…"): string {
   return `${kept}${sign}`;
 }
 
-/** As `truncate`, but the end stays: ids that begin alike are told apart by it. */
+/** As `truncate`, but keeps the end, which distinguishes ids with the same beginning. */
 export function truncateMiddle(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   const room = Math.min(ENDING, Math.floor(width / 2));
@@ -110,7 +112,7 @@ export function truncateMiddle(text: string, width: number): string {
   return truncate(text, width - displayWidth(end)) + end;
 }
 
-/** The eight digits of a loop's name, or the number of a checkpoint with what stands before it. */
+/** The eight digits of a loop's name, or the number of a checkpoint with the characters before it. */
 const ENDING = 8;
 
 export function padEnd(text: string, width: number): string {
@@ -123,7 +125,7 @@ export function padStart(text: string, width: number): string {
 
 const PLAIN = /^[ -~]*$/;
 
-/** Made at first need: most text is plain, and compiling these costs more than Node's own start. */
+/** Created on first use: most text is plain, and compiling these expressions takes longer than Node's own start. */
 interface Ruler {
   readonly segmenter: Intl.Segmenter;
   readonly zero: RegExp;
@@ -135,7 +137,7 @@ function makeRuler(): Ruler {
   return {
     segmenter: new Intl.Segmenter("en", { granularity: "grapheme" }),
     zero: new RegExp("^[\\p{Mark}\\p{Default_Ignorable_Code_Point}]+$", "u"),
-    // East Asian Wide and Fullwidth, as blocks (unassigned points inside them do not matter), and emoji.
+    // East Asian Wide and Fullwidth, as blocks (unassigned code points inside them do not matter), and emoji.
     wide: new RegExp(`^[${WIDE}\\p{Emoji_Presentation}]|\\ufe0f`, "u"),
   };
 }
@@ -155,7 +157,7 @@ function clusterWidth(cluster: string): number {
   return ruler.wide.test(cluster) ? 2 : 1;
 }
 
-/** At the blanks; a word that is wider than the line stands alone and sticks out. */
+/** Wraps at blanks. A word wider than the line gets its own line and is not cut. */
 export function wrap(text: string, width: number): readonly string[] {
   const lines: string[] = [];
   let line = "";
@@ -169,8 +171,8 @@ export function wrap(text: string, width: number): readonly string[] {
 }
 
 /**
- * For lines that go straight to a terminal: broken at blanks, indented from the second on, colours not counted. A word that is wider than the
- * line is cut, between characters as a reader sees them.
+ * For lines that go directly to a terminal: wraps at blanks, indents from the second line on, and ignores colours. A
+ * word wider than the line is cut between grapheme clusters.
  */
 export function wrapStyled(text: string, params: { readonly width: number; readonly indent: number }): string {
   const { width, indent } = params;
@@ -213,7 +215,7 @@ function widthOf(text: string): number {
   return displayWidth(text.replaceAll(STYLE, ""));
 }
 
-/** A label, and beside it a text of several lines: the page's width, and never wider than reads well. */
+/** A label with a text of several lines next to it, as wide as the page but never wider than is readable. */
 export function hangingIndent(
   params: { readonly label: string; readonly labelWidth: number; readonly text: string },
   page: Page,
@@ -227,7 +229,7 @@ const READABLE = 100;
 
 type Field = readonly [label: string, value: string | null];
 
-/** Labels on the left, values on the right; fields without a value are left out. */
+/** Labels on the left, values on the right. Fields without a value are omitted. */
 export function fieldsText(fields: readonly Field[], page: Page, indent = ""): string {
   const given = fields.filter((field): field is readonly [string, string] => field[1] !== null && field[1] !== "");
   const width = Math.max(10, ...given.map(([label]) => label.length));
