@@ -342,7 +342,7 @@ describe("with a worktree", () => {
     ]);
     expect(await holdfast.repair(events)).toEqual([{ run: "r", quarantined: [2], pinned: [], newestIntact: 1 }]);
     expect((await run.latest())?.sequence).toBe(1);
-    // As long as the worktree holds the same files, a look at it would write the tree again.
+    // While the worktree holds the same files, reading it would write the tree again.
     repo.write("a.txt", "three");
     await expect(run.planRestore({ sequence: 2 })).rejects.toMatchObject({
       code: "TREE_MISSING",

@@ -17,7 +17,7 @@ import { REAL_COPILOT, REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/
 import type { ModelTool } from "@holdfast/test-support/agents/model-script";
 import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
-/** With these no shell command may write, whatever `--yolo` says. */
+/** With these arguments no shell command may write, even with `--yolo`. */
 const LIMITS = [
   {
     name: "claude",

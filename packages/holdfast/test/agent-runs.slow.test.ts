@@ -226,7 +226,7 @@ function scriptFor(tool: ModelTool, hangs: boolean): ModelScript {
   };
 }
 
-/** Killed before its record has come to an answer, its usage cannot be known. */
+/** If it is killed before its record contains an answer, its usage is unknown. */
 function hasRecord(home: string, word: string): boolean {
   const names = readdirSync(home, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".jsonl"));
   return names.some((name) => readFileSync(join(home, name), "utf8").includes(word));

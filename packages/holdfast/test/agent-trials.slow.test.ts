@@ -15,7 +15,7 @@ import { REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/provider-agent
 import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 
-/** `holdfast agents test`, as a person types it, with the makers' own programs. */
+/** `holdfast agents test`, as a user types it, with the makers' own programs. */
 interface Tried {
   readonly name: string;
   readonly model: string;

@@ -18,7 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   holdfast: ["core", "platform", "git", "agents", "forges", "formats", "workflows"],
   testing: ["core", "platform", "formats"],
 };
-/** A text in the source, whatever quotes it. */
+/** A text in the source, with any kind of quotes. */
 const TEXT = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/.source;
 /** Fixtures for tests may import everything; only tests import them. */
 const TEST_ONLY = "test-support";

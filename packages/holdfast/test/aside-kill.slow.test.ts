@@ -9,7 +9,10 @@ import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts
 const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/aside-life.ts");
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
-/** A repository with a run's worktree, and a git that at its n-th call ends whoever started it, and then works on or is gone too. */
+/**
+ * A repository with a run's worktree, and a git that kills its parent at its n-th call, and then either continues or
+ * exits too.
+ */
 async function createPlace() {
   const repo = startCommitted({ "a.txt": "one\n", "d/b.txt": "two\n" });
   const workspaces = await openGitWorkspaces(repo.root);

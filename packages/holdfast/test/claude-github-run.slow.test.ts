@@ -17,7 +17,10 @@ const SCORES = { faithful: 95, style: 95, docs: 95, corner_cases: 95 };
 const RUN = "issue-1";
 const ISSUE = "the issue is read";
 
-/** In the order in which a run comes to them. The model does not answer, the tool does not end, or the forge does not answer, having acted or not. */
+/**
+ * In the order in which a run reaches them. The model does not answer, the tool does not end, or the forge does not
+ * answer, with or without having acted.
+ */
 const MOMENTS: readonly Moment[] = [
   { name: ISSUE, forge: { match: /^GET .*\/issues\/1$/, when: "before" } },
   { name: "the first question", model: { rule: 1, step: 0 } },

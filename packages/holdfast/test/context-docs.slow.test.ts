@@ -36,7 +36,10 @@ describe("the examples print what their comments say", () => {
   });
 });
 
-/** Each example has a directory of its own, and so a store of its own. Returns what runs it and gives the lines printed. */
+/**
+ * Each example has its own directory and therefore its own store. Returns a function that runs it and returns the
+ * printed lines.
+ */
 function place(code: string): () => readonly string[] {
   const directory = mkdtempSync(join(folder, "example-"));
   writeFileSync(join(directory, "example.mts"), code);
@@ -46,7 +49,7 @@ function place(code: string): () => readonly string[] {
       .filter((line) => line !== "");
 }
 
-/** What stands in a comment behind a `console.log`, or in comments of their own below one that has none (or "prints:"). */
+/** The text in a comment after a `console.log`, or in the comment lines below one that has none (or "prints:"). */
 function announced(code: string): readonly string[] {
   const said: string[] = [];
   let waiting = false;

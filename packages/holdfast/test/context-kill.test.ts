@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { CheckpointStore } from "../src/context/index.ts";
 
-/** Contexts in processes of their own: killed with SIGKILL, and two at once. */
+/** Contexts in separate processes: killed with SIGKILL, and two at once. */
 
 test("killed again and again, a task loses nothing that was acknowledged, and goes on where it stood", async () => {
   const directory = scratch();
@@ -21,7 +21,7 @@ test("killed again and again, a task loses nothing that was acknowledged, and go
     const acknowledged = Number(writer.lines.at(-1)?.split(" ")[1]);
     await using store = await CheckpointStore.open("Task no. 1", { store: directory });
     known = await store.version();
-    // One more may have been committed whose answer nobody heard.
+    // One more save may have been committed without an acknowledgement.
     expect([acknowledged, acknowledged + 1]).toContain(known);
     expect(await store.listVersions()).toEqual(Array.from({ length: known }, (_, index) => index + 1));
     expect(await store.latest()).toMatchObject({

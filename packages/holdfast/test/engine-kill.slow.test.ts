@@ -27,7 +27,7 @@ function createPlace() {
     outside: createExternalSystem(join(directory, "outside.log")),
     /** In this process, to the end. */
     carry: () => executeUntilKilled({ ...place, at: 0, moment: "before", die: () => undefined }),
-    /** In a process that does not survive it; tells the signal, or what it complained of. */
+    /** Runs in a process that is killed; returns the signal, or the error output. */
     kill: (at: number, moment: string) =>
       new Promise<string>((resolve) => {
         const args = ["--no-warnings", CHILD, directory, repository.root, String(at), moment];

@@ -172,7 +172,8 @@ test("crunch: no prompt has hostile text outside of a fence", async () => {
     when: { role: `debate-${agent}` },
     reply: JSON.stringify({ choice: hostile("choice"), rationale: "As before.", confidence: 80, relevance: 1 }),
   });
-  // Agents of one batch read the clock in either order, which a replay of this graph reports; crunch/replayed.test.ts has one that does not depend on it.
+  // Agents of one batch read the clock in either order, which a replay of this graph reports.
+  // crunch/replayed.slow.test.ts has a graph that does not depend on it.
   const { prompts, end } = await promptsOf({
     workflow: "crunch",
     labels: ["state:enrich"],

@@ -105,7 +105,7 @@ test.skipIf(gh.skip)(
   },
 );
 
-/** What the agent was told in the second round. */
+/** The agent's prompt in the second round. */
 async function promptOf(clone: string): Promise<string> {
   const [found] = await Array.fromAsync(glob("**/.tmp/impl-input-2.txt", { cwd: join(clone, "..") }));
   if (found === undefined) throw new Error("there was no second round");

@@ -39,7 +39,7 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
       );
     });
   };
-  /** As before any graft, with an edit of somebody that no checkpoint holds yet. */
+  /** The state before any cherry-pick, with a user's edit that no checkpoint holds yet. */
   const begin = async (round: number) => {
     await ours.handle.restore({ sequence: 1 });
     await ours.handle.close();
@@ -62,7 +62,8 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
     const where = `HOLDFAST_SEED=${seed}, operation ${dieAt} of ${calls}`;
     const { files, tree, after } = await begin(dieAt);
     const end = await graft(dieAt);
-    // How many operations there are differs by a few from life to life: one of the last may not come, and then the graft is done.
+    // The number of operations differs slightly between lives. One of the last may not happen, and then the cherry-pick
+    // is done.
     if (end === "ended" && dieAt > calls - LAST_FEW) {
       expect([where, ours.files()]).toEqual([where, after]);
       continue;

@@ -8,7 +8,7 @@ import { type GithubScene, createGithubScene, forgeTransports } from "@holdfast/
 const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/forge-run.ts");
 const [, gh] = forgeTransports("gh");
 
-/** How the request looks on the command line of the program, and at the server. */
+/** The request on the command line of the program, and at the server. */
 const REQUESTS: readonly { readonly typed: string; readonly sent: RegExp }[] = [
   { typed: "*--method POST*/issues", sent: /^POST .*\/issues$/ },
   { typed: "*--method POST*/comments", sent: /^POST .*\/comments$/ },
@@ -118,7 +118,7 @@ function ended(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve) => child.once("exit", resolve));
 }
 
-/** One that has ended and that nobody has asked after yet is not alive. */
+/** A process that has exited and that its parent has not waited for yet is not alive. */
 function isAlive(pid: number): boolean {
   return readProcess(pid) !== null;
 }

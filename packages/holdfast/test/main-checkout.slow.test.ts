@@ -58,7 +58,7 @@ describe("an agent that changes the user's main checkout", () => {
     expect(asked, JSON.stringify(asked, null, 2)).toMatchObject({ status: 4 });
     expect(asked.stdout.replaceAll(/\s+/g, " ")).toMatch(/changed during the call of the agent \(agent\): stray\.txt/);
     expect(readFileSync(calls, "utf8")).toBe("call\n");
-    // The user's own change while the run waits is no part of it.
+    // The user's own change while the run waits is not part of it.
     await writeFile(join(place.clone, "mine.txt"), "mine\n");
     expect(await place.run("approve", "issue-1", "continue")).toMatchObject({ status: 0 });
     const done = await place.run("resume", "1");

@@ -316,7 +316,7 @@ function copyRepository(to: string): void {
     symlinkSync(join(to, "packages", name), join(modules, "@holdfast", name));
 }
 
-/** npm as it is on this machine, with a cache of its own and none of the settings that the outer npm hands down. */
+/** The npm of this machine, with its own cache and without the settings that the outer npm passes down. */
 function npm(cwd: string, ...args: readonly string[]): string {
   const kept = Object.entries(process.env).filter(([name]) => !name.toLowerCase().startsWith("npm_"));
   const env = {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { installPackage } from "./installed-package.ts";
 
-/** What the README shows is run, and must print what the README says. */
+/** Executes the README's examples, which must print what the README shows. */
 
 const root = join(import.meta.dirname, "../../..");
 const readme = readFileSync(join(root, "README.md"), "utf8");

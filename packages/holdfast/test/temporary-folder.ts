@@ -6,9 +6,9 @@ const ENOUGH = 6 * 2 ** 30;
 const PREFIX = "holdfast-tests-";
 
 /**
- * Puts the temporary files of all suites into memory, where there is room and unless TMPDIR says otherwise: what they prove does not
- * depend on the disk, and each of their thousands of flushes would wait for what all the others wrote. The folder goes with this
- * process; what a killed one left behind goes with the next.
+ * Puts the temporary files of all suites into memory, if there is space and TMPDIR is not set: the suites do not depend
+ * on the disk, and each of their thousands of flushes would wait for the others' writes. The folder is removed with
+ * this process; the next one removes what a killed one left.
  */
 export function useMemory(): void {
   if (process.env["TMPDIR"] !== undefined || !hasRoom()) return;

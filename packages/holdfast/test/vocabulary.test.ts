@@ -7,7 +7,7 @@ import { FINDING_KINDS, defaultFindingPolicy } from "@holdfast/core/findings";
 import { defaultRetention } from "@holdfast/core/retention";
 import { TRIGGERS } from "@holdfast/core/checkpoint";
 
-/** docs/errors.md and docs/glossary.md say what the code says, or this fails. */
+/** docs/errors.md and docs/glossary.md must match the code. */
 
 const ROOT = join(import.meta.dirname, "../../..");
 const errors = await tables("docs/errors.md");

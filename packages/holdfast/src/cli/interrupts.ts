@@ -6,8 +6,8 @@ import type { Exit } from "./exit.ts";
 
 /**
  * First Ctrl+C (or SIGTERM, or a closed terminal): waiting stops, the store is closed cleanly, exit 130 (143). Second:
- * the process exits at once; committed data is durable, so this is safe too. A closed terminal sends SIGHUP more than once (itself and through its shell), so a
- * repeated SIGHUP has no effect.
+ * the process exits at once; committed data is durable, so this is safe too. A closed terminal sends SIGHUP more than
+ * once (itself and through its shell), so a repeated SIGHUP has no effect.
  */
 export interface Interrupts {
   readonly signal: AbortSignal;

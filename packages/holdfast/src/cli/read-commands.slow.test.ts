@@ -9,7 +9,7 @@ import { type Journey, startJourney } from "@holdfast/test-support/cli-repositor
 
 const COMMANDS = await loadCommands();
 
-/** Every command that only reads, and every dry run. `late` is the run that the damaged stores have lost a part of. */
+/** Every command that only reads, and every dry run. `late` is the run that is incomplete in the damaged stores. */
 const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   agents: [["agents"]],
   compare: [["compare", "intact@1", "intact@2"]],
@@ -225,7 +225,7 @@ describe("a damaged store that is opened for writing", () => {
       for (const name of names) expect(statSync(join(kept, name)).mode & 0o777, name).toBe(0o600);
       await journey.fails(6, "checkpoint", "--run", "intact");
       expect(readdirSync(join(store, "quarantine"))).toEqual([folder]);
-      // Accepting the loss, as the hint says: the copy stays.
+      // Accepts the loss as the hint describes; the copy is kept.
       rmSync(join(store, "heads"));
       await journey.json("checkpoint", "--run", "intact");
       expect(names.map((name) => readFileSync(join(kept, name)))).toEqual(before);

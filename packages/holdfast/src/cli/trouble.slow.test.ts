@@ -223,7 +223,7 @@ test("small slips are refused with the right words", async () => {
 });
 
 describe("a signal", () => {
-  /** A git that waits at a chosen command until it is let go; and only there, once. */
+  /** A git that waits once at a chosen command, until the test releases it. */
   async function slowGit(at: string) {
     const place = join(journey.holdfast.directory, "slow", at);
     await mkdir(place, { recursive: true });

@@ -160,7 +160,7 @@ test("any value at all is either a checkpoint or a coded error", () => {
   );
 });
 
-/** Paths of whatever could still be changed. */
+/** Paths of everything that is not frozen. */
 function thawed(value: unknown, at = ""): readonly string[] {
   if (typeof value !== "object" || value === null) return [];
   const below = Object.entries(value).flatMap(([key, part]) => thawed(part, `${at}/${key}`));

@@ -106,7 +106,7 @@ class World {
     return context;
   }
 
-  /** Tokens are never lost and never counted twice, whoever wins. */
+  /** Tokens are never lost and never counted twice, whichever side wins. */
   #merge(child: Context, onConflict: "refuse" | "child_wins" | "parent_wins"): Json {
     const { parent } = child;
     if (parent === null) return null;
@@ -137,7 +137,7 @@ test(
     await fc.assert(
       fc.asyncProperty(fc.array(someAct, { minLength: 5, maxLength: 30 }), async (acts) => {
         const taskId = `case-${(cases += 1)}`;
-        // Forks are tasks of the same store, so each case has one of its own in memory and its own names on disk.
+        // Forks are tasks of the same store, so each case has its own store in memory and its own names on disk.
         await using memory = CheckpointStore.inMemory(taskId);
         const [left, right] = [new World(memory), new World(disk.task(taskId))];
         for (const world of [left, right]) world.contexts.push(await world.store.context());

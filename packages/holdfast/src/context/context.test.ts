@@ -218,7 +218,7 @@ describe("context", () => {
       await context.snapshot();
       const restored = Context.restore(first, { store });
       expect((await restored.snapshot()).version).toBe(3);
-      // Without saying so, it goes on where the checkpoint came from.
+      // By default it continues in the store that the checkpoint came from.
       expect((await Context.restore(await store.get(1)).snapshot()).version).toBe(4);
       expect(await restored.store?.listVersions()).toEqual([1, 2, 3, 4]);
     });
@@ -636,7 +636,7 @@ describe("checkpoint store", () => {
     await first.save(step(1));
     const held = world.runs.get("task-1");
     if (held === undefined) throw new Error("no run");
-    // What a laptop that slept for too long looks like from another host.
+    // Simulates a laptop that slept too long, as another host sees it.
     held.lease = null;
     const second = await CheckpointStore.open("task-1", { store: openMemoryStore({ world }) });
     await second.save(step(2));

@@ -161,7 +161,7 @@ describe("defects 1 to 4: the rows of crunch's table of retention, in the direct
     const { save, mirror, listed } = await scene(config);
     for (const [one, phase] of [...repeat(trigger, 6, "enrich"), ...repeat(trigger, 6, "implementing")])
       await save(one, phase);
-    // The newest stays in any case: let that be another.
+    // The newest checkpoint is always kept, so another one must be the newest.
     await save("fork", "implementing");
     await mirror.catchUp();
     const kept = listed().filter((line) => line.startsWith(word));

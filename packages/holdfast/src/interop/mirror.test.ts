@@ -33,7 +33,7 @@ test("nor does the copy of a file that is in the place of another loop's", () =>
   const [root, outside] = [join(directory, "root"), join(directory, "outside")];
   for (const place of [root, outside]) mkdirSync(place);
   const [mine, evil] = [encodedLoop("mine"), encodedLoop("evil")];
-  // A clone may hold a file that says it belongs to another loop, whose directory is a link.
+  // A clone may hold a file that claims to belong to another loop, whose directory is a link.
   const path = join(root, mine.path);
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, gzipSync(evil.bytes));

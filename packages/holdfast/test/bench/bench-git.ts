@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-/** Plain git in the folder that a word stands for; gives what it printed, without the space around it. */
+/** Runs plain git in the folder that `where` names; returns its output without surrounding space. */
 export type BenchGit<Where extends string> = (where: Where, ...args: readonly string[]) => Promise<string>;
 
 /** Asked for the folder each time: where a run works may be known only later. */
@@ -15,7 +15,7 @@ export function benchGit<Where extends string>(
   };
 }
 
-/** Nobody's settings, and somebody to commit as. */
+/** No user settings, and a fixed author. */
 const NOBODYS = {
   PATH: process.env["PATH"],
   HOME: "/nonexistent",

@@ -2,7 +2,7 @@ import type { Planes } from "@holdfast/core/checkpoint";
 import type { JournalEntry } from "@holdfast/core/journal";
 import type { Store } from "@holdfast/core/store";
 
-/** What a store tells of one run. */
+/** What a store holds about one run. */
 export interface RunStory {
   /** Of its newest checkpoint. */
   planes(): Promise<Planes>;

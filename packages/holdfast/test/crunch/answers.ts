@@ -13,7 +13,7 @@ export function reply(role: string, rest: JsonObject = {}, more: Answer = {}): A
   };
 }
 
-/** Writes a file, and says so. */
+/** Writes a file and reports it. */
 export function writes(role: string, path: string, text: string, more: Answer = {}): Answer {
   return reply(role, {}, { edits: [{ do: "write", path, text }], ...more });
 }
@@ -37,7 +37,7 @@ export function node(id: string, agent: string, rest: Partial<TemplateNode> = {}
 
 const one = (...nodes: readonly TemplateNode[]): GraphTemplate => ({ nodes, edges: [] });
 
-/** One node a phase: what is not looked at costs no time. */
+/** One node per phase, so that parts without assertions cost no time. */
 const SMALL: Readonly<Record<GraphPhase, GraphTemplate>> = {
   enrich: one(node("spec", "system-architect")),
   implementing: one(node("build", "dev-python", { edits: true, action: "implement" })),

@@ -15,7 +15,7 @@ import { putFiles } from "../bench/put-files.ts";
 import { type RunStory, runStory } from "../bench/run-story.ts";
 import { withoutPauses } from "../bench/without-pauses.ts";
 
-/** What an agent does, as its script says; see docs/agents.md. */
+/** What an agent does, according to its script; see docs/agents.md. */
 export type Answer = JsonObject;
 
 type Watched = Pick<ResumeParams, "signal" | "listen" | "answers">;
@@ -26,11 +26,11 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly forge: ReturnType<typeof openLocalForge>;
   readonly run: string;
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
-  /** Begins the run, or goes on with it. */
+  /** Starts the run, or resumes it. */
   work(params?: Watched): Promise<RunOutcome>;
-  /** A person's answer to the question that the run waits with. */
+  /** The user's answer to the question that the run waits for. */
   answer(text: string): Promise<void>;
-  /** Another issue is enriched, in a run of its own; what that run then knows. */
+  /** Enriches another issue in its own run; returns the resulting state. */
   second(issue: number): Promise<CrunchState>;
   state(): Promise<CrunchState>;
   labels(): Promise<readonly string[]>;

@@ -66,7 +66,7 @@ test("stopped by a person, it has given up with that reason; the next run of the
   await bench.answer("stop");
   expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
   expect((await bench.state()).team?.complexity).toMatchObject({ score: 0, factors: { priorFailures: false } });
-  // Who tries again knows that it is not easy.
+  // The next run counts the earlier failure as complexity.
   const { team } = await bench.second(1);
   expect(team?.complexity).toMatchObject({ score: 2, factors: { priorFailures: true } });
   expect(team?.members.map(({ agent }) => agent)).toContain("orchestrator");

@@ -27,7 +27,7 @@ test("a run is seen in crunch's own directory as it goes, and ends there as it e
     agent: `scripted:${join(bench.root, "script.json")}`,
     options: settings(),
     listen: () => {
-      // Whenever the run says anything, a reader finds it whole.
+      // Whenever the run emits an event, a reader finds complete files.
       if (!existsSync(join(directory, "latest"))) return;
       const document = documentAt(join(directory, "latest"));
       expect(readdirSync(directory)).toContain(`${String(document["checkpoint_id"])}.yaml`);
@@ -54,7 +54,7 @@ test("a run is seen in crunch's own directory as it goes, and ends there as it e
   expect(words.filter((word) => word === "phase_transition").length).toBeGreaterThanOrEqual(6);
   expect(words).toContain("batch_complete");
   expect(words).not.toContain("agent_complete");
-  // In the user's own worktree, and in nobody's commits.
+  // In the user's own worktree, and in no commit.
   expect(await bench.git("clone", "status", "--porcelain")).toBe("");
   expect(await bench.git("remote", "ls-tree", "-r", "--name-only", "feature/issue-1-add-a-greeting")).not.toContain(
     ".claude",
@@ -136,7 +136,7 @@ test("a person moves the issue while nobody works: the run follows its label", a
     workflow_state: { current_phase: "e2e" },
     recovery_info: { resume_from: "check" },
   });
-  // The label that the run itself set is no finding.
+  // The label that the run itself set is not a finding.
   expect((await holdfast.work.preflight({ run: "issue-1" })).findings).toEqual([]);
   await forge.setLabels(1, ["urgent", "state:docs"]);
   const { plan } = await holdfast.work.preflight({ run: "issue-1" });

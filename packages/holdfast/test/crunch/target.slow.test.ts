@@ -7,7 +7,7 @@ test("stops at its target with the issue's label there, and goes on when the tar
   await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "ready" } });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("Stopped at ready") });
   expect(await bench.labels()).toEqual(["state:ready"]);
-  // A run that has stopped stays so until somebody says otherwise.
+  // A stopped run stays stopped until the user raises its target.
   expect(await bench.work()).toMatchObject({ kind: "done" });
   await expect(bench.holdfast.work.raiseTarget({ run: bench.run, target: "enrich" })).rejects.toThrow(/past enrich/);
   await bench.holdfast.work.raiseTarget({ run: bench.run, target: "validation" });
@@ -46,7 +46,7 @@ test("labels of two phases are for a person to decide", async () => {
   expect(await bench.labels()).toEqual(["state:ready"]);
 });
 
-/** In the middle of e2e, as a person would do it at the forge. */
+/** In the middle of e2e, as a user would do it at the forge. */
 const relabel = (to: string): string =>
   `sed -i 's/state:e2e/${to}/' "$(git remote get-url origin)/holdfast-forge/issues/1.md"`;
 

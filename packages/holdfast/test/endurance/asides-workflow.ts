@@ -8,8 +8,8 @@ import {
 import type { JsonObject } from "@holdfast/core/json";
 
 /**
- * Work beside the run: three agents at once, merged in order; then a pair that cannot both be merged, of which one is given up; then two calls one after the
- * other in one aside.
+ * Work in side worktrees: three agents at once, merged in order. Then a pair that cannot both be merged, of which one
+ * is dropped. Then two consecutive calls in one side worktree.
  */
 export function asidesWorkflow(): Workflow<JsonObject> {
   return defineWorkflow<JsonObject>({

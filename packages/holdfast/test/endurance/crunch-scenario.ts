@@ -14,7 +14,7 @@ function says(role: string, rest: JsonObject = {}, more: JsonObject = {}): JsonO
   return { when: { role }, reply, usage, ...more };
 }
 
-/** What comes after the pause is still to come when the one who started this dies at the first edit. */
+/** If the parent dies at the first edit, the edits after the pause are still outstanding. */
 function writes(role: string, path: string, text: string): JsonObject {
   return says(
     role,
@@ -104,7 +104,10 @@ const STATUS: Readonly<Record<string, string>> = { fails: "failed", skipped: "sk
 
 const leg: Leg = { options: crunchOptions(), limit: {}, raises: false, own: "crunch", ends: "done" };
 
-/** A team at work, killed at every write: three conflicts, one of them ended by a veto and one by mending files, a timeout and a failed node. */
+/**
+ * A team at work, killed at every write: three conflicts, one of them ended by a veto and one by fixing files, a
+ * timeout and a failed node.
+ */
 export const CRUNCH: Scenario = {
   name: "a team on a graph of twelve",
   answers: [

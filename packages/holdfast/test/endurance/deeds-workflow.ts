@@ -5,7 +5,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Branch } from "@holdfast/core/workspace";
 
-/** A workflow of somebody's own that does to the world what `impl` leaves to people: it comments, labels and merges. */
+/** A custom workflow with the external effects that `impl` leaves to users: it comments, labels and merges. */
 export function deedsWorkflow(parts: Adapters): Workflow<JsonObject> {
   const { forge } = parts;
   if (forge === null) throw new TypeError("there is no forge");

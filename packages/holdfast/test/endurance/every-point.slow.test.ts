@@ -37,7 +37,7 @@ async function check(scenario: Scenario, choose: (kills: readonly Kill[]) => rea
 interface Row {
   readonly title: string;
   readonly scenario: Scenario;
-  /** Points beside one of the journal's, of so many families. */
+  /** Points besides one of the journal's, of this many families. */
   readonly others: number;
   /** What the scenario is there for; null: all of it. */
   readonly stage: string | null;

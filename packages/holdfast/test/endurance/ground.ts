@@ -20,7 +20,7 @@ export interface Place {
   readonly agent: string;
   readonly env: Readonly<Record<string, string>>;
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
-  /** One line of `<visit>/<step> <attempt>` for each process of the agent's, written by itself. */
+  /** One line `<visit>/<step> <attempt>` for each agent process, written by the process itself. */
   calls(): Promise<readonly string[]>;
   /** One line for each update of a run's branch that the remote took. */
   pushes(): Promise<readonly string[]>;
@@ -97,7 +97,7 @@ export async function prepareGround(
   };
 }
 
-/** Git's folder first: a life starts hundreds of them, and each looks through all the folders before it. */
+/** Git's folder first: each life starts hundreds of git processes, and each would search all folders before it. */
 const PATH = [
   ...(process.env["PATH"] ?? "").split(":").filter((folder) => existsSync(join(folder, "git"))),
   dirname(process.execPath),
@@ -107,7 +107,10 @@ const PATH = [
 
 const PLACEHOLDER = "/the-remote";
 
-/** Hooks run in the remote. The first ends whoever asked to be ended in the middle of a push, and then takes its time. */
+/**
+ * Hooks run in the remote. The first kills the process that asked to be killed in the middle of a push, and then
+ * pauses.
+ */
 const HOOKS = {
   "pre-receive": `#!/bin/sh
 [ -e ../die-in-push ] || exit 0

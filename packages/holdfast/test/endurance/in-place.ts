@@ -23,7 +23,7 @@ export async function inPlace<T>(
   }
 }
 
-/** As many at once as the machine has cores for, whoever asks. */
+/** A fixed limit over all callers, so that the suites do not overload the machine. */
 const AT_ONCE = 2;
 let free = AT_ONCE;
 const waiting: (() => void)[] = [];

@@ -1,7 +1,7 @@
 import type { Scenario } from "./scenarios.ts";
 import type { Testimony } from "./witness.ts";
 
-/** What happened around a death, beside how it all ended. */
+/** What happened around a kill, besides the final result. */
 export interface Story {
   readonly before: { readonly finished: readonly string[]; readonly calls: readonly string[] };
   readonly end: Testimony;
@@ -40,7 +40,7 @@ const SAME = [
   "values",
 ] as const satisfies readonly (keyof Testimony)[];
 
-/** The same testimony must hold by itself in a run that nobody killed. */
+/** The same checks must hold for a run that was not killed. */
 export function judgeCalm(scenario: Scenario, calm: Testimony): readonly string[] {
   const problems = [...calm.problems];
   const finished = new Set(calm.finished);
@@ -82,8 +82,8 @@ function judgeCallsAtOnce(calm: Testimony, { before, end }: Story): readonly str
 }
 
 /**
- * Every call whose answer was written down is counted, once. One that was cut off is counted when it could still tell what it took (Ctrl+C
- * lets it), and not when it died; every call of a script takes the same.
+ * Every call whose answer was recorded is counted once. An interrupted call is counted if it could still report its
+ * usage (Ctrl+C allows that), and not if it was killed; every call of a script uses the same amount.
  */
 function judgeSpending(calm: Testimony, { before, end }: Story): readonly string[] {
   const { spent } = calm;
@@ -97,7 +97,7 @@ function judgeSpending(calm: Testimony, { before, end }: Story): readonly string
   });
 }
 
-/** Where two texts begin to differ, with what stands around. */
+/** Where two texts begin to differ, with the surrounding text. */
 function difference(is: string, was: string): string {
   let at = 0;
   while (at < is.length && is[at] === was[at]) at += 1;

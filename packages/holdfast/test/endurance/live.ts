@@ -10,7 +10,7 @@ export type Death =
   | { readonly kind: "ended"; readonly points: readonly PassedPoint[]; readonly outcome: string; readonly why: string }
   | { readonly kind: "failed"; readonly why: string };
 
-/** One process that works on the place's run: to its end, or to the point where it dies. */
+/** One process that works on the run: to its end, or to the point where it is killed. */
 export async function live(place: Place, worker: string, leg: Leg, dieAt: Point | null): Promise<Death> {
   const life: Life = { agent: place.agent, leg, dieAt, dieInPush: join(place.root, "die-in-push") };
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", worker, JSON.stringify(life)], {

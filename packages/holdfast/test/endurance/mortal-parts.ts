@@ -1,11 +1,12 @@
 import type { Adapters } from "@holdfast/core/adapters";
 
-/** Where a process can die: `store.commit#12 before` is right before the 12th commit to the store in its life. */
+/** A point at which a process can be killed: `store.commit#12 before` is right before its 12th commit to the store. */
 export type Point = string;
 
 /**
- * The parts as they are, telling each point before and after everything that writes: the journal, the files, the branch, the remote
- * and the forge. An agent's edits are points as well: what it started lives on when we die. "during" is a push under way.
+ * Wraps the adapters to report each point before and after everything that writes: the journal, the files, the branch,
+ * the remote and the forge. An agent's edits are points as well, because the agent survives its parent. "during" is a
+ * push in progress.
  */
 export function mortalParts(parts: Adapters, reach: (point: Point) => void): Adapters {
   const counts = new Map<string, number>();

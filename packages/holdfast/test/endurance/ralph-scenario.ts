@@ -5,7 +5,7 @@ import type { Testimony } from "./witness.ts";
 
 const usage = { input: 300, output: 100, microUsd: 5000 };
 
-/** What comes after the pause is still to come when the one who started this dies at the first edit. */
+/** If the parent dies at the first edit, the edits after the pause are still outstanding. */
 function writes(iteration: number, text: string): JsonObject {
   return {
     when: { iteration },

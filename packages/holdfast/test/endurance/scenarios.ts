@@ -6,7 +6,7 @@ import type { Budget } from "@holdfast/core/position";
 export interface Leg {
   readonly options: JsonObject;
   readonly limit: Partial<Budget["limit"]>;
-  /** Is the limit raised to that when the run is taken up? */
+  /** Whether the resume raises the limit to that. */
   readonly raises: boolean;
   /** The workflow of one's own instead of `impl`. */
   readonly own: "deeds" | "asides" | "crunch" | "ralph" | null;
@@ -19,9 +19,9 @@ export interface Scenario {
   readonly legs: readonly Leg[];
   /** Command of the remote's CI; it runs in a checkout of the commit, four folders below the remote. */
   readonly ci: string | null;
-  /** Somebody else's change to the base, which the CI command puts there. */
+  /** Another user's change to the base, which the CI command makes. */
   readonly moved: { readonly path: string; readonly text: string } | null;
-  /** Do agents work at the same time? Then one may come to begin after another's death was seen. */
+  /** Whether agents work at the same time. One may then begin after the death of another was noticed. */
   readonly atOnce?: boolean;
   /** What the undisturbed run must show to be the one that the scenario is about; every killed one is compared with it. */
   readonly claims?: (calm: Pick<Testimony, "values" | "position" | "forge">) => readonly string[];
@@ -34,7 +34,7 @@ const usage = { input: 300, output: 100, microUsd: 5000 };
 function finish(iteration: number | null, text: string, body = "Why."): JsonObject {
   return {
     when: { role: "impl", ...(iteration === null ? {} : { iteration }) },
-    // What comes after the pause is still to come when the one who started this dies at the first edit.
+    // If the parent dies at the first edit, the edits after the pause are still outstanding.
     edits: [
       { do: "write", path: "greeting.txt", text: "half\n" },
       { do: "wait", ms: 40 },
@@ -178,7 +178,7 @@ function edit(role: string, files: Readonly<Record<string, string>>): JsonObject
 
 const LINES = "hello\n".repeat(9);
 
-/** Agents beside the run, several at once. */
+/** Agents in side worktrees, several at once. */
 export const ASIDES: Scenario = {
   ...plain,
   name: "asides",

@@ -26,13 +26,13 @@ export interface Bad {
 let worker: Promise<string> | undefined;
 
 /**
- * An undisturbed run tells what must come out and every point at which it could have died. Then, for each point that is chosen:
- * a process that dies there, and one that goes on with what it left.
+ * An undisturbed run shows the expected result and every point at which a process could be killed. Then, for each
+ * chosen point: one process that is killed there, and one that resumes what it left.
  */
 export async function sweep(
   scenario: Scenario,
   choose: (kills: readonly Kill[]) => readonly Kill[],
-  /** Told as it comes: a full sweep takes long. */
+  /** Called as results come in, because a full sweep takes long. */
   tell: (bad: Bad) => void,
 ): Promise<{ readonly points: number; readonly tried: number; readonly bad: readonly Bad[] }> {
   const program = await (worker ??= buildWorker());
@@ -92,7 +92,7 @@ async function endure(
   return judge(calm.testimony, { before, end: await testify(place) }, scenario);
 }
 
-/** One resume must be enough. A run that had given up before it died says so again, as an error. */
+/** One resume must be enough. A run that had failed before the kill reports it again, as an error. */
 async function expectEnd(place: Place, program: string, leg: Leg): Promise<readonly string[]> {
   const life = await live(place, program, leg, null);
   if (life.kind === "ended" && life.outcome === leg.ends) return [];

@@ -12,7 +12,7 @@ import type { Place } from "./ground.ts";
 
 const RUN = "issue-1";
 
-/** What is there in the end, each from the one who must know: files, remote, forge, journal, agents' processes. */
+/** The final state, each part from its own source: files, remote, forge, journal, agents' processes. */
 export interface Testimony {
   readonly state: string;
   readonly reason: string;
@@ -85,7 +85,7 @@ export async function testify(place: Place): Promise<Testimony> {
   };
 }
 
-/** Steps that are written down as finished, `<visit>/<step>`: those that must never be done again. */
+/** Steps that are recorded as finished, `<visit>/<step>`: they must never be repeated. */
 export async function finishedSteps(place: Place): Promise<readonly string[]> {
   const found = await lookIntoStore(place, async (store) => {
     const run = await store.getRun(RUN);
@@ -104,7 +104,7 @@ export async function clearProcesses(place: Place): Promise<void> {
   await lookIntoStore(place, ({ id }) => systemCommands.endMarked(id));
 }
 
-/** undefined: whoever was to make the store died before. */
+/** undefined: the process that was to create the store died before. */
 async function lookIntoStore<T>(place: Place, look: (store: Store) => Promise<T>): Promise<T | undefined> {
   const directory = join(place.clone, ".git/holdfast");
   const store = await openSqliteStore({ directory, create: false }).catch((error: unknown) => {
@@ -155,7 +155,7 @@ function plain(place: Place, text: string): string {
     .replaceAll(/those of checkpoint \d+/g, "those of a checkpoint");
 }
 
-/** Whoever works at the same time as others comes before or after them: what was written down is compared, not in which order. */
+/** Parallel work may be recorded in any order, so only the content is compared, not the order. */
 function steady(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(steady);
   if (typeof value !== "object" || value === null) return value;
@@ -201,7 +201,7 @@ async function changedFence(store: Store): Promise<readonly string[]> {
   return fences.size > 1 ? [`the run has ${fences.size} fences: ${[...fences].join(", ")}`] : [];
 }
 
-/** Marks of processes that live on. Nobody of this store may. */
+/** Marks of surviving processes. None of this store may survive. */
 function leftBehind(store: string): readonly string[] {
   const live = readProcessTable()?.live ?? [];
   return live.flatMap(({ pid, mark }) =>
@@ -209,7 +209,7 @@ function leftBehind(store: string): readonly string[] {
   );
 }
 
-/** Worktrees beside the run's own, folders of them, and refs where only the user's and the run's may be. */
+/** Side worktrees, their folders, and refs outside the user's and the run's namespaces. */
 async function asidesLeft(place: Place, head: string): Promise<readonly string[]> {
   const worktrees = (await place.git("clone", "worktree", "list", "--porcelain")).match(/^worktree .*$/gm) ?? [];
   const folders = await readdir(join(place.worktree, ".."));

@@ -1,6 +1,6 @@
 /**
- * One life: begins the run of issue 1 in the current directory or goes on with it, exactly as the command line does, and
- * dies by its own SIGKILL at a given point. Its last line says which points it passed and how it ended.
+ * One life: starts the run of issue 1 in the current directory or resumes it, exactly as the command line does. It
+ * kills itself with SIGKILL at a given point. Its last line lists the points that it passed and its outcome.
  */
 import { writeFileSync } from "node:fs";
 import { openHoldfast } from "../../src/open.ts";
@@ -24,7 +24,7 @@ export interface Life {
 
 export interface PassedPoint {
   readonly point: Point;
-  /** Where the run was; empty before it was taken up. */
+  /** The stage of the run; empty before it was resumed. */
   readonly stage: string;
 }
 
@@ -33,7 +33,10 @@ live(JSON.parse(process.argv[2] ?? "") as Life).catch((error: unknown) => {
   process.exitCode = 1;
 });
 
-/** At every other edit the agent hangs when we die, so that only being ended ends it; at the rest it writes on. */
+/**
+ * At every other edit the agent hangs when this process dies, so that only a kill ends it; at the rest it continues to
+ * write.
+ */
 function freezeAgents(): void {
   for (const { pid, parent, mark } of readProcessTable()?.live ?? [])
     if (parent === process.pid && mark !== null) process.kill(pid, "SIGSTOP");

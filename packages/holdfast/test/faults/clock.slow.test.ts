@@ -15,7 +15,10 @@ const suite = faultSuite("clock");
 const YEAR = 365 * 86_400_000;
 const RealDate = Date;
 
-/** Every look at the wall clock shows another moment, years apart, back and forth: also looks that no clock was handed in for. */
+/**
+ * Every read of the wall clock returns another time, years apart, back and forth. This includes reads that do not use
+ * the injected clock.
+ */
 function jumpClock(chance: Chance): void {
   const now = (): number => RealDate.UTC(2026, 0, 1) + (chance.below(20_000) - 10_000) * (YEAR / 1_000);
   globalThis.Date = new Proxy(RealDate, {

@@ -27,7 +27,7 @@ describe("a checkpoint whose git objects are damaged", () => {
       const target = await run.get(2);
       const commit = target.planes.files?.commit ?? "";
       const later = new Set(objectsOf(repository, (await run.get(3)).planes.files?.commit ?? ""));
-      // Those of the third save would already stop the look at the worktree as it is now.
+      // Objects of the third save would already stop the capture of the current worktree.
       const own = objectsOf(repository, commit).filter((id) => !later.has(id) && existsSync(looseFile(repository, id)));
       const chance = suite.chance("objects");
       const cases = sample(

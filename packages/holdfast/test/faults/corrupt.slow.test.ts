@@ -95,7 +95,7 @@ function listFiles(directory: string, below = ""): readonly string[] {
   });
 }
 
-/** Bytes that nobody needs (a free page, the end of a log) may be damaged without harm; then everything is still whole. */
+/** Unused bytes (a free page, the end of a log) may be damaged without harm; then everything is still intact. */
 function judge(damage: Damage, result: Examined | { readonly kind: "hung" }): string | undefined {
   switch (result.kind) {
     case "hung":

@@ -10,7 +10,9 @@ import { parseSaid } from "./writers/said.ts";
 
 const suite = faultSuite("errors", "tracer");
 
-/** What a caller is told. A failed sync or open says little of its cause, so IO_FAILED is right for each. */
+/**
+ * The error codes for the caller. A failed sync or open reveals little of its cause, so IO_FAILED is right for each.
+ */
 const CODES: Record<ErrorName, readonly string[]> = {
   EIO: ["IO_FAILED"],
   EMFILE: ["IO_FAILED"],

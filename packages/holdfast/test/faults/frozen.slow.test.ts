@@ -15,13 +15,13 @@ import { planesOf, RUN } from "./writers/scenario.ts";
 const suite = faultSuite("frozen", "tracer");
 const PAST = 6;
 
-/** At an operation of the file system, or before it says a line: between two transactions, that is. */
+/** At an operation of the file system, or before the writer prints a line, which is between two transactions. */
 interface Place {
   readonly at: number;
   readonly kinds?: readonly string[];
 }
 
-/** Runs the writer, freezes it at these places, lets `meanwhile` work, wakes it up, and judges what both of them said. */
+/** Runs the writer, freezes it at these places, lets `meanwhile` work, wakes it up, and judges the output of both. */
 async function sweepFrozen(params: {
   readonly plan: "steady" | "foreign";
   readonly places: (recording: Recording) => readonly Place[];
@@ -49,7 +49,7 @@ async function sweepFrozen(params: {
       ...other.problems,
       ...params.judgeEnd({ code: woken.code, mine, other: other.said, stderr: woken.stderr }),
     ];
-    // Both were told "saved": both must be there.
+    // Both got "saved", so both must exist.
     problems.push(...(await judgeSafely(subject.judge(earlier), { root, said: [...mine, ...other.said] })));
     if (problems.length > 0)
       bad.push({ where: `frozen before ${JSON.stringify(place)} of ${countedIn(recording)}`, problems });
@@ -57,7 +57,7 @@ async function sweepFrozen(params: {
   suite.check({ cases: places.length, states: places.length, bad });
 }
 
-/** Every line that the writer says: two a save. */
+/** Every line that the writer prints: two per save. */
 function betweenTransactions(recording: Recording): readonly Place[] {
   return recording.operations.filter(({ kind }) => kind === "say").map((_, i) => ({ at: i + 1, kinds: ["say"] }));
 }
@@ -68,7 +68,7 @@ function inOperations(recording: Recording, count: number): readonly Place[] {
 
 interface Frozen {
   readonly root: string;
-  /** The writer is making or letting go of the store; SQLite lets nobody else in then. */
+  /** The writer creates or closes the store; SQLite locks out every other process then. */
   readonly exclusive: boolean;
 }
 interface Meanwhile {
@@ -124,7 +124,7 @@ describe("two processes, one of them frozen at any operation", () => {
       const store = opened.value;
       try {
         const lease = await attempt(store.takeLease({ run: RUN, label: "the successor", staleAfterMs: 0 }));
-        // Frozen inside a transaction it keeps the database to itself: then nobody can take over.
+        // A writer that is frozen inside a transaction keeps the database locked, so no other process can take over.
         if (lease.kind === "refused")
           return { said: [], problems: lease.code === "STORE_BUSY" ? [] : [`REFUSED: takeLease tells ${lease.code}`] };
         const sequence = ((await store.latest(RUN))?.sequence ?? 0) + 1;

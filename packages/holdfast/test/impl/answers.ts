@@ -4,7 +4,7 @@ import type { Answer } from "./bench.ts";
 
 export const title = "[feat][#1] Add a greeting";
 
-/** Writes a file and says that all is done. */
+/** Writes a file and reports that everything is done. */
 export function finish(
   params: {
     readonly iteration?: number;

@@ -32,7 +32,7 @@ import { type RunStory, runStory } from "../bench/run-story.ts";
 
 const RUN = "issue-1-bench";
 
-/** What an agent does, as its script says; see docs/agents.md. */
+/** What an agent does, according to its script; see docs/agents.md. */
 export type Answer = JsonObject;
 
 export interface Bench extends RunStory, AsyncDisposable {
@@ -43,11 +43,11 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly parts: Adapters;
   /** Git in the user's clone, in the remote, or in the run's worktree. */
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
-  /** Takes the run up (begins it, the first time) and carries it as far as it goes: the life of one process. */
+  /** Starts the run, or resumes it, and executes it as far as possible: the life of one process. */
   work(params?: Life): Promise<RunOutcome | { readonly kind: "killed" }>;
-  /** A person's answer to the question that the run waits with. */
+  /** The user's answer to the question that the run waits for. */
   answer(text: string): Promise<void>;
-  /** A shell command that, the first time it is run, puts somebody else's commit on the base branch. */
+  /** A shell command that, the first time it runs, puts another user's commit on the base branch. */
   moveBaseOnce(path: string, text: string): Promise<string>;
   state(): Promise<ImplState>;
   /** A file of the worktree; null when it is not there. */
@@ -60,7 +60,10 @@ export interface Life {
   readonly listen?: ProgressListener;
   /** What this process takes for the time. */
   readonly clock?: Clock;
-  /** It dies at its nth commit to the store: before or after it is made. Nothing that it does later reaches the store. */
+  /**
+   * The process dies at its nth commit to the store: before or after the commit. Nothing that it does later reaches the
+   * store.
+   */
   readonly dies?: { readonly at: number; readonly when: "before" | "after" };
 }
 

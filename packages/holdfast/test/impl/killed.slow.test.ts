@@ -17,7 +17,7 @@ async function liveAndDie(bench: Bench, seed: number): Promise<number> {
   throw new Error("the run does not end");
 }
 
-/** The life before this one died right after its last commit: the run has ended, and says so. */
+/** The previous process died right after its last commit: the run has ended, and its status shows it. */
 function endedBefore(error: unknown): { readonly kind: "fatal" } {
   if (error instanceof HoldfastError && error.code === "RUN_FATAL") return { kind: "fatal" };
   throw error;

@@ -7,7 +7,7 @@ import type { Bench } from "./bench.ts";
 
 const HEAD = "holdfast/issue-1-bench";
 
-/** While CI checks our commit, somebody does something in the remote. */
+/** While CI checks our commit, another user changes the remote. */
 async function whileChecking(bench: Bench, commands: string): Promise<void> {
   const ci = `git --git-dir=${bench.root}/remote.git ${commands}`;
   await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
@@ -21,7 +21,7 @@ describe("other people act while the run waits", () => {
   });
 
   test("a branch that others replaced is never overwritten unasked: the run parks with both tips, and goes on as told", async () => {
-    // The agent's own hand pushes it: after setup has looked, before we push.
+    // The agent itself pushes it: after setup has checked, and before our push.
     const implModel = "command:cat > ../prompt; sh ../../agent.sh";
     await using bench = await makeBench({
       answers: [pass],

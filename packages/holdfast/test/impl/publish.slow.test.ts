@@ -54,7 +54,7 @@ const creating = (effect: Fault["effect"], more: Partial<Pick<Fault, "times" | "
   ...more,
 });
 
-/** One implementation call and one pull request, whatever happened on the way. */
+/** One implementation call and one pull request, despite the faults on the way. */
 async function expectDoneOnce({ bench, repository }: GithubBench): Promise<void> {
   expect(repository.pulls.map(({ state }) => state)).toEqual(["open"]);
   expect(await bench.calls("agent")).toBe(1);

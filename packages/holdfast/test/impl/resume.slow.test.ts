@@ -14,7 +14,7 @@ import { type Bench, makeBench } from "./bench.ts";
 const RUN = "issue-1-bench";
 const BRANCH = `holdfast/${RUN}`;
 
-/** Works until something is told that fits, and stops there as Ctrl+C would. */
+/** Works until an event matches, and stops there as Ctrl+C would. */
 async function workUntil(bench: Bench, fits: (event: ProgressEvent) => boolean): Promise<void> {
   const stop = new AbortController();
   const listen = (event: ProgressEvent): void => {
@@ -178,7 +178,7 @@ describe("what changed while the run was away", () => {
     await editPull(bench, '"state": "open"', '"state": "closed"');
     const first = (await bench.state()).pullRequest?.number ?? 0;
     expect((await preflight(bench, { pull_request_closed: "accept" })).kind).toBe("warn");
-    // Stopped right after the other one was opened, and nobody is asked again.
+    // Stopped right after the other pull request was opened, and the user is not asked again.
     await workUntil(bench, (event) => event.kind === "effect" && event.what === "acted");
     expect((await preflight(bench)).kind).toBe("resume");
     expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining(`#${first + 1} `) });
@@ -241,7 +241,7 @@ async function editPull(bench: Bench, from: string, to: string): Promise<void> {
   await writeFile(path, text.replace(from, to));
 }
 
-/** As a person does it: the issue is a file. */
+/** As a user does it: the issue is a file. */
 async function editIssue(bench: Bench, from: string, to: string): Promise<void> {
   const path = join(bench.forge.location, "issues", "1.md");
   const text = await readFile(path, "utf8");

@@ -13,7 +13,7 @@ const answers = [
   pass,
 ];
 
-/** People look at the pull request as soon as it is there. */
+/** Reviewers look at the pull request as soon as it exists. */
 async function review(bench: Bench, reviews: readonly object[]): Promise<void> {
   const number = 2;
   await writeFile(join(bench.forge.location, "pulls", `${number}.reviews.json`), JSON.stringify(reviews));

@@ -196,7 +196,7 @@ describe("states, as journal and lease tell them", () => {
     expect(invalid()).toEqual([]);
   });
 
-  /** A process that takes the loop up, says so below `.aiwg`, and dies. */
+  /** A process that resumes the loop, records it below `.aiwg`, and dies. */
   const die = (then = ""): void => {
     const script = `import { openHoldfast } from ${JSON.stringify(new URL("../../src/open.ts", import.meta.url).href)};
       const holdfast = await openHoldfast({ cwd: ${JSON.stringify(root)}, store: ${JSON.stringify(join(root, "store"))} });
@@ -220,7 +220,7 @@ describe("states, as journal and lease tell them", () => {
     await look();
     expect([status(), listed()]).toMatchObject(["crashed", [{ status: "crashed", pid: null }]]);
     const state = readJson(`.aiwg/ralph/loops/${LOOP}/state.json`);
-    // Only what the layout says is put right: its checkpoints are written by who carries the loop on.
+    // Only the layout's status is corrected: the process that continues the loop writes its checkpoints.
     expect(state["last_checkpoint"]).toBe(`${DIRECTORY}/iteration-001.json.gz`);
     expect(names(root)).toEqual(before.filter((name) => name !== "iteration-002.json.gz"));
     expect(invalid()).toEqual([]);

@@ -49,7 +49,7 @@ test("a loop is seen below .aiwg as it goes, whole at every moment; what was rea
   expect(state()).toMatchObject({ status: "completed", iteration: 3, metrics: { total_iterations: 3 } });
   const directory = join(bench.clone, `.aiwg/ralph/loops/${bench.run()}/checkpoints`);
   expect(readdirSync(directory).toSorted()).toEqual([0, 1, 2, 3].map((number) => `iteration-00${number}.json.gz`));
-  // In the user's own worktree, and in nobody's commits.
+  // In the user's own worktree, and in no commit.
   expect(await bench.git("clone", "status", "--porcelain")).toBe("");
   expect(await bench.git("clone", "ls-tree", "-r", "--name-only", `holdfast/${bench.run()}`)).not.toContain(".aiwg");
   const [plan, ...others] = await bench.holdfast.foreign.planImport({ paths: [".aiwg"], run: "again" });

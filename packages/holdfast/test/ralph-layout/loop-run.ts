@@ -9,7 +9,7 @@ import { parseRalphOptions, ralphOptionsJson } from "@holdfast/workflows/ralph/o
 import type { Reflection } from "@holdfast/workflows/ralph/iteration";
 import { initialLoopState } from "@holdfast/workflows/ralph/state";
 
-/** Runs of the ralph workflow as the store has them, without agents: what is told of them is what is tried here. */
+/** Runs of the ralph workflow in a store, without agents, to test what is written about them. */
 
 export const LOOP = "ralph-fix-tests-a1b2c3d4";
 export const DIRECTORY = `.aiwg/ralph/loops/${LOOP}/checkpoints`;

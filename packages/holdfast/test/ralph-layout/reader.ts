@@ -2,7 +2,10 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
-/** Usage: reader <root>. Reads all that lies below `.aiwg`, again and again, until its input ends; then tells what it saw. A process of its own: nothing holds it back. */
+/**
+ * Usage: reader <root>. Reads all files below `.aiwg` repeatedly until its input ends, then prints what it saw. A
+ * separate process, so that nothing slows it down.
+ */
 const [, , root = ""] = process.argv;
 const bad: string[] = [];
 const seen = new Set<number>();

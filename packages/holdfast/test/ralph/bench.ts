@@ -15,7 +15,7 @@ import { putFiles } from "../bench/put-files.ts";
 import { type RunStory, runStory } from "../bench/run-story.ts";
 import { withoutPauses } from "../bench/without-pauses.ts";
 
-/** What an agent does, as its script says; see docs/agents.md. */
+/** What an agent does, according to its script; see docs/agents.md. */
 export type Answer = JsonObject;
 
 export interface Bench extends RunStory, AsyncDisposable {
@@ -28,7 +28,7 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
   /** Of the run that is to be begun. */
   plan(): Promise<StartPlan>;
-  /** Begins the run, or goes on with it. */
+  /** Starts the run, or resumes it. */
   work(params?: {
     readonly limit?: Partial<Budget["limit"]>;
     readonly signal?: AbortSignal;

@@ -10,7 +10,7 @@ import { parseYaml } from "@holdfast/platform/yaml";
 import type { JsonObject } from "@holdfast/core/json";
 import { RALPH_SHAPE } from "@holdfast/workflows/ralph/workflow";
 
-/** docs/ralph.md: its first run is run as it stands, and its tables say what the code says. */
+/** docs/ralph.md: its first example is executed as printed, and its tables must match the code. */
 
 const page = await readFile(new URL("../../../../docs/ralph.md", import.meta.url), "utf8");
 const blockOf = (language: string): string => new RegExp(`\`\`\`${language}\\n([^]*?)\`\`\``).exec(page)?.[1] ?? "";

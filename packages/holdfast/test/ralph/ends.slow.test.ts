@@ -33,7 +33,7 @@ test.concurrent("the limit is an end of its own: it stays on resume, says whose 
 test.concurrent("what was ordered of a loop that came to its limit meanwhile is void when it is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "42\n"), options: { maxIterations: 1 } });
   expect(await bench.work()).toMatchObject({ kind: "fatal" });
-  // Whoever ordered it was killed before it saw that the run had ended.
+  // The process that sent the signal was killed before it saw that the run had ended.
   const { requests } = await bench.holdfast.work.parts();
   const order = { id: "o-1", run: bench.run(), by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
   await requests?.order({ ...order, kind: "abort" });

@@ -4,14 +4,15 @@ import type { Life, LoopLives } from "./kill-loop.ts";
 import type { Look } from "./watch-loops.ts";
 
 /**
- * One holding of a run's lease. What the journal has as its time was taken before the commit, so it began then at the earliest, and at the latest when its
- * process said that it works. It was over, at the latest, when its process had ended.
+ * One period in which a process holds a run's lease. The journal's time was taken before the commit, so the period
+ * began then at the earliest, and at the latest when the process reported that it works. It ended, at the latest, when
+ * the process had exited.
  */
 interface Holding extends Life {
   readonly takenAt: number;
 }
 
-/** Every state that was shown and cannot have been so at any moment of the look. Empty: the registry was true. */
+/** Every shown state that cannot have been true at any moment of the read. Empty: the registry was correct. */
 export function judgeLooks(
   looks: readonly Look[],
   loop: LoopLives,

@@ -2,10 +2,10 @@ import type { BuiltCommand, Finished } from "@holdfast/test-support/built-comman
 import type { Chance } from "../faults/harness/seed.ts";
 import type { LoopGround } from "./loop-ground.ts";
 
-/** One process that carried a loop, as the one knows who started and ended it. */
+/** One process that executed a loop, as seen by the process that started and killed it. */
 export interface Life {
   readonly pid: number;
-  /** When it had said that it works, so that the store surely has its lease; null: it did not come to that. */
+  /** When it reported that it works, so that the store certainly has its lease; null: it did not get that far. */
   readonly heardAt: number | null;
   /** When it was sent SIGKILL; null: it ended by itself. */
   readonly killedAt: number | null;
@@ -20,8 +20,8 @@ export interface LoopLives {
 }
 
 /**
- * Starts a loop and goes on with it as often as it is killed, at instants that the chance gives, until it ends by itself. `mayKill` is asked
- * before each life: false lets it live.
+ * Starts a loop and resumes it after each kill, at random moments, until it ends by itself. `mayKill` is called before
+ * each life: false lets it live.
  */
 export async function killLoop(params: {
   readonly command: BuiltCommand;
@@ -38,7 +38,7 @@ export async function killLoop(params: {
     const [since, after] = [chance.coin() ? "spawn" : "work", chance.below(LONGEST_MS)] as const;
     const { life, finished } = await live(command, ground, words, params.mayKill() ? { since, after } : null);
     lives.push(life);
-    // Killed after its last commit it has ended all the same, and begun again it would be another loop.
+    // A loop that was killed after its last commit has ended; starting it again would be another loop.
     if (life.killedAt === null || (await params.hasEnded(run))) return { run, lives, last: finished };
   }
 }

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import { scratchFolder } from "../faults/harness/scratch.ts";
 
-/** A repository, an agent that follows a script of its own and tells a witness of each call, and a check that counts. */
+/** A repository, an agent that follows its own script and logs each call outside, and a check that counts. */
 export interface LoopGround {
   readonly root: string;
   readonly repository: string;
-  /** Words of a command that begins the loop of this name or goes on with it. */
+  /** Words of a command that starts the loop of this name or resumes it. */
   readonly words: (name: string, iterations: number) => readonly string[];
-  /** What the agents said outside of any worktree, by loop: iterations in the order of their calls. */
+  /** What the agents logged outside any worktree, by loop: iterations in the order of their calls. */
   readonly calls: (run: string) => readonly { readonly what: "begin" | "end"; readonly iteration: number }[];
   /** Path and text of every file of a loop's worktree. */
   readonly files: (run: string) => Readonly<Record<string, string>>;

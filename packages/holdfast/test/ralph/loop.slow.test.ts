@@ -86,7 +86,7 @@ test.concurrent("of several commands all must say yes, and each is heard", async
   const [first] = (await bench.state()).iterations;
   expect(first).toMatchObject({ verdict: "failed" });
   expect(first?.quality).toBeCloseTo(66.667);
-  // What a command that passed has changed is part of the work.
+  // What a passing command has changed is part of the work.
   expect(await bench.git("clone", "show", `holdfast/${bench.run()}:seen.txt`)).toBe("seen");
 });
 

@@ -27,7 +27,7 @@ test("a loop that is paused while it waits for its first place is resumed as any
   await holdfast.close();
 });
 
-/** Others have all places until whoever waits has said so, and `meanwhile` is over. */
+/** Other loops have all slots until the waiting one has reported it, and `meanwhile` is over. */
 async function fill(bench: Bench, meanwhile: () => Promise<unknown>): Promise<(event: ProgressEvent) => void> {
   const { store } = bench.holdfast;
   await store.createRun({ id: "other", workflow: "ralph", work: { kind: "none" }, labels: {} });
@@ -82,7 +82,7 @@ test("whoever loses the last place at the last moment leaves no run behind, and 
     parts: (parts) => {
       const { store } = parts;
       const takeLease: typeof store.takeLease = async (params) => {
-        // Whatever was looked at before: the rival is quicker by this much.
+        // Despite the earlier check, the rival acquires the slot first.
         if ((tries += 1) === 1)
           await rival.store.takeLease({ run: "other", label: "at work", slot: { limit: 1, wait: false } });
         return await store.takeLease(params);

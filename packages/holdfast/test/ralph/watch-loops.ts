@@ -2,14 +2,14 @@ import type { LoopOverview } from "../../src/run-status.ts";
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import type { LoopGround } from "./loop-ground.ts";
 
-/** What one look at the loops said, and between which moments it was taken. */
+/** The output of one read of the loops, and the moments between which it was taken. */
 export interface Look {
   readonly from: number;
   readonly to: number;
   readonly loops: LoopOverview;
 }
 
-/** `holdfast loops --all --json --watch` in a process of its own, and once more from the start whenever asked. */
+/** `holdfast loops --all --json --watch` in a separate process, restarted on request. */
 export function watchLoops(
   command: BuiltCommand,
   ground: LoopGround,

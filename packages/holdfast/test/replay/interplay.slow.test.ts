@@ -15,7 +15,7 @@ const RUN = "loop";
 const OVERLOADED = { kind: "failed", cause: "overload", message: "busy" } as const;
 const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 0, microUsd: 7 });
 
-/** Agents that do what the test says, under this policy; waits take no time. */
+/** Agents with the test's answers, under this policy; waits take no time. */
 async function open(
   ground: Ground,
   run: (task: AgentTask, provider: string) => BenchOutcome,

@@ -24,7 +24,7 @@ test("a run that was killed at whatever moments comes out of its record as it wa
   expect(await ground.started()).toBe(started);
 });
 
-/** Dies by SIGKILL with the nth thing that it tells; null: lives to the end. */
+/** Dies by SIGKILL at the nth event that it emits; null: lives to the end. */
 async function live(ground: Ground, nth: number | null): Promise<void> {
   const worker = join(import.meta.dirname, "worker.ts");
   const child = spawn(process.execPath, [worker, ground.repository, ground.agent, String(LOOPS)], {

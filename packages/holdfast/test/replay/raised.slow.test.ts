@@ -37,7 +37,7 @@ test("a loop that went on beyond its limit is replayed to its last end, with the
     config: { inputs: { maxIterations: 3 } },
   });
 
-  // Back to the first iteration: the limit stays raised, in what is done and in what is saved.
+  // Back to the first iteration: the limit remains raised, in what is done and in what is saved.
   await holdfast.resume({ run: RUN, from: 6, force: true });
   const newest = await holdfast.store.latest(RUN);
   expect(newest?.planes).toMatchObject({ position: { iteration: 3 }, config: { inputs: { maxIterations: 3 } } });

@@ -11,7 +11,7 @@ import { type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import { benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
 
-/** A repository with an agent of a few lines of shell that leaves a witness outside whenever it is started. */
+/** A repository with an agent of a few lines of shell that leaves a trace outside whenever it is started. */
 export interface Ground extends AsyncDisposable {
   readonly root: string;
   readonly repository: string;

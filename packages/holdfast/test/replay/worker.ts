@@ -1,7 +1,7 @@
 import { openHoldfast } from "../../src/open.ts";
 import { loopWorkflow } from "./recorded-loop.ts";
 
-/** One life of a recorded loop: begins it or goes on with it, and tells each checkpoint. Killed from outside. */
+/** One life of a recorded loop: starts or resumes it, and prints each checkpoint. The test kills it. */
 const [repository = "", agent = "", iterations = ""] = process.argv.slice(2);
 const workflow = loopWorkflow(Number(iterations));
 await using holdfast = await openHoldfast({ cwd: repository, forge: { kind: "none", path: null, host: null } });

@@ -57,7 +57,7 @@ export async function refused(store: CheckpointStore, context: Context, checkpoi
   await store.save({ values: {} });
   // @ts-expect-error spelt otherwise
   await store.save({ values: {}, token_usage: {} });
-  // @ts-expect-error a function is no JSON
+  // @ts-expect-error a function is not JSON
   await store.save({ values: { f: () => 1 }, tokenUsage: {} });
   // @ts-expect-error counters are numbers
   await store.save({ values: {}, tokenUsage: { input: "1" } });
@@ -77,9 +77,9 @@ export async function refused(store: CheckpointStore, context: Context, checkpoi
   // @ts-expect-error a checkpoint belongs to a task
   void new Checkpoint({ version: 1, values: {}, tokenUsage: {} });
 
-  // @ts-expect-error a Date is no JSON
+  // @ts-expect-error a Date is not JSON
   context.state.set("when", new Date(0));
-  // @ts-expect-error undefined is no JSON
+  // @ts-expect-error undefined is not JSON
   context.state.set("nothing", undefined);
   // @ts-expect-error it may not be there, and may be anything
   const text: string = context.state.get("a");

@@ -5,7 +5,7 @@ import { AGENT_LIST, AGENT_NAMES, AGENT_PROGRAMS } from "@holdfast/core/agent";
 import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
 import { gitIn } from "./demo-repository.ts";
 
-/** Asked about this machine: with programs of our own making in the place of the agents. */
+/** Runs with our own programs instead of the real agents. */
 
 let holdfast: BuiltCommand;
 let repository: string;

@@ -6,7 +6,7 @@ import { describe, expect, test as sequentialTest } from "vitest";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { openHoldfast } from "../../open.ts";
 
-/** Each in a place of its own, and most of their time is spent waiting for other processes. */
+/** Each test has its own directory, and mostly waits for other processes. */
 const test = sequentialTest.concurrent;
 
 const work = workSuite();
@@ -52,7 +52,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
       started: false,
       savedBy: { pid: started.child.pid },
     });
-    // The agent's session goes on: nobody interrupted it, and the request is gone.
+    // The agent's session continues uninterrupted, and the request is gone.
     expect(started.child.exitCode).toBe(null);
     expect(await requestsOf(place)).toEqual([]);
     const named = await place.run("checkpoint", "--run", "issue-1", "-m", "again");
@@ -69,7 +69,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
   test("is taken here when that process dies meanwhile", async () => {
     const place = await work.begin();
     const started = await hanging(place);
-    // Stopped by the system, it lives and answers nobody.
+    // The stopped process is alive but does not answer.
     started.child.kill("SIGSTOP");
     const asking = place.start("checkpoint", "1", "--name", "rescued", "--json");
     await until(() => isAsked(place));

@@ -7,10 +7,10 @@ import { openHoldfast } from "../../open.ts";
 import { displayWidth } from "../output/text.ts";
 
 let journey: Journey;
-// A dozen processes each, on whatever else the machine has to do.
+// Each test starts a dozen processes, and the machine may be busy.
 vi.setConfig({ testTimeout: 600_000 });
 
-/** Writes, asks a person where told to, tests, and says what it found. */
+/** Writes, optionally asks the user, tests, and reports the result. */
 const WORKFLOW = `
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -153,7 +153,7 @@ test("forks, checkpoints, a run at work and one with nothing saved can all be co
   expect(await journey.fails(2, "compare", ...Array.from({ length: 9 }, () => a))).toContain("8 at most");
 });
 
-/** A run that waits for a person, and a fork of it in which somebody changed a file. */
+/** A run that waits for the user, and a fork of it with a changed file. */
 async function parkedAndForked(): Promise<{ readonly a: string; readonly holdfast: Holdfast }> {
   const a = await duel("one", { WORD: "a", ASKS: "1" });
   const holdfast = await openHoldfast({ cwd: journey.repository() });

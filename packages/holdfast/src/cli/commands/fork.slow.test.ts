@@ -100,7 +100,7 @@ test.each(["at once", "after an answer"])("a reworded commit is not asked about 
   expect(published).not.toContain("Fixes #77");
 });
 
-/** A run whose agent commits with a message that closes a foreign issue. */
+/** A run whose agent commits with a message that closes another issue. */
 async function askedAboutCommit() {
   const place = await work.begin();
   const script = join(place.clone, "..", "agent.sh");

@@ -23,7 +23,7 @@ const REVIEW = {
 
 const work = workSuite();
 
-/** A document of the other tool at this stage of issue 1, with fields that nobody knows. */
+/** A document of the other tool at this stage of issue 1, with unknown fields. */
 async function implFile(place: { readonly clone: string }, state: object): Promise<string> {
   const path = join(place.clone, "impl-checkpoint.json");
   const document = {
@@ -217,7 +217,8 @@ describe("going on with one's own workflow", () => {
       status: 2,
       stderr: expect.stringContaining('stands at "enrich"'),
     });
-    // Issue 42 is none of this forge's: asked first, nothing is taken over, and the answer can be typed as it is told.
+    // Issue 42 does not exist at this forge. The command asks before it adopts the run, and the answer can be typed as
+    // printed.
     const asked = await place.run("resume", run, "--workflow", "theirs.ts");
     expect(asked.status, asked.stdout + asked.stderr).toBe(4);
     expect(asked.stdout).toContain(`resume ${run} --workflow theirs.ts --accept issue_missing`);

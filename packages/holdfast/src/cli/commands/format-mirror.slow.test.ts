@@ -12,7 +12,7 @@ const golden = fileURLToPath(new URL("../../../../formats/golden/", import.meta.
 
 const work = workSuite();
 
-/** A run with so many checkpoints that a person asked for; crunch keeps its files under `none`, for want of an issue. */
+/** A run with `count` manual checkpoints. Without an issue, crunch keeps its files under `none`. */
 async function runOf(place: WorkPlace, count: number): Promise<void> {
   for (let at = 1; at <= count; at += 1) await place.run("checkpoint", "--run", "mine", "--name", `number ${at}`);
 }
@@ -41,7 +41,7 @@ describe("crunch's own configuration, where its directory is written", () => {
     expect(second.losses).toContainEqual(expect.objectContaining({ path: "checkpoints" }));
     const index = parse(await readFile(join(directory, "index.yaml"), "utf8"));
     expect(index).toMatchObject({ total_checkpoints: 2 });
-    // In the order in which they were made, which names of one second do not tell.
+    // In the order of creation, which names within one second do not show.
     const listed = index.checkpoints.map((entry: { checkpoint_id: string }) => `${entry.checkpoint_id}.yaml`);
     expect(listed.toSorted()).toEqual(names.toSorted());
     expect(await mirrorCrunch(place)).toMatchObject({ written: [], removed: [] });
@@ -183,7 +183,7 @@ describe("loops", () => {
     await place.run("checkpoint", "--run", run, "--name", "by hand");
     await mirror();
     await place.run("checkpoint", "--run", run, "--name", "by hand again");
-    // The tool goes on by itself in the same iteration.
+    // The other tool continues by itself in the same iteration.
     await putLoop(place, `${directory}/iteration-001.json.gz`, loopDocument(loop, { iteration: 1, minute: 59 }));
     await mirror();
     const names = await readdir(join(place.clone, ".aiwg", directory));

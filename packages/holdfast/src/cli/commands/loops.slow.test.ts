@@ -16,7 +16,7 @@ describe("loops", () => {
   }, 60_000);
   afterAll(() => holdfast.remove());
 
-  /** A repository, and an agent that waits until it may go on, then does what is asked. */
+  /** A repository, and an agent that waits until the test releases it, then does its task. */
   async function scene() {
     const root = join(holdfast.directory, `loops-${(scenes += 1)}`);
     const cwd = join(root, "repo");
@@ -139,7 +139,7 @@ describe("loops", () => {
         if (shown.includes("pausing")) break;
       }
       expect(existsSync(join(root, "go"))).toBe(false);
-      // Taken back before the agent has come to its end.
+      // The pause is withdrawn before the agent's call has ended.
       expect((await run("resume", summary.id)).stdout).toContain("goes on: it had not paused yet");
       expect((await until("it", "running")).order).toBeNull();
       expect((await pausing.ended).stdout).toContain("goes on: somebody took it back");
@@ -149,7 +149,7 @@ describe("loops", () => {
       expect((await run("status", summary.id)).stdout).toMatch(/ paused\n/);
       rmSync(join(root, `called-${summary.id}`));
       const second = start("resume", summary.id);
-      // Before it says so in its journal, a run that is taken up is still a paused one.
+      // Until its journal shows it, a resumed run still has the status paused.
       await called(summary.id);
       second.child.kill("SIGKILL");
       expect(await until("it", "crashed")).toMatchObject({ resumable: true });
@@ -268,10 +268,10 @@ describe("ralph", () => {
     const done = await place.run("resume", run, "--max", "3");
     expect(done.stdout).toMatch(/^Done .*holds after 3 iterations/m);
     expect(done.status).toBe(0);
-    // Nothing in the workflow led from the limit on; the record holds all the same.
+    // The workflow has no transition out of the limit; the record is valid anyway.
     expect(await place.json("replay", run)).toMatchObject({ verdict: "identical", outcome: "done", iteration: 3 });
 
-    // Done stays done, but whoever names an older checkpoint wants to go back, and is told how.
+    // A finished run stays finished. A user who names an older checkpoint wants to go back, and the hint explains how.
     const before = (await place.json("list", run)).checkpoints.length;
     const back = await place.run("resume", `${run}@3`);
     expect([back.status, back.stderr]).toEqual([

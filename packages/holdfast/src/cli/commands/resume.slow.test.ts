@@ -23,7 +23,7 @@ describe("quota wait", () => {
 
   test("parked until a time, it says when; a waiter that is killed wakes nobody, and of several who wait one wakes it, once", async () => {
     const place = await work.begin();
-    // Woken, it fails at once for another reason: whoever comes a moment later finds it parked, and not asleep as they knew it.
+    // After the wait it fails at once for another reason, so a later process finds it waiting for something else.
     const agent = await place.agent([limited(1, 10_000), { when: { attempt: 2 }, fail: { cause: "auth" } }, GOOD]);
     expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
     const { condition } = await place.json("status", "1");
@@ -148,7 +148,7 @@ describe("full disk", () => {
 
   interface FullDisk {
     readonly place: WorkPlace;
-    /** What lies on the small file system. */
+    /** What is stored on the small file system. */
     readonly full: string;
     readonly args: readonly string[];
     /** Fills it to the last byte, as the gate does. */
@@ -157,7 +157,10 @@ describe("full disk", () => {
     free(): void;
   }
 
-  /** The store, git's objects or the worktrees lie on a file system of their own, which the gate of the run fills to the last byte. */
+  /**
+   * The store, git's objects or the worktrees are on their own file system, which the run's gate fills to the last
+   * byte.
+   */
   async function fullDisk(what: "store" | "objects" | "worktrees"): Promise<FullDisk> {
     const place = await work.begin();
     const full = {

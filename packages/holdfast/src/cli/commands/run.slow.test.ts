@@ -10,7 +10,7 @@ import { defaultCrunchSettings } from "@holdfast/workflows/crunch/default-settin
 import { openHoldfast } from "../../open.ts";
 
 describe("work", () => {
-  /** Each in a place of its own, and most of their time is spent waiting for disks. */
+  /** Each test has its own directory, and mostly waits for disks. */
   const test = sequentialTest.concurrent;
 
   const work = workSuite();
@@ -414,7 +414,7 @@ describe("agent flag", () => {
     scores: { faithful: 100, style: 100, docs: 100, cornerCases: 100 },
   };
 
-  /** A command agent that leaves a file of this name beside the clone, and its marker. */
+  /** A command agent that writes a marker file of this name next to the clone. */
   function marking(place: WorkPlace, name: string): { readonly agent: string; readonly ran: () => boolean } {
     const marker = join(place.clone, "..", `${name}.marker`);
     return { agent: `command:touch '${marker}'`, ran: () => existsSync(marker) };
@@ -506,7 +506,7 @@ describe("denials", () => {
     expect(asked.status, asked.stdout + asked.stderr).toBe(4);
     expect(asked.stdout).toMatch(/Waiting for you issue-1: The same was denied in two calls/);
     expect(asked.stdout).toContain("or: holdfast approve issue-1 continue\n");
-    // Asked again, and nothing is paid for: the question stands.
+    // A second resume costs nothing: the question is still open.
     expect(await place.run("resume", "issue-1")).toMatchObject({ status: 4 });
     const calls = async () => {
       const { entries } = await place.json("log", "issue-1", "--limit", "all");

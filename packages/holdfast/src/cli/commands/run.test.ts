@@ -65,11 +65,13 @@ describe("crunch", () => {
 });
 
 describe("killed supervisor", () => {
-  /** `kill -9` of the real command, as a person or the kernel does it, and what becomes of the agent that it had started. */
+  /** `kill -9` of the real command, as a user or the kernel does it, and the fate of the agent that it had started. */
 
   const work = workSuite();
 
-  /** One in a session of its own that ignores SIGTERM, one forked twice; then it hangs. Each writes its process id. */
+  /**
+   * One process in its own session that ignores SIGTERM, one forked twice; then it hangs. Each writes its process id.
+   */
   const LONELY = `
 setsid sh -c 'trap "" TERM; echo $$ > "$1/session.pid"; exec sleep 600' sh "$1" >/dev/null 2>&1 </dev/null &
 sh -c 'setsid sh -c "echo \\$\\$ > \\"\\$1/forked.pid\\"; exec sleep 600" sh "$1" >/dev/null 2>&1 </dev/null &' sh "$1"
@@ -96,7 +98,7 @@ sleep 600
     },
   );
 
-  /** The limit is generous: a slow machine is no failure. */
+  /** The limit is generous, because a slow machine is not a failure. */
   async function until(isSo: () => boolean): Promise<void> {
     const limit = performance.now() + 120_000;
     while (!isSo()) {

@@ -29,7 +29,7 @@ function someGraph(): Graph {
   return events.reduce(stepGraph, graph);
 }
 
-/** A run that this process holds until it lets go: for the command it is somebody else's, and alive. */
+/** A run that this process holds until it releases the lease. To the command, another live process holds it. */
 async function runWith(id: string, graph: Graph | null) {
   const run = await holdfast.createRun({ id, workflow: "crunch" });
   const first = await run.get((await run.save({ values: {}, stage: "implementing" })).sequence);
@@ -125,7 +125,7 @@ describe("a run with a task graph", () => {
   });
 });
 
-/** Sets its graph, runs two nodes of it and stays in the second. */
+/** Sets its graph, runs two nodes of it and waits in the second. */
 const WORKFLOW = `
 import { defineWorkflow } from "holdfast";
 const node = (id, dependencies) => ({ id, agent: "dev", action: "implement", dependencies, priority: "normal", timeoutMs: null, retries: 0, idempotent: true, outputs: [] });

@@ -154,7 +154,7 @@ describe("graph lines", () => {
     expect(compactGraphLines(picture, PAGE).length).toBeLessThanOrEqual(6);
   });
 
-  /** What the lines of batches say, added up. */
+  /** The sum of the counts in the batch lines. */
   function countedIn(lines: readonly string[]): number {
     return lines
       .filter((line) => line.startsWith("batch "))

@@ -121,7 +121,7 @@ export class Disk {
         this.#sync(operation.ino, operation.path);
         return;
       case "writeout":
-        // POSIX knows no such call. A journal commits what was written out with its next transaction.
+        // POSIX has no such call. A journal commits what was written out with its next transaction.
         if (this.model === "ext4") {
           const file = this.#file(operation);
           this.#writtenOut.set(file, file.pending.length);

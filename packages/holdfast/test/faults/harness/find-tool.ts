@@ -8,7 +8,7 @@ export type ToolState =
   | { readonly kind: "ready"; readonly path: string }
   | { readonly kind: "missing"; readonly why: string };
 
-/** "missing" carries the reason with which a test is skipped. */
+/** "missing" has the reason with which a test is skipped. */
 export function findTool(tool: Tool): ToolState {
   // Tools of root are not on every PATH.
   const folders = [...(process.env["PATH"] ?? "").split(":"), "/usr/sbin", "/sbin", "/usr/bin", "/bin"];

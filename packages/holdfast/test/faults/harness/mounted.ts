@@ -45,7 +45,7 @@ const MEGABYTES = { ext4: 64, xfs: 320 } as const satisfies Record<DiskKind, num
 // A long commit interval: nothing becomes durable just because time went by.
 const OPTIONS = { ext4: "loop,commit=600", xfs: "loop" } as const satisfies Record<DiskKind, string>;
 
-/** Mounted at `<folder>/mount`. A string says why there is none. */
+/** Mounted at `<folder>/mount`. A string is the reason why there is none. */
 export async function loopDisk(kind: DiskKind, folder: string): Promise<LoopDisk | string> {
   const refusal = await whyNoLoopDisk(kind);
   if (refusal !== undefined) return refusal;
@@ -90,7 +90,7 @@ function isLooped(image: string): boolean {
     .some((file) => existsSync(file) && readQuietly(file).startsWith(image));
 }
 
-/** It may be gone between the look and the reading. */
+/** The file may disappear between listing and reading. */
 function readQuietly(file: string): string {
   try {
     return readFileSync(file, "utf8");

@@ -5,8 +5,8 @@ const BOOT_FILE = "/proc/sys/kernel/random/boot_id";
 const EARLIER = "00000000-0000-4000-8000-000000000000";
 
 /**
- * A power cut ends a boot. Ours goes on, so whatever was written down with this boot's id is made to carry an earlier one's.
- * Not in databases, whose checksums would no longer fit: there the owner is told dead by its process.
+ * A power cut ends a boot, but this machine's boot continues. So files that contain this boot's id get an earlier one.
+ * Databases are not changed, because their checksums would fail: there the owner counts as dead by its process.
  */
 export function startNextBoot(folder: string): void {
   if (!existsSync(BOOT_FILE)) return;

@@ -1,4 +1,4 @@
-/** What the tracer saw, in the order in which it happened. Paths are absolute and canonical. */
+/** The operations that the tracer recorded, in order. Paths are absolute and canonical. */
 export type Operation = {
   /** The tracer's counter, for playing a fault at this place; 0 for what is not counted. */
   readonly number: number;

@@ -14,8 +14,8 @@ export interface Recording {
 }
 
 /**
- * Refuses a recording that is not whole: played again over the first state it must give, byte for byte, the folder
- * that the writer left. An operation that the tracer does not know would show here, not as a state never tried.
+ * Rejects an incomplete recording: replayed over the first state, it must yield the writer's folder byte for byte. An
+ * operation that the tracer does not know is found here, instead of being a state that is never tried.
  */
 export async function record(params: Omit<TraceParams, "fault">): Promise<Recording> {
   const before = readWorld(params.root);
@@ -38,7 +38,7 @@ export async function recordFaulty(
   return { root: params.root, before, operations, stdout, stderr, code };
 }
 
-/** Everything that was said in the first `count` operations. */
+/** Everything that the writer printed in the first `count` operations. */
 export function saidBefore(recording: Recording, count: number): readonly string[] {
   const lines: string[] = [];
   for (const operation of recording.operations.slice(0, count)) {

@@ -20,9 +20,9 @@ const PREFIX = "holdfast-faults-";
 let root: string | undefined;
 
 /**
- * One folder for all that this process makes. In memory where there is room: the operations are the same, and a `sync`
- * there does not wait for everybody else's disk. Call `clearScratch` in afterAll; what a killed run left behind is
- * cleared by the next one.
+ * One folder for all files of this process. In memory if there is space: the operations are the same, and a `sync`
+ * there does not wait for other processes' disk writes. Call `clearScratch` in afterAll; the next run removes what a
+ * killed one left.
  */
 export function scratchRoot(): string {
   if (root === undefined) {

@@ -1,6 +1,6 @@
 /**
- * Chance that can be played again. `HOLDFAST_SEED=1234 npx vitest run --project promises <file>` repeats a run exactly;
- * `HOLDFAST_FULL=1` leaves no choice to chance.
+ * Randomness that can be repeated. `HOLDFAST_SEED=1234 npx vitest run --project promises <file>` repeats a run exactly;
+ * `HOLDFAST_FULL=1` tries everything instead of a sample.
  */
 export function suiteSeed(): number {
   const given = process.env["HOLDFAST_SEED"];
@@ -33,7 +33,7 @@ export function chanceOf(seed: number, purpose: string): Chance {
   return { below: (bound) => Math.floor(next() * bound), coin: () => next() < 0.5 };
 }
 
-/** `count` of the items in their order, spread so that each stretch gives one; all of them in a full run. */
+/** `count` of the items in their order, spread evenly; all of them in a full run. */
 export function sample<T>(chance: Chance, items: readonly T[], count: number): readonly T[] {
   if (isFullRun() || items.length <= count) return items;
   const chosen: T[] = [];

@@ -3,7 +3,7 @@ import type { Judge } from "./sweep.ts";
 
 /** Something that must survive: where it starts, what is done to it, and how it is judged afterwards. */
 export interface Subject {
-  /** Makes the world that the writer starts from; what was said meanwhile counts as said before. */
+  /** Creates the state that the writer starts from; lines printed meanwhile count as printed before. */
   prepare(root: string): Promise<readonly string[]>;
   command(root: string): Promise<readonly string[]>;
   judge(earlier: readonly string[]): Judge;

@@ -6,7 +6,7 @@ import { chanceOf, isFullRun, sample, suiteSeed } from "./seed.ts";
 import type { Bad, Swept } from "./sweep.ts";
 import { whyNoTracer } from "./traced.ts";
 
-/** Adds up what the tests of a file tried, and says it in one line at the end. */
+/** Sums up what the tests of a file tried, and prints it in one line at the end. */
 export interface Suite {
   readonly seed: number;
   chance(purpose: string): Chance;
@@ -17,13 +17,13 @@ export interface Suite {
   ): (R & { readonly kind: K })[];
   /** Fails the test when anything was bad, with the way to see it again. */
   check(swept: Swept): void;
-  /** Ends the test as skipped when there is a reason, and says it aloud. */
+  /** Skips the test if there is a reason, and prints the reason. */
   skipIf(reason: string | undefined, context: TestContext): void;
 }
 
 const FULL_RUN_MS = 8 * 3_600_000;
 
-/** `needs` a tracer: where there is none, each test is skipped and says why. */
+/** `needs` a tracer: if there is none, each test is skipped with the reason. */
 export function faultSuite(name: string, needs?: "tracer"): Suite {
   const seed = suiteSeed();
   if (isFullRun()) vi.setConfig({ testTimeout: FULL_RUN_MS });

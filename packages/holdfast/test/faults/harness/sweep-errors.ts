@@ -6,7 +6,7 @@ import { judgeSafely, sweepPower } from "./sweep.ts";
 import type { Fault } from "./traced.ts";
 import { writeWorld } from "./world.ts";
 
-/** The numbers of the kernel, which are the same on all Linux machines that we know. */
+/** The numbers of the kernel, which are the same on all supported Linux machines. */
 const ERRNO = { EIO: 5, EMFILE: 24, ENOSPC: 28, EROFS: 30 } as const;
 export type ErrorName = keyof typeof ERRNO;
 
@@ -19,9 +19,9 @@ export interface FaultyRun {
 }
 
 /**
- * Operation N, or every one from N on, fails with an error of the kernel. `judgeRun` looks at what the writer said and how it
- * ended, `judge` at what is left. After a failed sync the disk is also cut off at sampled moments: what was acknowledged later must
- * not rest on bytes that the kernel dropped.
+ * Operation N, or every one from N on, fails with an error of the kernel. `judgeRun` checks the writer's output and
+ * exit, `judge` what is left. After a failed sync the disk is also cut off at sampled moments: later acknowledgements
+ * must not depend on bytes that the kernel dropped.
  */
 export async function sweepErrors(
   params: SweepParams & {

@@ -13,8 +13,9 @@ import { trace } from "./traced.ts";
 import { readWorld, writeWorld } from "./world.ts";
 
 /**
- * The kernel's own power cut: at operation N the file system is shut down without flushing its log, everything is killed,
- * and the disk is mounted again. A fresh disk for each case, since a cut one carries its past; always at the same path.
+ * The kernel's own power cut: at operation N the file system is shut down without flushing its log, everything is
+ * killed, and the disk is mounted again. Each case gets a fresh disk, because a cut one keeps its history; always at
+ * the same path.
  */
 export async function sweepRealPower(params: {
   readonly kind: DiskKind;

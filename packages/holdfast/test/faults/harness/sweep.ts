@@ -10,7 +10,7 @@ import { sample } from "./seed.ts";
 import type { WorldFolder } from "./world.ts";
 import { digestWorld, writeWorld } from "./world.ts";
 
-/** Opens what is at `root` after a crash and names all that is wrong, given what the writer had said by then. */
+/** Opens the state at `root` after a crash and lists every problem, given what the writer had printed by then. */
 export type Judge = (found: { readonly root: string; readonly said: readonly string[] }) => Promise<readonly string[]>;
 
 export interface Bad {
@@ -72,8 +72,8 @@ export interface SweepParams {
 }
 
 /**
- * Numbers of operations done at which the writer is stopped. Most operations are writes of one long transaction; the turning
- * points (syncs, names, what is said, and the write before each) are few and get two thirds of the sample.
+ * Numbers of operations after which the writer is stopped. Most operations are writes of one long transaction. The
+ * turning points (syncs, names, printed lines, and the write before each) are few and get two thirds of the sample.
  */
 function choosePoints(recording: Recording, chance: Chance, count: number): readonly number[] {
   const { operations } = recording;

@@ -53,12 +53,12 @@ function readNode(path: string, without: readonly string[] = []): WorldNode {
   return { kind: "folder", ...common, entries: new Map(names.map((name) => [name, readNode(join(path, name))])) };
 }
 
-/** SQLite's shared memory: no part of what is durable. */
+/** SQLite's shared memory is not part of the durable state. */
 function isVolatile(name: string): boolean {
   return name.endsWith("-shm");
 }
 
-/** Makes the folder at `path` equal the world, from nothing. */
+/** Creates the folder at `path` with the contents of the world. */
 export function writeWorld(path: string, world: WorldFolder): void {
   rmSync(path, { recursive: true, force: true });
   mkdirSync(path, { recursive: true });

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Store } from "@holdfast/core/store";
 
-/** A digest of all that a store can tell: equal before and after means that nothing was changed. */
+/** A digest of everything that a store returns: equal before and after means that nothing changed. */
 export async function dumpStore(store: Store): Promise<string> {
   const hash = createHash("sha256");
   for (const { id } of await store.listRuns()) {

@@ -9,7 +9,7 @@ import type { Examined } from "../writers/examine-store.ts";
 
 const PATIENCE_MS = 300_000;
 
-/** Damages copies of a store, one after the other, and says what each tells; "hung" when it tells nothing. */
+/** Damages copies of a store, one after the other, and returns what each reports; "hung" if it reports nothing. */
 export async function examineAll(
   pristine: string,
   damages: readonly Damage[],

@@ -22,7 +22,10 @@ const TIMES = ["2025-01-14T10:00:00Z", "2025-01-14T11:00:00Z", "2025-01-14T12:00
 /** Crunch keeps two of them; what was there before goes. */
 const CONFIG = "checkpoint: {retention: {manual: 2}, storage: {location: cp, compress: true}}\n";
 
-/** An import, killed anywhere: none of it, a part that refuses to be resumed, or all; and the same import again makes it whole, once. */
+/**
+ * An import, killed anywhere, leaves nothing, a part that refuses to be resumed, or everything. The same import again
+ * completes it, once.
+ */
 export function importSubject(): Subject {
   return {
     async prepare(root) {
@@ -127,7 +130,7 @@ async function lookAtImport(root: string): Promise<{
   }
 }
 
-/** Whatever has a name that other tools look at can be read by them. */
+/** Every file with a name that other tools read is valid for them. */
 function wholeFiles(root: string): readonly string[] {
   return ["crunch/cp", "loops"]
     .filter((path) => existsSync(join(root, path)))
@@ -143,7 +146,7 @@ function latestOf(root: string): readonly string[] {
   return existsSync(join(root, "crunch/cp", readlinkSync(latest))) ? [] : ["TORN: latest leads nowhere"];
 }
 
-/** Of names that other tools look at; what a killed process left under a hidden name is none of them. */
+/** Only names that other tools read; files that a killed process left under a hidden name are excluded. */
 function contentOf(directory: string): ReadonlyMap<string, string> {
   if (!existsSync(directory)) return new Map();
   const entries = readdirSync(directory, { recursive: true, withFileTypes: true })

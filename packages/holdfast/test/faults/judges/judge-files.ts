@@ -3,8 +3,8 @@ import { worktreeOf } from "../writers/worktree.ts";
 import { git, readBlobs } from "./repository.ts";
 
 /**
- * Are the files of these checkpoints in the repository, byte for byte, held by the ref that each names? Asked of git alone. Every object is read:
- * one that is there by name and torn inside counts as lost.
+ * Checks with git alone that the files of these checkpoints are in the repository, byte for byte, and held by the ref
+ * that each names. Reads every object: an object that exists by name but is torn counts as lost.
  */
 export function judgeFiles(
   repository: string,

@@ -64,7 +64,7 @@ export async function verifyStore(store: Store): Promise<readonly string[]> {
   return problems;
 }
 
-/** Goes on where the dead writer stopped: its lease is taken over, the next save lands next. */
+/** Continues after the dead writer: takes over its lease and saves the next sequence. */
 export async function resumeStore(params: {
   readonly open: () => Promise<Store>;
   readonly found: readonly Checkpoint[];
@@ -149,7 +149,7 @@ async function checkEffects(store: Store, said: readonly Said[]): Promise<readon
   const wanted = new Map(said.flatMap((line) => (line.kind === "effect" ? [[line.key, line.state] as const] : [])));
   if (wanted.size === 0) return [];
   const effects = new Map((await store.listEffects(RUN)).map((effect) => [effect.key, effect.state.kind]));
-  // The writer may have been a step further than it could say.
+  // The writer may have been one step further than it reported.
   const rank = ["intended", "unknown", "done"];
   return [...wanted].flatMap(([key, state]) => {
     const is = effects.get(key);

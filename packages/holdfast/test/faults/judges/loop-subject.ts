@@ -64,7 +64,7 @@ function newest(root: string): readonly string[] {
   return files.length === 0 ? ["LOST: no iteration is there to be read"] : [];
 }
 
-/** Of names that other tools look at; what a killed process left under a hidden name is none of them. */
+/** Only names that other tools read; files that a killed process left under a hidden name are excluded. */
 function contentOf(root: string): string {
   const files = readdirSync(join(root, ".aiwg"), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.startsWith(".tmp-"))

@@ -11,8 +11,8 @@ import { livePast, repositoryIn } from "./repository-judge.ts";
 const MINUTE = 60;
 
 /**
- * A packed ref and a worktree are removed: killed anywhere, the user's own git works on, both can be removed again, and a new
- * worktree can be made in the place of the old.
+ * Removes a packed ref and a worktree. After a kill at any point the user's own git still works, both can be removed
+ * again, and a new worktree can be created at the same path.
  */
 export function removalSubject(): Subject {
   return {

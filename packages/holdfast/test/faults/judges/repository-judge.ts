@@ -11,7 +11,7 @@ export function repositoryIn(root: string): string {
   return join(root, "repository");
 }
 
-/** What a writer does in the repository before the story begins; returns what it said. */
+/** Runs a writer in the repository before the tested part begins; returns its output. */
 export async function livePast(writer: string, root: string): Promise<readonly string[]> {
   const [file = "", ...args] = await writerCommand(writer, repositoryIn(root), "past");
   const said = execFileSync(file, args, { encoding: "utf8" });

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { writeWorktree } from "../writers/worktree.ts";
 
-/** git by itself, as an outsider: what it says must not depend on the code under test. */
+/** Plain git, independent of the code under test. */
 export function git(repository: string, args: readonly string[], input = ""): Buffer {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("GIT_"));
   const env = { ...Object.fromEntries(kept), GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" };

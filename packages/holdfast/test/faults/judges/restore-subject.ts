@@ -11,7 +11,7 @@ import { judgeFiles } from "./judge-files.ts";
 import { makeRepository } from "./repository.ts";
 import { judgeRepository, livePast, repositoryIn } from "./repository-judge.ts";
 
-/** What the worktree held that nobody had saved, and what the restore brings back. */
+/** What the worktree held unsaved, and what the restore brings back. */
 const [EDITED, TARGET] = [3, 1];
 const PRIVATE = "never saved\n";
 

@@ -1,6 +1,6 @@
 import { CheckpointStore, HoldfastError } from "../../../src/context/index.ts";
 
-/** A process of its own that saves snapshots of a context for ever, and says each that was acknowledged. */
+/** A separate process that saves snapshots of a context forever, and prints each acknowledged one. */
 const [directory = "", taskId = ""] = process.argv.slice(2);
 
 function say(line: string): void {
@@ -17,7 +17,7 @@ try {
     context.addTokens({ input_tokens: 10 });
     const { version } = await context.snapshot({ metadata: { n } });
     say(`saved ${version} ${n}`);
-    // Nobody is hurried: other suites want the processor too.
+    // Pauses, because other suites need the processor too.
     await new Promise((resolve) => setTimeout(resolve, 3));
   }
 } catch (error) {

@@ -6,7 +6,7 @@ import { openStore } from "../judges/open-store.ts";
 import { type Damage, applyDamage } from "./damage.ts";
 import { planesOf, RUN } from "./scenario.ts";
 
-/** What a damaged store tells. In a process of its own: one that hangs can be ended. */
+/** What a damaged store reports. Read in a separate process, which can be ended if it hangs. */
 export type Examined =
   | { readonly kind: "refused"; readonly code: string }
   | {

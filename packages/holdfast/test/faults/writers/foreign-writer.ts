@@ -4,7 +4,8 @@ import { say } from "./said.ts";
 
 /**
  * Usage: foreign-writer <root> import | mirror
- * import: the checkpoints in <root>/theirs become a run. mirror: that run is brought over to <root>/crunch and to <root>/loops.
+ * import: the checkpoints in <root>/theirs become a run. mirror: that run is mirrored to <root>/crunch and to
+ * <root>/loops.
  */
 const [, , root = "", plan = ""] = process.argv;
 

@@ -6,8 +6,8 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { FilesPlane } from "@holdfast/core/checkpoint";
 
 /**
- * Says and does what an enemy would, through every door that takes a name or a path. One line each: what was tried, and what it
- * was told. Usage: hostile-writer <repository> <folder outside>
+ * Acts as an attacker through every API that takes a name or a path. Prints one line each: what it tried, and the
+ * answer. Usage: hostile-writer <repository> <folder outside>
  */
 const [, , repository = "", outside = ""] = process.argv;
 

@@ -6,7 +6,7 @@ import { writeWorktree } from "./worktree.ts";
 
 /**
  * Usage: housekeeping-writer <repository> past | tidy
- * past: five saves. tidy: drops all but two, with their refs, and forks the newest into a worktree of its own.
+ * past: five saves. tidy: drops all but two, with their refs, and forks the newest into its own worktree.
  */
 const [, , repository = "", plan = ""] = process.argv;
 

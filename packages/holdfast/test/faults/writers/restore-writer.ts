@@ -5,7 +5,7 @@ import { writeWorktree } from "./worktree.ts";
 
 /**
  * Usage: restore-writer <repository> past | restore
- * past: two saves, then edits that nobody saved. restore: back to the first save.
+ * past: two saves, then unsaved edits. restore: back to the first save.
  */
 const [, , repository = "", plan = ""] = process.argv;
 

@@ -1,6 +1,6 @@
 import { writeSync } from "node:fs";
 
-/** What a writer tells the world, each line once its promise has resolved; saving and dropping before it is asked for. */
+/** The lines that a writer prints, each once its promise has resolved; "saving" and "dropping" before the request. */
 export type Said =
   | { readonly kind: "saving"; readonly sequence: number }
   | { readonly kind: "saved"; readonly sequence: number; readonly digest: string }

@@ -3,7 +3,7 @@ import type { Holdfast } from "../../../src/holdfast.ts";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import { planesOf, RUN } from "./scenario.ts";
 
-/** The run of the scenario, which saves the worktree it stands in; made when it is not there. */
+/** The run of the scenario, which saves the current worktree; created if it does not exist. */
 export async function runHere(holdfast: Holdfast): Promise<RunHandle> {
   return holdfast.createRun({ id: RUN, workflow: "none", workspace: "here" });
 }

@@ -5,7 +5,7 @@ import type { JsonObject } from "@holdfast/core/json";
 /** What the writers save. Made from the sequence alone, so that a judge knows what must come back, byte for byte. */
 export const RUN = "crash-run";
 
-/** Small, medium, one above the size from which bytes lie in a file of their own, and a large one. */
+/** Small, medium, one above the size from which bytes get their own file, and a large one. */
 const SIZES = [120, 9_500, 300_000, 64_000, 420_000, 2_000] as const;
 
 export function planesOf(sequence: number, files: FilesPlane | null = null): Planes {

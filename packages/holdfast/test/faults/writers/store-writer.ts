@@ -6,10 +6,11 @@ import { say } from "./said.ts";
 import { planesOf, RUN } from "./scenario.ts";
 
 /**
- * Saves, and says so. Usage: store-writer <store directory> <plan>
- * birth: from nothing, one save of each size. life: on a store that is there, all else that writes.
- * steady: four more saves, until one is refused. foreign: the same as a process of another host, whose life cannot be told from here.
- * die: birth, then kill -9 by its own hand, with the store open.
+ * Saves, and prints each save. Usage: store-writer <store directory> <plan>
+ * birth: from nothing, one save of each size. life: on an existing store, all other kinds of writes.
+ * steady: four more saves, until one is refused. foreign: the same as a process of another host, whose liveness cannot
+ * be checked here.
+ * die: birth, then kill -9 of itself, with the store open.
  * stubborn: birth, but a refused save is tried again, first with the same handle, then with a new one.
  */
 const [, , directory = "", plan = ""] = process.argv;
@@ -90,7 +91,7 @@ async function stubborn(): Promise<void> {
   let sequence = 1;
   for (let tries = 0; sequence <= 4 && tries < 24; tries += 1) {
     try {
-      // Every third try on one handle; then it is given up.
+      // Tries three times on one handle, then opens a new one.
       if (handle !== undefined && tries % 3 === 0) {
         await handle.store.close();
         handle = undefined;

@@ -3,7 +3,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, writeFileSync, w
 import { join } from "node:path";
 
 /**
- * Ways to save a file, from wrong to right, to see that the harness can tell them apart.
+ * Ways to save a file, from wrong to right, to prove that the harness distinguishes them.
  * Usage: toy <way> <folder> <saves>
  */
 const WAYS = {

@@ -30,7 +30,7 @@ export function worktreeOf(sequence: number): ReadonlyMap<string, WorktreeEntry>
   return entries;
 }
 
-/** Makes the worktree equal that, whatever is in it; as a user's tools would, without any sync. */
+/** Makes the worktree equal that state, whatever it holds now; as a user's tools would, without any sync. */
 export function writeWorktree(root: string, sequence: number): void {
   const wanted = worktreeOf(sequence);
   for (const path of readWorktree(root).keys()) if (!wanted.has(path)) rmSync(join(root, path));
