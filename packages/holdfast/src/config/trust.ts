@@ -9,7 +9,6 @@ import { asRecord, sha256 } from "@holdfast/core/json";
 import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable } from "@holdfast/platform/files";
 
 /** One item that the user has consented to. */
-
 export interface Grant {
   readonly digest: string;
   readonly key: string;

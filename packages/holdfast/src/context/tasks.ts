@@ -269,8 +269,7 @@ function runIdOf(taskId: string): string {
   return makeRunId({ work: { kind: "task", text: taskId }, random: sha256(taskId).slice(0, 16) });
 }
 
-/** Errors of the context library speak of tasks and versions, not of runs and sequences. */
-
+// Errors of the context library speak of tasks and versions, not of runs and sequences.
 function badTaskId(taskId: unknown): HoldfastError {
   const shown = taskId === "" ? "An empty text" : (JSON.stringify(taskId) ?? String(taskId));
   return new HoldfastError({
