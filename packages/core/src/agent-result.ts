@@ -6,7 +6,7 @@ import { type Agent, type AgentOutcome, chooseAgent } from "./agent.ts";
 import { NOTHING } from "./budget.ts";
 import type { FilesPlane } from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
-import { type Json, pureSha256 } from "./json.ts";
+import { type Json, sha256 } from "./json.ts";
 import { findSecrets, maskSecrets } from "./mask.ts";
 import { type Amounts, fallbackOf } from "./position.ts";
 import { reasonOf } from "./progress.ts";
@@ -363,7 +363,7 @@ export function compareCheckouts(before: CheckoutState | null, after: CheckoutSt
     root: before.root,
     paths: names.map((name) => name.replace(/^file /, "")).slice(0, MOST_PATHS),
     more: Math.max(0, names.length - MOST_PATHS),
-    digest: pureSha256(changes.join("\n")),
+    digest: sha256(changes.join("\n")),
   };
 }
 

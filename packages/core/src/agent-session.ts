@@ -4,7 +4,7 @@ import { ownResult } from "./agent-log.ts";
 import type { Agent, AgentEvent, AgentTranscript } from "./agent.ts";
 import type { ConversationPlane, FilesPlane } from "./checkpoint.ts";
 import type { NewEntry, StepLost } from "./journal.ts";
-import { type JsonRecord, asRecord, asRecords, asText, isRecord, pureSha256, textOf } from "./json.ts";
+import { type JsonRecord, asRecord, asRecords, asText, isRecord, sha256, textOf } from "./json.ts";
 import { type Amounts, type RecordTokens, fallbackOf } from "./position.ts";
 import { reasonOf } from "./progress.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
@@ -467,7 +467,7 @@ export class Conversation {
     return {
       agent: name,
       session,
-      transcript: said === null ? null : { digest: pureSha256(said.text), bytes: bytesOf(said.text), text: said.text },
+      transcript: said === null ? null : { digest: sha256(said.text), bytes: bytesOf(said.text), text: said.text },
       lastMessage: said?.lastMessage ?? this.#lastMessage,
     };
   }

@@ -13,7 +13,7 @@ import {
 } from "./effects.ts";
 import { delayAt, fractionOf } from "./error-policy.ts";
 import type { NewEntry } from "./journal.ts";
-import { type Json, pureSha256 } from "./json.ts";
+import { type Json, sha256 } from "./json.ts";
 import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
 import { type StageExecution, startWaiting } from "./stage-execution.ts";
@@ -290,7 +290,7 @@ function intentOf(stay: StageExecution, spec: EffectSpec<Json>): EffectIntended 
     key: effectKey({ run: run.id, stage: stay.stage, purpose }),
     kind: spec.kind,
     target: spec.target,
-    payload: pureSha256(canonicalJson(payload)),
+    payload: sha256(canonicalJson(payload)),
     detail: { payload, ...(spec.rollback === "refuse" ? { rollback: spec.rollback } : {}) },
   };
 }

@@ -242,5 +242,3 @@ function parseObject(text: string): JsonObject | null {
 }
 
 export const sha256: Hasher = (data) => hash("sha256", data, "hex");
-
-export const pureSha256: Hasher = (data) => hash("sha256", data, "hex");

@@ -6,13 +6,13 @@ import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree
 import { ID, begin, createCrashingStore, define, worked } from "@holdfast/test-support/core/work-bench";
 import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import type { JournalEntry } from "./journal.ts";
-import { pureSha256 } from "./json.ts";
+import { sha256 } from "./json.ts";
 import { recordingParts } from "./record-run.ts";
 import { Tape, changedVariables, describeEnvironment, parseRecordedCall } from "./recorded-calls.ts";
 
 describe("environment", () => {
   const variables = fc.dictionary(fc.stringMatching(/^[A-Z]{3,8}$/), fc.string({ maxLength: 8 }), { maxKeys: 6 });
-  const describe = (of: Readonly<Record<string, string>>) => describeEnvironment(of, pureSha256);
+  const describe = (of: Readonly<Record<string, string>>) => describeEnvironment(of, sha256);
 
   test("the hash is of the variables, in whatever order they come", () => {
     fc.assert(
@@ -52,7 +52,7 @@ describe("environment", () => {
 
 describe("tape", () => {
   const tape = (): Tape =>
-    new Tape({ environment: () => describeEnvironment({ LANG: "C" }, pureSha256), mask: (text) => text });
+    new Tape({ environment: () => describeEnvironment({ LANG: "C" }, sha256), mask: (text) => text });
 
   const flow = define({
     work: async (context) => {

@@ -19,7 +19,7 @@ import {
   object,
   oneOf,
   parseShape,
-  pureSha256,
+  sha256,
   tagged,
   text,
 } from "./json.ts";
@@ -117,7 +117,7 @@ export class Hearing {
     }
     const kept = capture(event);
     const text = canonicalJson(kept);
-    this.#digest = pureSha256(`${this.#digest}\n${text}`);
+    this.#digest = sha256(`${this.#digest}\n${text}`);
     this.#characters += text.length;
     if (this.#characters > KEPT_CHARACTERS) this.#left += 1;
     else this.#events.push(kept);

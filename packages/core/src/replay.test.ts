@@ -13,7 +13,7 @@ import type { Adapters } from "./adapters.ts";
 import type { IssueSnapshot } from "./checkpoint.ts";
 import { beginRun, changeOptions } from "./control-run.ts";
 import type { Forge } from "./forge.ts";
-import { type JsonObject, pureSha256 } from "./json.ts";
+import { type JsonObject, sha256 } from "./json.ts";
 import { eachForgeQuestion, recordingParts } from "./record-run.ts";
 import { Tape, describeEnvironment } from "./recorded-calls.ts";
 import { type ReplayReport, replayRun } from "./replay.ts";
@@ -93,7 +93,7 @@ async function startAsking(work: Work) {
 }
 
 const newTape = (): Tape =>
-  new Tape({ environment: () => describeEnvironment({ LANG: "C" }, pureSha256), mask: (text) => text });
+  new Tape({ environment: () => describeEnvironment({ LANG: "C" }, sha256), mask: (text) => text });
 
 function forgeOf(title: () => string): Forge {
   const issue = (): IssueSnapshot => ({

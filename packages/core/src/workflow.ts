@@ -6,7 +6,7 @@ import type { Lookup } from "./effects.ts";
 import type { Freshness } from "./findings.ts";
 import type { GraphEvent, GraphView } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
-import { type Json, type JsonObject, pureSha256 } from "./json.ts";
+import { type Json, type JsonObject, sha256 } from "./json.ts";
 import type { Amounts, Position } from "./position.ts";
 import type { Run, WaitingFor } from "./run.ts";
 import { type Pair, type StageResult, type TransitionTable, type WorkflowShape, checkWorkflow } from "./transitions.ts";
@@ -46,7 +46,7 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
   checkWorkflow({ shape, functions: Object.keys(params.stages), required: params.required ?? [] });
   return Object.freeze({
     shape,
-    definition: pureSha256(`holdfast-workflow-1\n${canonicalJson(asJson(shape))}`),
+    definition: sha256(`holdfast-workflow-1\n${canonicalJson(asJson(shape))}`),
     stages: { ...params.stages },
     initialState: params.initialState,
     // A run's values are read only under the definition that wrote them, and it wrote them as S.
@@ -429,7 +429,7 @@ function ruleOf(tag: string): string {
  * sent again.
  */
 export function fenceNonce(params: { readonly secret: string; readonly visit: number; readonly call: string }): string {
-  return pureSha256(JSON.stringify(["fence", params.secret, params.visit, params.call]))
+  return sha256(JSON.stringify(["fence", params.secret, params.visit, params.call]))
     .replace(/^\w+:/, "")
     .slice(0, 16);
 }

@@ -2,7 +2,7 @@
 // from finished steps.
 
 import type { FilesPlane, GitPath, Skipped } from "./checkpoint.ts";
-import { type Json, isJsonObject, pureSha256 } from "./json.ts";
+import { type Json, isJsonObject, sha256 } from "./json.ts";
 import type { StageAttempt } from "./position.ts";
 
 export interface CheckoutState {
@@ -472,7 +472,7 @@ export function asideKey(name: string): string {
     .replaceAll(/^-+|-+$/g, "")
     .slice(0, 32)
     .replace(/-+$/, "");
-  const digest = pureSha256(name).slice(0, 10);
+  const digest = sha256(name).slice(0, 10);
   return words === "" ? digest : `${words}-${digest}`;
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { EntryKind, JournalEntry } from "@holdfast/core/journal";
-import { type JsonObject, pureSha256 } from "@holdfast/core/json";
+import { type JsonObject, sha256 } from "@holdfast/core/json";
 import { type Divergence, type DivergingSide, HistoryReader, commonPoint, findDivergence } from "./compare-history.ts";
 
 describe("diverge", () => {
@@ -124,7 +124,7 @@ describe("diverge", () => {
 
 describe("read history", () => {
   function historyOf(...lines: readonly (readonly [EntryKind, JsonObject])[]) {
-    const reader = new HistoryReader(pureSha256);
+    const reader = new HistoryReader(sha256);
     for (const [at, [kind, body]] of lines.entries()) {
       const entry: JournalEntry = {
         run: "a",

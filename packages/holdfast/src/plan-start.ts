@@ -8,7 +8,7 @@ import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
 import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { SlotRequest } from "@holdfast/core/hold-lease";
-import { type JsonObject, pureSha256, sha256 } from "@holdfast/core/json";
+import { type JsonObject, sha256 } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { type BeginPlan, type RunSummary, type Work, makeRunId, numberedId, planBegin } from "@holdfast/core/run";
@@ -162,7 +162,7 @@ function namesOf<S extends JsonObject>(request: StartRequest<S>): ((count: numbe
 
 /** Returns an id such as "fix-login-bug-1f0c2d3e". */
 function taskRunId(workflow: string, task: string, count: number): string {
-  const digest = pureSha256(`holdfast-task-1\n${canonicalJson([workflow, task, count])}`);
+  const digest = sha256(`holdfast-task-1\n${canonicalJson([workflow, task, count])}`);
   return makeRunId({ work: { kind: "task", text: task }, random: digest.slice(0, 8) });
 }
 
@@ -363,7 +363,7 @@ function crunchBranch({ type }: CrunchOptions): BranchNaming {
 function loopNaming({ until }: LoopOptions): RunNaming {
   return ({ task, count }) => {
     const words = canonicalJson([task, until.map(({ command }) => command), count]);
-    return makeLoopId({ task, hex: pureSha256(`holdfast-loop-1\n${words}`).slice(0, 8) });
+    return makeLoopId({ task, hex: sha256(`holdfast-loop-1\n${words}`).slice(0, 8) });
   };
 }
 

@@ -3,7 +3,7 @@
 
 import { isAcceptedTip } from "@holdfast/core/findings";
 import type { Forge } from "@holdfast/core/forge";
-import { object, oneOf, parseShape, pureSha256, text } from "@holdfast/core/json";
+import { object, oneOf, parseShape, sha256, text } from "@holdfast/core/json";
 import type { EffectOutcome } from "@holdfast/core/workflow";
 import type { Branch, PushRefusal, RebaseResult } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -196,7 +196,7 @@ async function ask(
   const more = found.length > SHOWN ? ` and ${found.length - SHOWN} more` : "";
   const list = `${shown.join(", ")}${more}`;
   const answer = await context.decide({
-    name: `${name}-${pureSha256(JSON.stringify(found)).slice(0, 12)}`,
+    name: `${name}-${sha256(JSON.stringify(found)).slice(0, 12)}`,
     question: `The push would publish ${what}: ${list}. Nothing was pushed. ${fix} ${otherwise}`,
     options: ["push", "stop"],
     recheck: true,

@@ -1,7 +1,7 @@
 // Conflicts between agents: detection, debate rounds, vetoes, the weighted vote and escalation to the user. All
 // decisions are pure.
 
-import { pureSha256 } from "@holdfast/core/json";
+import { sha256 } from "@holdfast/core/json";
 import {
   type Conflict,
   type ConflictPosition,
@@ -308,7 +308,7 @@ function outcomeOf(conflict: Conflict, position: ConflictPosition): Outcome {
 }
 
 function vetoId(conflict: Conflict, agent: string, index: number): string {
-  const hash = pureSha256(JSON.stringify([conflict.id, agent, index])).slice(0, 4);
+  const hash = sha256(JSON.stringify([conflict.id, agent, index])).slice(0, 4);
   return `VETO-${conflict.detectedAt.slice(0, 10).replaceAll("-", "")}-${hash}`;
 }
 
@@ -446,5 +446,5 @@ function conflictOf(
 
 function fingerprint(group: readonly Recommendation[]): string {
   const sides = group.map((one) => [one.agent, normalizeText(one.scope), normalizeText(one.choice)]);
-  return pureSha256(JSON.stringify(sides.map((side) => JSON.stringify(side)).toSorted()));
+  return sha256(JSON.stringify(sides.map((side) => JSON.stringify(side)).toSorted()));
 }

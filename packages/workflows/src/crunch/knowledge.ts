@@ -13,7 +13,7 @@ import {
   nullable,
   object,
   oneOf,
-  pureSha256,
+  sha256,
   text,
 } from "@holdfast/core/json";
 import { numberBetween } from "./messages.ts";
@@ -153,7 +153,7 @@ export function knowledgeId(params: {
   readonly content: string;
   readonly taken: ReadonlySet<string>;
 }): string {
-  const hash = pureSha256(plainContent(params.content));
+  const hash = sha256(plainContent(params.content));
   const stem = `KE-${params.type}-${params.at.slice(0, 10).replaceAll("-", "")}`;
   for (let length = 4; length < hash.length; length += 4) {
     const id = `${stem}-${hash.slice(0, length)}`;

@@ -12,7 +12,7 @@ import {
   nullable,
   object,
   oneOf,
-  pureSha256,
+  sha256,
   tagged,
   text,
 } from "@holdfast/core/json";
@@ -149,7 +149,7 @@ export function messageId(params: {
   readonly to: string;
   readonly key: string;
 }): string {
-  const hash = pureSha256(JSON.stringify([params.from, params.to, params.at, params.key])).slice(0, 8);
+  const hash = sha256(JSON.stringify([params.from, params.to, params.at, params.key])).slice(0, 8);
   return `MSG-${Date.parse(params.at)}-${hash}`;
 }
 

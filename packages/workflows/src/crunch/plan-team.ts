@@ -2,7 +2,7 @@
 // pure.
 
 import { type Graph, type GraphEdge, type GraphNode, checkGraph } from "@holdfast/core/graph";
-import { isJsonObject, pureSha256 } from "@holdfast/core/json";
+import { isJsonObject, sha256 } from "@holdfast/core/json";
 import { DOMAINS, type Domain, domainsOfLabels, hasLabel } from "./phases.ts";
 import type {
   AgentProfile,
@@ -52,7 +52,7 @@ export function composeTeam(params: {
     return called ? [{ agent, role: profile.role, phases: profile.phases, routingScore: points }] : [];
   });
   const whole = withImplementer(members, settings);
-  const hash = pureSha256(JSON.stringify([issue.number, params.at, whole.map((member) => member.agent)])).slice(0, 4);
+  const hash = sha256(JSON.stringify([issue.number, params.at, whole.map((member) => member.agent)])).slice(0, 4);
   return {
     id: `TEAM-${params.at.slice(0, 10).replaceAll("-", "")}-${hash}`,
     issue: issue.number,
@@ -201,7 +201,7 @@ export function planPhaseGraph(params: {
   );
   const edges = template.edges.flatMap((edge) => edgesOf(edge, { nodesOf, stand }));
   const kept = filled.flatMap(({ node, agents }) => agents.map((agent) => [idOf(node, agent), node] as const));
-  const hash = pureSha256(JSON.stringify([team.issue, phase, params.attempt, nodes.map((node) => node.id)]));
+  const hash = sha256(JSON.stringify([team.issue, phase, params.attempt, nodes.map((node) => node.id)]));
   const graph: Graph = {
     id: `GRAPH-${params.at.slice(0, 19).replaceAll(/[-:]/g, "")}-${hash.slice(0, 8)}`,
     nodes,

@@ -1,7 +1,7 @@
 // Runs one attempt of a crunch node, and merges the files of a finished batch from its side worktrees.
 
 import type { Graph, GraphNode } from "@holdfast/core/graph";
-import { pureSha256 } from "@holdfast/core/json";
+import { sha256 } from "@holdfast/core/json";
 import type { EndedBatch, NodeOutcome, NodeScope } from "@holdfast/core/run-graph";
 import type { AgentReport, Aside } from "@holdfast/core/workflow";
 import { type PhaseContext, type StepNaming, askUser, callAgent, takeCheckpoint } from "./ask.ts";
@@ -248,7 +248,7 @@ function mergeConflict(params: {
   readonly at: string;
 }): Conflict {
   const { node, files, phase, at } = params;
-  const hash = pureSha256(JSON.stringify([node.id, files])).slice(0, 8);
+  const hash = sha256(JSON.stringify([node.id, files])).slice(0, 8);
   return {
     id: `CONF-${at.slice(0, 19).replaceAll(/[-:]/g, "")}-${hash}`,
     topic: `the changes to ${files.join(", ")} of ${node.id} and of others`,

@@ -1,7 +1,7 @@
 // The begin stage of ralph: fixes issue, base and branch of a loop, and checks whether the criterion already passes.
 
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
-import { pureSha256 } from "@holdfast/core/json";
+import { sha256 } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { findBase, syncBranch } from "../branch.ts";
 import { callForge, issueText } from "../forge.ts";
@@ -70,7 +70,7 @@ async function findPlace(
 /** A run id in the form of a loop id is the loop id. Otherwise the loop id is derived from the run id. */
 function loopIdOf({ options }: RalphDependencies, { run }: LoopContext): string {
   if (options.loopId !== null) return options.loopId;
-  return LOOP_ID.test(run.id) ? run.id : makeLoopId({ task: run.id, hex: pureSha256(run.id).slice(0, 8) });
+  return LOOP_ID.test(run.id) ? run.id : makeLoopId({ task: run.id, hex: sha256(run.id).slice(0, 8) });
 }
 
 /** A criterion that passes before the first iteration ends the loop without spending tokens. */

@@ -1,7 +1,7 @@
 // Encodes a checkpoint of a ralph run as a loop-json document, and determines the loop's ids.
 
 import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
-import { type Json, type JsonObject, isJsonObject, pureSha256 } from "@holdfast/core/json";
+import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import type { Run } from "@holdfast/core/run";
 import type { Encoded, ExternalCheckpoint } from "@holdfast/formats/format";
 import { isUsableLoopId } from "@holdfast/formats/loop-document";
@@ -60,7 +60,7 @@ function importedIds(run: Pick<Run, "id">, kept: JsonObject): Pick<LoopRun, "loo
 /** A fork has its parent's state and must not use its directory. */
 function ownLoopId(run: Pick<Run, "id" | "forkedFrom">, named: string | null): string | null {
   if (run.forkedFrom === null) return named;
-  return LOOP_ID.test(run.id) && run.id !== named ? run.id : `ralph-${run.id}-${pureSha256(run.id).slice(0, 8)}`;
+  return LOOP_ID.test(run.id) && run.id !== named ? run.id : `ralph-${run.id}-${sha256(run.id).slice(0, 8)}`;
 }
 
 function parse({
@@ -167,7 +167,7 @@ function agentState({ planes }: ExternalCheckpoint, { options, state }: LoopRun)
 
 /** A UUID of version 8 (RFC 9562), built from a digest. */
 function uuidOf(name: string): string {
-  const hex = pureSha256(name);
+  const hex = sha256(name);
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);
   return [
     hex.slice(0, 8),

@@ -1,7 +1,7 @@
 // The verify stage of ralph: runs the check commands and turns their output into a verdict and a failure signature.
 
 import type { CommandResult } from "@holdfast/core/commands";
-import { type Digest, pureSha256 } from "@holdfast/core/json";
+import { type Digest, sha256 } from "@holdfast/core/json";
 import { maskSecrets } from "@holdfast/core/mask";
 import type { StageResult } from "@holdfast/core/transitions";
 import { commitWork } from "../branch.ts";
@@ -154,7 +154,7 @@ export function readVerification(params: {
     verdict: verdictOf(params.planned, checks),
     checks,
     metrics: joinMetrics(checks.map((check) => check.metrics)),
-    signature: signatures.length <= 1 ? (signatures[0] ?? null) : pureSha256(signatures.join(" ")),
+    signature: signatures.length <= 1 ? (signatures[0] ?? null) : sha256(signatures.join(" ")),
   };
 }
 
@@ -217,12 +217,12 @@ function signatureOf(params: {
   const telling = [...new Set(lines.filter((line) => TELLING.test(line)))].toSorted().slice(0, MOST_LINES);
   const said = telling.length > 0 ? telling : lines.slice(-MOST_LINES);
   const { failing, tests, errors } = metrics;
-  return pureSha256(JSON.stringify([kind, code, failing.names, failing.more, tests?.failed ?? null, errors, said]));
+  return sha256(JSON.stringify([kind, code, failing.names, failing.more, tests?.failed ?? null, errors, said]));
 }
 
 /** Returns null if no names are known. */
 export function failingDigest({ names, more }: Failing): Digest | null {
-  return names.length === 0 ? null : pureSha256(JSON.stringify([names, more]));
+  return names.length === 0 ? null : sha256(JSON.stringify([names, more]));
 }
 
 const MOST_LINES = 40;
