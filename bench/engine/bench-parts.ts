@@ -31,7 +31,6 @@ export function benchParts(store: Store): Adapters {
     commands: { run: unused, endMarked: async () => ({ ended: 0, supported: true }) },
     syntax: { check: unused },
     outputs: unused,
-    implDocument: unused,
     crunchTriggers: unused,
     agentLog: unused,
     agentAnswer: () => ({ write: () => undefined, read: () => null, remove: () => undefined }),

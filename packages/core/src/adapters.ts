@@ -5,7 +5,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
 import type { Agent } from "./agent.ts";
 import type { PriceTable } from "./budget.ts";
-import type { CheckpointSwitches, Planes, Trigger } from "./checkpoint.ts";
+import type { CheckpointSwitches, Trigger } from "./checkpoint.ts";
 import type { Commands } from "./commands.ts";
 import type { ErrorPolicy } from "./error-policy.ts";
 import type { Forge } from "./forge.ts";
@@ -91,12 +91,6 @@ export interface Adapters extends CoreAdapters {
   /** Holds the result of a call until the journal has it. After a crash, the next process adopts the result instead of paying again. */
   readonly agentAnswer: (params: AgentCallKey) => ResultFile;
   /**
-   * Renders a run as the document that older impl tools read, including the fields of the document that it was imported
-   * from. It is injected because a workflow does not depend on the formats package. The export command uses the same
-   * writer.
-   */
-  readonly implDocument: (params: ImplDocumentParams) => string;
-  /**
    * Reads from `.claude/checkpoint-config.yaml` which checkpoints a crunch run takes and which it shows. FORMAT_INVALID
    * names the line that is invalid.
    */
@@ -113,16 +107,6 @@ export interface Adapters extends CoreAdapters {
   readonly checksState?: boolean;
   /** Waits, or rejects with the signal's reason. Injected so that tests do not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
-}
-
-export interface ImplDocumentParams {
-  readonly run: Pick<Run, "workflow" | "work">;
-  readonly planes: Pick<Planes, "position" | "inputs" | "extensions"> & { readonly values: JsonObject };
-  readonly worktree: string;
-  /** A run with the simplify stage uses version 2 of the document from the beginning, also before it reaches that stage. */
-  readonly simplifies: boolean;
-  /** ISO 8601 UTC. */
-  readonly at: string;
 }
 
 export interface AgentCallKey {

@@ -25,7 +25,6 @@ import { createGitBranches } from "@holdfast/git/branches";
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { createOutputs } from "@holdfast/platform/outputs";
-import { implDocument } from "@holdfast/workflows/impl/layout";
 import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 
 /** Builds all adapters of this machine that workflows use. */
@@ -54,7 +53,6 @@ export function buildAdapters(
     commands: createCommands({ env: params.agentEnv }),
     syntax: createSyntaxGate(),
     outputs: createOutputs,
-    implDocument,
     crunchTriggers: async () => {
       // Loaded on demand: the module brings a YAML parser, which would slow down every program start.
       const { readCrunchTriggers } = await import("@holdfast/workflows/crunch/layout");

@@ -1,7 +1,6 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { implDocument } from "@holdfast/workflows/impl/layout";
 import { createAgentRegistry } from "@holdfast/agents/registry";
 import type { JsonObject } from "@holdfast/core/json";
 import { answerDecision, beginRun } from "@holdfast/core/control-run";
@@ -99,7 +98,6 @@ export async function makeBench(params: {
     commands: systemCommands,
     syntax: createSyntaxGate(),
     outputs: createOutputs,
-    implDocument,
     agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
     agentAnswer: (call) => openResultFile({ directory: join(root, "logs"), ...call }),
   });

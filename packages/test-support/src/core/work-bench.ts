@@ -155,7 +155,6 @@ export function createTestAdapters(params: {
     },
     syntax: { check: unused },
     outputs: plainOutputs,
-    implDocument: unused,
     crunchTriggers: () => Promise.resolve(crunchTriggers(DEFAULT_SWITCHES)),
     agentLog: ({ step }) => ({
       path: step,

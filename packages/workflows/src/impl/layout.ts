@@ -1,8 +1,8 @@
 // The files that impl writes to `.tmp` for people and other tools, including the impl-json checkpoint.
 
-import type { ImplDocumentParams } from "@holdfast/core/adapters";
-import { emptyPlanes } from "@holdfast/core/checkpoint";
-import { isJsonObject } from "@holdfast/core/json";
+import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
+import { type JsonObject, isJsonObject } from "@holdfast/core/json";
+import type { Run } from "@holdfast/core/run";
 import { toExternalCheckpoint } from "@holdfast/formats/format";
 import { IMPL_EXTENSION, implJson } from "@holdfast/formats/impl-json";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
@@ -37,7 +37,7 @@ export async function writeCheckpointFile({ options, parts }: ImplDependencies, 
   const outputs = parts.outputs(root);
   await outputs.hide(OUTPUT_DIRECTORY);
   const { run, position, inputs, extensions, state } = context;
-  const document = parts.implDocument({
+  const document = implDocument({
     run,
     planes: { position, inputs, extensions, values: state },
     worktree: root,
@@ -45,6 +45,16 @@ export async function writeCheckpointFile({ options, parts }: ImplDependencies, 
     at: new Date(context.now()).toISOString(),
   });
   await outputs.write(outputFiles.checkpoint, document);
+}
+
+interface ImplDocumentParams {
+  readonly run: Pick<Run, "workflow" | "work">;
+  readonly planes: Pick<Planes, "position" | "inputs" | "extensions"> & { readonly values: JsonObject };
+  readonly worktree: string;
+  /** A run with the simplify stage uses version 2 of the document from the beginning, also before it reaches that stage. */
+  readonly simplifies: boolean;
+  /** ISO 8601 UTC. */
+  readonly at: string;
 }
 
 /** Returns the impl-json document that `holdfast export --to impl-json` would write at this moment. */
