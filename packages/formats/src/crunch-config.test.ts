@@ -32,7 +32,7 @@ describe("crunch config", () => {
     "before_restore",
     "restore",
   ];
-  const golden = readFileSync(join(import.meta.dirname, "../golden/crunch-directory/checkpoint-config.yaml"), "utf8");
+  const golden = readFileSync(join(import.meta.dirname, "../golden-directory/checkpoint-config.yaml"), "utf8");
 
   describe("crunch's configuration", () => {
     test("the whole of it", () => {

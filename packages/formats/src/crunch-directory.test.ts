@@ -9,7 +9,7 @@ import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "./crun
 import { type CrunchDirectory, type CrunchListing, readCrunchDirectory } from "./crunch-directory.ts";
 import type { ExternalCheckpoint, ExternalFile } from "./format.ts";
 
-const ROOT = join(import.meta.dirname, "../golden/crunch-directory/42");
+const ROOT = join(import.meta.dirname, "../golden-directory/42");
 const OLD = "CP-enrich-20250114-a3f2.yaml";
 const NEW = "CP-enrich-20250114-b4c5.yaml";
 

@@ -167,7 +167,7 @@ describe("encode crunch", () => {
 
 describe("decode again", () => {
   const GOLDEN = ["CP-enrich-20250114-a3f2.yaml", "CP-enrich-20250114-b4c5.yaml"].map(
-    (name) => new Uint8Array(readFileSync(join(import.meta.dirname, "../golden/crunch-directory/42", name))),
+    (name) => new Uint8Array(readFileSync(join(import.meta.dirname, "../golden-directory/42", name))),
   );
 
   function outcome(decode: () => Decoded): unknown {

@@ -251,7 +251,7 @@ test("crunch's own directory, imported and mirrored into itself, is left as it w
   const { root, holdfast } = await scene();
   const directory = join(root, ".claude/crunch/42/checkpoints");
   mkdirSync(directory, { recursive: true });
-  const golden = join(import.meta.dirname, "../../../formats/golden/crunch-directory/42");
+  const golden = join(import.meta.dirname, "../../../formats/golden-directory/42");
   for (const name of readdirSync(golden).filter((one) => /^(?:CP-.*|index)\.yaml$/.test(one)))
     writeFileSync(join(directory, name), readFileSync(join(golden, name)));
   const all = (): object =>
