@@ -88,6 +88,40 @@ test("the engine and the adapters say stage; phase is a word of crunch", async (
   expect(offenders).toEqual([]);
 });
 
+/** Words that a reader cannot look up. The plain ones are: resume, continue, atomically, repair, apply, diverged, failed, orphan, report. */
+const OLD_WORDS =
+  /\b(?:goes on|gone on|taken up|takes up|carried on|as one act|whoever|nobody|somebody|who works|put right|mend|heed|parted|given up|aside|tidings|litter|is told|was told)\b/i;
+
+test("no page and no comment uses an old word", async () => {
+  const pages = (await readdir(join(ROOT, "docs"))).filter((name) => name !== "cli.md").map((name) => `docs/${name}`);
+  const prose = [...pages, "README.md", "ARCHITECTURE.md", "AGENTS.md", "CONTRIBUTING.md"].map(async (path) => {
+    const text = await readFile(join(ROOT, path), "utf8");
+    return { path, text: text.replaceAll(/^```[^]*?^```/gm, "") };
+  });
+  const sources = (await readdir(join(ROOT, "packages"), { recursive: true }))
+    .filter(
+      (path) => /^[^/]+\/(?:src|test)\/.*\.ts$/.test(path) && !/\/(?:values|stores)\/|vocabulary\.test/.test(path),
+    )
+    .map(async (path) => ({ path, text: commentsOf(await readFile(join(ROOT, "packages", path), "utf8")) }));
+  const offenders = (await Promise.all([...prose, ...sources])).flatMap(({ path, text }) => {
+    // Names of files, flags and keys stand in backquotes and stay.
+    const found = OLD_WORDS.exec(text.replaceAll(/`[^`\n]*`|\S*\/\S*/g, ""));
+    return found === null ? [] : [`${path}: ${found[0]}`];
+  });
+  expect(offenders).toEqual([]);
+});
+
+test("a comment is found, and a text that looks like one is not", () => {
+  const code = 'const a = "// nobody"; // one\n/* two */ const b = `/* somebody */`; /** three */';
+  expect(commentsOf(code)).toBe("// one\n/* two */\n/** three */");
+});
+
+function commentsOf(code: string): string {
+  const pieces =
+    code.match(/"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`|\/\*[^]*?\*\/|\/\/[^\n]*/g) ?? [];
+  return pieces.filter((piece) => piece.startsWith("/")).join("\n");
+}
+
 /** Every table of a document, by the heading of its first column. */
 async function tables(path: string): Promise<ReadonlyMap<string, readonly Readonly<Record<string, string>>[]>> {
   const lines = (await readFile(join(ROOT, path), "utf8")).split("\n");
