@@ -11,7 +11,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 /** Files that a table loads by name: one importer is right for them. */
 const PLUG_IN =
-  /packages\/(?:agents\/src\/[^/]+|forges\/src\/(?:github|gitlab|local)|formats\/src\/[^/]+|workflows\/src\/[^/]+\/workflow|holdfast\/src\/cli\/commands\/[^/]+)\.ts$/;
+  /packages\/(?:agents\/src\/(?:acp|claude|codex|command|copilot|gemini|opencode|pi|qwen|scripted)|forges\/src\/(?:github|gitlab|local)|formats\/src\/(?:impl-json|loop-json|crunch-yaml|context-store|atif)|workflows\/src\/[^/]+\/workflow|holdfast\/src\/cli\/commands\/[^/]+)\.ts$/;
 const ENTRY =
   /packages\/(?:holdfast\/src\/(?:index|context\/index|cli\/main)|[^/]+\/src\/[^/]*(?:-process|-runner|node-parser))\.ts$/;
 

@@ -61,9 +61,10 @@ async function runCommandLine(params: {
   }
   if (command === undefined || globals.on("help")) {
     const width = helpWidth(pageOf({ stream: process.stdout, env: process.env, noColorFlag: true, program: PROGRAM }));
-    const text = command === undefined ? overviewText(await loadCommands(), width) : commandText(command.spec, width);
-    const document = helpDocument(await loadCommands(), command?.spec);
-    streams.out.write(globals.on("json") ? `${JSON.stringify(document, null, 2)}\n` : text);
+    if (globals.on("json"))
+      streams.out.write(`${JSON.stringify(helpDocument(await loadCommands(), command?.spec), null, 2)}\n`);
+    else if (command === undefined) streams.out.write(overviewText(await loadCommands(), width));
+    else streams.out.write(commandText(command.spec, width));
     return "done";
   }
   const { signal } = interrupts;
