@@ -426,6 +426,34 @@ test.each([
   },
 );
 
+test("a finished call is adopted once although the resume that adopts it is killed too", async () => {
+  let adopted = 0;
+  for (let at = 1, first = "died"; first === "died"; at += 1) {
+    for (let again = 1, second = "died"; second === "died"; again += 1) {
+      let calls = 0;
+      const toy = await startTestRunInWorktree((_task, root) => {
+        calls += 1;
+        writeFileSync(join(root, "made.txt"), `${calls}`);
+        return { text: `call ${calls}`, session: null, usage: usage(7) };
+      });
+      Object.assign(toy.parts, { agentAnswer: memoryAnswers() });
+      const reports: AgentReport[] = [];
+      const workflow = define({ work: calling(reports, { changesFiles: true }) });
+      await begin(toy.parts, workflow, toy.workspace);
+      first = await toy.crash(workflow, at, "after");
+      if (toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read() === null) break;
+      adopted += 1;
+      second = await toy.crash(workflow, again, "after");
+      if (second === "died") await toy.go(workflow);
+      const where = `killed at commit ${at}, and at commit ${again} of the resume`;
+      expect(calls, where).toBe(1);
+      expect(toy.file("made.txt"), where).toBe(true);
+      expect((await toy.store.latest(ID))?.planes.position.budget.spent.tokens, where).toBe(7);
+    }
+  }
+  expect(adopted).toBeGreaterThan(1);
+});
+
 test("a kept result of another agent or another try is not adopted, and the files go back", async () => {
   let calls = 0;
   const toy = await startTestRunInWorktree((_, root) => {
