@@ -15,12 +15,10 @@ import {
   nextConflictStep,
   positionsAfter,
   tallyVotes,
-  vetoLog,
-  vetoStatistics,
   weightOf,
 } from "./conflicts.ts";
 import { defaultCrunchSettings as rules, defaultCrunchSettings } from "./default-settings.ts";
-import type { Conflict, ConflictPosition, Recommendation, Resolution, VetoSeverity } from "./messages.ts";
+import type { Conflict, ConflictPosition, Recommendation, VetoSeverity } from "./messages.ts";
 
 describe("debate", () => {
   const SIDES = { "dev-go": "Redis", reviewer: "a cookie" };
@@ -328,48 +326,6 @@ describe("veto", () => {
           expect(decisiveVeto(positions.toReversed(), rules)).toEqual(decisiveVeto(positions, rules));
         }),
       );
-    });
-  });
-
-  describe("the log", () => {
-    const sides = { "security-analyst": "no", "dev-go": "yes" };
-    const resolution: Resolution = {
-      how: "person",
-      choice: "no",
-      winner: null,
-      reasoning: "",
-      conditions: [],
-      scores: [],
-      vetoApplied: false,
-      userOverride: false,
-      dissent: [],
-      at: "2026-01-15T00:00:00.000Z",
-      knowledge: null,
-    };
-
-    test.each([
-      ["HIGH", null, "waiting", null],
-      ["HIGH", { ...resolution }, "upheld", null],
-      ["HIGH", { ...resolution, choice: "yes" }, "overridden", "user"],
-      ["CRITICAL", { ...resolution, how: "veto" }, "applied", null],
-    ] as const)("%s with %j", (severity, resolved, outcome, overrideBy) => {
-      const conflict = sampleConflict(sides, [[vetoing("security-analyst", severity)]], { resolution: resolved });
-      expect(vetoLog([conflict], rules)).toMatchObject([
-        {
-          id: expect.stringMatching(/^VETO-20260114-[0-9a-f]{4}$/),
-          agent: "security-analyst",
-          severity,
-          outcome,
-          overrideBy,
-        },
-      ]);
-    });
-
-    test("a claim without the right to it is there too", () => {
-      const conflict = sampleConflict(sides, [[vetoing("dev-go", "CRITICAL", "yes", "no")]]);
-      const log = vetoLog([conflict], rules);
-      expect(log).toMatchObject([{ outcome: "refused", at: SAMPLE_AT }]);
-      expect(vetoStatistics(log)).toEqual({ applied: 0, waiting: 0, upheld: 0, overridden: 0, refused: 1 });
     });
   });
 });

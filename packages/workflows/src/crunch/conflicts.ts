@@ -9,7 +9,6 @@ import {
   type EscalationReason,
   type Recommendation,
   type Resolution,
-  type VetoRecord,
   type VetoSeverity,
   equalText,
   normalizeText,
@@ -262,54 +261,6 @@ export function decisiveVeto(positions: readonly ConflictPosition[], rules: Veto
   }
   const [high] = held("HIGH");
   return high === undefined ? { kind: "none" } : { kind: "ask", position: high };
-}
-
-/** Lists every veto claim with its outcome. Derived from the conflicts, so that the log always agrees with them. */
-export function vetoLog(conflicts: readonly Conflict[], rules: VetoRules): readonly VetoRecord[] {
-  const log: VetoRecord[] = [];
-  for (const conflict of conflicts) {
-    conflict.rounds.forEach((positions, index) => {
-      for (const position of positions) {
-        const judged = judgeVeto(position, rules);
-        if (position.veto === null || judged.kind === "none") continue;
-        log.push({
-          id: vetoId(conflict, position.agent, index),
-          conflict: conflict.id,
-          agent: position.agent,
-          severity: judged.kind === "held" ? judged.severity : position.veto.severity,
-          target: position.veto.target,
-          reason: position.veto.reason,
-          at: conflict.resolution?.at ?? conflict.escalation?.at ?? conflict.detectedAt,
-          ...(judged.kind === "refused" ? REFUSED : outcomeOf(conflict, position)),
-        });
-      }
-    });
-  }
-  return log;
-}
-
-export function vetoStatistics(log: readonly VetoRecord[]): Readonly<Record<VetoRecord["outcome"], number>> {
-  const totals = { applied: 0, waiting: 0, upheld: 0, overridden: 0, refused: 0 };
-  for (const { outcome } of log) totals[outcome] += 1;
-  return totals;
-}
-
-type Outcome = Pick<VetoRecord, "outcome" | "overrideBy">;
-
-const REFUSED: Outcome = { outcome: "refused", overrideBy: null };
-
-function outcomeOf(conflict: Conflict, position: ConflictPosition): Outcome {
-  const { resolution } = conflict;
-  if (resolution === null) return { outcome: "waiting", overrideBy: null };
-  const won = equalText(resolution.choice, position.choice);
-  if (resolution.how === "veto" && won) return { outcome: "applied", overrideBy: null };
-  if (won) return { outcome: "upheld", overrideBy: null };
-  return { outcome: "overridden", overrideBy: resolution.how === "person" ? "user" : resolution.winner };
-}
-
-function vetoId(conflict: Conflict, agent: string, index: number): string {
-  const hash = sha256(JSON.stringify([conflict.id, agent, index])).slice(0, 4);
-  return `VETO-${conflict.detectedAt.slice(0, 10).replaceAll("-", "")}-${hash}`;
 }
 
 interface Tally {

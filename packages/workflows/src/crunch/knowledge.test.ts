@@ -12,10 +12,7 @@ import {
   emptyKnowledge,
   injectKnowledge,
   injectedEntries,
-  knowledgeDocument,
   knowledgeId,
-  knowledgeIndex,
-  parseKnowledge,
   planCapture,
   selectKnowledge,
 } from "./knowledge.ts";
@@ -202,57 +199,6 @@ describe("select knowledge", () => {
           .filter((one) => chosen.includes(one.id))
           .reduce((sum, one) => sum + one.content.length, 0);
         expect(length).toBeLessThanOrEqual(maxCharacters);
-      }),
-    );
-  });
-
-  test("an entry is the same after a trip through its file", () => {
-    fc.assert(
-      fc.property(someEntry, (one) => {
-        expect(parseKnowledge(JSON.parse(JSON.stringify(knowledgeDocument(one))))).toEqual(one);
-      }),
-    );
-  });
-
-  test("a file that somebody else wrote is read as far as it goes, or not at all", () => {
-    expect(parseKnowledge(null)).toBeNull();
-    expect(parseKnowledge({ id: "../x", type: "pattern", created_at: SAMPLE_AT })).toBeNull();
-    expect(parseKnowledge({ id: "KE-x", type: "rumour", created_at: SAMPLE_AT })).toBeNull();
-    expect(
-      parseKnowledge({
-        id: "KE-x",
-        type: "decision",
-        created_at: SAMPLE_AT,
-        decay_score: 7,
-        content: { context: "c", choice: "d" },
-        source: { type: "gossip", ref: 42, phase: "validation" },
-        relationships: { related_issues: ["7", 8, "x", -1] },
-      }),
-    ).toMatchObject({
-      decay: 1,
-      content: '{"context":"c","choice":"d"}',
-      source: { type: "manual", ref: "42", phase: "e2e" },
-      relationships: { issues: [7, 8] },
-      updatedAt: SAMPLE_AT,
-    });
-  });
-
-  test("the index is that of the entries, and nothing else", () => {
-    fc.assert(
-      fc.property(someEntries, (entries) => {
-        const index = knowledgeIndex({ entries, updatedAt: SAMPLE_AT });
-        expect(knowledgeIndex({ entries: entries.toReversed(), updatedAt: SAMPLE_AT })).toEqual(index);
-        expect(index).toMatchObject({ stats: { total_entries: entries.length } });
-        const tags = Object.entries(index["tag_index"] as Record<string, readonly string[]>);
-        for (const [tag, ids] of tags) {
-          expect(ids.toSorted()).toEqual(
-            entries
-              .filter((one) => one.tags.includes(tag))
-              .map((one) => one.id)
-              .toSorted(),
-          );
-        }
-        expect(new Set(tags.map(([tag]) => tag))).toEqual(new Set(entries.flatMap((one) => one.tags)));
       }),
     );
   });

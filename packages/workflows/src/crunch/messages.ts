@@ -239,23 +239,6 @@ export type Conflict = {
   readonly resolution: Resolution | null;
 };
 
-/** One entry of the veto log. */
-export type VetoRecord = {
-  readonly id: string;
-  readonly conflict: string;
-  readonly agent: string;
-  readonly severity: VetoSeverity;
-  readonly target: string;
-  readonly reason: string;
-  readonly at: string;
-  /**
-   * "refused": the agent may not veto. "overridden": the conflict was resolved against it, as the user may do for a
-   * HIGH veto or for opposed CRITICAL ones.
-   */
-  readonly outcome: "applied" | "waiting" | "upheld" | "overridden" | "refused";
-  readonly overrideBy: string | null;
-};
-
 /** Compares choices and scopes without regard to case, white space and Unicode form. */
 export function equalText(one: string, other: string): boolean {
   return normalizeText(one) === normalizeText(other);

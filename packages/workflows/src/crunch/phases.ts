@@ -19,28 +19,11 @@ export const PHASES = [
 
 export type Phase = (typeof PHASES)[number];
 
-/** Allowed transitions; all others are rejected. `e2e → implementing` is the way back after a failure. */
-export const PHASE_TRANSITIONS: Readonly<Record<Phase, readonly Phase[]>> = {
-  input: ["backlog"],
-  backlog: ["enrich", "ready", "done"],
-  enrich: ["ready", "done"],
-  ready: ["implementing"],
-  implementing: ["e2e"],
-  e2e: ["docs", "implementing"],
-  docs: ["ready-to-merge"],
-  "ready-to-merge": ["done"],
-  done: [],
-};
-
 /** "validation" is the former name of e2e: every reader accepts both, every writer writes e2e. */
 export function parsePhase(word: string): Phase | null {
   const plain = word.trim().toLowerCase();
   if (plain === "validation") return "e2e";
   return PHASES.find((phase) => phase === plain) ?? null;
-}
-
-export function mayMove(from: Phase, to: Phase): boolean {
-  return PHASE_TRANSITIONS[from].includes(to);
 }
 
 /** Whether a run in `phase` has reached `target` and must stop. */

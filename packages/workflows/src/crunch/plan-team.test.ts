@@ -7,7 +7,7 @@ import { SAMPLE_AT, sampleTeam } from "@holdfast/test-support/workflows/crunch-s
 import { DEFAULT_AGENTS, defaultCrunchSettings } from "./default-settings.ts";
 import { composeTeam, editsFiles, planPhaseGraph, readComplexitySigns, taskOf } from "./plan-team.ts";
 import { GRAPH_PHASES, type GraphPhase, type GraphTemplate, type TemplateNode } from "./settings.ts";
-import { type TaskStatus, type Team, memberCounts, membersIn, phaseAssignments } from "./team.ts";
+import { type TaskStatus, type Team, memberCounts, membersIn } from "./team.ts";
 
 describe("compose team", () => {
   function agentsOf(team: Team): readonly string[] {
@@ -77,8 +77,6 @@ describe("compose team", () => {
           expect(team.id).toMatch(/^TEAM-20260114-[0-9a-f]{4}$/);
           expect(new Set(agentsOf(team)).size).toBe(team.members.length);
           expect(membersIn(team, { role: "implementer", phase: "implementing" }).length).toBeGreaterThan(0);
-          const assigned = Object.values(phaseAssignments(team)).flat();
-          expect([...new Set(assigned)].toSorted()).toEqual(agentsOf(team).toSorted());
         },
       ),
     );

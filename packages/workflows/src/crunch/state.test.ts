@@ -11,7 +11,7 @@ import {
   sampleTeam,
 } from "@holdfast/test-support/workflows/crunch-sample";
 import { defaultCrunchSettings } from "./default-settings.ts";
-import { messagesToResend } from "./message-log.ts";
+import { pendingMessages } from "./message-log.ts";
 import type { Resolution } from "./messages.ts";
 import {
   type CrunchEvent,
@@ -191,8 +191,8 @@ describe("what each does", () => {
     const [sent, answered] = EVENTS.message_sent;
     if (sent === undefined || answered === undefined) throw new Error("two events");
     const crashed = parseCrunchState(JSON.parse(JSON.stringify(fold([sent]))) as JsonObject);
-    expect(messagesToResend(crashed.messages)).toEqual([request]);
-    expect(messagesToResend(fold([answered], crashed).messages)).toEqual([]);
+    expect(pendingMessages(crashed.messages)).toEqual([request]);
+    expect(pendingMessages(fold([answered], crashed).messages)).toEqual([]);
   });
 
   test("a debate goes round by round, and only its participants speak, once each", () => {

@@ -55,15 +55,6 @@ export function memberCounts(team: Team, agent: string): MemberCounts {
   };
 }
 
-/** The agents of each phase, in the order of the members. */
-export function phaseAssignments(team: Team): Readonly<Partial<Record<Phase, readonly string[]>>> {
-  const assignments: Partial<Record<Phase, string[]>> = {};
-  for (const member of team.members) {
-    for (const phase of member.phases) (assignments[phase] ??= []).push(member.agent);
-  }
-  return assignments;
-}
-
 /** The members with a role that work in a phase. */
 export function membersIn(team: Team, params: { readonly role: Role; readonly phase: Phase }): readonly string[] {
   return team.members
