@@ -13,7 +13,7 @@ import type { Adapters } from "./adapters.ts";
 import type { IssueSnapshot } from "./checkpoint.ts";
 import { beginRun, changeOptions } from "./control-run.ts";
 import type { Forge } from "./forge.ts";
-import { type JsonObject, sha256 } from "./json.ts";
+import { sha256 } from "./json.ts";
 import { eachForgeQuestion, recordingParts } from "./record-run.ts";
 import { Tape, describeEnvironment } from "./recorded-calls.ts";
 import { type ReplayReport, replayRun } from "./replay.ts";
@@ -66,7 +66,7 @@ async function startAsking(work: Work) {
         worktree: "",
         signal: new AbortController().signal,
         // The stages get the values that they left, so the type does not matter.
-        workflow: (played) => flowOf(played) as unknown as Workflow<JsonObject>,
+        workflow: (played) => flowOf(played),
         scratch: (player) => ({
           ...parts,
           store: openMemoryStore({ clock: { now: () => player.time } }),

@@ -25,7 +25,7 @@ interface ReplayParams {
   /** Adapters of the replay: a store in memory, a repository of its own, and no connection to the outside world. */
   readonly scratch: (player: Player) => Adapters;
   readonly worktree: string;
-  readonly workflow: (parts: Adapters, options: JsonObject) => Workflow<JsonObject>;
+  readonly workflow: (parts: Adapters, options: JsonObject) => Workflow;
   readonly signal: AbortSignal;
 }
 
@@ -72,7 +72,7 @@ class Play {
   readonly #recording: Recording;
   readonly #load: Load;
   /** Built with the options of the checkpoint that the replay last began at: the user may have changed them. */
-  #workflow: Workflow<JsonObject>;
+  #workflow: Workflow;
   #workspace: Workspace | undefined;
   /** The worktree's files, read once after each change that the replay made; null: not read since. */
   #now: FilesPlane | null = null;

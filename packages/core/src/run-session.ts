@@ -101,7 +101,7 @@ export class RunSession {
     readonly workspace: Workspace | undefined;
     readonly listen: ProgressListener | undefined;
     readonly loaded: LoadedRun;
-    readonly workflow: Pick<Workflow<JsonObject>, "definition">;
+    readonly workflow: Pick<Workflow, "definition">;
     readonly apply: ApplyEvent;
   }) {
     const { parts, loaded } = params;

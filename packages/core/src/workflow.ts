@@ -99,20 +99,31 @@ function asJson(shape: WorkflowShape): JsonObject {
 }
 
 /** An executable workflow: its data, its stage functions, and the guard that turns counts into limits. */
-export interface Workflow<S extends JsonObject> {
+export interface Workflow<S extends JsonObject = JsonObject> {
   readonly shape: WorkflowShape;
   /** Hash of the shape, compared on resume. */
   readonly definition: string;
-  readonly stages: Readonly<Record<string, StageFunction<S>>>;
+  readonly stages: Readonly<Record<string, WorkflowMethods<S>["stage"]>>;
   /** Values of a new run. */
   readonly initialState: (options: JsonObject) => S;
   /** Parses a checkpoint's values; STORE_CORRUPT or USAGE when they do not fit. */
   readonly parseState: (values: JsonObject) => S;
   /** Pure. Applies an event recorded by a stage to the values; null: its stages record none. */
-  readonly reduce: Reducer<S> | null;
-  readonly guard: Guard<S>;
+  readonly reduce: WorkflowMethods<S>["reduce"] | null;
+  readonly guard: WorkflowMethods<S>["guard"];
   /** The workflow's own rules for outside changes; null: the default policy decides everything. */
   readonly freshness: Freshness | null;
+}
+
+/**
+ * TypeScript lets a method's parameter be more specific than the caller's type. Declared as methods, these functions make
+ * every `Workflow<S>` a `Workflow`, so that code that executes a workflow need not know its state. This is safe because
+ * the engine passes only states that `initialState`, `parseState` or `reduce` of the same workflow returned.
+ */
+interface WorkflowMethods<S extends JsonObject> {
+  stage(...params: Parameters<StageFunction<S>>): ReturnType<StageFunction<S>>;
+  reduce(...params: Parameters<Reducer<S>>): S;
+  guard(...params: Parameters<Guard<S>>): ReturnType<Guard<S>>;
 }
 
 /**

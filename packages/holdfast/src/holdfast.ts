@@ -82,7 +82,7 @@ export class Holdfast implements AsyncDisposable {
    * LEASE_HELD while another process works on it. If it has ended, its outcome is returned with `earlier: true` and
    * nothing is done, unless `again` begins a new run.
    */
-  async start<S extends JsonObject>(params: StartParams<S>): Promise<RunReport> {
+  async start(params: StartParams): Promise<RunReport> {
     // Mask the work as the store does: runs are matched by the stored text.
     const work = maskValue(params.work, createMasking().mask);
     const { workflow = "impl", id } = params;
@@ -95,7 +95,7 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** Checks what changed in the meantime, then continues the run. If a change needs a decision, the outcome is "ask". */
-  async resume<S extends JsonObject>(params: ResumeParams<S>): Promise<RunReport> {
+  async resume(params: ResumeParams): Promise<RunReport> {
     return await this.work.resume(params);
   }
 

@@ -32,7 +32,7 @@ import {
 import { ralphWorkflow } from "@holdfast/workflows/ralph/workflow";
 
 /** What a new run would be: what `--dry-run` prints and what starting the run then does. */
-export interface StartPlan<S extends JsonObject = JsonObject> {
+export interface StartPlan {
   readonly id: string;
   /**
    * A run of the same work that has ended. Starting this plan returns its outcome and does nothing; null: there is
@@ -40,7 +40,7 @@ export interface StartPlan<S extends JsonObject = JsonObject> {
    */
   readonly earlier: RunSummary | null;
   readonly work: Work;
-  readonly workflow: Workflow<S>;
+  readonly workflow: Workflow;
   readonly shape: WorkflowShape;
   readonly config: ExecutionConfig;
   readonly inputs: InputsPlane;
@@ -56,8 +56,8 @@ export interface StartPlan<S extends JsonObject = JsonObject> {
   readonly forge: { readonly name: string; readonly location: string } | null;
 }
 
-interface StartRequest<S extends JsonObject> {
-  readonly workflow: Workflow<S>;
+interface StartRequest {
+  readonly workflow: Workflow;
   readonly work: Work;
   readonly options: JsonObject;
   /** `provider:model`. */
@@ -87,10 +87,7 @@ type RunNaming = (of: { readonly task: string; readonly count: number }) => stri
 type BranchNaming = (of: { readonly run: string; readonly issue: IssueSnapshot | null }) => string | null;
 
 /** Changes nothing, except that it may fetch. */
-export async function planStart<S extends JsonObject>(
-  parts: Adapters,
-  request: StartRequest<S>,
-): Promise<StartPlan<S>> {
+export async function planStart(parts: Adapters, request: StartRequest): Promise<StartPlan> {
   const { work, workflow } = request;
   const begins = await planId(parts, request);
   const earlier = begins.kind === "ended" ? begins.run : null;
@@ -127,7 +124,7 @@ async function readIssue(parts: Adapters, work: Work): Promise<IssueSnapshot | n
   });
 }
 
-async function planId<S extends JsonObject>(parts: Adapters, request: StartRequest<S>): Promise<BeginPlan> {
+async function planId(parts: Adapters, request: StartRequest): Promise<BeginPlan> {
   const { work, again = false, id = null } = request;
   const workflow = request.workflow.shape.name;
   const nameOf = namesOf(request);
@@ -144,7 +141,7 @@ async function planId<S extends JsonObject>(parts: Adapters, request: StartReque
  * Ids depend on the work alone: two processes that start the same work at once get the same run. The lease then
  * decides which one works. null: the id of this work must be random.
  */
-function namesOf<S extends JsonObject>(request: StartRequest<S>): ((count: number) => string) | null {
+function namesOf(request: StartRequest): ((count: number) => string) | null {
   const { work, naming, workflow, id } = request;
   const named = id === undefined ? null : (count: number) => numberedId(id, count);
   switch (work.kind) {
@@ -166,9 +163,7 @@ function taskRunId(workflow: string, task: string, count: number): string {
   return makeRunId({ work: { kind: "task", text: task }, random: digest.slice(0, 8) });
 }
 
-export function configOf(
-  request: Pick<StartRequest<JsonObject>, "agent" | "options" | "mode" | "seed">,
-): ExecutionConfig {
+export function configOf(request: Pick<StartRequest, "agent" | "options" | "mode" | "seed">): ExecutionConfig {
   const { agent } = request;
   const named = agent === null ? null : splitAgent(agent);
   return {
@@ -238,12 +233,12 @@ async function findBase(
 }
 
 /** The caller's request to start a run. */
-export interface StartParams<S extends JsonObject = JsonObject> {
+export interface StartParams {
   /**
    * "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. "ralph": iterate until a
    * command succeeds.
    */
-  readonly workflow?: OwnWorkflow | Workflow<S>;
+  readonly workflow?: OwnWorkflow | Workflow;
   readonly work: Work;
   /** The workflow's own options; stored with the run. */
   readonly options?: JsonObject;
@@ -289,7 +284,7 @@ export function isOwnWorkflow(name: string): name is OwnWorkflow {
 }
 
 interface ChosenWorkflow {
-  readonly workflow: Workflow<JsonObject>;
+  readonly workflow: Workflow;
   /** The options in the form that the run stores. */
   readonly options: JsonObject;
   readonly branch?: BranchNaming;
@@ -301,49 +296,40 @@ interface ChosenWorkflow {
 }
 
 /** The workflow of a new run. Throws USAGE for options that it does not have. */
-export function chooseWorkflow<S extends JsonObject>(
+export function chooseWorkflow(
   parts: Adapters,
-  params: { readonly workflow?: OwnWorkflow | Workflow<S>; readonly options?: JsonObject },
+  params: { readonly workflow?: OwnWorkflow | Workflow; readonly options?: JsonObject },
 ): ChosenWorkflow {
   const given = params.options ?? {};
   if (params.workflow === undefined || params.workflow === "impl") {
     const { options } = parseImplOptions(given);
-    return { workflow: anyWorkflow(implWorkflow(options, parts)), options: implOptionsJson(options) };
+    return { workflow: implWorkflow(options, parts), options: implOptionsJson(options) };
   }
   if (params.workflow === "crunch") {
     const options = parseCrunchOptions(given);
-    const workflow = anyWorkflow(crunchWorkflow(options, parts));
+    const workflow = crunchWorkflow(options, parts);
     return { workflow, options: crunchOptionsJson(options), branch: crunchBranch(options) };
   }
   if (params.workflow === "ralph") {
     const options = parseLoopOptions(given);
-    const workflow = anyWorkflow(ralphWorkflow(options, parts));
+    const workflow = ralphWorkflow(options, parts);
     const named = options.loopId === null ? {} : { id: options.loopId };
     const naming = loopNaming(options);
     return { workflow, options: loopOptionsJson(options), naming, ...named, here: !options.pullRequest };
   }
-  return { workflow: anyWorkflow(params.workflow), options: given };
+  return { workflow: params.workflow, options: given };
 }
 
 /** The built-in workflow that an existing run continues with, built from the options that the run stores. */
-export function ownWorkflow(parts: Adapters, run: RunSummary | undefined, options: JsonObject): Workflow<JsonObject> {
-  if (run === undefined || run.workflow === "impl")
-    return anyWorkflow(implWorkflow(parseImplOptions(options).options, parts));
-  if (run.workflow === "crunch") return anyWorkflow(crunchWorkflow(parseCrunchOptions(options), parts));
-  if (run.workflow === "ralph") return anyWorkflow(ralphWorkflow(parseLoopOptions(options), parts));
+export function ownWorkflow(parts: Adapters, run: RunSummary | undefined, options: JsonObject): Workflow {
+  if (run === undefined || run.workflow === "impl") return implWorkflow(parseImplOptions(options).options, parts);
+  if (run.workflow === "crunch") return crunchWorkflow(parseCrunchOptions(options), parts);
+  if (run.workflow === "ralph") return ralphWorkflow(parseLoopOptions(options), parts);
   throw new HoldfastError({
     code: "USAGE",
     message: `Run ${run.id} follows the workflow ${run.workflow}, which must be given to go on with it`,
     hint: `Name the file that defines it: \`holdfast resume ${run.id} --workflow FILE\`.`,
   });
-}
-
-/**
- * Drops the type of a workflow's state. A workflow parses its own state on resume, so its callers need not know the
- * type.
- */
-export function anyWorkflow<S extends JsonObject>(workflow: Workflow<S>): Workflow<JsonObject> {
-  return workflow as unknown as Workflow<JsonObject>;
 }
 
 /**
@@ -368,7 +354,7 @@ function loopNaming({ until }: LoopOptions): RunNaming {
 }
 
 /** Loads the workflow that a file exports, as `default` or as `workflow`. Node itself reads TypeScript. */
-export async function loadWorkflow(path: string, cwd: string): Promise<Workflow<JsonObject>> {
+export async function loadWorkflow(path: string, cwd: string): Promise<Workflow> {
   const file = resolve(cwd, path);
   const loaded = await load(file);
   const found = [loaded["default"], loaded["workflow"]].find(isWorkflow);
@@ -395,7 +381,7 @@ async function load(file: string): Promise<Readonly<Record<string, unknown>>> {
 }
 
 /** Checks the shape instead of the class, because another copy of this library may have made the workflow. */
-function isWorkflow(value: unknown): value is Workflow<JsonObject> {
+function isWorkflow(value: unknown): value is Workflow {
   return (
     isRecord(value) &&
     isRecord(value["shape"]) &&

@@ -42,7 +42,7 @@ export async function replay(
     readonly run: RunSummary;
     readonly to: number | null;
     /** Custom workflow of the run; undefined: a built-in one. */
-    readonly workflow: Workflow<JsonObject> | undefined;
+    readonly workflow: Workflow | undefined;
     readonly signal: AbortSignal;
   },
 ): Promise<ReplayReport> {
@@ -84,12 +84,12 @@ export async function replay(
   });
 }
 
-export interface ReplayRequest<S extends JsonObject = JsonObject> {
+export interface ReplayRequest {
   readonly run: string;
   /** Sequence of the last checkpoint to reproduce; absent: to the end of the record. */
   readonly to?: number;
   /** Required for runs of a custom workflow. */
-  readonly workflow?: Workflow<S>;
+  readonly workflow?: Workflow;
   readonly signal?: AbortSignal;
 }
 
@@ -217,7 +217,7 @@ export async function rejectChangedRecording(
   parts: Adapters,
   params: {
     readonly run: string;
-    readonly workflow: Workflow<JsonObject> | undefined;
+    readonly workflow: Workflow | undefined;
     readonly signal: AbortSignal;
   },
 ): Promise<void> {

@@ -30,15 +30,15 @@ import {
   planAdoption,
   planNewWorktree,
 } from "./interop/adopt-import.ts";
-import { type SlotOptions, anyWorkflow, configOf, isOwnWorkflow, ownWorkflow } from "./plan-start.ts";
+import { type SlotOptions, configOf, isOwnWorkflow, ownWorkflow } from "./plan-start.ts";
 import { rejectChangedRecording } from "./replay.ts";
 import type { ResumeRequest } from "./start-run.ts";
 
 /** The caller's request to resume a run. */
-export interface ResumeParams<S extends JsonObject = JsonObject> {
+export interface ResumeParams {
   readonly run: string;
   /** Required for runs of a custom workflow. */
-  readonly workflow?: Workflow<S>;
+  readonly workflow?: Workflow;
   /** Answers to findings that need a decision. */
   readonly answers?: Answers;
   /** Sequence of the checkpoint to go back to. */
@@ -69,10 +69,7 @@ export interface ResumePreview extends ResumeCheck {
 }
 
 /** Combines what the run stores with what the caller passes now. */
-export async function resumeRequest<S extends JsonObject>(
-  parts: Adapters,
-  params: ResumeParams<S>,
-): Promise<ResumeRequest<JsonObject>> {
+export async function resumeRequest(parts: Adapters, params: ResumeParams): Promise<ResumeRequest> {
   const run = await parts.store.getRun(params.run);
   const saved = (await newestUsable(parts.store, params.run)).checkpoint?.planes.config;
   // Its options are not stored yet, and the workflow would report missing options that the user did not omit.
@@ -82,7 +79,7 @@ export async function resumeRequest<S extends JsonObject>(
   const { answers = {}, from, force = false, limit = {}, workflow, wakes } = params;
   return {
     run: params.run,
-    workflow: workflow === undefined ? ownWorkflow(parts, run, config?.inputs ?? {}) : anyWorkflow(workflow),
+    workflow: workflow ?? ownWorkflow(parts, run, config?.inputs ?? {}),
     config: config ?? configOf({ agent: null, options: {} }),
     answers,
     from,
@@ -114,10 +111,7 @@ function replaceAgents(inputs: JsonObject, named: string): JsonObject {
 }
 
 /** Returns an imported run that was never resumed, with all that its first resume needs; null: the run is not one. */
-export async function findPendingImport<S extends JsonObject>(
-  parts: Adapters,
-  params: ResumeParams<S>,
-): Promise<PendingImport | null> {
+export async function findPendingImport(parts: Adapters, params: ResumeParams): Promise<PendingImport | null> {
   const run = await parts.store.getRun(params.run);
   const checkpoint = run === undefined || params.from !== undefined ? null : await needsAdoption(parts, run);
   if (run === undefined || checkpoint === null) return null;
@@ -125,7 +119,7 @@ export async function findPendingImport<S extends JsonObject>(
   const adoption = planAdoption(parts, run, checkpoint, {
     agent: agent ?? adopt?.agent ?? null,
     options: adopt?.options ?? {},
-    workflow: workflow === undefined ? undefined : anyWorkflow(workflow),
+    workflow,
   });
   checkStage(run, checkpoint, adoption.workflow);
   checkAgents(parts, agent ?? adopt?.agent ?? null, adoption.config.inputs);
@@ -139,10 +133,10 @@ interface PendingImport {
 }
 
 /** Plans with the run as it is before the adoption. The workflow is chosen at adoption, so it cannot have changed. */
-export async function planImported<S extends JsonObject>(
+export async function planImported(
   parts: Adapters,
   { run, checkpoint, adoption }: PendingImport,
-  params: ResumeParams<S>,
+  params: ResumeParams,
 ): Promise<ResumePreview> {
   const { position, config } = checkpoint.planes;
   const place = await planNewWorktree(parts, run, adoption.base);

@@ -8,7 +8,6 @@ import {
   findRunFor,
   sendSignal,
 } from "@holdfast/core/control-run";
-import type { JsonObject } from "@holdfast/core/json";
 import { priorityKey } from "@holdfast/core/lease";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import type { ProgressListener } from "@holdfast/core/progress";
@@ -34,7 +33,6 @@ import { adoptImport } from "./interop/adopt-import.ts";
 import {
   type StartParams,
   type StartPlan,
-  anyWorkflow,
   chooseWorkflow,
   chosenSeed,
   fileTask,
@@ -86,7 +84,7 @@ export class RunService {
     return await (this.#built ??= this.#build());
   }
 
-  async plan<S extends JsonObject>(params: StartParams<S>): Promise<StartPlan> {
+  async plan(params: StartParams): Promise<StartPlan> {
     const { mode = "default", seed } = chosenSeed(params);
     const parts = recordAdapters(await this.parts(), mode);
     const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
@@ -139,14 +137,14 @@ export class RunService {
   }
 
   /** Reports what changed since the run stopped, and what a resume would do about it. */
-  async preflight<S extends JsonObject>(params: ResumeParams<S>): Promise<ResumePreview> {
+  async preflight(params: ResumeParams): Promise<ResumePreview> {
     const parts = await adaptersOfRun(await this.parts(), params.run);
     const pending = await findPendingImport(parts, params);
     if (pending !== null) return await planImported(parts, pending, params);
     return { ...(await planResumeRun(parts, await resumeRequest(parts, params))), notes: [] };
   }
 
-  async resume<S extends JsonObject>(params: ResumeParams<S> & Announced, planned?: ResumeCheck): Promise<RunReport> {
+  async resume(params: ResumeParams & Announced, planned?: ResumeCheck): Promise<RunReport> {
     const parts = await adaptersOfRun(await this.parts(), params.run);
     const pending = await findPendingImport(parts, params);
     if (pending !== null) {
@@ -156,8 +154,7 @@ export class RunService {
       await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
     }
     const request = await resumeRequest(parts, params);
-    const { run, priority, signal = new AbortController().signal } = params;
-    const workflow = params.workflow && anyWorkflow(params.workflow);
+    const { run, workflow, priority, signal = new AbortController().signal } = params;
     const refuse = async (): Promise<void> => {
       if (request.config.mode === "strict") await rejectChangedRecording(parts, { run, workflow, signal });
     };
@@ -210,23 +207,23 @@ export class RunService {
    * Replays a recorded run from its record alone, and compares. Throws NOT_RECORDED if there is no record. Changes
    * nothing.
    */
-  async replay<S extends JsonObject>(params: ReplayRequest<S>): Promise<ReplayReport> {
+  async replay(params: ReplayRequest): Promise<ReplayReport> {
     const parts = await this.parts();
     const { workflow } = params;
     const run = await knownRun(parts.store, params.run);
     return await replay(parts, {
       run,
       to: params.to ?? null,
-      workflow: workflow === undefined ? undefined : anyWorkflow(workflow),
+      workflow,
       signal: params.signal ?? new AbortController().signal,
     });
   }
 
   /** Plans the repeated execution of a run as a new run. Without `publish` it asks before its first external effect. */
-  async planRerun<S extends JsonObject>(params: {
+  async planRerun(params: {
     readonly run: string;
     readonly id?: string;
-    readonly workflow?: Workflow<S>;
+    readonly workflow?: Workflow;
     readonly publish?: boolean;
   }): Promise<StartPlan> {
     const parts = await this.parts();
@@ -235,7 +232,7 @@ export class RunService {
     return await planRerun(parts, run, (start) => this.plan(start), {
       publish,
       ...(id === undefined ? {} : { id }),
-      ...(workflow === undefined ? {} : { workflow: anyWorkflow(workflow) }),
+      ...(workflow === undefined ? {} : { workflow: workflow }),
     });
   }
 

@@ -5,7 +5,7 @@ import { beginRun, raiseLimits } from "@holdfast/core/control-run";
 import { executeRun, outcomeOfEnded, rejectWaitingRun } from "@holdfast/core/execute";
 import { type Finding, defaultFindingPolicy } from "@holdfast/core/findings";
 import { type SlotRequest, acquireLease, holdSlot } from "@holdfast/core/hold-lease";
-import { type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { isJsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import { type ProgressListener, type RunOutcome, Stopped } from "@holdfast/core/progress";
 import type { RestoreStep } from "@holdfast/core/restore";
@@ -42,11 +42,7 @@ export async function earlierReport(parts: Adapters, run: RunSummary): Promise<R
 }
 
 /** Calling it again with the same plan after a kill at any point continues the same run. */
-export async function startRun<S extends JsonObject>(
-  parts: Adapters,
-  plan: StartPlan<S>,
-  watching: ExecuteOptions,
-): Promise<RunReport> {
+export async function startRun(parts: Adapters, plan: StartPlan, watching: ExecuteOptions): Promise<RunReport> {
   const { id, work, workflow, config, inputs, limit, labels } = plan;
   const { slot } = watching;
   const birth = { workflow: workflow.shape.name, work, labels };
@@ -100,7 +96,7 @@ const AS_IT_IS_NOW: Answers = {
   issue_labels_changed: "accept",
 };
 
-async function makePlace<S extends JsonObject>(parts: Adapters, plan: StartPlan<S>): Promise<Workspace | undefined> {
+async function makePlace(parts: Adapters, plan: StartPlan): Promise<Workspace | undefined> {
   const { place, id } = plan;
   if (place === null || parts.workspaces === null) return undefined;
   return await parts.workspaces.create({
@@ -111,9 +107,9 @@ async function makePlace<S extends JsonObject>(parts: Adapters, plan: StartPlan<
   });
 }
 
-export interface ResumeRequest<S extends JsonObject> {
+export interface ResumeRequest {
   readonly run: string;
-  readonly workflow: Workflow<S>;
+  readonly workflow: Workflow;
   /** What the resumed run would use. */
   readonly config: ExecutionConfig;
   readonly answers: Answers;
@@ -126,10 +122,7 @@ export interface ResumeRequest<S extends JsonObject> {
 }
 
 /** Runs the pre-flight checks. Changes nothing, except that it may fetch. */
-export async function planResumeRun<S extends JsonObject>(
-  parts: Adapters,
-  request: ResumeRequest<S>,
-): Promise<ResumeCheck> {
+export async function planResumeRun(parts: Adapters, request: ResumeRequest): Promise<ResumeCheck> {
   const { run, workflow, config, answers, force, from } = request;
   return await checkResume({
     parts,
@@ -147,9 +140,9 @@ export async function planResumeRun<S extends JsonObject>(
  * Applies the plan, then continues the run. A blocking finding is thrown as an error; a question is an outcome. A run
  * that had to wait for a slot is planned `again`, because issue, branch and files may have changed by then.
  */
-export async function resumeRun<S extends JsonObject>(
+export async function resumeRun(
   parts: Adapters,
-  request: ResumeRequest<S>,
+  request: ResumeRequest,
   { planned, again }: { readonly planned: ResumeCheck; readonly again: () => Promise<ResumeCheck> },
   watching: ExecuteOptions,
 ): Promise<RunReport> {
@@ -165,9 +158,9 @@ export async function resumeRun<S extends JsonObject>(
 }
 
 /** Called with the slot held, if the run needs one. */
-async function continueRun<S extends JsonObject>(
+async function continueRun(
   parts: Adapters,
-  request: ResumeRequest<S>,
+  request: ResumeRequest,
   planned: ResumeCheck,
   watching: Omit<ExecuteOptions, "slot">,
   told: readonly Finding[] = planned.findings,

@@ -35,7 +35,7 @@ export function planAdoption(
   parts: Adapters,
   run: RunSummary,
   checkpoint: Checkpoint,
-  params: AdoptParams & { readonly workflow: Workflow<JsonObject> | undefined },
+  params: AdoptParams & { readonly workflow: Workflow | undefined },
 ): Adoption {
   const { workflow, agent } = params;
   if (workflow !== undefined) {
@@ -77,8 +77,7 @@ function implAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, 
     });
   const workflow = implWorkflow(options, parts);
   return {
-    // A workflow parses its own state, so its callers need not know the type.
-    workflow: workflow as unknown as Workflow<JsonObject>,
+    workflow: workflow,
     config: configOf({ agent: params.agent, options: implOptionsJson(options) }),
     base: options.baseBranch,
     async prepare({ planes }, workspace) {
@@ -112,8 +111,7 @@ function crunchAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint
   const { settings } = checkpoint.planes.context.values;
   const options = parseCrunchOptions(settings === undefined ? {} : { settings });
   return {
-    // A workflow parses its own state, so its callers need not know the type.
-    workflow: crunchWorkflow(options, parts) as unknown as Workflow<JsonObject>,
+    workflow: crunchWorkflow(options, parts),
     config: configOf({ agent: params.agent, options: crunchOptionsJson(options) }),
     base: options.baseBranch,
     async prepare({ planes }, workspace) {
@@ -141,8 +139,7 @@ function loopAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, 
       hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
     });
   return {
-    // A workflow parses its own state, so its callers need not know the type.
-    workflow: ralphWorkflow(options, parts) as unknown as Workflow<JsonObject>,
+    workflow: ralphWorkflow(options, parts),
     config: { ...configOf({ agent, options: loopOptionsJson(options) }), mode: config.mode },
     base: options.baseBranch,
     async prepare({ planes }, workspace) {
@@ -180,7 +177,7 @@ function noRepository(run: string): HoldfastError {
 }
 
 export interface Adoption {
-  readonly workflow: Workflow<JsonObject>;
+  readonly workflow: Workflow;
   readonly config: ExecutionConfig;
   /** Branch that a new worktree starts from; null: the remote's default. */
   readonly base: string | null;
@@ -217,7 +214,7 @@ function unfinished(run: RunSummary): HoldfastError {
 }
 
 /** Throws USAGE if the workflow lacks the stage: a run must continue in the stage that it was in. */
-export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Workflow<JsonObject>): void {
+export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Workflow): void {
   const { stage } = checkpoint.planes.position;
   const { shape } = workflow;
   if (shape.stages.includes(stage)) return;

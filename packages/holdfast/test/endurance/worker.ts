@@ -6,7 +6,6 @@ import { writeFileSync } from "node:fs";
 import { openHoldfast } from "../../src/open.ts";
 import type { Holdfast } from "../../src/holdfast.ts";
 import type { ProgressEvent } from "@holdfast/core/progress";
-import type { JsonObject } from "@holdfast/core/json";
 import type { Workflow } from "@holdfast/core/workflow";
 import { readProcessTable } from "@holdfast/platform/process-tree";
 import type { Leg } from "./scenarios.ts";
@@ -42,10 +41,7 @@ function freezeAgents(): void {
     if (parent === process.pid && mark !== null) process.kill(pid, "SIGSTOP");
 }
 
-async function workflowOf(
-  own: Leg["own"],
-  holdfast: Holdfast,
-): Promise<Workflow<JsonObject> | "crunch" | "ralph" | undefined> {
+async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow | "crunch" | "ralph" | undefined> {
   switch (own) {
     case "deeds":
       return deedsWorkflow(await holdfast.work.parts());
