@@ -175,7 +175,7 @@ const workflow = defineWorkflow({
     },
   },
   transitions: { only: { finished: "done" } },
-  ends: { done: "done", fatal: "fatal" },
+  ends: { done: "done", fatal: "failed" },
   initialState: () => ({}),
 });
 await using holdfast = await open({ store: "./state" });

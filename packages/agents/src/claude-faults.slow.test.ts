@@ -33,7 +33,7 @@ describe("faults", () => {
   /** A subscription: only for it does the provider report when a limit resets. */
   const SUBSCRIBED = { ANTHROPIC_API_KEY: "", CLAUDE_CODE_OAUTH_TOKEN: "scripted" };
 
-  const PERSON = { kind: "park", on: "person" } as const;
+  const PERSON = { kind: "wait", for: "you" } as const;
   const RETRY = { kind: "retry" } as const;
   const TOO_LONG = "prompt is too long: 210000 tokens > 200000 maximum";
   const NO_CREDIT = "Your credit balance is too low to access the Anthropic API.";
@@ -67,7 +67,7 @@ describe("faults", () => {
       fault: status(429, { headers: LIMIT }),
       env: SUBSCRIBED,
       expect: { cause: "rate_limit", until: UNTIL },
-      plan: { kind: "park", on: "quota", until: UNTIL },
+      plan: { kind: "wait", for: "quota", until: UNTIL },
     },
     { name: "500", fault: status(500), expect: { cause: "overload" }, plan: RETRY },
     { name: "529", fault: status(529), expect: { cause: "overload" }, plan: RETRY },

@@ -149,9 +149,9 @@ test("the agent's own record of a session is in the checkpoint, and put back whe
   );
   const parks = ["after one", "after two"];
   const workflow = define({
-    work: async ({ agent, park }) => {
+    work: async ({ agent, wait }) => {
       const parkOnce = async (reason: string) => {
-        if (parks[0] === reason) await park({ on: "person", reason: parks.shift() ?? "" });
+        if (parks[0] === reason) await wait({ for: "you", reason: parks.shift() ?? "" });
       };
       await agent({ ...CALL, name: "one", prompt: "one" });
       await parkOnce("after one");
@@ -228,8 +228,8 @@ test("files that somebody changed while nobody worked are kept, saved and told",
   const { parts, store, go, workspace, file } = await startTestRunInWorktree(() => ({ text: "done" }));
   let parks = 0;
   const workflow = define({
-    work: async ({ park }) => {
-      if (parks++ === 0) await park({ on: "person", reason: "wait" });
+    work: async ({ wait }) => {
+      if (parks++ === 0) await wait({ for: "you", reason: "wait" });
       return { event: "worked", reason: "did it" };
     },
   });
@@ -253,7 +253,7 @@ test("an overloaded provider costs no iteration: it is tried again from the same
   });
   const workflow = define({ work: calling([]) });
   await begin(parts, workflow, workspace);
-  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "provider", until: expect.any(String) });
+  expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "provider", until: expect.any(String) });
   expect(attempts).toEqual([1, 2, 3, 4, 5, 6]);
   expect(waits).toHaveLength(5);
   expect(await go(workflow)).toMatchObject({ kind: "done" });
@@ -270,7 +270,7 @@ test("parked until the provider answers again: woken once, however the clock is 
   });
   const workflow = define({ work: calling([]) });
   await begin(toy.parts, workflow, toy.workspace);
-  const parked = { kind: "parked", on: "quota", until: expect.any(String) };
+  const parked = { kind: "waiting", for: "quota", until: expect.any(String) };
   expect(await toy.go(workflow)).toMatchObject(parked);
   toy.pass(-600 * MINUTES);
   expect(await toy.go(workflow)).toMatchObject(parked);
@@ -280,7 +280,7 @@ test("parked until the provider answers again: woken once, however the clock is 
   toy.pass(1 * MINUTES);
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(calls).toBe(2);
-  expect((await toy.kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+  expect((await toy.kinds()).filter((kind) => kind === "run.continued")).toHaveLength(1);
 });
 
 test("git locks that a killed agent left in the worktree are gone before the call is tried again", async () => {
@@ -335,12 +335,12 @@ test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call tha
   expect(await crash(workflow, 3, "after")).toBe("died");
   const heard: ProgressEvent[] = [];
   const outcome = await go(workflow, { listen: (event) => void heard.push(event) });
-  expect(outcome).toMatchObject({ kind: "parked", on: "budget", reason: "The budget is used up: 110 of 100 tokens" });
+  expect(outcome).toMatchObject({ kind: "waiting", for: "budget", reason: "The budget is used up: 110 of 100 tokens" });
   expect(heard.filter(({ kind }) => kind === "budget")).toHaveLength(1);
   expect(calls).toBe(3);
-  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "budget" });
   expect(await raiseLimits({ parts, run: ID, limit: { tokens: 105 } })).toMatchObject({ spent: { tokens: 110 } });
-  expect(await go(workflow)).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "budget" });
   await raiseLimits({ parts, run: ID, limit: { tokens: 200 } });
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect((await store.latest(ID))?.planes.position.budget.spent.tokens).toBe(140);
@@ -351,10 +351,10 @@ test("time is the run's: what passes beside agents counts, a kill loses none of 
     toy.pass(5 * MINUTES);
     return {};
   });
-  const work: StageFunction<State> = async ({ step, agent, park, sleep }) => {
+  const work: StageFunction<State> = async ({ step, agent, wait, sleep }) => {
     await step("slow", () => (toy.pass(10 * MINUTES), 1));
     await agent(CALL);
-    if (parks++ === 0) await park({ on: "person", reason: "wait" });
+    if (parks++ === 0) await wait({ for: "you", reason: "wait" });
     await sleep("pause", 5 * MINUTES);
     await sleep("one more", 5 * MINUTES);
     return { event: "worked", reason: "did it" };
@@ -373,12 +373,12 @@ test("time is the run's: what passes beside agents counts, a kill loses none of 
   // Dies after the slow step, before any checkpoint holds its ten minutes.
   expect(await toy.crash(workflow, 1, "after")).toBe("died");
   expect(await spent()).toBe(0);
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
   expect(await spent()).toBe(15 * MINUTES);
   toy.pass(600 * MINUTES);
   expect(await toy.go(workflow)).toMatchObject({
-    kind: "parked",
-    on: "budget",
+    kind: "waiting",
+    for: "budget",
     reason: "The budget is used up: 20 of 20 minutes",
   });
 });
@@ -562,10 +562,10 @@ test.each([
   expect(budget.spent.uncounted).toBeGreaterThan(0);
   // The second call of 30 tokens or 5 µ$ would pass the limit together with the lost one.
   expect(outcome).toMatchObject(
-    earlier === 1 && held !== undefined ? { kind: "parked", on: "budget" } : { kind: "done" },
+    earlier === 1 && held !== undefined ? { kind: "waiting", for: "budget" } : { kind: "done" },
   );
-  if (outcome.kind === "parked") expect(calls).toBe(2);
-  expect(budget.spent.tokens).toBe(outcome.kind === "parked" ? 30 : 90);
+  if (outcome.kind === "waiting") expect(calls).toBe(2);
+  expect(budget.spent.tokens).toBe(outcome.kind === "waiting" ? 30 : 90);
 });
 
 test("an interrupted call whose usage was settled is not counted again when the run resumes", async () => {

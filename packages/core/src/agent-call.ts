@@ -45,7 +45,7 @@ import {
   type StageExecution,
   exceededBy,
   limitNotice,
-  parkSpent,
+  waitForBudget,
   priced,
   spentOf,
   startWaiting,
@@ -155,7 +155,7 @@ async function tryOnce(stay: StageExecution, trying: ActiveCall): Promise<CallAt
   stay.check();
   const exceeded = exceededBy(writer, estimate);
   // No await may come between this check and the entry that reserves the estimate. A parallel call must see the reservation.
-  if (exceeded !== null) return await parkSpent(stay, exceeded);
+  if (exceeded !== null) return await waitForBudget(stay, exceeded);
   const { counted } = opened;
   const beside = aside === null ? {} : { aside: aside.name };
   const answer = answerFile(writer, call.name);
@@ -197,7 +197,7 @@ async function tryOnce(stay: StageExecution, trying: ActiveCall): Promise<CallAt
 async function parkRefused(stay: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
   const named = model === null ? agent.name : `${agent.name}:${model}`;
   const reason = (await stay.writer.parts.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
-  if (reason !== null) await startWaiting(stay, { on: "person", reason, until: null });
+  if (reason !== null) await startWaiting(stay, { for: "you", reason, until: null });
 }
 
 interface Ended {
@@ -449,9 +449,9 @@ async function afterFailedTry(
   };
   const isSettled = await settleFiles(stay, trying, { decision, isLost, why: outcome.message, fail });
   writer.tell({ kind: "step_failed", step: name, reason, retryAt: retryTime(decision, now), verdict });
-  if (decision.kind === "park") {
-    const { on, until } = decision;
-    return await startWaiting(stay, { on, reason: decision.reason, until }, () => (isSettled ? [] : fail()));
+  if (decision.kind === "wait") {
+    const { for: what, reason: why, until } = decision;
+    return await startWaiting(stay, { for: what, reason: why, until }, () => (isSettled ? [] : fail()));
   }
   if (!isSettled) await writer.append(...fail());
   if (decision.kind === "abort") writer.halt.abort(decision.reason);
@@ -500,7 +500,7 @@ function retryTime(decision: Decision, now: number): string | null {
       return new Date(now).toISOString();
     case "retry":
       return decision.errors.retryAt;
-    case "park":
+    case "wait":
       return decision.until;
     case "abort":
       return null;

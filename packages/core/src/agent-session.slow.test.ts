@@ -145,6 +145,6 @@ test("an agent that loses every session is not asked for ever", async () => {
       return { kind: "failed", cause: "overload" };
     },
   });
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
   expect(toy.seen.length).toBeLessThan(20);
 });

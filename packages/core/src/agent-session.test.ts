@@ -159,11 +159,11 @@ describe("rewound session", () => {
     );
     let parks = 0;
     const workflow = define({
-      work: async ({ agent, park }) => {
+      work: async ({ agent, wait }) => {
         const { session } = await agent({ ...CALL, name: "one", prompt: "one" });
-        if (parks++ === 0) await park({ on: "person", reason: "wait" });
+        if (parks++ === 0) await wait({ for: "you", reason: "wait" });
         await agent({ ...CALL, name: "two", prompt: "two", session });
-        if (parks++ === 2) await park({ on: "person", reason: "wait" });
+        if (parks++ === 2) await wait({ for: "you", reason: "wait" });
         return { event: "worked", reason: "did it" };
       },
     });
@@ -216,7 +216,7 @@ describe("rewound session", () => {
       const ahead = toy.texts.get("s-1");
       const fork = await toy.handle.fork({ sequence: toy.sequence, id: "forked" });
       const outcome = await toy.go(toy.workflow, { run: fork.id });
-      expect(outcome).toMatchObject({ kind: expect.stringMatching(/parked|done/) });
+      expect(outcome).toMatchObject({ kind: expect.stringMatching(/waiting|done/) });
       expect(toy.calls.at(-1)).toMatch(forkAtMessage ? /^s-1 s-1-one two$/ : /^ - (?:two|# Taking over)/);
       expect(toy.texts.get("s-1")).toBe(ahead);
       const note = forkAtMessage ? "from message s-1-one" : "belongs to the run that was forked";
@@ -224,8 +224,8 @@ describe("rewound session", () => {
     }
   });
 
-  /** A waiting run first gets a run.unparked entry, in its own commit. */
+  /** A waiting run first gets a run.continued entry, in its own commit. */
   async function unparks({ store }: TestWorktree): Promise<number> {
-    return (await store.getRun(ID))?.state.kind === "parked" ? 1 : 0;
+    return (await store.getRun(ID))?.state.kind === "waiting" ? 1 : 0;
   }
 });

@@ -73,12 +73,11 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     });
     await begin(parts, workflow);
     expect(await go(workflow, { parts })).toMatchObject({
-      kind: "parked",
-      on: "pause",
+      kind: "paused",
       reason: "paused by eva: lunch",
     });
     expect(done).toEqual(["a"]);
-    expect(await asked).toMatchObject({ kind: "done", run: { state: { kind: "parked", on: "pause" } } });
+    expect(await asked).toMatchObject({ kind: "done", run: { state: { kind: "paused" } } });
     expect(await requests.orderFor(ID)).toBeNull();
     const latest = await store.latest(ID);
     expect(latest?.planes.position.visit.steps).toEqual({ a: 1 });
@@ -99,7 +98,7 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     await begin(patient, sleeper);
     const sleeping = go(sleeper, { parts: patient });
     expect(await order()).toMatchObject({ kind: "done" });
-    expect(await sleeping).toMatchObject({ kind: "parked", on: "pause" });
+    expect(await sleeping).toMatchObject({ kind: "paused" });
     const busy = working(async ({ step, signal }) => {
       await step("long", async () => {
         void order({ now: true });
@@ -112,7 +111,7 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     await begin(other.parts, busy);
     const going = other.go(busy, { parts: other.parts });
     await other.order({ now: true });
-    expect(await going).toMatchObject({ kind: "parked", on: "pause" });
+    expect(await going).toMatchObject({ kind: "paused" });
     expect(await requests.orderFor(ID)).toBeNull();
   });
 
@@ -129,10 +128,10 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     });
     await begin(parts, workflow);
     const reason = "aborted by eva: not needed";
-    expect(await go(workflow, { parts })).toEqual({ kind: "fatal", reason });
+    expect(await go(workflow, { parts })).toEqual({ kind: "aborted", reason });
     expect(await asked).toMatchObject({ kind: "done" });
-    expect((await store.getRun(ID))?.state).toMatchObject({ kind: "fatal", reason, cause: "aborted" });
-    await expect(go(workflow, { parts })).rejects.toMatchObject({ code: "RUN_FATAL" });
+    expect((await store.getRun(ID))?.state).toMatchObject({ kind: "aborted", reason });
+    await expect(go(workflow, { parts })).rejects.toMatchObject({ code: "RUN_FAILED" });
     expect(await order()).toMatchObject({ kind: "ended" });
   });
 
@@ -142,13 +141,13 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
       await decide({ name: "go", question: "Go?", options: ["yes"] });
     });
     await begin(parts, workflow);
-    expect(await order()).toMatchObject({ kind: "done", run: { state: { kind: "parked", on: "pause" } } });
+    expect(await order()).toMatchObject({ kind: "done", run: { state: { kind: "paused" } } });
     // A resume has nothing to withdraw, because the signal was handled.
-    expect(await go(workflow, { parts })).toMatchObject({ kind: "parked", on: "person" });
-    expect(await order()).toMatchObject({ kind: "standing", run: { state: { kind: "parked", on: "person" } } });
-    expect(await go(workflow, { parts })).toMatchObject({ kind: "parked", on: "pause" });
-    expect((await store.getRun(ID))?.state).toMatchObject({ on: "person", decision: { name: "go" } });
-    expect(await order({ kind: "abort" })).toMatchObject({ kind: "done", run: { state: { kind: "fatal" } } });
+    expect(await go(workflow, { parts })).toMatchObject({ kind: "waiting", for: "you" });
+    expect(await order()).toMatchObject({ kind: "standing", run: { state: { kind: "waiting", for: "you" } } });
+    expect(await go(workflow, { parts })).toMatchObject({ kind: "paused" });
+    expect((await store.getRun(ID))?.state).toMatchObject({ for: "you", decision: { name: "go" } });
+    expect(await order({ kind: "abort" })).toMatchObject({ kind: "done", run: { state: { kind: "aborted" } } });
     expect(await requests.orderFor(ID)).toBeNull();
   });
 
@@ -170,7 +169,7 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
         const lease = await store.getLease(ID);
         if (lease !== undefined) await store.releaseLease(lease);
         expect(await order().catch((error: unknown) => error)).toMatchObject({ kind: "done" });
-        expect((await store.getRun(ID))?.state).toMatchObject({ kind: "parked", on: "pause" });
+        expect((await store.getRun(ID))?.state).toMatchObject({ kind: "paused" });
         expect(ran).toEqual([]);
       }
   });

@@ -9,10 +9,10 @@ import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./load-run.ts";
 import { type Budget, type Position, bump, nextAttempt } from "./position.ts";
-import { RERUN_OF, type Run, type RunSummary, type Work } from "./run.ts";
+import { RERUN_OF, type Run, type RunSummary, type Work, isEnded } from "./run.ts";
 import type { Signal } from "./signal-files.ts";
 import { applySignal, clearSignals } from "./signals.ts";
-import { continuedEntry, parkedOn, usedUp } from "./stage-execution.ts";
+import { continuedEntry, waitingEntry, usedUp } from "./stage-execution.ts";
 import { knownRun } from "./store.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
@@ -111,7 +111,7 @@ export async function findRunFor(params: {
   const runs = (await parts.store.listRuns(workflow === undefined ? {} : { workflow })).filter(
     ({ work, labels }) => work.kind === "issue" && work.number === issue && labels[RERUN_OF] === undefined,
   );
-  const ended = runs.filter(({ state }) => state.kind === "done" || state.kind === "fatal");
+  const ended = runs.filter(({ state }) => isEnded(state));
   const open = runs.filter((run) => !ended.includes(run) && run.checkpoints > 0);
   const [run, other] = open;
   if (run === undefined) return { kind: "none", ended };
@@ -174,7 +174,7 @@ export async function sendSignal(params: SignalParams): Promise<SignalResult> {
       // resume after it, or it was withdrawn.
       const run = await knownRun(parts.store, order.run);
       if (lease.epoch !== asked?.epoch) return { kind: "done", run };
-      if (run.state.kind === "open") return { kind: "taken_back", run };
+      if (run.state.kind === "active") return { kind: "taken_back", run };
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     signal.throwIfAborted();
@@ -201,11 +201,11 @@ async function doIt({ parts, order }: SignalParams): Promise<SignalResult | null
 }
 
 function hasEnded({ state }: RunSummary): boolean {
-  return state.kind === "done" || state.kind === "fatal";
+  return isEnded(state);
 }
 
 function isDone(order: Pick<Signal, "kind">, { state }: RunSummary): boolean {
-  return order.kind === "abort" && state.kind === "fatal" && state.cause === "aborted";
+  return order.kind === "abort" && state.kind === "aborted";
 }
 
 function noPlace(): HoldfastError {
@@ -231,7 +231,7 @@ export async function answerDecision(params: {
   const by = params.by === undefined ? {} : { by: params.by };
   await using lease = await acquireLease(parts, run);
   const { state } = await knownRun(parts.store, run);
-  if (state.kind !== "parked") {
+  if (state.kind !== "waiting") {
     throw new HoldfastError({
       code: "USAGE",
       message: `Run ${run} waits for no answer: it is ${state.kind}`,
@@ -279,11 +279,13 @@ export async function raiseLimits(params: {
     files === null || parts.workspaces === null
       ? undefined
       : await parts.workspaces.pin({ run, sequence, commit: files.commit });
-  const waits = state.kind === "parked" && state.on === "budget";
+  const waits = state.kind === "waiting" && state.for === "budget";
   const still = exceeded(budget);
   // The reason names the current limits, so that a user who raised one of two still sees the other.
   const entry =
-    still.length === 0 ? continuedEntry({}) : parkedOn({ on: "budget", reason: usedUp(budget, still), until: null });
+    still.length === 0
+      ? continuedEntry({})
+      : waitingEntry({ for: "budget", reason: usedUp(budget, still), until: null });
   await parts.store.commit({
     lease: lease.lease,
     entries: waits ? [entry] : [],
@@ -319,7 +321,7 @@ export async function changeOptions(params: {
   await using lease = await acquireLease(parts, run);
   const summary = await knownRun(parts.store, run);
   const { newest, top, position: current } = await loadRun(parts, run);
-  const ended = summary.state.kind === "done" || summary.state.kind === "fatal";
+  const ended = isEnded(summary.state);
   const position = ended && params.goesOn !== null ? enter(current, { ...params.goesOn, reason }) : current;
   const goesOn = position !== current;
   const sequence = top + 1;

@@ -167,8 +167,8 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     await begin(parts, workflow);
     const outcome = await go(workflow);
     expect(outcome).toMatchObject({
-      kind: "parked",
-      on: "person",
+      kind: "waiting",
+      for: "you",
       reason: expect.stringContaining("connection reset"),
     });
     expect(waits).toEqual([1_000, 5_000, 15_000]);
@@ -197,10 +197,15 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     const workflow = define({ work: doing(target, outcomes, { act }) });
     await begin(parts, workflow);
     const until = new Date(parts.clock.now() + 462_000 + 300_000).toISOString();
-    expect(await go(workflow)).toEqual({ kind: "parked", on: "forge", reason: expect.stringContaining("502"), until });
+    expect(await go(workflow)).toEqual({
+      kind: "waiting",
+      for: "forge",
+      reason: expect.stringContaining("502"),
+      until,
+    });
     expect(waits).toEqual([2_000, 10_000, 30_000, 120_000, 300_000]);
     expect([tries, target.lookUps]).toEqual([6, 6]);
-    expect(await go(workflow)).toMatchObject({ kind: "parked", on: "forge" });
+    expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "forge" });
     pass(300_000);
     expect(await go(workflow)).toMatchObject({ kind: "done" });
     expect(target.made).toEqual([FIRST_KEY]);
@@ -236,7 +241,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
           : { lookUp: async () => (limit(), await target.lookUp(FIRST_KEY)) };
       const workflow = define({ work: doing(target, [], more) });
       await begin(parts, workflow);
-      expect(await go(workflow)).toMatchObject({ kind: "parked", on: "forge", until });
+      expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "forge", until });
       expect(waits).toEqual([]);
       // The target reported that it has not acted, so nothing is in doubt.
       expect((await store.listEffects(ID))[0]?.state.kind).toBe("intended");

@@ -79,7 +79,7 @@ async function requireConsent(stay: StageExecution, { kind, target }: EffectSpec
   const decision = publishQuestion(writer.run, { effects: Object.keys(writer.state.effects).length, kind, target });
   if (answer === "stop") return writer.halt.abort(`You did not let it ${kind} on ${target}`);
   if (answer === undefined && decision !== null)
-    await startWaiting(stay, { on: "person", reason: decision.question, until: null, decision });
+    await startWaiting(stay, { for: "you", reason: decision.question, until: null, decision });
 }
 
 interface Carrying {
@@ -137,7 +137,7 @@ async function waitOrPark(
   if (delay === undefined) {
     const reason = `${spec.kind} on ${spec.target} failed for now: ${why}`;
     await startWaiting(stay, {
-      on: "forge",
+      for: "forge",
       reason,
       until: until ?? new Date(parts.clock.now() + WAIT_MS).toISOString(),
     });
@@ -205,7 +205,7 @@ async function askPerson(stay: StageExecution, { key, spec, isTriedBefore }: Car
   const reason = isUnknown
     ? `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`
     : `${spec.kind} on ${spec.target} cannot begin: ${why}`;
-  return await startWaiting(stay, { on: "person", reason, until: null }, () => [
+  return await startWaiting(stay, { for: "you", reason, until: null }, () => [
     { kind: "effect.unknown", body: { key, reason: why } },
   ]);
 }

@@ -23,7 +23,7 @@ const calling =
   };
 
 function rule(given: Partial<ErrorRule>): ErrorRule {
-  const any = { id: "mine", causes: null, types: null, pattern: null, exhausted: "park", action: "retry" } as const;
+  const any = { id: "mine", causes: null, types: null, pattern: null, exhausted: "wait", action: "retry" } as const;
   return { ...any, retry: { delaysMs: [1_000, 5_000], jitter: 0 }, ...given };
 }
 
@@ -106,11 +106,11 @@ test("wherever the process dies, no try is forgotten or done under another rule,
     const died = await toy.crash(workflow, at, "after");
     if (died === "died")
       expect(await toy.go(workflow).catch((error: unknown) => ({ kind: String(error) }))).toMatchObject({
-        kind: expect.stringMatching(/fatal|RUN_FATAL|ended at/),
+        kind: expect.stringMatching(/failed|RUN_FAILED|ended at/),
       });
     const state = (await toy.store.getRun(ID))?.state;
     expect(state, `commit ${at}`).toMatchObject({
-      kind: "fatal",
+      kind: "failed",
       reason: "Rule late ends the run: toy, then toy:b failed, 5 times in all (crash): broken",
     });
     const verdicts = await verdictsOf(toy);
@@ -156,11 +156,11 @@ test("an abort goes through the workflow's own fatal end, and a fatal run stays 
   });
   await begin(toy.parts, workflow, toy.workspace);
   expect(await toy.go(workflow)).toMatchObject({
-    kind: "fatal",
+    kind: "failed",
     reason: expect.stringContaining("Rule mine ends the run"),
   });
   expect(ends).toEqual([expect.stringContaining("Rule mine ends the run")]);
-  await expect(toy.go(workflow)).rejects.toMatchObject({ code: "RUN_FATAL" });
+  await expect(toy.go(workflow)).rejects.toMatchObject({ code: "RUN_FAILED" });
 });
 
 test("escalated: a person is told what was tried, and whoever resumes grants the tries again", async () => {
@@ -171,7 +171,7 @@ test("escalated: a person is told what was tried, and whoever resumes grants the
   const workflow = define({ work: calling() });
   await begin(toy.parts, workflow, toy.workspace);
   const reason = "Rule mine asks for you: toy failed 3 times (crash): no space. Free some.";
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person", reason });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you", reason });
   broken = false;
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
 });
@@ -186,13 +186,13 @@ test("of two who wake it one does, also when it has parked on something else by 
   const workflow = define({ work: calling() });
   await begin(toy.parts, workflow, toy.workspace);
   const parked = await toy.go(workflow);
-  const wakes = parked.kind === "parked" && parked.until !== null ? parked.until : "";
-  expect(await toy.go(workflow, { wakes }), "too early").toMatchObject({ kind: "parked", on: "quota" });
+  const wakes = parked.kind === "waiting" && parked.until !== null ? parked.until : "";
+  expect(await toy.go(workflow, { wakes }), "too early").toMatchObject({ kind: "waiting", for: "quota" });
   toy.pass(60_000);
-  expect(await toy.go(workflow, { wakes })).toMatchObject({ kind: "parked", on: "person" });
+  expect(await toy.go(workflow, { wakes })).toMatchObject({ kind: "waiting", for: "you" });
   await expect(toy.go(workflow, { wakes })).rejects.toMatchObject({ code: "LEASE_HELD" });
   expect(calls).toBe(2);
-  expect((await toy.kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+  expect((await toy.kinds()).filter((kind) => kind === "run.continued")).toHaveLength(1);
 });
 
 test("told to stop while it waits for the next try, it makes no other: that would cost, and nothing is under way", async () => {
@@ -219,7 +219,7 @@ test("told to stop while it waits for the next try, it makes no other: that woul
   };
   const workflow = define({ work: calling() });
   await begin(parts, workflow, toy.workspace);
-  expect(await toy.go(workflow, { parts })).toMatchObject({ kind: "parked", on: "pause" });
+  expect(await toy.go(workflow, { parts })).toMatchObject({ kind: "paused" });
   expect(tries).toBe(1);
   expect(await given).toMatchObject({ kind: "done" });
   expect(await toy.go(workflow, { parts: { ...parts, wait: () => Promise.resolve() } })).toMatchObject({
@@ -264,7 +264,7 @@ test("an agent that is killed each time makes the run wait after its tries, and 
   });
   const workflow = define({ work: calling() });
   await begin(toy.parts, workflow, toy.workspace);
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", reason: expect.stringContaining("SIGKILL") });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", reason: expect.stringContaining("SIGKILL") });
   expect(calls).toBe(3);
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
 });
@@ -280,7 +280,7 @@ test.each(["crash", "timeout", "killed", "session_lost"] as const)(
     });
     const workflow = define({ work: calling({ mustAnswer: true, changesFiles: false }) });
     await begin(toy.parts, workflow, toy.workspace);
-    expect(await toy.go(workflow)).toMatchObject({ kind: "parked" });
+    expect(await toy.go(workflow)).toMatchObject({ kind: "waiting" });
     expect(calls).toBe(2);
     expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   },
@@ -290,12 +290,12 @@ test("a call whose answer is needed and that would fail the same way again waits
   const toy = await start({}, () => ({ kind: "failed", cause: "context_too_long", message: "too long" }));
   const workflow = define({ work: calling({ mustAnswer: true, changesFiles: false }) });
   await begin(toy.parts, workflow, toy.workspace);
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
   const ignoring = await start({ rules: [rule({ action: "ignore" })] }, () => ({
     kind: "failed",
     cause: "crash",
     message: "no",
   }));
   await begin(ignoring.parts, workflow, ignoring.workspace);
-  expect(await ignoring.go(workflow)).toMatchObject({ kind: "parked" });
+  expect(await ignoring.go(workflow)).toMatchObject({ kind: "waiting" });
 });

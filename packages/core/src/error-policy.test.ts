@@ -26,7 +26,7 @@ describe("decide failure", () => {
   }
 
   function rule(given: Partial<ErrorRule>): ErrorRule {
-    const any = { id: "mine", causes: null, types: null, pattern: null, exhausted: "park" } as const;
+    const any = { id: "mine", causes: null, types: null, pattern: null, exhausted: "wait" } as const;
     return { ...any, action: "retry", retry: { delaysMs: [100, 200], jitter: 0 }, ...given };
   }
 
@@ -63,8 +63,10 @@ describe("decide failure", () => {
         const cycle = [2_000, 10_000, 30_000, 120_000, 300_000, null];
         expect(delays).toEqual([...cycle, ...cycle]);
         const waits =
-          cause === "rate_limit" ? { on: "quota", until: null } : { on: "provider", until: "2026-03-01T12:10:00.000Z" };
-        for (const at of [5, 11]) expect(decisions[at]).toMatchObject({ kind: "park", ...waits });
+          cause === "rate_limit"
+            ? { for: "quota", until: null }
+            : { for: "provider", until: "2026-03-01T12:10:00.000Z" };
+        for (const at of [5, 11]) expect(decisions[at]).toMatchObject({ kind: "wait", ...waits });
         expect(decisions[5]).toMatchObject({ reason: `toy failed 6 times (${cause}): no` });
       }
     });
@@ -82,10 +84,10 @@ describe("decide failure", () => {
 
     test("with a time to come the run parks until then; a time gone by is no reason to", () => {
       expect(decide({ failure: failure("rate_limit", { until: LATER }) })).toMatchObject({
-        kind: "park",
-        on: "quota",
+        kind: "wait",
+        for: "quota",
         until: LATER,
-        verdict: { rule: "provider", action: "park" },
+        verdict: { rule: "provider", action: "wait" },
       });
       expect(decide({ failure: failure("rate_limit", { until: "2026-03-01T12:00:00Z" }) }).kind).toBe("retry");
     });
@@ -93,8 +95,8 @@ describe("decide failure", () => {
     test("what only the user can fix waits for the user, with the fix in the reason", () => {
       for (const cause of ["auth", "billing", "missing", "too_old", "context_too_long", "refusal"] as const)
         expect(decide({ failure: failure(cause, { hint: "Run toy login.", instant: true }) })).toMatchObject({
-          kind: "park",
-          on: "person",
+          kind: "wait",
+          for: "you",
           reason: `toy cannot work (${cause}): no. Run toy login.`,
         });
     });
@@ -130,14 +132,14 @@ describe("decide failure", () => {
         reason: "Rule said ends the run: toy failed once (crash): the Disk is full!",
         errors: { abort: expect.stringContaining("Rule said") },
       });
-      expect(of(failure("crash"))).toMatchObject({ kind: "park", on: "person", verdict: { rule: "cause" } });
+      expect(of(failure("crash"))).toMatchObject({ kind: "wait", for: "you", verdict: { rule: "cause" } });
       expect(of(failure("killed", { instant: true }))).toEqual({ kind: "report" });
       expect(of(failure("network"))).toMatchObject({ kind: "retry", verdict: { rule: "provider" } });
     });
 
     test.each([
-      ["park", { kind: "park", on: "person", until: null }],
-      ["escalate", { kind: "park", on: "person", reason: "Rule mine asks for you: toy failed 3 times (crash): no" }],
+      ["wait", { kind: "wait", for: "you", until: null }],
+      ["escalate", { kind: "wait", for: "you", reason: "Rule mine asks for you: toy failed 3 times (crash): no" }],
       ["abort", { kind: "abort" }],
       ["ignore", { kind: "report" }],
     ] as const)("retries that are used up: %s", (exhausted, expected) => {
@@ -151,7 +153,7 @@ describe("decide failure", () => {
     test("an id that every object has is an id as any other", () => {
       const policy = policyOf({ rules: [rule({ id: "constructor" })] });
       const decisions = decideAll(policy, times(3, failure("crash")));
-      expect(decisions.map(({ kind }) => kind)).toEqual(["retry", "retry", "park"]);
+      expect(decisions.map(({ kind }) => kind)).toEqual(["retry", "retry", "wait"]);
     });
   });
 
@@ -162,7 +164,7 @@ describe("decide failure", () => {
       const policy = policyOf({ exhausted: "fallback", fallback, retry: { delaysMs: [10], jitter: 0 } });
       const decisions = decideAll(policy, times(12, failure("overload")));
       expect(decisions.map((one) => (one.kind === "fallback" ? one.agent : one.kind))).toEqual(
-        [0, 1].flatMap(() => ["retry", "codex", "retry", "gemini:pro", "retry", "park"]),
+        [0, 1].flatMap(() => ["retry", "codex", "retry", "gemini:pro", "retry", "wait"]),
       );
       expect(decisions[1]).toMatchObject({ verdict: { action: "fallback", why: "codex takes over from toy" } });
       expect(decisions[5]).toMatchObject({
@@ -178,7 +180,7 @@ describe("decide failure", () => {
         failure("rate_limit"),
       ]);
       expect([first?.kind, second?.kind]).toEqual(["fallback", "fallback"]);
-      expect(third).toMatchObject({ kind: "park", on: "quota", until: "2026-03-01T14:00:00Z" });
+      expect(third).toMatchObject({ kind: "wait", for: "quota", until: "2026-03-01T14:00:00Z" });
     });
 
     test("a time that has come meanwhile is none to wait for", () => {
@@ -187,19 +189,19 @@ describe("decide failure", () => {
       const before = first.kind === "fallback" ? first.errors : undefined;
       const limited = { policy, failures: 2, before, now: NOW + 5_000 };
       expect(decide({ ...limited, failure: failure("rate_limit", { until: LATER }) })).toMatchObject({ until: LATER });
-      expect(decide({ ...limited, failure: failure("rate_limit") })).toMatchObject({ kind: "park", until: null });
+      expect(decide({ ...limited, failure: failure("rate_limit") })).toMatchObject({ kind: "wait", until: null });
     });
 
     test("one that is not installed is passed over; when all are, a person is asked, who is told of each", () => {
       const policy = policyOf({ exhausted: "fallback", fallback, retry: { delaysMs: [], jitter: 0 } });
       const missing = failure("missing", { message: "not there", hint: "Install it." });
       const decisions = decideAll(policy, [failure("overload"), missing, missing]);
-      expect(decisions.map(({ kind }) => kind)).toEqual(["fallback", "fallback", "park"]);
+      expect(decisions.map(({ kind }) => kind)).toEqual(["fallback", "fallback", "wait"]);
       expect(decisions[2]).toMatchObject({
-        on: "person",
+        for: "you",
         reason: expect.stringMatching(/toy, then codex, then gemini:pro failed, 3 times in all .*Install it/),
       });
-      expect(decide({ policy, failure: missing })).toMatchObject({ kind: "park", on: "person" });
+      expect(decide({ policy, failure: missing })).toMatchObject({ kind: "wait", for: "you" });
     });
   });
 

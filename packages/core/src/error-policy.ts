@@ -10,8 +10,8 @@ type ErrorType = (typeof ERROR_TYPES)[number];
 export const ERROR_ACTIONS = ["retry", "fallback", "escalate", "abort", "ignore"] as const;
 export type ErrorAction = (typeof ERROR_ACTIONS)[number];
 
-/** What follows when the attempts are used up. "park": the run waits until the provider's time, or until the user resumes it. */
-export const LAST_ACTIONS = ["park", "fallback", "escalate", "abort", "ignore"] as const;
+/** What follows when the attempts are used up. "wait": the run waits until the provider's time, or until the user resumes it. */
+export const LAST_ACTIONS = ["wait", "fallback", "escalate", "abort", "ignore"] as const;
 export type LastAction = (typeof LAST_ACTIONS)[number];
 
 /** Delays between attempts, one for each further attempt. */
@@ -60,7 +60,7 @@ const DEFAULT_RETRY: RetryPlan = { delaysMs: [2_000, 10_000, 30_000, 120_000, 30
 export const defaultErrorPolicy: ErrorPolicy = {
   rules: [],
   retry: DEFAULT_RETRY,
-  exhausted: "park",
+  exhausted: "wait",
   fallback: { agents: [], tries: 1 },
 };
 
@@ -95,14 +95,14 @@ export type FailureDecision =
   /** Another agent takes over the call and starts from the call's first files. */
   | (Decided & { readonly kind: "fallback"; readonly agent: string })
   | (Decided & {
-      readonly kind: "park";
-      readonly on: Wait;
+      readonly kind: "wait";
+      readonly for: Wait;
       readonly reason: string;
       readonly until: string | null;
     })
   | (Decided & { readonly kind: "abort"; readonly reason: string });
 
-type Wait = "person" | "quota" | "provider";
+type Wait = "you" | "quota" | "provider";
 
 /** What a run waits for when no attempt is left. If the cause does not end by itself, the user must act. */
 const WAIT_OF: Readonly<Record<FailureCause, Wait>> = {
@@ -111,18 +111,18 @@ const WAIT_OF: Readonly<Record<FailureCause, Wait>> = {
   network: "provider",
   hang: "provider",
   proxy: "provider",
-  too_old: "person",
-  refusal: "person",
-  auth: "person",
-  billing: "person",
-  context_too_long: "person",
-  permission_denied: "person",
-  missing: "person",
-  session_lost: "person",
-  timeout: "person",
-  crash: "person",
-  killed: "person",
-  interrupted: "person",
+  too_old: "you",
+  refusal: "you",
+  auth: "you",
+  billing: "you",
+  context_too_long: "you",
+  permission_denied: "you",
+  missing: "you",
+  session_lost: "you",
+  timeout: "you",
+  crash: "you",
+  killed: "you",
+  interrupted: "you",
 };
 
 /** Delay of the next attempt under `--wait`, after the last attempt, if the provider names no time. */
@@ -210,7 +210,7 @@ function toCome(time: string | null, now: number): string | null {
 function tryAgain(tried: Try): FailureDecision {
   const { rule, until, count, now } = tried;
   const leaves = rule.action === "fallback" || rule.exhausted === "fallback";
-  if (until !== null && !leaves) return parkUntil(tried, until);
+  if (until !== null && !leaves) return waitUntil(tried, until);
   const limit = leaves ? triesBeforeNext(tried) : rule.retry.delaysMs.length;
   const delayMs = until === null && count <= limit ? delayAt(rule.retry, count - 1, tried.random) : undefined;
   if (delayMs !== undefined) {
@@ -218,7 +218,7 @@ function tryAgain(tried: Try): FailureDecision {
     const verdict = { rule: rule.id, action: "retry", why: `try ${count + 1} of ${limit + 1}` } as const;
     return { kind: "retry", delayMs, verdict, errors: { ...tried.errors, retryAt, delayMs } };
   }
-  if (leaves) return nextAgent(tried, rule.action === "fallback" ? rule.exhausted : "park");
+  if (leaves) return nextAgent(tried, rule.action === "fallback" ? rule.exhausted : "wait");
   return act(tried, rule.exhausted);
 }
 
@@ -232,9 +232,9 @@ function triesBeforeNext({ errors, policy, rule }: Try): number {
 /** What follows when no fallback agent is left. */
 function act(tried: Try, last: LastAction): FailureDecision {
   switch (last) {
-    case "park":
+    case "wait":
     case "fallback":
-      return parkForLater(tried);
+      return waitForLater(tried);
     case "escalate":
       return escalate(tried);
     case "abort":
@@ -256,23 +256,23 @@ function nextAgent(tried: Try, last: LastAction): FailureDecision {
   return { kind: "fallback", agent, verdict, errors: { ...errors, counts: {}, agents: [...errors.agents, agent] } };
 }
 
-function parkUntil(tried: Try, until: string): FailureDecision {
+function waitUntil(tried: Try, until: string): FailureDecision {
   const { agent, failure, rule } = tried;
-  const verdict = { rule: rule.id, action: "park", why: `the provider names ${until}` } as const;
+  const verdict = { rule: rule.id, action: "wait", why: `the provider names ${until}` } as const;
   const reason = `${agent} answers again at ${until}: ${failure.message}`;
-  const on = failure.cause === "rate_limit" ? "quota" : "provider";
-  return { kind: "park", on, reason, until, verdict, errors: { ...tried.errors, counts: {} } };
+  const what = failure.cause === "rate_limit" ? "quota" : "provider";
+  return { kind: "wait", for: what, reason, until, verdict, errors: { ...tried.errors, counts: {} } };
 }
 
 /** The run waits. A resume grants the same number of attempts again, starting with the call's own agent. */
-function parkForLater(tried: Try): FailureDecision {
+function waitForLater(tried: Try): FailureDecision {
   const { failure, rule, now } = tried;
   const named = tried.errors.until;
-  const on = named === null ? WAIT_OF[failure.cause] : failure.cause === "rate_limit" ? "quota" : "provider";
-  const until = on === "provider" ? (named ?? new Date(now + PROVIDER_WAIT_MS).toISOString()) : named;
-  const verdict = { rule: rule.id, action: "park", why: `${timesText(tried)} failed` } as const;
+  const what = named === null ? WAIT_OF[failure.cause] : failure.cause === "rate_limit" ? "quota" : "provider";
+  const until = what === "provider" ? (named ?? new Date(now + PROVIDER_WAIT_MS).toISOString()) : named;
+  const verdict = { rule: rule.id, action: "wait", why: `${timesText(tried)} failed` } as const;
   const reason = `${whoFailed(tried)} (${failure.cause}): ${failure.message}${hintText(failure)}`;
-  return { kind: "park", on, reason, until, verdict, errors: NO_ERRORS };
+  return { kind: "wait", for: what, reason, until, verdict, errors: NO_ERRORS };
 }
 
 function escalate(tried: Try): FailureDecision {
@@ -283,7 +283,7 @@ function escalate(tried: Try): FailureDecision {
     ? `${agent} cannot work (${failure.cause}): ${failure.message}${fix}`
     : `Rule ${rule.id} asks for you: ${whoFailed(tried)} (${failure.cause}): ${failure.message}${fix}`;
   const verdict = { rule: rule.id, action: "escalate", why: "only a person can mend it" } as const;
-  return { kind: "park", on: "person", reason, until: null, verdict, errors: NO_ERRORS };
+  return { kind: "wait", for: "you", reason, until: null, verdict, errors: NO_ERRORS };
 }
 
 function abort(tried: Try): FailureDecision {
@@ -325,7 +325,7 @@ function findRule(policy: ErrorPolicy, failure: AgentFailure, mustAnswer = false
 /** If the stage needs an answer, a failure is not a result: retry, unless the same call would fail the same way again. */
 function insistOn(rule: ErrorRule, { cause }: AgentFailure): ErrorRule {
   const failsAgain = cause === "context_too_long" || cause === "permission_denied";
-  return { ...rule, action: failsAgain ? "escalate" : "retry", exhausted: "park" };
+  return { ...rule, action: failsAgain ? "escalate" : "retry", exhausted: "wait" };
 }
 
 function fits({ causes, types, pattern }: ErrorRule, { cause, message }: AgentFailure): boolean {

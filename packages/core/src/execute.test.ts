@@ -196,7 +196,7 @@ describe("conduct stops", () => {
         await begin(parts, workflow);
         const how = await crash(workflow, at, at % 2 === 0 ? "before" : "after");
         const state = (await store.getRun(ID))?.state.kind;
-        if (state !== "fatal") expect(await go(workflow)).toEqual({ kind: "fatal", reason: "Check failed 3 times" });
+        if (state !== "failed") expect(await go(workflow)).toEqual({ kind: "failed", reason: "Check failed 3 times" });
         const summaries = await store.listCheckpoints({ run: ID });
         expect(summaries.map(({ stage }) => stage)).toEqual([
           "fatal",
@@ -217,58 +217,58 @@ describe("conduct stops", () => {
       const { parts, go, kinds, store } = await start();
       const answers: string[] = [];
       const workflow = define({
-        work: async ({ decide, park, step }) => {
+        work: async ({ decide, wait, step }) => {
           answers.push(await decide({ name: "ship", question: "Ship it?", options: ["yes", "no"] }));
           const before = await step("before", () => answers.length);
-          if (before === answers.length) await park({ on: "person", reason: "look at it" });
+          if (before === answers.length) await wait({ for: "you", reason: "look at it" });
           return { event: "worked", reason: "did it" };
         },
       });
       await begin(parts, workflow);
-      const parked = { kind: "parked", on: "person", reason: "Ship it?", until: null };
+      const parked = { kind: "waiting", for: "you", reason: "Ship it?", until: null };
       expect(await go(workflow)).toEqual(parked);
       expect(await go(workflow)).toEqual(parked);
       expect((await store.getRun(ID))?.state).toMatchObject({ decision: { name: "ship", options: ["yes", "no"] } });
       await expect(answerDecision({ parts, run: ID, answer: "maybe" })).rejects.toThrow(/Ship it/);
       await answerDecision({ parts, run: ID, answer: "yes" });
       await expect(answerDecision({ parts, run: ID, answer: "yes" })).rejects.toThrow(/waits for no answer/);
-      expect(await go(workflow)).toMatchObject({ kind: "parked", reason: "look at it" });
+      expect(await go(workflow)).toMatchObject({ kind: "waiting", reason: "look at it" });
       expect(await go(workflow)).toMatchObject({ kind: "done" });
       expect(answers).toEqual(["yes", "yes"]);
-      expect((await kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(2);
+      expect((await kinds()).filter((kind) => kind === "run.continued")).toHaveLength(2);
     });
 
     test("parked until a time: not before it, and unparked once after it", async () => {
       const { parts, go, kinds, pass } = await start();
       let parks = 0;
       const workflow = define({
-        work: async ({ park, now }) => {
+        work: async ({ wait, now }) => {
           if (parks++ === 0)
-            await park({ on: "quota", reason: "rate limit", until: new Date(now() + 60_000).toISOString() });
+            await wait({ for: "quota", reason: "rate limit", until: new Date(now() + 60_000).toISOString() });
           return { event: "worked", reason: "did it" };
         },
       });
       await begin(parts, workflow);
-      expect(await go(workflow)).toMatchObject({ kind: "parked", on: "quota" });
+      expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "quota" });
       pass(59_999);
-      expect(await go(workflow)).toMatchObject({ kind: "parked", on: "quota" });
+      expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "quota" });
       pass(1);
       expect(await go(workflow)).toMatchObject({ kind: "done" });
-      expect((await kinds()).filter((kind) => kind === "run.unparked")).toHaveLength(1);
+      expect((await kinds()).filter((kind) => kind === "run.continued")).toHaveLength(1);
     });
 
     test("a limit can be raised while nobody works, and what is parked on it goes on", async () => {
       const { parts, go, store } = await start();
       const workflow = define({
-        work: async ({ park, position }) => {
-          if (position.budget.limit.tokens === null) await park({ on: "budget", reason: "nothing is allowed" });
+        work: async ({ wait, position }) => {
+          if (position.budget.limit.tokens === null) await wait({ for: "budget", reason: "nothing is allowed" });
           return { event: "worked", reason: "did it" };
         },
       });
       await begin(parts, workflow);
       await go(workflow);
       expect(await raiseLimits({ parts, run: ID, limit: { tokens: 10 } })).toMatchObject({ limit: { tokens: 10 } });
-      expect((await store.getRun(ID))?.state.kind).toBe("open");
+      expect((await store.getRun(ID))?.state.kind).toBe("active");
       expect(await go(workflow)).toMatchObject({ kind: "done" });
     });
 
@@ -346,7 +346,7 @@ describe("conduct stops", () => {
       expect(kept?.parent?.id).toBe(`${ID}@1`);
       expect(await findRunFor({ parts, issue: 42 })).toMatchObject({
         kind: "one",
-        run: { id: ID, state: { kind: "open" } },
+        run: { id: ID, state: { kind: "active" } },
       });
       const handle = new RunHandle(parts, (await store.getRun(aside ?? "")) ?? expect.fail());
       expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(aside);
@@ -362,10 +362,10 @@ describe("conduct stops", () => {
         });
         await begin(parts, workflow);
         const outcome = await go(workflow, { parts: { ...parts, store: full } }).catch((thrown: unknown) => thrown);
-        if (fits) expect(outcome).toMatchObject({ kind: "parked", on: "disk", reason: "The disk is full: no room" });
+        if (fits) expect(outcome).toMatchObject({ kind: "waiting", for: "disk", reason: "The disk is full: no room" });
         else
           expect(outcome).toMatchObject({ code: "DISK_FULL", hint: expect.stringContaining(`holdfast resume ${ID}`) });
-        expect((await store.getRun(ID))?.state.kind).toBe(fits ? "parked" : "open");
+        expect((await store.getRun(ID))?.state.kind).toBe(fits ? "waiting" : "active");
         expect(await go(workflow)).toMatchObject({ kind: "done" });
         expect(runs).toBe(fits ? 1 : 2);
       }
@@ -394,10 +394,10 @@ describe("conduct stops", () => {
       await begin(parts, workflow);
       const outcome = await go(workflow, { parts: { ...measured, store: full } });
       const reason = "The disk is full: no room. /full needs at least 8.0 MiB, and 0.0 MiB are free.";
-      expect(outcome).toMatchObject({ kind: "parked", on: "disk", reason });
-      expect((await store.getRun(ID))?.state).toMatchObject({ kind: "parked", on: "disk", reason });
+      expect(outcome).toMatchObject({ kind: "waiting", for: "disk", reason });
+      expect((await store.getRun(ID))?.state).toMatchObject({ kind: "waiting", for: "disk", reason });
       const before = runs;
-      expect(await go(workflow, { parts: measured })).toMatchObject({ kind: "parked", on: "disk" });
+      expect(await go(workflow, { parts: measured })).toMatchObject({ kind: "waiting", for: "disk" });
       expect(runs).toBe(before);
       free = 2 ** 30;
       expect(await go(workflow, { parts: measured })).toMatchObject({ kind: "done" });
@@ -481,11 +481,11 @@ describe("conduct", () => {
       const { parts, go } = await start();
       const workflow = define({ work: async () => ({ event: "fatal", reason: "Max iteration limit (7) reached" }) });
       await begin(parts, workflow);
-      expect(await go(workflow)).toEqual({ kind: "fatal", reason: "Max iteration limit (7) reached" });
+      expect(await go(workflow)).toEqual({ kind: "failed", reason: "Max iteration limit (7) reached" });
       for (let i = 0; i < 2; i += 1) {
         await expect(go(workflow)).rejects.toThrow(
           expect.objectContaining({
-            code: "RUN_FATAL",
+            code: "RUN_FAILED",
             message: expect.stringContaining("Max iteration limit (7) reached"),
           }),
         );
@@ -503,10 +503,10 @@ describe("conduct", () => {
             return { event: "reported", reason: "report written" };
           },
         },
-        { ends: { done: "done", fatal: "fatal" } },
+        { ends: { done: "done", fatal: "failed" } },
       );
       await begin(parts, workflow);
-      expect(await go(workflow)).toEqual({ kind: "fatal", reason: "the true reason" });
+      expect(await go(workflow)).toEqual({ kind: "failed", reason: "the true reason" });
       expect(seen).toEqual(["the true reason"]);
     });
 
@@ -517,7 +517,7 @@ describe("conduct", () => {
         { maxVisits: 9 },
       );
       await begin(parts, workflow);
-      expect(await go(workflow)).toEqual({ kind: "fatal", reason: "Max stage visits exceeded: 9" });
+      expect(await go(workflow)).toEqual({ kind: "failed", reason: "Max stage visits exceeded: 9" });
     });
 
     test("an event that the table does not have ends nothing: mended, the run goes on", async () => {

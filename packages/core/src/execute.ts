@@ -37,7 +37,7 @@ export interface ExecuteParams<S extends JsonObject> {
   /** Aborting stops the work cleanly. The outcome is "interrupted". */
   readonly signal: AbortSignal;
   readonly listen?: ProgressListener;
-  /** Milliseconds after which this process stops cleanly, and the run waits on "session" until the next process resumes it. */
+  /** Milliseconds after which this process stops cleanly, and the run waits for "session" until the next process resumes it. */
   readonly sessionMs?: number;
   /**
    * Only wake the run: continue it if it still waits until exactly this time. Otherwise throw LEASE_HELD, because
@@ -49,9 +49,9 @@ export interface ExecuteParams<S extends JsonObject> {
 }
 
 /**
- * Executes a run until it is done, fatal, waiting or interrupted. Acquires the lease and releases it at the end.
- * LEASE_HELD: another process has it. A run that is done is a success and nothing changes. A fatal run throws RUN_FATAL
- * with its reason. What a stage throws passes through: the run remains open and all finished work is kept. LEASE_LOST:
+ * Executes a run until it ends, waits or is interrupted. Acquires the lease and releases it at the end.
+ * LEASE_HELD: another process has it. A run that is done is a success and nothing changes. A failed or aborted run throws RUN_FAILED
+ * with its reason. What a stage throws passes through: the run remains unfinished and all finished work is kept. LEASE_LOST:
  * another process took over the run. Work has stopped, nothing more was written, and unsaved work is kept as an
  * orphaned run.
  */
@@ -75,12 +75,12 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
     const { state } = summary;
     const { position } = await loadRun(parts, run);
     // Without free space the work would be done, and paid for, only to fail again.
-    const isFull = state.kind === "parked" && state.on === "disk" && !(await hasDiskSpace(parts, run));
-    if (state.kind === "parked" && (isFull || !mayContinue({ state, position, now: parts.clock.now() }))) {
-      const { on, reason, until } = state;
-      return { kind: "parked", on, reason, until };
+    const isFull = state.kind === "waiting" && state.for === "disk" && !(await hasDiskSpace(parts, run));
+    if (state.kind === "waiting" && (isFull || !mayContinue({ state, position, now: parts.clock.now() }))) {
+      const { for: what, reason, until } = state;
+      return { kind: "waiting", for: what, reason, until };
     }
-    return await carry(summary, lease).catch((error: unknown) => parkOnDisk(parts, lease.lease, error));
+    return await carry(summary, lease).catch((error: unknown) => waitForDisk(parts, lease.lease, error));
   } finally {
     held();
   }
@@ -97,7 +97,7 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
 
 /** Checked before a waker does anything, and again after it acquired the lease. Of several wakers, only one passes. */
 export function rejectWaitingRun({ id, state }: Pick<RunSummary, "id" | "state">, wakes: string | undefined): void {
-  if (wakes === undefined || (state.kind === "parked" && state.until === wakes)) return;
+  if (wakes === undefined || (state.kind === "waiting" && state.until === wakes)) return;
   throw new HoldfastError({
     code: "LEASE_HELD",
     message: `Run ${id} was taken up by somebody else while it was waited for`,
@@ -157,23 +157,25 @@ async function work<S extends JsonObject>(
 export async function outcomeOfEnded(parts: Pick<Adapters, "store">, summary: RunSummary): Promise<RunOutcome | null> {
   const { state, id } = summary;
   switch (state.kind) {
-    case "open":
-    case "parked":
+    case "active":
+    case "waiting":
+    case "paused":
       return null;
     case "done": {
       const latest = await parts.store.latest(id);
       return { kind: "done", reason: latest?.planes.position.reason ?? `done since ${state.at}` };
     }
-    case "fatal":
-      return { kind: "fatal", reason: state.reason };
+    case "failed":
+    case "aborted":
+      return { kind: state.kind, reason: state.reason };
   }
 }
 
 async function endedOutcome(parts: Adapters, summary: RunSummary): Promise<RunOutcome | null> {
   const { state, id } = summary;
-  if (state.kind !== "fatal") return await outcomeOfEnded(parts, summary);
+  if (state.kind !== "failed" && state.kind !== "aborted") return await outcomeOfEnded(parts, summary);
   throw new HoldfastError({
-    code: "RUN_FATAL",
+    code: "RUN_FAILED",
     message: `Run ${id} ended at ${state.at}: ${state.reason}`,
     hint: `Choose where to begin again: \`holdfast resume ${id}@SEQUENCE --force\`.`,
     data: { run: id, reason: state.reason },
@@ -289,16 +291,16 @@ function withValues(planes: Planes, values: JsonObject | undefined): Planes {
   return values === undefined ? planes : { ...planes, context: { ...planes.context, values } };
 }
 
-type Ended = Extract<RunOutcome, { readonly kind: "done" | "fatal" }>;
+type Ended = { readonly kind: "done" | "failed"; readonly reason: string };
 
 function outcomeOf<S extends JsonObject>(workflow: Workflow<S>, stage: string, reason: string): Ended {
-  return { kind: workflow.shape.ends[stage] === "done" ? "done" : "fatal", reason };
+  return { kind: workflow.shape.ends[stage] === "done" ? "done" : "failed", reason };
 }
 
 function endEntry(outcome: Ended): NewEntry {
   return {
     kind: "run.ended",
-    body: outcome.kind === "done" ? { outcome: "done" } : { outcome: "fatal", reason: outcome.reason },
+    body: outcome.kind === "done" ? { outcome: "done" } : { outcome: "failed", reason: outcome.reason },
   };
 }
 
@@ -318,7 +320,7 @@ function limitSession(writer: RunSession, milliseconds: number | undefined): { e
       return;
     }
     const reason = `The session's time is over: ${durationText(milliseconds)}`;
-    writer.halt.stop(new Stopped({ kind: "parked", on: "session", reason, until: null }, { saved: false }));
+    writer.halt.stop(new Stopped({ kind: "waiting", for: "session", reason, until: null }, { saved: false }));
   };
   look();
   return { end: () => clearTimeout(timer) };
@@ -337,12 +339,12 @@ function durationText(milliseconds: number): string {
  * releases its reserve. If that does not help, the error is thrown and the journal is unchanged. Other errors are
  * rethrown.
  */
-async function parkOnDisk(parts: CoreAdapters, lease: Lease, error: unknown): Promise<RunOutcome> {
+async function waitForDisk(parts: CoreAdapters, lease: Lease, error: unknown): Promise<RunOutcome> {
   if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
   const reason = await diskFullReason(parts, lease.run, error);
   const until = new Date(parts.clock.now() + LOOK_AGAIN_MS).toISOString();
-  const body: RunWaiting = { on: "disk", reason, until };
-  const entries: readonly NewEntry[] = [{ kind: "run.parked", body: { ...body } }];
+  const body: RunWaiting = { for: "disk", reason, until };
+  const entries: readonly NewEntry[] = [{ kind: "run.waiting", body: { ...body } }];
   try {
     await parts.store.commit({ lease, entries }).catch(async (full: unknown) => {
       if (((await parts.store.makeRoom?.()) ?? 0) === 0) throw full;
@@ -358,7 +360,7 @@ async function parkOnDisk(parts: CoreAdapters, lease: Lease, error: unknown): Pr
       cause: error,
     });
   }
-  return { kind: "parked", on: "disk", reason, until };
+  return { kind: "waiting", for: "disk", reason, until };
 }
 
 type Measured = Pick<CoreAdapters, "store" | "workspaces" | "freeBytes">;
@@ -444,7 +446,7 @@ async function saveAside(writer: RunSession, { epoch }: Lease, lost: HoldfastErr
     const reason = `Kept aside of ${run.id}: ${lost.message}`;
     await store.commit({
       lease: own,
-      entries: [{ kind: "run.ended", body: { outcome: "fatal", reason } }],
+      entries: [{ kind: "run.ended", body: { outcome: "failed", reason } }],
       checkpoint: {
         sequence: 1,
         trigger: "fork",

@@ -29,7 +29,7 @@ describe("read facts", () => {
     const known = lines.flatMap(([kind, body]) =>
       kind === "checkpoint" ? [{ sequence: Number(body["sequence"]), damage: null }] : [],
     );
-    return reader.facts({ run: "r", state: { kind: "open" }, known });
+    return reader.facts({ run: "r", state: { kind: "active" }, known });
   }
 
   const left = (facts: RollbackFacts): readonly number[] =>
@@ -131,7 +131,7 @@ describe("read facts", () => {
 
   test("where it ended: what was saved in the stage that ends the run is no place to go on from", () => {
     const entered = (stage: string): Line => ["stage.entered", { visit: 1, stage, iteration: 1 }];
-    const fatal: Line = ["run.ended", { outcome: "fatal", reason: "stuck" }];
+    const fatal: Line = ["run.ended", { outcome: "failed", reason: "stuck" }];
     const lines = [entered("work"), saved(1, "a"), entered("fatal"), saved(2, "a", { stage: "fatal" }), fatal];
     const ended = (more: readonly Line[]) => read([...lines, ...more]).candidates.map((one) => one.ended);
     expect(ended([saved(3, "a", { stage: "fatal" })])).toEqual([false, true, true]);
@@ -146,7 +146,7 @@ describe("read facts", () => {
       began("edit"),
       ["note", {}],
       ["x.own", { any: [1] }],
-      ["run.parked", {}],
+      ["run.waiting", {}],
     ),
     fc.nat(6).map((one) => restoring(one)),
     fc.nat(6).map((one) => restored(one)),

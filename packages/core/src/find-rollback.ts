@@ -52,7 +52,7 @@ async function readFacts(parts: CoreAdapters, run: string): Promise<RollbackFact
   const known: KnownCheckpoint[] = [];
   for await (const checkpoint of allCheckpoints(parts.store, run))
     known.push({ sequence: checkpoint.sequence, damage: await damageOf(parts, checkpoint) });
-  return reader.facts({ run, state: summary?.state ?? { kind: "open" }, known });
+  return reader.facts({ run, state: summary?.state ?? { kind: "active" }, known });
 }
 
 async function withChanges(parts: CoreAdapters, facts: RollbackFacts): Promise<RollbackFacts> {
@@ -425,13 +425,13 @@ class TroubleNotes {
       case "effect.unknown":
         this.#trouble = { kind: "outside", reason: `An effect has no clear outcome: ${textOf(body, "reason")}` };
         return;
-      case "run.parked":
+      case "run.waiting":
         // A question to the user does not replace the failure that led to it.
-        if (body["on"] !== "person" || this.#trouble.kind === "none")
+        if (body["for"] !== "you" || this.#trouble.kind === "none")
           this.#trouble = { kind: "outside", reason: textOf(body, "reason") };
         return;
       case "effect.settled":
-      case "run.unparked":
+      case "run.continued":
         this.#recover();
         return;
       case "run.ended":

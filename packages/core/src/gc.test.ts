@@ -20,11 +20,11 @@ async function merged() {
   });
   let stops = true;
   const workflow = define({
-    work: async ({ aside, agent, checkpoint, mergeAside, park }) => {
+    work: async ({ aside, agent, checkpoint, mergeAside, wait }) => {
       const x = await aside("x");
       const { commit } = await agent({ ...CALL, name: "work", aside: x });
       await checkpoint({ trigger: "manual" });
-      if (stops) await park({ on: "person", reason: "look" });
+      if (stops) await wait({ for: "you", reason: "look" });
       await mergeAside("merge", { aside: x, commit: commit ?? "" });
       return { event: "worked", reason: "did it" };
     },

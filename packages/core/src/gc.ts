@@ -290,7 +290,7 @@ function keepAll(error: unknown): readonly string[] {
 const DAMAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["STORE_CORRUPT", "STORE_CUT", "CHECKPOINT_NOT_FOUND"]);
 
 async function isOver(parts: CoreAdapters, { id, state }: RunSummary): Promise<boolean> {
-  if (state.kind !== "done" && state.kind !== "fatal") return false;
+  if (state.kind !== "done" && state.kind !== "failed") return false;
   if (parts.clock.now() - Date.parse(state.at) < DAY) return false;
   const lease = await parts.store.getLease(id);
   return lease === undefined || parts.liveness(lease.owner) === "dead";

@@ -121,7 +121,7 @@ async function atWork(parts: CoreAdapters, run: string): Promise<readonly string
 async function obeyWhileWaiting(parts: CoreAdapters, lease: Lease): Promise<void> {
   const run = await parts.store.getRun(lease.run);
   const outcome = run === undefined ? null : await applySignal(parts, lease, run);
-  if (outcome?.kind === "parked" || outcome?.kind === "fatal") throw new Stopped(outcome, { saved: true });
+  if (outcome !== null) throw new Stopped(outcome, { saved: true });
 }
 
 const LOOK_MS = 250;

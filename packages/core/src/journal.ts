@@ -31,8 +31,9 @@ export interface JournalEntry {
 /** Kinds that Holdfast interprets. A workflow's own kinds have the prefix `x.` and are stored unchanged. */
 export const ENTRY_KINDS = [
   "run.created",
-  "run.parked",
-  "run.unparked",
+  "run.waiting",
+  "run.paused",
+  "run.continued", // a run that waited or was paused continues
   "run.ended",
   "run.resumed", // a process resumes a run whose last process died: running calls are lost
   "run.reopened", // an ended run continues by force from a chosen checkpoint
@@ -74,18 +75,20 @@ export interface NewEntry {
 
 export type RunEnded =
   | { readonly outcome: "done" }
-  | { readonly outcome: "fatal"; readonly reason: string; readonly cause?: "aborted" };
+  | { readonly outcome: "failed"; readonly reason: string }
+  | { readonly outcome: "aborted"; readonly reason: string };
 /** `counts`: the usage of the lost calls is still to be determined. */
 export type RunResumed = { readonly counts: boolean };
 export type FilesSettled = { readonly sequence: number };
 export type RunReopened = { readonly reason: string };
 export type RunWaiting = {
-  readonly on: WaitingFor;
+  readonly for: WaitingFor;
   readonly reason: string;
   readonly until: string | null;
   /** The question that the user must answer. Absent: there is none. */
   readonly decision?: PendingDecision;
 };
+export type RunPaused = { readonly reason: string };
 /** `by`: name of the user who answered. */
 export type RunContinued = { readonly decision?: string; readonly answer?: string; readonly by?: string };
 

@@ -159,7 +159,7 @@ export type CallErrors = {
 /** Which rule decided what about a failed try, and why. */
 export type ErrorVerdict = {
   readonly rule: string;
-  readonly action: "retry" | "fresh" | "fallback" | "park" | "escalate" | "abort";
+  readonly action: "retry" | "fresh" | "fallback" | "wait" | "escalate" | "abort";
   readonly why: string;
 };
 
@@ -195,7 +195,7 @@ export const verdictShape: Shape<ErrorVerdict> = object<ErrorVerdict>({
     retry: true,
     fresh: true,
     fallback: true,
-    park: true,
+    wait: true,
     escalate: true,
     abort: true,
   }),

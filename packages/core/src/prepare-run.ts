@@ -61,7 +61,7 @@ export async function takeUp<S extends JsonObject>(params: {
   });
   if (fellBack && writer.sequence === newest.sequence) await fallBack(writer, newest);
   await sweepAsides(writer, { ended: false });
-  if (summary.state.kind === "parked") await writer.append(continuedEntry({}));
+  if (summary.state.kind === "waiting") await writer.append(continuedEntry({}));
   return writer;
 }
 
@@ -97,15 +97,15 @@ export function mayContinue(params: {
   readonly now: number;
 }): boolean {
   const { state } = params;
-  if (state.kind !== "parked") return true;
+  if (state.kind !== "waiting") return true;
   // The time is an estimate. A user who resumes earlier may know better, and a try costs nothing.
-  if (state.on === "provider") return true;
+  if (state.for === "provider") return true;
   // The engine measures free disk space, so no time decides.
-  if (state.on === "disk") return true;
+  if (state.for === "disk") return true;
   if (state.until !== null) return Date.parse(state.until) <= params.now;
   if (state.decision !== undefined) return state.decision.recheck === true;
   // A user who resumes has handled every other cause: signed in, freed disk space or waited long enough.
-  return state.on !== "budget" || exceeded(params.position.budget).length === 0;
+  return state.for !== "budget" || exceeded(params.position.budget).length === 0;
 }
 
 function checkDefinition<S extends JsonObject>(

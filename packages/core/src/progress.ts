@@ -46,28 +46,32 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
   | { readonly kind: "checkpoint"; readonly checkpoint: CheckpointSummary }
   | { readonly kind: "budget"; readonly text: string }
   | { readonly kind: "note"; readonly text: string }
-  | { readonly kind: "parked"; readonly on: WaitingFor; readonly reason: string; readonly until: string | null }
-  | { readonly kind: "ended"; readonly outcome: "done" | "fatal"; readonly reason: string }
+  | { readonly kind: "waiting"; readonly for: WaitingFor; readonly reason: string; readonly until: string | null }
+  | { readonly kind: "paused"; readonly reason: string }
+  | { readonly kind: "ended"; readonly outcome: "done" | "failed" | "aborted"; readonly reason: string }
 );
 
 export type ProgressListener = (event: ProgressEvent) => void;
 
 /** How one execution of a run ended. Whatever the outcome, everything up to here is saved. */
 export type RunOutcome =
-  | { readonly kind: "done"; readonly reason: string }
-  | { readonly kind: "fatal"; readonly reason: string }
-  | { readonly kind: "parked"; readonly on: WaitingFor; readonly reason: string; readonly until: string | null }
+  | { readonly kind: "done" | "failed" | "aborted" | "paused"; readonly reason: string }
+  | { readonly kind: "waiting"; readonly for: WaitingFor; readonly reason: string; readonly until: string | null }
   | { readonly kind: "interrupted" }
   /** Nothing was executed: the world has changed, and the user must decide. */
   | { readonly kind: "ask"; readonly findings: readonly Finding[] };
+
+/** The outcome of a pause or abort signal. */
+export type StoppedByUser =
+  | { readonly kind: "paused"; readonly reason: string }
+  | { readonly kind: "aborted"; readonly reason: string };
 
 /**
  * Thrown through a stage function to end this process's work on a run in order. A stage that catches it gets it again at its next call, and
  * the stage's result is ignored.
  */
 export class Stopped extends Error {
-  /** "fatal": the run was aborted. */
-  readonly outcome: Extract<RunOutcome, { readonly kind: "parked" | "interrupted" | "fatal" }>;
+  readonly outcome: Extract<RunOutcome, { readonly kind: "waiting" | "interrupted" }> | StoppedByUser;
 
   /** The checkpoint of this outcome is already saved, by the stage call that made the run wait. */
   readonly saved: boolean;
@@ -80,7 +84,7 @@ export class Stopped extends Error {
   }
 }
 
-/** Thrown like Stopped when the error policy ends the run: the run becomes fatal with this reason. */
+/** Thrown like Stopped when the error policy ends the run: the run fails with this reason. */
 export class Aborted extends Error {
   constructor(reason: string) {
     super(reason);

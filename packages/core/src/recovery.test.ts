@@ -45,9 +45,9 @@ describe("recovery plan", () => {
 
   const last: Strategy = { kind: "last" };
   const chosen = (sequence: number): Strategy => ({ kind: "chosen", sequence });
-  const open: RunState = { kind: "open" };
+  const open: RunState = { kind: "active" };
   const done: RunState = { kind: "done", at: "t" };
-  const fatal: RunState = { kind: "fatal", at: "t", reason: "max iterations (7) reached" };
+  const fatal: RunState = { kind: "failed", at: "t", reason: "max iterations (7) reached" };
 
   function plan(
     strategy: Strategy,
@@ -148,7 +148,7 @@ describe("recovery plan", () => {
 
     test("forcing an open run re-opens nothing; a parked run resumes", () => {
       expect(plan(chosen(1), some, { force: true })).toMatchObject({ kind: "restore", reopens: false });
-      const parked: RunState = { kind: "parked", on: "ci", reason: "x", until: null };
+      const parked: RunState = { kind: "waiting", for: "ci", reason: "x", until: null };
       expect(plan(last, some, { state: parked })).toMatchObject({ kind: "restore" });
     });
   });

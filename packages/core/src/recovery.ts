@@ -5,7 +5,7 @@ import type { CoreAdapters } from "./adapters.ts";
 import type { Checkpoint, CheckpointId, CheckpointSummary } from "./checkpoint.ts";
 import { type Finding, type FindingPolicy, type Verdict, defaultFindingPolicy, worst } from "./findings.ts";
 import type { ResumeFrom } from "./resume-plan.ts";
-import type { RunState } from "./run.ts";
+import { type RunState, isEnded } from "./run.ts";
 import { allCheckpoints } from "./store.ts";
 
 /** Where a run can resume from. `findings` name the checkpoints that were skipped. */
@@ -92,7 +92,7 @@ function damageFindings(run: string, candidates: readonly Candidate[]): readonly
     run,
     strategy: { kind: "last" },
     candidates,
-    state: { kind: "open" },
+    state: { kind: "active" },
     findings: [],
     policy: defaultFindingPolicy,
     force: false,
@@ -172,7 +172,7 @@ export function planRecovery(params: {
         passedOver: choice.passedOver,
         findings,
         verdict: worst(findings, params.policy),
-        reopens: reopens && (state.kind === "done" || state.kind === "fatal"),
+        reopens: reopens && isEnded(state),
       };
     }
   }
@@ -245,12 +245,14 @@ function effectFinding(candidate: Candidate): readonly Finding[] {
 
 function planEnded(run: string, state: RunState): RecoveryPlan | null {
   switch (state.kind) {
-    case "open":
-    case "parked":
+    case "active":
+    case "waiting":
+    case "paused":
       return null;
     case "done":
       return { kind: "done", why: `Run ${run} is done since ${state.at}` };
-    case "fatal":
+    case "failed":
+    case "aborted":
       return {
         kind: "refused",
         why: `Run ${run} ended at ${state.at}: ${state.reason}`,

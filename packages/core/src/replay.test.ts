@@ -145,7 +145,7 @@ test("a record that ends with a process which got nowhere is replayed as far as 
   run.say("told to the first");
   await run.live({ at: 1, moment: "after" });
   await run.live({ at: 1, moment: "before" });
-  expect(await run.replay()).toMatchObject({ verdict: "identical", divergence: null, outcome: "open", steps: 1 });
+  expect(await run.replay()).toMatchObject({ verdict: "identical", divergence: null, outcome: "active", steps: 1 });
 });
 
 test("where somebody gave it other options on the way, each side of that has the answers that it had", async () => {

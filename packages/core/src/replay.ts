@@ -8,7 +8,7 @@ import type { NewEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import { type ForeignFiles, PlayEnd, Player, isPlayedFailure } from "./player.ts";
 import { type Divergence, type RecordedCheckpoint, type Recording, readRecording } from "./recording.ts";
-import type { RunState, RunSummary } from "./run.ts";
+import { type RunState, type RunSummary, isEnded } from "./run.ts";
 import type { Problem } from "./store.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 import { capture } from "./values/capture.ts";
@@ -36,7 +36,7 @@ export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
   for await (const event of verifyRun(parts, { run: run.id, signal }))
     if (event.kind === "problem" && event.problem.code !== "PIN_MISSING") problems.push(event.problem);
   const nothing = { run: run.id, divergence: null, from: 1, to: null, iteration: 0, steps: 0, agents: 0 };
-  const none = { ...nothing, compared: 0, filled: 0, outcome: "open" } as const;
+  const none = { ...nothing, compared: 0, filled: 0, outcome: "active" } as const;
   if (problems.length > 0) return { ...none, verdict: "damaged", problems };
 
   const recording = readRecording(run.id, await Array.fromAsync(parts.store.readJournal({ run: run.id })));
@@ -140,7 +140,7 @@ class Play {
   }
 
   async state(): Promise<RunState> {
-    return (await this.store.getRun(this.#params.run.id))?.state ?? { kind: "open" };
+    return (await this.store.getRun(this.#params.run.id))?.state ?? { kind: "active" };
   }
 
   async toTheEnd(to: number | null, signal: AbortSignal): Promise<Divergence | null> {
@@ -173,11 +173,11 @@ class Play {
   async #goOn(signal: AbortSignal): Promise<"ended" | "stopped"> {
     const params = { parts: this.#parts, run: this.#params.run.id, workflow: this.#workflow, signal };
     try {
-      const { kind } = await executeRun({ ...params, allowChanged: true });
-      return kind === "done" || kind === "fatal" ? "ended" : "stopped";
+      const outcome = await executeRun({ ...params, allowChanged: true });
+      return isEnded(outcome) ? "ended" : "stopped";
     } catch (error) {
       if (error instanceof PlayEnd || isPlayedFailure(error)) return "stopped";
-      if (error instanceof HoldfastError && error.code === "RUN_FATAL") return "ended";
+      if (error instanceof HoldfastError && error.code === "RUN_FAILED") return "ended";
       throw error;
     }
   }
@@ -279,12 +279,14 @@ function remembering(load: Load): Load {
 
 function reopening(state: RunState): readonly NewEntry[] {
   switch (state.kind) {
-    case "open":
+    case "active":
       return [];
-    case "parked":
-      return [{ kind: "run.unparked", body: {} }];
+    case "waiting":
+    case "paused":
+      return [{ kind: "run.continued", body: {} }];
     case "done":
-    case "fatal":
+    case "failed":
+    case "aborted":
       return [{ kind: "run.reopened", body: { reason: "as recorded" } }];
   }
 }
@@ -317,7 +319,7 @@ export interface ReplayReport {
   /** Checkpoints that the user requested or that an interruption left; they are copied from the record. */
   readonly filled: number;
   /** State of the run at the end of the replay. */
-  readonly outcome: "open" | "parked" | "done" | "fatal";
+  readonly outcome: RunState["kind"];
 }
 
 /**

@@ -164,7 +164,9 @@ async function standing(parts: CoreAdapters, { run, stage, iteration }: Checkpoi
   // The user saved the run by hand: it has no workflow that would continue.
   if (stage === "none") return "nothing goes on by itself: the run was saved by hand";
   const where = `the run stands at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
-  return state === "fatal" || state === "done" ? `${where}; it had ended, and goes on only when forced` : where;
+  return state === "done" || state === "failed" || state === "aborted"
+    ? `${where}; it had ended, and goes on only when forced`
+    : where;
 }
 
 async function saveBefore(params: {

@@ -65,7 +65,7 @@ describe("adopt world", () => {
           const answers = { issue_body_changed: "accept", issue_closed: "accept", workflow_changed: "accept" } as const;
           const plan = planResume({
             run: "r",
-            state: { kind: "open" },
+            state: { kind: "active" },
             from: { kind: "newest" },
             findings: look(planes),
             policy: defaultFindingPolicy,
@@ -114,8 +114,8 @@ describe("resume plan", () => {
     ...SAMPLE[kind],
   });
 
-  const open: RunState = { kind: "open" };
-  const ended: RunState = { kind: "fatal", at: "t", reason: "4 reviews without progress" };
+  const open: RunState = { kind: "active" };
+  const ended: RunState = { kind: "failed", at: "t", reason: "4 reviews without progress" };
 
   function plan(
     findings: readonly Finding[],

@@ -20,7 +20,7 @@ import {
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 import { nearest } from "./options.ts";
 import { type Position, nextAttempt } from "./position.ts";
-import type { RunState } from "./run.ts";
+import { type RunState, isEnded } from "./run.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 
 /** The user's answer to a finding. "put_back" is only for files: the checkpoint's files replace the current ones, which are kept. */
@@ -113,7 +113,7 @@ export function planResume(params: {
   if (from === null) {
     return { kind: "nothing", why: `Run ${run} has no checkpoint`, hint: "Start it anew with `holdfast run`." };
   }
-  const reopens = (state.kind === "done" || state.kind === "fatal") && params.force && from.kind === "chosen";
+  const reopens = isEnded(state) && params.force && from.kind === "chosen";
   if (state.kind === "done" && !reopens) {
     // A user who names a checkpoint wants to go back to it: "done" would silently leave the run as it is.
     if (from.kind === "chosen") {
@@ -124,7 +124,7 @@ export function planResume(params: {
     }
     return { kind: "done", judgements: [], actions: [], why: `Run ${run} is done since ${state.at}` };
   }
-  if (state.kind === "fatal" && !reopens) {
+  if ((state.kind === "failed" || state.kind === "aborted") && !reopens) {
     const why = `Run ${run} ended at ${state.at}: ${state.reason}`;
     const hint = `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`;
     return { kind: "refuse", judgements: [], why, hint };

@@ -236,13 +236,13 @@ describe("apply resume", () => {
         ...planes,
         position: { ...planes.position, visit: { ...planes.position.visit, number: 9 } },
       }));
-      await scene.append({ kind: "run.ended", body: { outcome: "fatal", reason: "no progress" } });
+      await scene.append({ kind: "run.ended", body: { outcome: "failed", reason: "no progress" } });
       expect((await scene.resume()).plan).toMatchObject({
         kind: "refuse",
         why: expect.stringContaining("no progress"),
       });
       await scene.resume({ chosen: 1, force: true });
-      expect((await scene.store.getRun(RUN))?.state).toEqual({ kind: "open" });
+      expect((await scene.store.getRun(RUN))?.state).toEqual({ kind: "active" });
       expect(scene.worktree().read("work.txt")).toBe("half done\n");
       const { planes } = await scene.newest();
       expect(planes.context.values["round"]).toBeUndefined();

@@ -29,7 +29,7 @@ import {
   acceptFindings,
   planResume,
 } from "./resume-plan.ts";
-import type { RunSummary } from "./run.ts";
+import { type RunSummary, isEnded } from "./run.ts";
 import { Saver } from "./save.ts";
 import { continuedEntry } from "./stage-execution.ts";
 import type { Workspace } from "./workspace.ts";
@@ -64,7 +64,7 @@ export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
   const { parts, chosen, current, policy, answers, force } = params;
   const run = await findRun(params);
   await rejectRolledBackStore(parts, run.id);
-  const ended = run.state.kind === "done" || run.state.kind === "fatal";
+  const ended = isEnded(run.state);
   const start = await findStart({ parts, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
   const top = await topOf(parts, run.id);
   const rest = { run: run.id, state: run.state, policy, answers, force };
@@ -254,13 +254,13 @@ async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "do
 }
 
 /** Another agent need not wait for the quota of the first one. A question of a stage that the user has left is obsolete. */
-function unparkedBy(
+function continuedBy(
   { run }: ResumeWork,
   params: { readonly judgements: readonly Judgement[]; readonly actions: readonly ResumeAction[] },
 ): readonly NewEntry[] {
   const { judgements, actions } = params;
-  if (run.state.kind === "parked" && actions.some(({ kind }) => kind === "move_stage")) return [continuedEntry({})];
-  const waits = run.state.kind === "parked" && (run.state.on === "quota" || run.state.on === "provider");
+  if (run.state.kind === "waiting" && actions.some(({ kind }) => kind === "move_stage")) return [continuedEntry({})];
+  const waits = run.state.kind === "waiting" && (run.state.for === "quota" || run.state.for === "provider");
   return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [continuedEntry({})] : [];
 }
 
@@ -287,7 +287,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     ...actions.flatMap((action) => reopenedBy(action)),
     ...actions.flatMap((action) => (action.kind === "move_stage" ? [entered(planes)] : [])),
     ...place.entries,
-    ...unparkedBy(work, { judgements, actions }),
+    ...continuedBy(work, { judgements, actions }),
     ...(putsBack ? [started(standing.newest)] : []),
   ];
   const adopts = moved !== null || place.entries.length > 0 || actions.some((action) => WRITES.has(action.kind));

@@ -30,10 +30,10 @@ describe("retention laws", () => {
     .map((all) => all.map((some, index) => ({ ...some, sequence: 2 * index + 1 })));
 
   const someState = fc.constantFrom<RunState>(
-    { kind: "open" },
+    { kind: "active" },
     { kind: "done", at: iso(NOW) },
-    { kind: "fatal", at: iso(NOW), reason: "x" },
-    { kind: "parked", on: "person", reason: "x", until: null },
+    { kind: "failed", at: iso(NOW), reason: "x" },
+    { kind: "waiting", for: "you", reason: "x", until: null },
   );
 
   const someSubject = fc
@@ -286,7 +286,7 @@ describe("retention plan", () => {
     });
 
     test("a fatal run keeps all that is recent, then goes by the rules", () => {
-      const fatal: RunState = { kind: "fatal", at: iso(NOW), reason: "x" };
+      const fatal: RunState = { kind: "failed", at: iso(NOW), reason: "x" };
       const all = series(20, (n) => ({ days: n <= 4 ? 31 : 30 }));
       expect(keptOf(subject(all, { state: fatal }))).toHaveLength(16);
       expect(keptOf(subject(all, { state: fatal }), { ...defaultRetention, onFailure: "by_rules" })).toHaveLength(5);
@@ -405,9 +405,9 @@ describe("retention plan", () => {
       (_, index) => ({ sequence: index + 1, trigger: "automatic", days: 40 }) as const,
     );
     const states = [
-      { kind: "open" },
+      { kind: "active" },
       { kind: "done", at: "2026-01-01T00:00:00Z" },
-      { kind: "fatal", at: "2026-01-01T00:00:00Z", reason: "no" },
+      { kind: "failed", at: "2026-01-01T00:00:00Z", reason: "no" },
     ] as const;
     const keptWith = (policy: RetentionPolicy, days: number, state: (typeof states)[number]): number =>
       kept(planRetention({ subjects: [subject([...many, { sequence: 13, days }], { state })], policy, now: NOW })[0])
@@ -515,7 +515,7 @@ describe("retention table", () => {
       expect(loops(twelve, { state: { kind: "done", at: iso(NOW) } })).toEqual([12]);
     });
     test("on_failure keep_all_recent", () => {
-      const state = { kind: "fatal", at: iso(NOW), reason: "stuck" } as const;
+      const state = { kind: "failed", at: iso(NOW), reason: "stuck" } as const;
       expect(loops(twelve, { state })).toHaveLength(12);
       expect(loops(aged, { state })).toEqual([12, 11, 10, 9]);
     });

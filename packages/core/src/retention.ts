@@ -247,7 +247,7 @@ function judgeByRules(params: {
 }): Fate {
   const { subject, policy, checkpoint, rank: inGroup, place, age } = params;
   const recent = policy.recentDays * DAY;
-  if (subject.state.kind === "fatal" && policy.onFailure === "keep_recent" && age <= recent) {
+  if (subject.state.kind === "failed" && policy.onFailure === "keep_recent" && age <= recent) {
     return { kind: "kept", why: `failed run: younger than ${policy.recentDays} days`, agedBy: recent };
   }
   const onlyLatest = subject.state.kind === "done" && policy.onSuccess !== "by_rules";

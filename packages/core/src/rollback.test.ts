@@ -35,7 +35,7 @@ const check = (sequence: number, pass: boolean, files = `t${sequence}`): CheckRe
 
 const facts = (more: Partial<RollbackFacts>): RollbackFacts => ({
   run: "r",
-  state: { kind: "open" },
+  state: { kind: "active" },
   candidates: [],
   checks: [],
   scores: [],
@@ -90,7 +90,7 @@ test("two things got worse: before both", () => {
 
 test("an end that nobody's fault led to is gone back from, with the files as they are", () => {
   const some = facts({
-    state: { kind: "fatal", at: "t", reason: "the agent failed three times" },
+    state: { kind: "failed", at: "t", reason: "the agent failed three times" },
     trouble: { kind: "outside", reason: "Overloaded" },
     candidates: [candidate(1), candidate(2), candidate(3, { ended: true, tree: "t2" })],
   });
@@ -160,7 +160,7 @@ const someFacts = fc
     return facts({
       candidates,
       trouble: some.trouble,
-      state: some.fatal ? { kind: "fatal", at: "t", reason: "it failed" } : { kind: "open" },
+      state: some.fatal ? { kind: "failed", at: "t", reason: "it failed" } : { kind: "active" },
       checks: some.judged
         .map((one) => ({ ...check(at(one.at).sequence, one.pass, filesKey(at(one.at))), name: one.name }))
         .toSorted((a, b) => a.entry - b.entry),
@@ -254,7 +254,11 @@ test("allowing effects to be gone back behind gives never an older one", () => {
 test("what is nobody's fault never changes files: a run that has not ended stays where it can go on", () => {
   fc.assert(
     fc.property(someFacts, (some) => {
-      const outside = { ...some, state: { kind: "open" }, trouble: { kind: "outside", reason: "Overloaded" } } as const;
+      const outside = {
+        ...some,
+        state: { kind: "active" },
+        trouble: { kind: "outside", reason: "Overloaded" },
+      } as const;
       const sound = {
         ...outside,
         candidates: some.candidates.map((one) => ({

@@ -125,7 +125,7 @@ function olderThan(candidate: RollbackCandidate, chosen: RollbackCandidate): Aga
 
 /** A half-done step is not a reason for a rollback if its call can be resumed. */
 function stays(facts: RollbackFacts, cause: Cause, chosen: number, rejected: readonly Rejected[]): boolean {
-  if (facts.state.kind === "fatal") return false;
+  if (facts.state.kind === "failed") return false;
   const newer = rejected.filter(({ sequence }) => sequence > chosen && !isLeft(facts, sequence));
   if (isInFiles(cause.kind)) return newer.length === 0;
   return newer.every(({ kind }) => kind === "half_step" && cause.kind === "outside");

@@ -75,7 +75,7 @@ test("a node that was running when the process died is run again or asked about,
       return await complete(one, scope);
     };
     const workflow = workflowOf({ graph, limit: 2, work });
-    expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+    expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
     expect(worked).toEqual(["safe"]);
     expect(await statusOf(toy, "once")).toBe("unknown");
     await answerDecision({ parts: toy.parts, run: ID, answer });
@@ -90,10 +90,10 @@ test("unknown twice, it is asked twice", async () => {
   const toy = await startTestRun(SQLITE, onTestFinished);
   await dieIn(toy, graph, ["once"]);
   const workflow = workflowOf({ graph, limit: 2, work: complete });
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting" });
   await answerDecision({ parts: toy.parts, run: ID, answer: "did not happen" });
   await dieIn(toy, graph, ["once"]);
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
   await answerDecision({ parts: toy.parts, run: ID, answer: "happened" });
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
 });
@@ -143,7 +143,7 @@ test("a node that waits for a person goes on with the answer", async () => {
   };
   const workflow = define({ work: stage });
   await begin(toy.parts, workflow);
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", reason: "Which?" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", reason: "Which?" });
   await answerDecision({ parts: toy.parts, run: ID, answer: "y" });
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(stateOf(await graphOf(toy), "asks")).toMatchObject({ status: "complete", result: "y" });
@@ -222,7 +222,7 @@ test("killed again while it is taken up, a node that must not run twice is asked
     const work: NodeWork = async () => ({ kind: "complete", result: (worked += 1) });
     const workflow = workflowOf({ graph, limit: 2, work });
     how = await toy.crash(workflow, at, "after");
-    expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+    expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
     expect(worked).toBe(0);
   }
 });
@@ -251,7 +251,7 @@ test("a restored checkpoint in which a node was at work that must not run twice:
   await handle.close();
   stops = false;
   expect(await statusOf(toy, "once")).toBe("unknown");
-  expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
 });
 
 /** The result of a node depends only on its name and attempt, so it is the same after every crash. */
@@ -333,7 +333,7 @@ async function expectRuns(params: {
   await begin(toy.parts, workflow);
   for (const [at, moment] of params.deaths) {
     const state = (await toy.store.getRun(ID))?.state.kind;
-    if (state === "parked") await answer(toy, params.seed + at);
+    if (state === "waiting") await answer(toy, params.seed + at);
     if (state === "done") break;
     await toy.crash(workflow, at + 1, moment);
   }
@@ -366,6 +366,6 @@ async function countEnds(toy: TestRun, id: string): Promise<number> {
 /** Answers whatever question the run asks. */
 async function answer(toy: TestRun, seed: number): Promise<void> {
   const state = (await toy.store.getRun(ID))?.state;
-  if (state?.kind !== "parked" || state.decision === undefined) return;
+  if (state?.kind !== "waiting" || state.decision === undefined) return;
   await answerDecision({ parts: toy.parts, run: ID, answer: state.decision.options[seed % 2] ?? "" });
 }

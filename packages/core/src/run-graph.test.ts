@@ -270,7 +270,7 @@ describe("run graph", () => {
       const { toy, workflow, ends } = await started(async (context) => [
         await runGraph(context, { graph: held, limit: 2, work: complete }),
       ]);
-      expect(await toy.go(workflow)).toMatchObject({ kind: "parked", on: "person" });
+      expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
       await answerDecision({ parts: toy.parts, run: ID, answer });
       expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
       expect((await look(toy, ends)).statuses()).toEqual(expected);

@@ -115,8 +115,8 @@ describe("plan begin", () => {
   const ISSUE: Work = { kind: "issue", number: 1 };
   const TASK: Work = { kind: "task", text: "Fix it" };
   const DONE: RunState = { kind: "done", at: "2026-01-01T00:00:00Z" };
-  const FAILED: RunState = { kind: "fatal", at: "2026-01-01T00:00:00Z", reason: "no" };
-  const OPEN: RunState = { kind: "open" };
+  const FAILED: RunState = { kind: "failed", at: "2026-01-01T00:00:00Z", reason: "no" };
+  const OPEN: RunState = { kind: "active" };
 
   function run(id: string, more: Partial<RunSummary> = {}): RunSummary {
     return {
@@ -156,7 +156,7 @@ describe("plan begin", () => {
       });
     });
 
-    test.each([DONE, FAILED, { ...FAILED, cause: "aborted" } as const])(
+    test.each([DONE, FAILED, { ...FAILED, kind: "aborted" } as const])(
       "returns the run that has ended (%j)",
       (state) => {
         const ended = run("issue-1", { state });
@@ -205,7 +205,7 @@ describe("plan begin", () => {
   });
 
   test("a supervisor that starts the same work for ever gets one run, whatever becomes of it", () => {
-    const step = fc.constantFrom("start", "crash", "done", "fatal", "park");
+    const step = fc.constantFrom("start", "crash", "done", "fatal", "wait");
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(ISSUE, TASK), (steps, work) => {
         let runs: readonly RunSummary[] = [];

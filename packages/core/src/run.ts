@@ -23,25 +23,30 @@ export interface Run {
   readonly labels: JsonObject;
 }
 
-/** Computed from the journal; never stored separately. */
+/** The part of a run's status that its journal decides. `statusOf` adds the lease and the liveness of its holder. */
 export type RunState =
-  | { readonly kind: "open" }
+  /** Neither waiting nor ended. */
+  | { readonly kind: "active" }
   | {
-      readonly kind: "parked";
-      readonly on: WaitingFor;
+      readonly kind: "waiting";
+      readonly for: WaitingFor;
       readonly reason: string;
       readonly until: string | null;
       /** Absent when there is no question. */
       readonly decision?: PendingDecision;
     }
+  /** The user paused it. Only the user continues it. */
+  | { readonly kind: "paused"; readonly reason: string }
   | { readonly kind: "done"; readonly at: string }
-  | {
-      readonly kind: "fatal";
-      readonly at: string;
-      readonly reason: string;
-      /** The user aborted the run; absent: it failed by itself. */
-      readonly cause?: "aborted";
-    };
+  | { readonly kind: "failed"; readonly at: string; readonly reason: string }
+  | { readonly kind: "aborted"; readonly at: string; readonly reason: string };
+
+/** Whether a run has ended: by its journal, by its status or by the outcome of an execution. */
+export function isEnded<S extends { readonly kind: string }>(
+  state: S,
+): state is Extract<S, { readonly kind: "done" | "failed" | "aborted" }> {
+  return state.kind === "done" || state.kind === "failed" || state.kind === "aborted";
+}
 
 /** A question to the user with the allowed answers; no options: any text. */
 export type PendingDecision = {
@@ -57,9 +62,9 @@ export type PendingDecision = {
 
 /**
  * "quota": the provider refuses requests for a while. "provider": the provider or the connection to it fails. "forge": the forge fails.
- * "session": its time is over, and it continues when the user resumes it. "pause": the user paused the run and must continue it.
+ * "session": its time is over, and it continues when the user resumes it.
  */
-export type WaitingFor = "person" | "quota" | "provider" | "forge" | "budget" | "ci" | "disk" | "session" | "pause";
+export type WaitingFor = "you" | "quota" | "provider" | "forge" | "budget" | "ci" | "disk" | "session";
 
 export interface RunSummary extends Run {
   readonly state: RunState;
@@ -183,7 +188,7 @@ export function numberedId(id: string, count: number): string {
 const MAX_ID = 63;
 
 function hasEnded({ state }: RunSummary): boolean {
-  return state.kind === "done" || state.kind === "fatal";
+  return isEnded(state);
 }
 
 function isOfWork(run: RunSummary, { workflow, work }: BeginRequest): boolean {

@@ -495,7 +495,7 @@ describe("a run that goes elsewhere", () => {
     const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
     await using handle = new RunHandle(toy.parts, run);
     const { id } = await handle.fork({ sequence, id: "forked" });
-    await expect(toy.go(toy.workflow, { run: id })).resolves.toMatchObject({ kind: "parked", on: "person" });
+    await expect(toy.go(toy.workflow, { run: id })).resolves.toMatchObject({ kind: "waiting", for: "you" });
     expect(calls).toBe(1);
     rmSync((await toy.workspaces.find(id))?.root ?? "", { recursive: true, force: true });
   });

@@ -334,7 +334,7 @@ describe("save unasked", () => {
         },
       });
       await begin(parts, workflow);
-      const over = { kind: "parked", on: "session", until: null };
+      const over = { kind: "waiting", for: "session", until: null };
       expect(await go(workflow, { sessionMs: 50 })).toMatchObject(over);
       expect((await store.getRun(ID))?.state).toMatchObject(over);
       expect(await store.listCheckpoints({ run: ID, limit: 1 })).toMatchObject([{ trigger: "session_end" }]);

@@ -4,11 +4,12 @@ import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import type { CoreAdapters } from "./adapters.ts";
 import type { NewEntry } from "./journal.ts";
 import type { Lease } from "./lease.ts";
-import { type RunOutcome, Stopped, reasonOf } from "./progress.ts";
+import { type RunOutcome, Stopped, type StoppedByUser, reasonOf } from "./progress.ts";
 import { revertUnexpectedFiles } from "./restore-files.ts";
 import type { RunSession, SaveRequest } from "./run-session.ts";
-import type { RunSummary } from "./run.ts";
+import { type RunSummary, isEnded } from "./run.ts";
 import type { CheckpointRequest, Signal, Signals } from "./signal-files.ts";
+import { waitingEntry } from "./stage-execution.ts";
 
 interface Orders extends AsyncDisposable {
   /** Removes the signal that caused this stop, once the stop is recorded. */
@@ -63,27 +64,26 @@ export function watchSignals(writer: RunSession): Orders {
 const SIGNAL_POLL_MS = 200;
 const NOTHING = (): Promise<void> => Promise.resolve();
 
-function outcomeOf(order: Signal): Extract<RunOutcome, { readonly kind: "parked" | "fatal" }> {
-  const said = order.reason === "" ? "" : `: ${order.reason}`;
-  return order.kind === "abort"
-    ? { kind: "fatal", reason: `aborted by ${order.by}${said}` }
-    : { kind: "parked", on: "pause", reason: `paused by ${order.by}${said}`, until: null };
+function outcomeOf({ kind, by, reason }: Signal): StoppedByUser {
+  const said = reason === "" ? "" : `: ${reason}`;
+  return kind === "abort"
+    ? { kind: "aborted", reason: `aborted by ${by}${said}` }
+    : { kind: "paused", reason: `paused by ${by}${said}` };
 }
 
 /**
  * Applies a signal to a run that no process executes, under our lease; null: there is none. A run that waits keeps its reason when it is
  * paused, so its signal remains until the user resumes the run.
  */
-export async function applySignal(parts: CoreAdapters, lease: Lease, run: RunSummary): Promise<RunOutcome | null> {
+export async function applySignal(parts: CoreAdapters, lease: Lease, run: RunSummary): Promise<StoppedByUser | null> {
   const order = await parts.requests?.orderFor(run.id);
   if (order === undefined || order === null) return null;
   const outcome = outcomeOf(order);
   const { state } = run;
-  if (order.kind === "pause" && state.kind === "parked" && state.on !== "pause") return outcome;
-  if (state.kind === "open" || state.kind === "parked")
-    await parts.store.commit({ lease, entries: [entryOf(outcome)] });
+  if (order.kind === "pause" && state.kind === "waiting") return outcome;
+  if (!isEnded(state)) await parts.store.commit({ lease, entries: [entryOf(outcome)] });
   await parts.requests?.settle(order);
-  if (outcome.kind === "fatal") await clearSignals(parts, run.id);
+  if (outcome.kind === "aborted") await clearSignals(parts, run.id);
   return outcome;
 }
 
@@ -95,32 +95,32 @@ export async function clearSignals({ requests }: CoreAdapters, run: string): Pro
   }
 }
 
-function entryOf(outcome: ReturnType<typeof outcomeOf>): NewEntry {
-  if (outcome.kind === "fatal") return abortedEntry(outcome.reason);
-  const { on, reason, until } = outcome;
-  return { kind: "run.parked", body: { on, reason, until } };
+function entryOf({ kind, reason }: StoppedByUser): NewEntry {
+  return kind === "paused"
+    ? { kind: "run.paused", body: { reason } }
+    : { kind: "run.ended", body: { outcome: kind, reason } };
 }
 
 /** Saves the run when work was stopped from outside. */
 export async function stopCleanly(writer: RunSession, { outcome, saved }: Stopped): Promise<RunOutcome> {
   if (saved) return outcome;
-  if (outcome.kind === "interrupted")
-    await saveStopped(writer, { trigger: "interrupt", why: "interrupted", entries: [] });
-  else if (outcome.kind === "fatal") {
-    await saveStopped(writer, { trigger: "interrupt", why: "aborted", entries: [abortedEntry(outcome.reason)] });
-    writer.tell({ kind: "ended", outcome: "fatal", reason: outcome.reason });
-  } else {
-    const { on, reason, until } = outcome;
-    const entries: readonly NewEntry[] = [{ kind: "run.parked", body: { on, reason, until } }];
-    const why = on === "pause" ? "paused" : "the session ended";
-    await saveStopped(writer, { trigger: "session_end", why, entries });
-    writer.tell({ kind: "parked", on, reason, until });
+  switch (outcome.kind) {
+    case "interrupted":
+      await saveStopped(writer, { trigger: "interrupt", why: "interrupted", entries: [] });
+      break;
+    case "aborted":
+      await saveStopped(writer, { trigger: "interrupt", why: "aborted", entries: [entryOf(outcome)] });
+      writer.tell({ kind: "ended", outcome: "aborted", reason: outcome.reason });
+      break;
+    case "paused":
+      await saveStopped(writer, { trigger: "session_end", why: "paused", entries: [entryOf(outcome)] });
+      writer.tell(outcome);
+      break;
+    case "waiting":
+      await saveStopped(writer, { trigger: "session_end", why: "the session ended", entries: [waitingEntry(outcome)] });
+      writer.tell(outcome);
   }
   return outcome;
-}
-
-function abortedEntry(reason: string): NewEntry {
-  return { kind: "run.ended", body: { outcome: "fatal", reason, cause: "aborted" } };
 }
 
 /** Saves the files as they are, the position with its half-done steps, and every effect with an unknown outcome. */

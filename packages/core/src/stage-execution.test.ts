@@ -32,7 +32,11 @@ test("a limit on money without a price is said not to hold, once, and the others
   await beginRun({ parts, workflow, ...given, workspace, limit: { microUsd: 1_000_000, tokens: 1_100 } });
   const heard: ProgressEvent[] = [];
   const outcome = await go(workflow, { listen: (event) => void heard.push(event) });
-  expect(outcome).toMatchObject({ kind: "parked", on: "budget", reason: "The budget is used up: 1100 of 1100 tokens" });
+  expect(outcome).toMatchObject({
+    kind: "waiting",
+    for: "budget",
+    reason: "The budget is used up: 1100 of 1100 tokens",
+  });
   const text = /^The limit on money cannot be kept: what toy:big costs is not known .* the limit on tokens holds$/;
   const told = heard.filter((event) => event.kind === "budget" && text.test(event.text));
   expect(told).toHaveLength(1);

@@ -199,39 +199,41 @@ function askedTwice(stage: string, name: string): HoldfastError {
  */
 export async function startWaiting(
   stay: StageExecution,
-  parked: RunWaiting,
+  waiting: RunWaiting,
   prepare: () => readonly NewEntry[] = () => [],
 ): Promise<never> {
   const { writer } = stay;
   stay.check();
-  checkUntil(parked.until);
+  checkUntil(waiting.until);
   await stay.busy(() =>
     writer.save({
       trigger: "session_end",
-      name: `parked on ${parked.on}`,
-      prepare: () => [...prepare(), parkedOn(parked)],
+      name: `waiting for ${waiting.for}`,
+      prepare: () => [...prepare(), waitingEntry(waiting)],
     }),
   );
-  const { on, reason, until } = parked;
-  writer.tell({ kind: "parked", on, reason, until });
-  const stopped = new Stopped({ kind: "parked", on, reason, until }, { saved: true });
+  const { for: what, reason, until } = waiting;
+  const outcome = { kind: "waiting", for: what, reason, until } as const;
+  writer.tell(outcome);
+  const stopped = new Stopped(outcome, { saved: true });
   writer.halt.stop(stopped);
   throw stopped;
 }
 
-export function parkedOn({ decision, ...parked }: RunWaiting): NewEntry {
-  return { kind: "run.parked", body: decision === undefined ? parked : { ...parked, decision } };
+export function waitingEntry({ for: what, reason, until, decision }: RunWaiting): NewEntry {
+  const body = { for: what, reason, until };
+  return { kind: "run.waiting", body: decision === undefined ? body : { ...body, decision } };
 }
 
 export function continuedEntry(body: RunContinued): NewEntry {
-  return { kind: "run.unparked", body: { ...body } };
+  return { kind: "run.continued", body: { ...body } };
 }
 
 function checkUntil(until: string | null): void {
   if (until === null || Number.isFinite(Date.parse(until))) return;
   throw new HoldfastError({
     code: "USAGE",
-    message: `${JSON.stringify(until)} is not a time to park until`,
+    message: `${JSON.stringify(until)} is not a time to wait until`,
     hint: "Give an ISO 8601 time, or null.",
   });
 }
@@ -246,11 +248,11 @@ export function exceededBy({ budget }: RunSession, estimate: Amounts): readonly 
 
 /** Called before a wait: a wait uses up time and nothing else. */
 export async function waitForTimeBudget(stay: StageExecution): Promise<void> {
-  if (exceeded(stay.writer.budget).includes("milliseconds")) await parkSpent(stay, ["milliseconds"]);
+  if (exceeded(stay.writer.budget).includes("milliseconds")) await waitForBudget(stay, ["milliseconds"]);
 }
 
-export async function parkSpent(stay: StageExecution, resources: readonly Resource[]): Promise<never> {
-  return await startWaiting(stay, { on: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
+export async function waitForBudget(stay: StageExecution, resources: readonly Resource[]): Promise<never> {
+  return await startWaiting(stay, { for: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
 }
 
 /** Why a run waits for its budget. */

@@ -126,7 +126,7 @@ function createStageContext<S extends JsonObject>(stay: StageExecution, workflow
     mergeAside: (name, params) => mergeAside(stay, name, params),
     dropAside: (aside) => dropAside(stay, aside),
     sleep: (name, milliseconds) => sleep(stay, name, milliseconds),
-    park: ({ on, reason, until }) => startWaiting(stay, { on, reason, until: until ?? null }),
+    wait: ({ for: what, reason, until }) => startWaiting(stay, { for: what, reason, until: until ?? null }),
     decide: (question) => decide(stay, question),
     async checkpoint({ trigger, name }) {
       stay.check();

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { ENTRY_KINDS, type EntryKind } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import type { RunState } from "./run.ts";
+import { type RunState, isEnded } from "./run.ts";
 import {
   NEW_RUN,
   type RunStatus,
@@ -31,50 +31,54 @@ describe("run fold", () => {
     }));
   }
 
-  const parked: Line = ["run.parked", { on: "quota", reason: "rate limit", until: "2026-01-02T00:00:00Z" }];
-  const fatal: Line = ["run.ended", { outcome: "fatal", reason: "max iterations (7) reached" }];
+  const waiting: Line = ["run.waiting", { for: "quota", reason: "rate limit", until: "2026-01-02T00:00:00Z" }];
+  const paused: Line = ["run.paused", { reason: "lunch" }];
+  const failed: Line = ["run.ended", { outcome: "failed", reason: "max iterations (7) reached" }];
+  const aborted: Line = ["run.ended", { outcome: "aborted", reason: "enough" }];
   const done: Line = ["run.ended", { outcome: "done" }];
   const reopened: Line = ["run.reopened", { reason: "forced from 3" }];
 
-  test("a new run is open", () => {
-    expect(foldRun([])).toEqual({ state: { kind: "open" }, unfinishedRestore: null });
+  test("a new run is active", () => {
+    expect(foldRun([])).toEqual({ state: { kind: "active" }, unfinishedRestore: null });
   });
 
-  test("parked and unparked", () => {
-    expect(foldRun(journal([parked])).state).toEqual({
-      kind: "parked",
-      on: "quota",
+  test("waiting, paused and continued", () => {
+    expect(foldRun(journal([waiting])).state).toEqual({
+      kind: "waiting",
+      for: "quota",
       reason: "rate limit",
       until: "2026-01-02T00:00:00Z",
     });
-    expect(foldRun(journal([parked, ["run.unparked"]])).state).toEqual({ kind: "open" });
+    expect(foldRun(journal([waiting, ["run.continued"]])).state).toEqual({ kind: "active" });
+    expect(foldRun(journal([waiting, paused])).state).toEqual({ kind: "paused", reason: "lunch" });
+    expect(foldRun(journal([paused, ["run.continued"]])).state).toEqual({ kind: "active" });
   });
 
-  test("a crash ends nothing: a run that only stopped writing is open (AIWG: crashed was terminal)", () => {
+  test("a crash ends nothing: a run that only stopped writing is active (AIWG: crashed was terminal)", () => {
     expect(foldRun(journal([["run.created"], ["lease.taken"], ["stage.entered"], ["step.started"]])).state).toEqual({
-      kind: "open",
+      kind: "active",
     });
   });
 
-  test("the original reason of a fatal run is never lost (agentize: 'Fatal stage reached')", () => {
-    const later: Line = ["run.ended", { outcome: "fatal", reason: "No kernel for stage: fatal" }];
-    const state = foldRun(journal([fatal, later, parked, done, ["run.unparked"]])).state;
-    expect(state).toEqual({ kind: "fatal", at: "2026-01-01T00:00:00Z", reason: "max iterations (7) reached" });
+  test("the original reason of a failed run is never lost (agentize: 'Fatal stage reached')", () => {
+    const later: Line = ["run.ended", { outcome: "failed", reason: "No kernel for stage: fatal" }];
+    const state = foldRun(journal([failed, later, waiting, done, ["run.continued"]])).state;
+    expect(state).toEqual({ kind: "failed", at: "2026-01-01T00:00:00Z", reason: "max iterations (7) reached" });
   });
 
-  test("resuming a done run does not make it fatal (agentize)", () => {
-    expect(foldRun(journal([done, fatal])).state).toMatchObject({ kind: "done" });
+  test("resuming a done run does not make it failed (agentize)", () => {
+    expect(foldRun(journal([done, failed])).state).toMatchObject({ kind: "done" });
   });
 
-  test("a fatal run that was re-opened by force is open, and can end again", () => {
-    expect(foldRun(journal([fatal, reopened])).state).toEqual({ kind: "open" });
-    expect(foldRun(journal([fatal, reopened, done])).state).toMatchObject({ kind: "done" });
+  test("a failed run that was re-opened by force is active, and can end again", () => {
+    expect(foldRun(journal([failed, reopened])).state).toEqual({ kind: "active" });
+    expect(foldRun(journal([failed, reopened, done])).state).toMatchObject({ kind: "done" });
   });
 
   test("a restore that did not finish is seen until one does", () => {
     const started: Line = ["restore.started", { sequence: 3 }];
     expect(foldRun(journal([started])).unfinishedRestore).toEqual({ entry: 1, body: { sequence: 3 } });
-    expect(foldRun(journal([started, ["note"], fatal])).unfinishedRestore).not.toBeNull();
+    expect(foldRun(journal([started, ["note"], failed])).unfinishedRestore).not.toBeNull();
     expect(foldRun(journal([started, ["restore.finished"]])).unfinishedRestore).toBeNull();
     expect(foldRun(journal([started, ["restore.started", { sequence: 2 }]])).unfinishedRestore?.body).toEqual({
       sequence: 2,
@@ -82,18 +86,20 @@ describe("run fold", () => {
   });
 
   test("a body that cannot be read is corrupt, with entry and path; it is never guessed at", () => {
-    const bad: Line = ["run.ended", { outcome: "fatal" }];
+    const bad: Line = ["run.ended", { outcome: "failed" }];
     expect(() => foldRun(journal([["note"], bad]))).toThrow(/Journal entry 2 of run issue-42-k3f9.*\/reason/);
-    expect(() => foldRun(journal([["run.parked", { on: "moon", reason: "", until: null }]]))).toThrow(/\/on/);
+    expect(() => foldRun(journal([["run.waiting", { for: "moon", reason: "", until: null }]]))).toThrow(/\/for/);
     expect(() => foldRun(journal([["run.reopened", {}]]))).toThrow(/\/reason/);
   });
 
   const anyLine = fc.constantFrom<Line>(
-    parked,
-    fatal,
+    waiting,
+    paused,
+    failed,
+    aborted,
     done,
     reopened,
-    ["run.unparked"],
+    ["run.continued"],
     ["restore.started", { sequence: 1 }],
     ["restore.finished"],
     ["note"],
@@ -117,9 +123,9 @@ describe("run fold", () => {
       fc.property(fc.array(anyLine), anyLine, (lines, next) => {
         const entries = journal([...lines, next]);
         const before = entries.slice(0, -1).reduce(stepRun, NEW_RUN).state;
-        if (before.kind !== "done" && before.kind !== "fatal") return;
+        if (!isEnded(before)) return;
         const after = foldRun(entries).state;
-        expect(after).toEqual(next[0] === "run.reopened" ? { kind: "open" } : before);
+        expect(after).toEqual(next[0] === "run.reopened" ? { kind: "active" } : before);
       }),
     );
   });
@@ -134,7 +140,7 @@ describe("run fold", () => {
     expect(() => parseRunFold({ state: { kind: "asleep" }, unfinishedRestore: null }, "The fold")).toThrow(
       /state\/kind/,
     );
-    expect(() => parseRunFold({ state: { kind: "open" } }, "The fold")).toThrow(/unfinishedRestore/);
+    expect(() => parseRunFold({ state: { kind: "active" } }, "The fold")).toThrow(/unfinishedRestore/);
   });
 
   test("whoever keeps the fold may pass over every kind that does not concern the run", () => {
@@ -170,20 +176,19 @@ describe("run standing", () => {
   });
 
   const STATES: readonly RunState[] = [
-    { kind: "open" },
-    ...(["person", "quota", "provider", "forge", "budget", "ci", "disk", "session", "pause"] as const).map(
-      (on): RunState => ({
-        kind: "parked",
-        on,
-        reason: "why",
-        until: null,
-      }),
-    ),
-    { kind: "parked", on: "quota", reason: "why", until: at(-60) },
-    { kind: "parked", on: "quota", reason: "why", until: at(60) },
+    { kind: "active" },
+    ...(["you", "quota", "provider", "forge", "budget", "ci", "disk", "session"] as const).map((what): RunState => ({
+      kind: "waiting",
+      for: what,
+      reason: "why",
+      until: null,
+    })),
+    { kind: "waiting", for: "quota", reason: "why", until: at(-60) },
+    { kind: "waiting", for: "quota", reason: "why", until: at(60) },
     { kind: "done", at: at(5) },
-    { kind: "fatal", at: at(5), reason: "why" },
-    { kind: "fatal", at: at(5), reason: "why", cause: "aborted" },
+    { kind: "failed", at: at(5), reason: "why" },
+    { kind: "aborted", at: at(5), reason: "why" },
+    { kind: "paused", reason: "why" },
   ];
   const HOLDERS: readonly StatusFacts["holder"][] = [
     null,
@@ -225,13 +230,11 @@ describe("run standing", () => {
 
     test("an end is an end, whoever holds it and whatever was said", () => {
       expect(kinds(({ state }) => state.kind === "done")).toEqual(new Set(["completed"]));
-      expect(kinds(({ state }) => state.kind === "fatal" && state.cause === "aborted")).toEqual(new Set(["aborted"]));
-      expect(
-        kinds(({ state, stage }) => state.kind === "fatal" && state.cause === undefined && stage === "limit"),
-      ).toEqual(new Set(["limit_reached"]));
-      expect(
-        kinds(({ state, stage }) => state.kind === "fatal" && state.cause === undefined && stage !== "limit"),
-      ).toEqual(new Set(["failed"]));
+      expect(kinds(({ state }) => state.kind === "aborted")).toEqual(new Set(["aborted"]));
+      expect(kinds(({ state, stage }) => state.kind === "failed" && stage === "limit")).toEqual(
+        new Set(["limit_reached"]),
+      );
+      expect(kinds(({ state, stage }) => state.kind === "failed" && stage !== "limit")).toEqual(new Set(["failed"]));
     });
 
     test("nothing but a living process with a fresh heartbeat that is not stopped is running, completing or queued", () => {
@@ -246,7 +249,7 @@ describe("run standing", () => {
 
     test("a process that hangs or was stopped is stale, never running; one in the future is no sign of life", () => {
       const alive = ({ state, holder, manual }: StatusFacts): boolean =>
-        !manual && (state.kind === "open" || state.kind === "parked") && holder?.liveness === "alive";
+        !manual && !isEnded(state) && holder?.liveness === "alive";
       expect(kinds((facts) => alive(facts) && (facts.holder?.suspended === true || !isFresh(facts, 35_000)))).toEqual(
         new Set(["stale"]),
       );
@@ -260,7 +263,7 @@ describe("run standing", () => {
         if (standing.known === "presumed") expect(isFresh(facts, 60_000)).toBe(false);
         // A fresh loop has no process to check, and has not crashed.
         expect(facts.stage).not.toBeNull();
-        expect(facts.state.kind).toBe("open");
+        expect(facts.state.kind).toBe("active");
         expect(isResumable(standing)).toBe(true);
       }
       expect(kinds(({ holder }) => holder === null)).not.toContain("crashed");
@@ -269,7 +272,7 @@ describe("run standing", () => {
     test("what was said stands when nobody is at it, and shows while somebody is", () => {
       for (const { facts, standing } of judged) {
         const { order, state, holder, manual } = facts;
-        if (order === null || manual || state.kind === "done" || state.kind === "fatal") continue;
+        if (order === null || manual || isEnded(state)) continue;
         if (standing.kind === "running") expect(standing.ordered).toBe(order.kind);
         if (holder === null || holder.liveness === "dead")
           expect(standing.kind).toBe(order.kind === "pause" ? "paused" : "aborted");
@@ -278,15 +281,15 @@ describe("run standing", () => {
 
     test("what it waits for is told, unless it is something a person must do", () => {
       const idle = ({ holder, order, manual }: StatusFacts): boolean => holder === null && order === null && !manual;
-      const parkedOn = (on: string) =>
-        kinds((facts) => idle(facts) && facts.state.kind === "parked" && facts.state.on === on);
-      expect(parkedOn("budget")).toEqual(new Set(["budget_exhausted"]));
-      expect(parkedOn("pause")).toEqual(new Set(["paused"]));
-      for (const on of ["person", "quota", "provider", "forge", "ci", "disk", "session"])
-        expect(parkedOn(on)).toEqual(new Set(["waiting"]));
-      const times = only((facts) => idle(facts) && facts.state.kind === "parked" && facts.state.until !== null);
+      const waitingFor = (on: string) =>
+        kinds((facts) => idle(facts) && facts.state.kind === "waiting" && facts.state.for === on);
+      expect(waitingFor("budget")).toEqual(new Set(["budget_exhausted"]));
+      expect(kinds((facts) => idle(facts) && facts.state.kind === "paused")).toEqual(new Set(["paused"]));
+      for (const on of ["you", "quota", "provider", "forge", "ci", "disk", "session"])
+        expect(waitingFor(on)).toEqual(new Set(["waiting"]));
+      const times = only((facts) => idle(facts) && facts.state.kind === "waiting" && facts.state.until !== null);
       expect(new Set(times.map((one) => one.kind === "waiting" && one.due))).toEqual(new Set([true, false]));
-      expect(kinds((facts) => idle(facts) && facts.state.kind === "open")).toEqual(new Set(["new", "stopped"]));
+      expect(kinds((facts) => idle(facts) && facts.state.kind === "active")).toEqual(new Set(["new", "stopped"]));
     });
 
     test("whatever is at work cannot be resumed, and the other way round", () => {

@@ -1,6 +1,6 @@
 // The status of a run: one discriminated union, computed from journal, lease and liveness. Also folds a journal into the state of its run.
 
-import type { EntryKind, JournalEntry, RunEnded, RunReopened, RunWaiting } from "./journal.ts";
+import type { EntryKind, JournalEntry, RunEnded, RunPaused, RunReopened, RunWaiting } from "./journal.ts";
 import {
   type JsonObject,
   type Shape,
@@ -17,7 +17,7 @@ import {
   text,
 } from "./json.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease, type OwnerLiveness, SILENT_AFTER_MS } from "./lease.ts";
-import type { PendingDecision, RunState, WaitingFor } from "./run.ts";
+import { type PendingDecision, type RunState, type WaitingFor, isEnded } from "./run.ts";
 
 /** The status of a run as the user sees it: computed from its journal, its lease and the liveness of the holder; never stored. */
 export type RunStatus =
@@ -34,7 +34,7 @@ export type RunStatus =
   /** Waits until its condition is met. `due`: the time has come. */
   | {
       readonly kind: "waiting";
-      readonly on: Exclude<WaitingFor, "budget" | "pause">;
+      readonly on: Exclude<WaitingFor, "budget">;
       readonly until: string | null;
       readonly due: boolean;
     }
@@ -82,13 +82,15 @@ export function statusOf(facts: StatusFacts): RunStatus {
   switch (state.kind) {
     case "done":
       return { kind: "completed", at: state.at };
-    case "fatal":
-      if (state.cause === "aborted") return { kind: "aborted", reason: state.reason };
+    case "aborted":
+      return { kind: "aborted", reason: state.reason };
+    case "failed":
       return facts.stage === LIMIT
         ? { kind: "limit_reached", reason: state.reason }
         : { kind: "failed", at: state.at, reason: state.reason };
-    case "open":
-    case "parked":
+    case "active":
+    case "waiting":
+    case "paused":
       return held(facts) ?? unheld(facts, state);
   }
 }
@@ -110,15 +112,18 @@ function held({ holder, order, completing, stage, manual, now }: StatusFacts): R
   return stage !== null && completing.has(stage) ? { kind: "completing" } : { kind: "running", ordered: null };
 }
 
-function unheld(facts: StatusFacts, state: Extract<RunState, { readonly kind: "open" | "parked" }>): RunStatus {
+function unheld(
+  facts: StatusFacts,
+  state: Extract<RunState, { readonly kind: "active" | "waiting" | "paused" }>,
+): RunStatus {
   const { order, holder, stage, now } = facts;
   if (facts.manual) return { kind: "manual" };
   // The next process to acquire the run applies the signal first.
   if (order?.kind === "abort") return { kind: "aborted", reason: order.reason };
   if (order?.kind === "pause") return { kind: "paused" };
-  if (state.kind === "parked") {
-    const { on, until } = state;
-    if (on === "pause") return { kind: "paused" };
+  if (state.kind === "paused") return { kind: "paused" };
+  if (state.kind === "waiting") {
+    const { for: on, until } = state;
     if (on === "budget") return { kind: "budget_exhausted" };
     return { kind: "waiting", on, until, due: until !== null && Date.parse(until) <= now };
   }
@@ -136,7 +141,7 @@ export function isResumable(standing: RunStatus): boolean {
       return true;
     case "waiting":
       if (standing.on === "provider") return true;
-      return standing.on !== "person" && (standing.until === null || standing.due);
+      return standing.on !== "you" && (standing.until === null || standing.due);
     default:
       return false;
   }
@@ -161,7 +166,7 @@ export interface RunFold {
   readonly unfinishedRestore: { readonly entry: number; readonly body: JsonObject } | null;
 }
 
-export const NEW_RUN: RunFold = { state: { kind: "open" }, unfinishedRestore: null };
+export const NEW_RUN: RunFold = { state: { kind: "active" }, unfinishedRestore: null };
 
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
 
@@ -176,17 +181,19 @@ export function foldRun(entries: Iterable<FoldedEntry>): RunFold {
  * changes nothing, so the first reason is never lost.
  */
 export function stepRun(fold: RunFold, entry: FoldedEntry): RunFold {
-  const ended = fold.state.kind === "done" || fold.state.kind === "fatal";
+  const ended = isEnded(fold.state);
   switch (entry.kind) {
-    case "run.parked":
-      return ended ? fold : { ...fold, state: { kind: "parked", ...parkedBody(entry) } };
-    case "run.unparked":
-      return fold.state.kind === "parked" ? { ...fold, state: { kind: "open" } } : fold;
+    case "run.waiting":
+      return ended ? fold : { ...fold, state: { kind: "waiting", ...waitingBody(entry) } };
+    case "run.paused":
+      return ended ? fold : { ...fold, state: { kind: "paused", ...pausedBody(entry) } };
+    case "run.continued":
+      return ended ? fold : { ...fold, state: { kind: "active" } };
     case "run.ended":
       return ended ? fold : { ...fold, state: endState(entry) };
     case "run.reopened":
       parseShape({ shape: reopenedShape, value: entry.body, what: nameOf(entry) });
-      return { ...fold, state: { kind: "open" } };
+      return { ...fold, state: { kind: "active" } };
     case "restore.started":
       return { ...fold, unfinishedRestore: { entry: entry.entry, body: entry.body } };
     case "restore.finished":
@@ -202,8 +209,9 @@ export function concernsRun(kind: EntryKind): boolean {
 }
 
 const RUN_KINDS: ReadonlySet<EntryKind> = new Set<EntryKind>([
-  "run.parked",
-  "run.unparked",
+  "run.waiting",
+  "run.paused",
+  "run.continued",
   "run.ended",
   "run.reopened",
   "restore.started",
@@ -221,14 +229,15 @@ export function parseRunFold(value: unknown, what: string): RunFold {
   return parseShape({ shape: foldShape, value, what });
 }
 
-const aborted = oneOf({ aborted: true });
 const endedShape: Shape<RunEnded> = tagged<RunEnded, "outcome">("outcome", {
   done: object({ outcome: oneOf({ done: true }) }),
-  fatal: object({ outcome: oneOf({ fatal: true }), reason: text, cause: optional(aborted) }),
+  failed: object({ outcome: oneOf({ failed: true }), reason: text }),
+  aborted: object({ outcome: oneOf({ aborted: true }), reason: text }),
 });
+const pausedShape: Shape<RunPaused> = object<RunPaused>({ reason: text });
 const reopenedShape: Shape<RunReopened> = object<RunReopened>({ reason: text });
-const parkedOn: Shape<WaitingFor> = oneOf({
-  person: true,
+const waitingFor: Shape<WaitingFor> = oneOf({
+  you: true,
   quota: true,
   provider: true,
   forge: true,
@@ -236,7 +245,6 @@ const parkedOn: Shape<WaitingFor> = oneOf({
   ci: true,
   disk: true,
   session: true,
-  pause: true,
 });
 const decision: Shape<PendingDecision> = object<PendingDecision>({
   name: text,
@@ -244,24 +252,26 @@ const decision: Shape<PendingDecision> = object<PendingDecision>({
   options: list(text),
   recheck: optional(flag),
 });
-const parkedShape: Shape<RunWaiting> = object<RunWaiting>({
-  on: parkedOn,
+const waitingShape: Shape<RunWaiting> = object<RunWaiting>({
+  for: waitingFor,
   reason: text,
   until: nullable(text),
   decision: optional(decision),
 });
 
 const stateShape: Shape<RunState> = tagged<RunState, "kind">("kind", {
-  open: object({ kind: oneOf({ open: true }) }),
-  parked: object({
-    kind: oneOf({ parked: true }),
-    on: parkedOn,
+  active: object({ kind: oneOf({ active: true }) }),
+  waiting: object({
+    kind: oneOf({ waiting: true }),
+    for: waitingFor,
     reason: text,
     until: nullable(text),
     decision: optional(decision),
   }),
   done: object({ kind: oneOf({ done: true }), at: text }),
-  fatal: object({ kind: oneOf({ fatal: true }), at: text, reason: text, cause: optional(aborted) }),
+  paused: object({ kind: oneOf({ paused: true }), reason: text }),
+  failed: object({ kind: oneOf({ failed: true }), at: text, reason: text }),
+  aborted: object({ kind: oneOf({ aborted: true }), at: text, reason: text }),
 });
 const foldShape: Shape<RunFold> = object<RunFold>({
   state: stateShape,
@@ -270,23 +280,20 @@ const foldShape: Shape<RunFold> = object<RunFold>({
 
 function endState(entry: FoldedEntry): RunState {
   const body = parseShape({ shape: endedShape, value: entry.body, what: nameOf(entry) });
-  switch (body.outcome) {
-    case "done":
-      return { kind: "done", at: entry.at };
-    case "fatal":
-      return {
-        kind: "fatal",
-        at: entry.at,
-        reason: body.reason,
-        ...(body.cause === undefined ? {} : { cause: body.cause }),
-      };
-  }
+  return body.outcome === "done"
+    ? { kind: "done", at: entry.at }
+    : { kind: body.outcome, at: entry.at, reason: body.reason };
 }
 
-function parkedBody(entry: FoldedEntry): RunWaiting {
-  const body = parseShape({ shape: parkedShape, value: entry.body, what: nameOf(entry) });
-  const { on, reason, until } = body;
-  return body.decision === undefined ? { on, reason, until } : { on, reason, until, decision: body.decision };
+function pausedBody(entry: FoldedEntry): RunPaused {
+  return parseShape({ shape: pausedShape, value: entry.body, what: nameOf(entry) });
+}
+
+function waitingBody(entry: FoldedEntry): RunWaiting {
+  const body = parseShape({ shape: waitingShape, value: entry.body, what: nameOf(entry) });
+  const { for: what, reason, until } = body;
+  const waiting = { for: what, reason, until };
+  return body.decision === undefined ? waiting : { ...waiting, decision: body.decision };
 }
 
 function nameOf(entry: FoldedEntry): string {

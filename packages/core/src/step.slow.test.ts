@@ -126,11 +126,11 @@ test("a checkpoint that cannot be used is passed over aloud: the run goes on bef
   const { parts, go, workspace, file, store } = await startTestRunInWorktree();
   const runs: string[] = [];
   let parks = true;
-  const work: StageFunction<State> = async ({ step, park }) => {
+  const work: StageFunction<State> = async ({ step, wait }) => {
     await step("one", () => file("one.txt", "1") && runs.push("one"), FILES);
     await step("two", () => file("two.txt", "2") && runs.push("two"), FILES);
     await step("plain", () => runs.push("plain"));
-    if (parks) await park({ on: "person", reason: "look" });
+    if (parks) await wait({ for: "you", reason: "look" });
     return { event: "worked", reason: "did it" };
   };
   const workflow = define({ work });
@@ -163,8 +163,8 @@ test("after a restore no visit has a number that was given: old effects are not 
     return { event: "worked", reason: "did it" };
   };
   let parks = true;
-  const check: StageFunction<State> = async ({ park }) => {
-    if (parks) await park({ on: "person", reason: "look" });
+  const check: StageFunction<State> = async ({ wait }) => {
+    if (parks) await wait({ for: "you", reason: "look" });
     return { event: "passed", reason: "fine" };
   };
   const workflow = define({ work, check });

@@ -194,13 +194,13 @@ export async function decide(
   const known = stay.claim(name);
   if (typeof known === "string") return known;
   if (stay.writer.parts.player?.has(stay.writer, name) === true) return String(await playStep(stay, name));
-  const parked: RunWaiting = {
-    on: "person",
+  const waiting: RunWaiting = {
+    for: "you",
     reason: question,
     until: null,
     decision: { name, question, options, ...(recheck === true ? { recheck } : {}) },
   };
-  return await startWaiting(stay, parked);
+  return await startWaiting(stay, waiting);
 }
 
 /** The workflow's values in the middle of a stage: readable, and changed by one recorded event at a time. */

@@ -80,7 +80,7 @@ describe("workflow check", () => {
     stages: ["work", "done", "fatal"],
     events: ["worked", "fatal"],
     transitions: { work: { worked: "done", fatal: "fatal" } },
-    ends: { done: "done", fatal: "fatal" },
+    ends: { done: "done", fatal: "failed" },
   };
 
   const check =

@@ -18,7 +18,7 @@ export interface WorkflowShape {
   readonly events: readonly string[];
   readonly transitions: TransitionTable;
   /** Stages that end the run. One may still have a function, which runs before the end is written (a report, a last restore). */
-  readonly ends: Readonly<Record<string, "done" | "fatal">>;
+  readonly ends: Readonly<Record<string, "done" | "failed">>;
 }
 
 /** The result of a stage's work. */

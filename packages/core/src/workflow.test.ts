@@ -56,11 +56,11 @@ describe("define workflow", () => {
       stages: ["work", "done", "fatal"],
       events: ["worked", "fatal"],
       transitions: { work: { fatal: "fatal", worked: "done" } },
-      ends: { done: "done", fatal: "fatal" },
+      ends: { done: "done", fatal: "failed" },
     });
     const own = defineWorkflow({
       ...params,
-      ends: { done: "done", broken: "fatal" },
+      ends: { done: "done", broken: "failed" },
       transitions: { work: { worked: "done", fatal: "done", stuck: "broken" } },
     });
     expect(own.shape.transitions).toEqual({ work: { worked: "done", fatal: "done", stuck: "broken" } });

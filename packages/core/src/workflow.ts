@@ -21,7 +21,7 @@ export interface WorkflowParams<S extends JsonObject> {
   readonly stages: Readonly<Record<string, StageFunction<S>>>;
   readonly transitions: TransitionTable;
   /** A stage named here may also have a function, which runs before the end is written. */
-  readonly ends: Readonly<Record<string, "done" | "fatal">>;
+  readonly ends: Readonly<Record<string, "done" | "failed">>;
   /** Default: the events of the table. */
   readonly events?: readonly string[];
   /** Pairs that the table must contain, for authors who build it from parts. */
@@ -59,8 +59,8 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
 
 function shapeOf<S extends JsonObject>(params: WorkflowParams<S>): WorkflowShape {
   const declared = new Set([...Object.keys(params.stages), ...Object.keys(params.ends)]);
-  const fatal = Object.entries(params.ends).find(([, end]) => end === "fatal")?.[0] ?? "fatal";
-  const ends = { ...params.ends, [fatal]: "fatal" as const };
+  const fatal = Object.entries(params.ends).find(([, end]) => end === "failed")?.[0] ?? "fatal";
+  const ends = { ...params.ends, [fatal]: "failed" as const };
   const stages = [...new Set([...declared, fatal])];
   const rows = stages
     .filter((stage) => !Object.hasOwn(ends, stage) || Object.hasOwn(params.transitions, stage))
@@ -195,7 +195,7 @@ export interface StageContext<S extends JsonObject> {
   /** A durable timer: after a restart it waits only for the remaining time. */
   sleep(name: string, milliseconds: number): Promise<void>;
   /** Ends this process's work on the run until the named thing has happened; then the stage runs again. */
-  park(parking: { readonly on: WaitingFor; readonly reason: string; readonly until?: string | null }): Promise<never>;
+  wait(waiting: { readonly for: WaitingFor; readonly reason: string; readonly until?: string | null }): Promise<never>;
   /**
    * Makes the run wait until the user answers with `holdfast approve`, then returns the answer. It remains the same in this stage attempt.
    */

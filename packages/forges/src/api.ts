@@ -242,7 +242,7 @@ function limited(at: { readonly forge: string; readonly what: string }, why: str
   return new HoldfastError({
     code: "FORGE_FAILED",
     message: `${at.forge} takes no more requests until ${until} (${at.what}): ${why}`,
-    hint: "Wait until then; it goes on by itself where it was parked, or resume it then.",
+    hint: "Wait until then; the run continues by itself, or resume it then.",
     retry: "later",
     data: { why: "rate_limit", until, undone: true },
   });

@@ -101,8 +101,8 @@ const story: readonly (readonly [EntryKind, JsonObject])[] = [
   ["effect.intended", { key: "k", kind: "git.push", target: "origin", payload: "", detail: { branch: "b" } }],
   ["effect.settled", { key: "k", outcome: "done", adopted: false, receipt: { sha: "1" } }],
   ["stage.ended", { visit: 1, stage: "impl", event: "impl_done", next: "review", reason: "ok", score: null }],
-  ["run.parked", { on: "person", reason: "Merge?", until: null }],
-  ["run.unparked", { decision: "merge", answer: "yes" }],
+  ["run.waiting", { for: "you", reason: "Merge?", until: null }],
+  ["run.continued", { decision: "merge", answer: "yes" }],
   [
     "step.finished",
     {
@@ -173,7 +173,7 @@ describe("ATIF 1.7", () => {
       ["agent", "push"],
       ["agent", "git.push"],
       ["system", "Stage impl ended with impl_done, next review: ok"],
-      ["system", "Parked on person: Merge?"],
+      ["system", "Waiting for you: Merge?"],
       ["user", "yes"],
       ["agent", "code"],
       ["system", 'x.impl.score {"score":90}'],

@@ -264,9 +264,9 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
       return called(entry, { name: text("step"), arguments: visitOf(body), content: text("reason"), failed: true });
     case "effect.intended":
       return effect(entry, reading);
-    case "run.parked":
-      return system(`Parked on ${text("on")}: ${text("reason")}`);
-    case "run.unparked": {
+    case "run.waiting":
+      return system(`Waiting for ${text("for")}: ${text("reason")}`);
+    case "run.continued": {
       const answer = field(body, "answer");
       if (answer === undefined || answer === null) return system("Taken up again");
       return { timestamp: entry.at, source: "user", message: contentText(answer), extra };

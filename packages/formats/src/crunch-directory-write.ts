@@ -169,7 +169,7 @@ function planCrunchLimits(
     subjects: [
       {
         run: "crunch",
-        state: { kind: "open" },
+        state: { kind: "active" },
         checkpoints: fitting.map(({ file, size }, at) => summaryOf(file, at + 1, size)),
         pinned: new Map(
           fitting.flatMap(({ file }, at) => (ours.has(file.checkpoint.id ?? "") ? [] : [[at + 1, "of another"]])),

@@ -275,9 +275,9 @@ async function positionOf(store: Store, checkpoint: Checkpoint | undefined, isNo
 
 function reasonOf(condition: Condition): string | null {
   switch (condition.kind) {
-    case "parked":
-      return `${condition.on}: ${condition.reason}`;
-    case "fatal":
+    case "waiting":
+      return `${condition.for}: ${condition.reason}`;
+    case "failed":
       return condition.reason;
     case "running":
     case "held":
@@ -321,7 +321,7 @@ async function readJournal(
       beginning = { id: `${run}@${sequence}`, tree };
     if (to !== null && sequence === to) break;
   }
-  return { history: history.history(), facts: facts.facts({ run, state: { kind: "open" }, known: [] }), beginning };
+  return { history: history.history(), facts: facts.facts({ run, state: { kind: "active" }, known: [] }), beginning };
 }
 
 /**

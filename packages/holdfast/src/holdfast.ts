@@ -15,7 +15,7 @@ import type { Json, JsonObject } from "@holdfast/core/json";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import { checkOneOf, checkOptions } from "@holdfast/core/options";
 import type { RetentionPolicy } from "@holdfast/core/retention";
-import { RUN_ID, type Run, type RunSummary, type Work, makeRunId, parseAddress } from "@holdfast/core/run";
+import { RUN_ID, type Run, type RunSummary, type Work, isEnded, makeRunId, parseAddress } from "@holdfast/core/run";
 import { RunHandle, resolveCheckpoint, resolveRun, runsHere } from "@holdfast/core/run-handle";
 import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
@@ -140,8 +140,7 @@ export class Holdfast implements AsyncDisposable {
     const { max, workflows } = this.work.loops;
     const runs = async (): Promise<readonly RunSummary[]> =>
       (await this.store.listRuns()).filter(
-        ({ workflow, state }) =>
-          workflows.includes(workflow) && (params.ended === true || state.kind === "open" || state.kind === "parked"),
+        ({ workflow, state }) => workflows.includes(workflow) && (params.ended === true || !isEnded(state)),
       );
     const found = await readLoops(this.#parts, { runs, limit: max });
     await this.foreign.markCrashedLoops(null);

@@ -174,7 +174,7 @@ export async function raiseIterations(
     });
   const { config, position } = latest.planes;
   const options = parseLoopOptions(config.inputs);
-  const atLimit = run.state.kind === "fatal" && position.stage === "limit";
+  const atLimit = run.state.kind === "failed" && position.stage === "limit";
   if (max <= position.iteration && (atLimit || max < position.iteration))
     throw new HoldfastError({
       code: "USAGE",

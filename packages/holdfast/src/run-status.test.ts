@@ -17,29 +17,31 @@ describe("run status", () => {
     heartbeatAt: AT,
   };
   const states: Readonly<Record<RunState["kind"], RunState>> = {
-    open: { kind: "open" },
-    parked: { kind: "parked", on: "quota", reason: "rate limit", until: AT },
+    active: { kind: "active" },
+    waiting: { kind: "waiting", for: "quota", reason: "rate limit", until: AT },
     done: { kind: "done", at: AT },
-    fatal: { kind: "fatal", at: AT, reason: "stuck" },
+    paused: { kind: "paused", reason: "lunch" },
+    failed: { kind: "failed", at: AT, reason: "stuck" },
+    aborted: { kind: "aborted", at: AT, reason: "enough" },
   };
 
   test.each([
-    ["open", undefined, "stopped"],
-    ["open", "alive", "running"],
-    ["open", "dead", "crashed"],
-    ["open", "unknown", "held"],
-    ["parked", undefined, "parked"],
-    ["parked", "dead", "parked"],
-    ["parked", "alive", "running"],
+    ["active", undefined, "stopped"],
+    ["active", "alive", "running"],
+    ["active", "dead", "crashed"],
+    ["active", "unknown", "held"],
+    ["waiting", undefined, "waiting"],
+    ["waiting", "dead", "waiting"],
+    ["waiting", "alive", "running"],
     ["done", "alive", "done"],
-    ["fatal", "dead", "fatal"],
+    ["failed", "dead", "failed"],
   ] as const)("%s, held by %s: %s", (state, alive: OwnerLiveness | undefined, kind) => {
     const holder = alive === undefined ? undefined : { lease, alive };
     expect(conditionOf({ run: { state: states[state] }, holder, question: null, worked: true }).kind).toBe(kind);
   });
 
   test("a run that no workflow carries is never called resumable", () => {
-    const condition = conditionOf({ run: { state: states.open }, holder: undefined, question: null, worked: false });
+    const condition = conditionOf({ run: { state: states.active }, holder: undefined, question: null, worked: false });
     expect(condition).toEqual({ kind: "manual" });
   });
 
@@ -60,9 +62,9 @@ describe("run status", () => {
       { kind: "stage.entered", body: { visit: 3, stage: "impl", iteration: 2 } },
       { kind: "step.started", body: { visit: 3, step: "agent", files: true, estimate: null } },
       {
-        kind: "run.parked",
+        kind: "run.waiting",
         body: {
-          on: "person",
+          for: "you",
           reason: "asks",
           until: null,
           decision: { name: "merge", question: "Merge?", options: ["yes", "no"] },
@@ -90,7 +92,7 @@ describe("run status", () => {
       "step.started",
       "step.finished",
       "step.failed",
-      "run.parked",
+      "run.waiting",
       "effect.settled",
       "note",
     ] as const)
@@ -116,8 +118,8 @@ describe("run graph", () => {
     expect(live({ kind: "held", lease })).toBe(true);
     expect(live({ kind: "crashed", lease })).toBe(false);
     expect(live({ kind: "stopped" })).toBe(false);
-    expect(live({ kind: "parked", on: "person", reason: "", until: null, question: null })).toBe(false);
-    expect(live({ kind: "fatal", at: AT, reason: "" })).toBe(false);
+    expect(live({ kind: "waiting", for: "you", reason: "", until: null, question: null })).toBe(false);
+    expect(live({ kind: "failed", at: AT, reason: "" })).toBe(false);
   });
 
   test("a run that died was alive at its last entry, or at a later heartbeat", () => {

@@ -7,7 +7,7 @@ import type { JournalEntry } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { type Lease, type OwnerLiveness, PRIORITIES, inTurn, priorityKey, readPriority } from "@holdfast/core/lease";
 import type { Budget, Position } from "@holdfast/core/position";
-import type { RunSummary, WaitingFor } from "@holdfast/core/run";
+import { type RunSummary, type WaitingFor, isEnded } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { Signal } from "@holdfast/core/signal-files";
 import { type StateEntry, loadState } from "@holdfast/core/state";
@@ -118,15 +118,16 @@ export function conditionOf(params: {
   const { state } = params.run;
   const { holder } = params;
   if (state.kind === "done") return { kind: "done", at: state.at };
-  if (state.kind === "fatal") return { kind: "fatal", at: state.at, reason: state.reason };
+  if (state.kind === "failed" || state.kind === "aborted")
+    return { kind: "failed", at: state.at, reason: state.reason };
   if (holder?.alive === "alive") return { kind: "running", lease: holder.lease };
-  if (state.kind === "parked")
+  if (state.kind === "waiting")
     return {
-      kind: "parked",
-      on: state.on,
+      kind: "waiting",
+      for: state.for,
       reason: state.reason,
       until: state.until,
-      question: state.on === "person" ? params.question : null,
+      question: state.for === "you" ? params.question : null,
     };
   if (holder?.alive === "unknown") return { kind: "held", lease: holder.lease };
   if (!params.worked) return { kind: "manual" };
@@ -139,8 +140,8 @@ export type Condition =
   /** The holder is on another host, so this host cannot check whether it is alive. */
   | { readonly kind: "held"; readonly lease: Lease }
   | {
-      readonly kind: "parked";
-      readonly on: WaitingFor;
+      readonly kind: "waiting";
+      readonly for: WaitingFor;
       readonly reason: string;
       readonly until: string | null;
       readonly question: Question | null;
@@ -152,7 +153,7 @@ export type Condition =
   /** Saved by hand or by a user's program: no workflow executes it. */
   | { readonly kind: "manual" }
   | { readonly kind: "done"; readonly at: string }
-  | { readonly kind: "fatal"; readonly at: string; readonly reason: string };
+  | { readonly kind: "failed"; readonly at: string; readonly reason: string };
 
 /** A run with its status, computed from its journal and its lease at this moment. */
 export interface RunWithStatus {
@@ -243,7 +244,7 @@ async function standOne(
   holder: Holder | null,
   now: number,
 ): Promise<RunWithStatus> {
-  const ended = run.state.kind === "done" || run.state.kind === "fatal";
+  const ended = isEnded(run.state);
   const order = ended ? null : ((await parts.requests?.orderFor(run.id)) ?? null);
   const standing = statusOf({
     state: run.state,
@@ -389,14 +390,14 @@ export function reduceSummary(
       return { ...picture, last: last(`${effectOf(body)}: not known whether it happened`) };
     case "note":
       return { ...picture, last: last(textOf(body["text"]) ?? "") };
-    case "run.parked":
+    case "run.waiting":
       return {
         ...picture,
         step: null,
         question: questionOf(body["decision"]),
-        last: last(textOf(body["reason"]) ?? "parked"),
+        last: last(textOf(body["reason"]) ?? "waiting"),
       };
-    case "run.unparked":
+    case "run.continued":
     case "run.reopened":
       return { ...picture, question: null, endReason: null };
     case "run.ended":

@@ -62,7 +62,7 @@ export async function startRun(parts: Adapters, plan: StartPlan, watching: Execu
     if (!waits) await begin();
     // Another process may have finished the work since it was planned.
     const found = await parts.store.getRun(id);
-    if (found?.state.kind === "done" || found?.state.kind === "fatal") return await earlierReport(parts, found);
+    if (found?.state.kind === "done" || found?.state.kind === "failed") return await earlierReport(parts, found);
     if (waited) {
       const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
       return await continueRun(parts, request, await planResumeRun(parts, request), watching, []);
@@ -194,26 +194,26 @@ async function continueRun(
  */
 async function parkOnForge(parts: Adapters, { run, plan }: ResumeCheck): Promise<RunOutcome | null> {
   const { state } = run;
-  if (plan.kind !== "ask" || (state.kind === "parked" && state.decision !== undefined)) return null;
+  if (plan.kind !== "ask" || (state.kind === "waiting" && state.decision !== undefined)) return null;
   const asked = plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding);
   const waits = asked.map(({ kind, actual }) => (kind === "forge_unreachable" && isJsonObject(actual) ? actual : null));
   const [first] = waits;
   if (first === undefined || first === null || waits.includes(null)) return null;
   // A longer wait for something else is kept: after the shorter one the run would continue too early.
-  if (state.kind === "parked" && state.on !== "forge" && Date.parse(state.until ?? "") > parts.clock.now()) {
-    const { on, reason, until } = state;
-    return { kind: "parked", on, reason, until };
+  if (state.kind === "waiting" && state.for !== "forge" && Date.parse(state.until ?? "") > parts.clock.now()) {
+    const { for: what, reason, until } = state;
+    return { kind: "waiting", for: what, reason, until };
   }
   const until =
     typeof first["until"] === "string" ? first["until"] : new Date(parts.clock.now() + ASK_AGAIN_MS).toISOString();
   const body = {
-    on: "forge",
+    for: "forge",
     reason: typeof first["reason"] === "string" ? first["reason"] : plan.why,
     until,
   } as const;
   await using lease = await acquireLease(parts, run.id);
-  await parts.store.commit({ lease: lease.lease, entries: [{ kind: "run.parked", body }] });
-  return { kind: "parked", ...body };
+  await parts.store.commit({ lease: lease.lease, entries: [{ kind: "run.waiting", body }] });
+  return { kind: "waiting", ...body };
 }
 
 /** When to ask a forge again that named no time. */
@@ -274,8 +274,8 @@ function refusal(
   if (plan.kind === "nothing") return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint, data });
   const kinds = planned.findings.map(({ kind }) => kind);
   const code =
-    planned.run.state.kind === "fatal" && planned.findings.length === 0
-      ? "RUN_FATAL"
+    planned.run.state.kind === "failed" && planned.findings.length === 0
+      ? "RUN_FAILED"
       : kinds.includes("lease_held")
         ? "LEASE_HELD"
         : kinds.includes("tree_missing")
@@ -289,7 +289,7 @@ function refusal(
  * not such a loop.
  */
 function endedLoopHint({ run }: ResumeCheck): string | null {
-  if (run.workflow !== "ralph" || run.state.kind !== "fatal") return null;
+  if (run.workflow !== "ralph" || run.state.kind !== "failed") return null;
   if (run.latest?.stage === "limit") return `Allow more: \`holdfast resume ${run.id} --max N\`.`;
   if (run.latest?.stage !== "fatal") return null;
   return `Let it go on all the same: \`holdfast resume ${run.id}@latest --force\`; an older checkpoint of \`holdfast list ${run.id}\` in place of latest goes back to it first. Where its iterations are used up too, add \`--max N\`.`;

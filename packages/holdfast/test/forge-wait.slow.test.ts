@@ -45,7 +45,7 @@ test.each(FAILURES)("%s: exit 7 until the time that it gives, then resume contin
   expect(parked.stdout).toContain("Waiting for the forge issue-1");
   expect(scene.repository.pulls).toEqual([]);
   const { condition } = JSON.parse((await run("--json", "status", "1")).stdout);
-  expect(condition).toMatchObject({ kind: "parked", on: "forge", until: expect.any(String) });
+  expect(condition).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
   const done = await run("resume", "1", "--wait");
   expect(done.status, done.stdout + done.stderr).toBe(0);
   expect(scene.repository.pulls).toHaveLength(1);

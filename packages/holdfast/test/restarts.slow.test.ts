@@ -114,7 +114,7 @@ describe("starting work that has ended", () => {
     expect(again.stdout).toContain("holdfast resume issue-1@N --force");
     expect(await countsOf(place)).toEqual(before);
     const begun = await place.json(...line, "--dry-run");
-    expect(begun.plan).toMatchObject({ id: "issue-1", earlier: { id: "issue-1", state: { kind: "fatal" } } });
+    expect(begun.plan).toMatchObject({ id: "issue-1", earlier: { id: "issue-1", state: { kind: "failed" } } });
   });
 
   test("a workflow of one's own with a task in words: the same text is the same run", async () => {

@@ -40,7 +40,7 @@ export const ERROR_CODES = [
   "WORKFLOW_CHANGED", // the run started with another definition, or a stage requests other steps than it completed before
   "NOT_RECORDED", // the run was started without a recording mode, so it cannot be replayed
   "REPLAY_DIVERGED", // the replay differs from the record; the message names the first difference
-  "RUN_FATAL", // the run failed permanently; the message contains the reason
+  "RUN_FAILED", // the run failed permanently; the message contains the reason
   "AGENT_FAILED",
   "FORGE_FAILED", // the forge is unreachable or its response is incomplete
   "FORGE_DENIED", // the forge rejects our credentials or our permissions

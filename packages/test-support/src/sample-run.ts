@@ -54,7 +54,7 @@ export function sampleRun(changes: Partial<RunSummary> = {}): RunSummary {
     forkedFrom: null,
     labels: {},
     unfinishedRestore: null,
-    state: { kind: "open" },
+    state: { kind: "active" },
     checkpoints: 7,
     latest: { sequence: 7, createdAt: "2026-11-15T11:55:00.000Z", stage: "implement", iteration: 2 },
     entries: 31,

@@ -32,7 +32,7 @@ async function populate(store: Store): Promise<void> {
     lease,
     entries: [
       { kind: "effect.intended", body: intent },
-      { kind: "run.parked", body: { on: "ci", reason: "r", until: null } },
+      { kind: "run.waiting", body: { for: "ci", reason: "r", until: null } },
     ],
   });
   await store.tag({ run: "sample", sequence: 2, name: "t" });

@@ -29,8 +29,8 @@ export async function pushBranch(
   const { branch } = worktree;
   const remote = await branch.pushRemote();
   if (remote === null)
-    return await context.park({
-      on: "person",
+    return await context.wait({
+      for: "you",
       reason: "The repository has no remote to push to. Add one, then resume.",
     });
   await settleCommits(context, worktree);
@@ -57,10 +57,10 @@ export async function pushBranch(
       await context.sleep(`push-again-${attempt}`, wait);
       continue;
     }
-    if (REFUSAL_RESPONSE[refusal.cause] !== "park") return { kind: "refused", refusal, remote: remote.name };
+    if (REFUSAL_RESPONSE[refusal.cause] !== "wait") return { kind: "refused", refusal, remote: remote.name };
     const hint = REFUSAL_HINT[refusal.cause] ?? "";
     const reason = `The push to ${remote.name} was refused (${refusal.cause}): ${refusal.message.trim()}. ${hint}${hint === "" ? "" : " "}Fix this, then run \`holdfast resume ${context.run.id}\`.`;
-    await waitOnce(context, { name: `push-parked-${attempt}`, on: "person", reason });
+    await waitOnce(context, { name: `push-waiting-${attempt}`, for: "you", reason });
   }
 }
 
@@ -107,7 +107,7 @@ const REFUSAL = object<{ cause: PushRefusal["cause"]; message: string }>({
   message: text,
 });
 
-type RefusalAnswer = "rebase" | "fixable" | "fatal" | "park";
+type RefusalAnswer = "rebase" | "fixable" | "fail" | "wait";
 
 /**
  * How the run responds to each cause of a refused push. The record is total, so the compiler rejects a missing cause.
@@ -119,14 +119,14 @@ export const REFUSAL_RESPONSE: Readonly<Record<PushRefusal["cause"], RefusalAnsw
   hook: "fixable",
   local_hook: "fixable",
   // No edit makes a protected branch accept this push.
-  protected: "fatal",
+  protected: "fail",
   // Only the user can decide whether it is a secret and what to do about it.
-  secret: "park",
-  auth: "park",
-  network: "park",
-  remote: "park",
-  missing_remote: "park",
-  other: "park",
+  secret: "wait",
+  auth: "wait",
+  network: "wait",
+  remote: "wait",
+  missing_remote: "wait",
+  other: "wait",
 };
 
 /** The remote failed before it checked anything, so a later push can succeed. */
@@ -202,7 +202,7 @@ async function ask(
     recheck: true,
   });
   if (answer === "push") return;
-  await context.park({ on: "person", reason: `Nothing was pushed: the commits hold ${what}: ${list}. ${fix}` });
+  await context.wait({ for: "you", reason: `Nothing was pushed: the commits hold ${what}: ${list}. ${fix}` });
 }
 
 const SHOWN = 10;

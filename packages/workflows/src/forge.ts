@@ -26,11 +26,11 @@ export async function callForge<T>(context: AnyStageContext, ask: () => Promise<
     if (error.retry === "later") {
       const { until } = error.data;
       const time = typeof until === "string" ? until : new Date(context.now() + ASK_AGAIN_MS).toISOString();
-      return await context.park({ on: "forge", reason: error.message, until: time });
+      return await context.wait({ for: "forge", reason: error.message, until: time });
     }
     const hint = error.hint === undefined ? "" : ` ${error.hint}`;
     const reason = `${error.message}.${hint} Fix this, then run \`holdfast resume ${context.run.id}\`.`;
-    return await context.park({ on: "person", reason });
+    return await context.wait({ for: "you", reason });
   }
 }
 
@@ -40,14 +40,14 @@ export async function callForge<T>(context: AnyStageContext, ask: () => Promise<
  */
 export async function waitOnce(
   context: AnyStageContext,
-  params: { readonly name: string; readonly on: WaitingFor; readonly reason: string },
+  params: { readonly name: string; readonly for: WaitingFor; readonly reason: string },
 ): Promise<void> {
   let first = false;
   await context.step(params.name, () => {
     first = true;
     return true;
   });
-  if (first) await context.park({ on: params.on, reason: params.reason });
+  if (first) await context.wait({ for: params.for, reason: params.reason });
 }
 
 /** Fetches the issue of an imported run from the forge in its present form. */

@@ -48,7 +48,7 @@ export async function openPullRequest(
       await context.sleep(`${purpose}-wait${nth}`, wait);
     } else {
       const reason = `No pull request could be opened: ${outcome.reason}.${hint} Fix this, then run \`holdfast resume ${context.run.id}\`.`;
-      await waitOnce(context, { name: `${purpose}-parked${nth}`, on: "person", reason });
+      await waitOnce(context, { name: `${purpose}-waiting${nth}`, for: "you", reason });
     }
   }
 }

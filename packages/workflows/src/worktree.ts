@@ -55,8 +55,8 @@ function hiddenOutputs(outputs: Outputs): Outputs {
 /** Makes the run wait for the user if no forge is configured. Nothing done so far is lost. */
 export async function requireForge({ parts }: HasParts, context: AnyStageContext): Promise<Forge> {
   if (parts.forge !== null) return parts.forge.marked(`${runMark(parts, context.run.id)}/forge`);
-  return await context.park({
-    on: "person",
+  return await context.wait({
+    for: "you",
     reason:
       "There is no forge to take issues from and open pull requests at. Add a remote or configure one, then resume.",
   });

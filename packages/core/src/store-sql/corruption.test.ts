@@ -26,7 +26,7 @@ async function populate(directory: string): Promise<string> {
     lease,
     entries: [
       { kind: "effect.intended", body: intent },
-      { kind: "run.parked", body: { on: "ci", reason: "r", until: null } },
+      { kind: "run.waiting", body: { for: "ci", reason: "r", until: null } },
       { kind: "note", body: { text: "a long body. ".repeat(1000) } },
     ],
   });
@@ -129,10 +129,10 @@ test("no flipped bit in the database passes unnoticed", async () => {
 const edits: readonly (readonly [string, string, Partial<Problem> & { readonly says?: RegExp }])[] = [
   [
     "an entry's body",
-    `UPDATE entries SET body = '{"on":"ci","reason":"other","until":null}' WHERE kind = 'run.parked'`,
+    `UPDATE entries SET body = '{"on":"ci","reason":"other","until":null}' WHERE kind = 'run.waiting'`,
     { run: "sample", entry: 16, trustedTo: 15 },
   ],
-  ["an entry's kind", "UPDATE entries SET kind = 'note' WHERE kind = 'run.parked'", { entry: 16 }],
+  ["an entry's kind", "UPDATE entries SET kind = 'note' WHERE kind = 'run.waiting'", { entry: 16 }],
   ["an entry's time", "UPDATE entries SET at = at + 1 WHERE entry = 4", { entry: 4, trustedTo: 3 }],
   ["an entry's epoch", "UPDATE entries SET epoch = epoch + 1 WHERE entry = 4", { entry: 4 }],
   ["an entry's summary", "UPDATE entries SET summary = 'all is well' WHERE entry = 16", { entry: 16 }],

@@ -11,7 +11,7 @@ const STATUS: RunDetails = {
     work: { kind: "issue", number: 42 },
     forkedFrom: null,
     labels: {},
-    state: { kind: "open" },
+    state: { kind: "active" },
     unfinishedRestore: null,
     checkpoints: 0,
     latest: null,
@@ -39,12 +39,12 @@ const STATUS: RunDetails = {
 
 test("no line is wider than the page, its first one included, and an address stays whole", () => {
   const reason = "All of batch 1 failed: implement-dev-python (no). Try it again, go on without it, or stop?";
-  const parked = outcomeText({ kind: "parked", on: "person", reason, until: null }, STATUS, PAGE);
+  const parked = outcomeText({ kind: "waiting", for: "you", reason, until: null }, STATUS, PAGE);
   expect(parked.split("\n").filter((line) => line.length > 80)).toEqual([]);
   const address = `https://forge.example.org/${"long/".repeat(18)}pull/2`;
   const done = outcomeText({ kind: "done", reason: `Pull request #2 is open: ${address}` }, STATUS, PAGE);
   expect(done).toContain(address);
-  const coloured = outcomeText({ kind: "parked", on: "person", reason, until: null }, STATUS, { ...PAGE, color: true });
+  const coloured = outcomeText({ kind: "waiting", for: "you", reason, until: null }, STATUS, { ...PAGE, color: true });
   // eslint-disable-next-line no-control-regex
   expect(coloured.replaceAll(/\x1b\[\d+m/g, "")).toBe(parked);
 });

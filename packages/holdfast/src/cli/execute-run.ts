@@ -102,19 +102,22 @@ function exitOfOutcome(outcome: RunOutcome): Exit {
   switch (outcome.kind) {
     case "done":
       return "done";
-    case "fatal":
+    case "failed":
+    case "aborted":
       return "failed";
-    case "parked":
-      return outcome.on === "person" ? "decision" : "parked";
+    case "waiting":
+      return outcome.for === "you" ? "needs_you" : "waiting";
+    case "paused":
+      return "waiting";
     case "interrupted":
       return "interrupted";
     case "ask":
-      return "decision";
+      return "needs_you";
   }
 }
 
-const WAITING: Readonly<Record<Extract<RunOutcome, { kind: "parked" }>["on"], string>> = {
-  person: "Waiting for you",
+const WAITING: Readonly<Record<Extract<RunOutcome, { kind: "waiting" }>["for"], string>> = {
+  you: "Waiting for you",
   quota: "Waiting for quota",
   provider: "Waiting for the provider",
   forge: "Waiting for the forge",
@@ -122,7 +125,6 @@ const WAITING: Readonly<Record<Extract<RunOutcome, { kind: "parked" }>["on"], st
   ci: "Waiting for CI",
   disk: "Waiting for disk space",
   session: "Session time is over",
-  pause: "Paused",
 };
 
 function headLines(outcome: RunOutcome, status: RunDetails, page: Page): readonly string[] {
@@ -130,12 +132,16 @@ function headLines(outcome: RunOutcome, status: RunDetails, page: Page): readonl
   switch (outcome.kind) {
     case "done":
       return told("green", "Done", `${id}: ${outcome.reason}`, page);
-    case "fatal":
+    case "failed":
       if (isAtLimit(status)) return told("yellow", "Limit reached", `${id}: ${outcome.reason}`, page);
-      return told("red", "Given up", `${id}: ${outcome.reason}`, page);
-    case "parked": {
+      return told("red", "Failed", `${id}: ${outcome.reason}`, page);
+    case "aborted":
+      return told("red", "Aborted", `${id}: ${outcome.reason}`, page);
+    case "paused":
+      return told("yellow", "Paused", `${id}: ${sentence(outcome.reason)}`, page);
+    case "waiting": {
       const until = outcome.until === null ? "" : ` Until ${momentText(outcome.until, page)}.`;
-      return told("yellow", WAITING[outcome.on], `${id}: ${sentence(outcome.reason)}${until}`, page);
+      return told("yellow", WAITING[outcome.for], `${id}: ${sentence(outcome.reason)}${until}`, page);
     }
     case "interrupted":
       return told("yellow", "Interrupted", `${id}: the agent was stopped and everything is saved${at(status)}.`, page);
@@ -153,7 +159,8 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
       if (status.stage === "stopped" && status.pullRequest === null)
         return [[`Go on with: ${program} resume ${id}`, "--target PHASE"].join(" ")];
       return takeLines(status);
-    case "fatal":
+    case "failed":
+    case "aborted":
       if (isAtLimit(status))
         return [`Allow more: ${program} resume ${id} --max N${flags.always}`, ...takeLines(status)];
       return [
@@ -161,14 +168,15 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
         `Begin again from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
         ...takeLines(status),
       ];
-    case "parked": {
-      if (outcome.on === "budget")
+    case "waiting": {
+      if (outcome.for === "budget")
         return [`Give it more: ${program} resume ${id}${flags.always} ${raiseBudgetFlags(status.budget)}`];
       const { condition } = status;
-      return condition.kind === "parked" && condition.question !== null
+      return condition.kind === "waiting" && condition.question !== null
         ? [answerCommands(`${program} approve ${id}`, condition.question.options)]
         : [`Go on with: ${program} resume ${id}${flags.always}`];
     }
+    case "paused":
     case "interrupted":
       return [`Go on with: ${program} resume ${id}${flags.always}`];
     case "ask":
@@ -209,7 +217,8 @@ function sentence(text: string): string {
 
 /** Prevents a silent fresh start and a second run next to an unfinished one. */
 export function runUnfinishedError(run: RunSummary): HoldfastError {
-  const state = run.state.kind === "parked" ? `is parked on ${run.state.on}: ${run.state.reason}` : "is not finished";
+  const state =
+    run.state.kind === "waiting" ? `is waiting for ${run.state.for}: ${run.state.reason}` : "is not finished";
   return new HoldfastError({
     code: "NEEDS_DECISION",
     message: `There is a run for this already: ${run.id} ${state}`,
@@ -309,7 +318,7 @@ export async function executeDetached(
   const begun = await waitUntilHeld(shell, holdfast, { run, pid: child.pid ?? 0, ended });
   if (begun === null) {
     const status = await ended;
-    const waits = (await holdfast.store.getRun(run))?.state.kind === "parked";
+    const waits = (await holdfast.store.getRun(run))?.state.kind === "waiting";
     return toldEnd(shell, { status, log: log.path, waits });
   }
   child.unref();
@@ -387,7 +396,7 @@ function toldEnd(
   // With FORCE_COLOR the log has colours, which lack this process's style mark.
   const said = stripVTControlCharacters(readFileSync(params.log, "utf8"));
   const exit = EXIT_KINDS.find((kind) => EXITS[kind].status === params.status) ?? "failed";
-  if (exit === "done" || exit === "parked" || (exit === "decision" && params.waits)) {
+  if (exit === "done" || exit === "waiting" || (exit === "needs_you" && params.waits)) {
     shell.write(said);
     return exit;
   }
@@ -405,7 +414,7 @@ const EXIT_KINDS = Object.keys(EXITS) as readonly Exit[];
 const CODE_OF: Partial<Readonly<Record<Exit, HoldfastError["code"]>>> = {
   usage: "USAGE",
   nothing: "NOTHING_TO_RESUME",
-  decision: "NEEDS_DECISION",
+  needs_you: "NEEDS_DECISION",
   held: "LOOP_LIMIT",
   corrupt: "STORE_CORRUPT",
 };

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { ERROR_CODES } from "@holdfast/platform/error";
 import { EXITS, EXIT_OF } from "./exit.ts";
 
-test("every error code ends a process with a status of its own kind, never with success; parked is an outcome and no error", () => {
+test("every error code ends a process with a status of its own kind, never with success; waiting is an outcome and no error", () => {
   for (const code of ERROR_CODES) expect(["done", "terminated"]).not.toContain(EXIT_OF[code]);
-  expect(ERROR_CODES.filter((code) => EXIT_OF[code] === "parked")).toEqual([]);
+  expect(ERROR_CODES.filter((code) => EXIT_OF[code] === "waiting")).toEqual([]);
   const statuses = Object.values(EXITS).map((exit) => exit.status);
   expect(new Set(statuses).size).toBe(statuses.length);
 });
@@ -12,7 +12,7 @@ test("every error code ends a process with a status of its own kind, never with 
 test("the statuses that scripts rely on", () => {
   const statusOf = (code: keyof typeof EXIT_OF): number => EXITS[EXIT_OF[code]].status;
   expect(EXITS.done.status).toBe(0);
-  expect(EXITS.parked.status).toBe(7);
+  expect(EXITS.waiting.status).toBe(7);
   expect(statusOf("INTERNAL")).toBe(1);
   expect(statusOf("USAGE")).toBe(2);
   expect(statusOf("NOTHING_TO_RESUME")).toBe(3);

@@ -163,7 +163,8 @@ export function reduceEvent(picture: LiveState, event: ProgressEvent): LiveState
       return { ...now, last: event.text };
     case "graph_moved":
       return { ...now, last: event.events.map(graphMoveText).join(", ") };
-    case "parked":
+    case "waiting":
+    case "paused":
     case "ended":
       return { ...now, step: null, last: event.reason };
     case "effect":
@@ -270,7 +271,8 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
     case "findings":
     case "step_started":
     case "checkpoint":
-    case "parked":
+    case "waiting":
+    case "paused":
     case "ended":
       return null;
   }

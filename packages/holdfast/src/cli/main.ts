@@ -77,7 +77,7 @@ async function runCommandLine(params: {
   const failed = (thrown: unknown): Exit => {
     const exit = reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program });
     const isFull = thrown instanceof HoldfastError && thrown.code === "DISK_FULL";
-    return isFull && command.spec.waitsForSpace === true ? "parked" : exit;
+    return isFull && command.spec.waitsForSpace === true ? "waiting" : exit;
   };
   try {
     const work = command.start(shell, input);

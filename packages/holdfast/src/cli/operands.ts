@@ -4,7 +4,7 @@ import { readdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import { nearest } from "@holdfast/core/options";
-import { RUN_ID, type RunSummary, parseAddress } from "@holdfast/core/run";
+import { RUN_ID, type RunSummary, isEnded, parseAddress } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
@@ -17,7 +17,7 @@ export async function findRun(holdfast: Holdfast, typed: string | undefined): Pr
   const named = runs.find(({ id }) => id === typed);
   if (named !== undefined) return named;
   const own = runs.filter(({ work }) => work.kind === "issue" && work.number === issue);
-  const found = own.find(({ state }) => state.kind === "open" || state.kind === "parked") ?? own[0];
+  const found = own.find(({ state }) => !isEnded(state)) ?? own[0];
   if (found !== undefined) return found;
   throw new HoldfastError({
     code: "RUN_NOT_FOUND",

@@ -9,7 +9,7 @@ export const runSpec = {
   summary: "carry an issue to a pull request",
   details: [
     "Works in a worktree and on a branch of its own. An agent implements, what it wrote is checked and reviewed, commits are pushed and a pull request is opened, each as often as the limits allow. Everything is saved on the way: killed, interrupted or out of quota, `holdfast resume` goes on where it was and does nothing twice.",
-    "The same workflow and issue, or task text, is the same run. An unfinished run is never started a second time: --resume continues it. When the run has ended, its outcome is shown and nothing is done: exit status 0 if it is done, 1 if it failed or was aborted; --again starts a new run. So `holdfast run ISSUE --resume` can be repeated after any crash. Ctrl+C stops the agent, saves, and prints how to continue; a second Ctrl+C leaves at once. --max-time does the same by the clock: when the session has taken as long, the agent is stopped, a checkpoint with trigger session_end is saved and the run is parked (exit status 7); `holdfast resume` continues it, with a new time of its own or none.",
+    "The same workflow and issue, or task text, is the same run. An unfinished run is never started a second time: --resume continues it. When the run has ended, its outcome is shown and nothing is done: exit status 0 if it is done, 1 if it failed or was aborted; --again starts a new run. So `holdfast run ISSUE --resume` can be repeated after any crash. Ctrl+C stops the agent, saves, and prints how to continue; a second Ctrl+C leaves at once. --max-time does the same by the clock: when the session has taken as long, the agent is stopped, a checkpoint with trigger session_end is saved and the run waits (exit status 7); `holdfast resume` continues it, with a new time of its own or none.",
     "--workflow crunch carries the issue through the phases enrich, ready, implementing, e2e, docs and ready-to-merge, each with a team of agents on a task graph, and says so by the issue's `state:` label; --target stops at one of them, and `holdfast resume RUN --target PHASE` goes on. docs/crunch.md explains it; `holdfast config --crunch` prints who is in the team and what it does.",
     "--workflow ralph goes round: an agent works, the command of --until says whether it is done, what was learnt goes into the next prompt, until it is done, --max rounds have been, or nothing moves any more; then the files of the best round are what stays. It needs no issue and no forge: `--task` is a loop on a branch of its own. An issue ends in a pull request, a task where --pr asks for it. docs/ralph.md explains it.",
     `Agents are named as provider:model, or by the provider alone for its default model. The providers: ${AGENT_LIST}; \`holdfast agents\` shows which are ready, \`holdfast setup\` puts one into the config.`,
@@ -99,10 +99,14 @@ export const runSpec = {
     "ignore-reviews": { type: "boolean", about: "while waiting, do not mend what people ask for in reviews" },
     yolo: { type: "boolean", about: "the agent may act without asking" },
     "no-yolo": { type: "boolean", about: "the agent may not, whatever the config says" },
-    "max-tokens": { type: "text", value: "N", about: "park the run when it has used as many" },
-    "max-cost": { type: "text", value: "USD", about: "park the run when it has cost as much" },
-    "max-time": { type: "text", value: "TIME", about: "stop, save and park when this session has taken as long (2h)" },
-    "max-total-time": { type: "text", value: "TIME", about: "park the run when it was worked on as long in all" },
+    "max-tokens": { type: "text", value: "N", about: "let the run wait when it has used this many" },
+    "max-cost": { type: "text", value: "USD", about: "let the run wait when it has cost this much" },
+    "max-time": {
+      type: "text",
+      value: "TIME",
+      about: "stop, save and wait when this session has taken this long (2h)",
+    },
+    "max-total-time": { type: "text", value: "TIME", about: "let the run wait when it has worked this long in all" },
     mode: {
       type: "text",
       value: "MODE",
@@ -121,7 +125,7 @@ export const runSpec = {
     resume: { type: "boolean", about: "go on with the run of this issue, if there is one" },
     wait: {
       type: "boolean",
-      about: "whenever it parks until a time, or as many loops as may be are at work: wait, then go on",
+      about: "whenever it waits until a time, or as many loops as may be are at work: wait, then go on",
     },
     again: { type: "boolean", about: "start a new run although an earlier one of the same work has ended" },
     "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
@@ -152,7 +156,7 @@ export const runSpec = {
   ],
   windsDown: true,
   waitsForSpace: true,
-  json: 'One line for each event {"run", "at", "kind", ...}, then {"run", "outcome": {"kind": "done" | "fatal" | "parked" | "interrupted" | "ask", ...}, "status": {...}}; with --dry-run {"plan": {...}}; with --detach {"run", "pid", "log": "path", "queued"}.',
+  json: 'One line for each event {"run", "at", "kind", ...}, then {"run", "outcome": {"kind": "done" | "failed" | "aborted" | "waiting" | "paused" | "interrupted" | "ask", ...}, "status": {...}}; with --dry-run {"plan": {...}}; with --detach {"run", "pid", "log": "path", "queued"}.',
 } as const satisfies CommandSpec;
 
 type RunFlags = (typeof runSpec)["flags"];

@@ -476,7 +476,7 @@ export default defineWorkflow({
     },
   },
   transitions: { ask: { yes: "done", no: "fatal" } },
-  ends: { done: "done", fatal: "fatal" },
+  ends: { done: "done", fatal: "failed" },
   initialState: () => ({}),
 });
 `;

@@ -148,7 +148,7 @@ ralph:
   # What an iteration may reasonably take: without it efficiency is not judged.
   tokensPerIteration: ${value("ralph.tokensPerIteration")}
 
-# What is done when a call of an agent fails: tried again after each wait of retry. When these are used up (exhausted): park,
+# What is done when a call of an agent fails: tried again after each wait of retry. When these are used up (exhausted): wait,
 # fallback (to the agents named here, in their order), escalate, abort or ignore. The first rule that fits decides before all
 # of that. See docs/error-handling.md
 errors:
@@ -199,7 +199,7 @@ aiwg:
 # prices:
 #   codex:gpt-5.5: { input: 1.25, cached: 0.125, output: 10 }
 
-# For one run, all its sessions together. At 80 % there is a notice, at 100 % the run is parked. Numbers, dollars, a duration; or none.
+# For one run, all its sessions together. At 80 % there is a notice, at 100 % the run waits. Numbers, dollars, a duration; or none.
 budget:
   maxTokens: ${value("budget.maxTokens")}
   maxCost: ${value("budget.maxCost")}

@@ -64,7 +64,7 @@ describe("errors in the file", () => {
           types: ["timeout"],
           pattern: null,
           retry: { delaysMs: [5_000] },
-          exhausted: "park",
+          exhausted: "wait",
         },
       ],
     });
@@ -133,7 +133,7 @@ escalation: { trigger_after: 3, channels: [cli, slack] }
     ["retry_then_fallback", "retry", "escalate", 2],
     ["fail_fast", "abort", "abort", 0],
     ["graceful_degrade", "retry", "ignore", 2],
-    ["checkpoint_recover", "retry", "park", 2],
+    ["checkpoint_recover", "retry", "wait", 2],
   ])("strategy %s", async (strategy, action, exhausted, waits) => {
     const policy = await policyOf(IMPORT, { "eh.yaml": `strategy: ${strategy}\nclassification: { categories: [] }\n` });
     expect(policy).toMatchObject({ exhausted, rules: [{ id: "retry_on", action, exhausted }] });

@@ -114,7 +114,7 @@ function lastOf({ strategy }: AiwgErrors, agents: readonly string[]): LastAction
     case "graceful_degrade":
       return "ignore";
     case "checkpoint_recover":
-      return "park";
+      return "wait";
   }
 }
 

@@ -337,7 +337,7 @@ function ruleOf(rule: FileRule, retry: RetryPlan): ErrorRule {
     pattern: rule.pattern ?? null,
     action: rule.action,
     retry: rule.retry === undefined ? retry : retryOf(rule.retry, retry),
-    exhausted: rule.exhausted ?? "park",
+    exhausted: rule.exhausted ?? "wait",
   };
 }
 

@@ -190,7 +190,7 @@ export interface Adoption {
 
 /** The newest checkpoint of an imported run that was never resumed; null for every other run. */
 export async function needsAdoption(parts: Adapters, run: RunSummary): Promise<Checkpoint | null> {
-  if (run.state.kind !== "open") return null;
+  if (run.state.kind !== "active") return null;
   // Only the summary is read at first: a damaged checkpoint that is not an import must not prevent a resume from the
   // one before it.
   const [last] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });

@@ -214,7 +214,7 @@ function lastEntries(plan: ImportPlan, { position }: Planes): readonly NewEntry[
   const failed = position.stage === "fatal" || (plan.workflow === "ralph" && position.stage === "limit");
   if (!failed) return [imported];
   const reason = position.reason ?? "It had failed before it was imported";
-  return [imported, { kind: "run.ended", body: { outcome: "fatal", reason } }];
+  return [imported, { kind: "run.ended", body: { outcome: "failed", reason } }];
 }
 
 /** Used as a label only. The document keeps an id that the store would reject. */

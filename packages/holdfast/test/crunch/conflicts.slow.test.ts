@@ -44,8 +44,8 @@ test("a high veto is escalated, and answered with approve", async () => {
     options: { ...settings({ enrich: pair }), target: "enrich" },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "parked",
-    on: "person",
+    kind: "waiting",
+    for: "you",
     reason: expect.stringContaining("sign-in"),
   });
   await bench.answer("use sessions");
@@ -106,8 +106,8 @@ test("what is handed over becomes a node of its own; what everybody must know an
     options: { ...settings({ enrich: graph }), target: "enrich" },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "parked",
-    on: "person",
+    kind: "waiting",
+    for: "you",
     reason: expect.stringContaining("Which colour?"),
   });
   const asked = (await bench.state()).messages.records.filter(({ status }) => status.kind === "awaiting");
@@ -148,7 +148,7 @@ test.each(["SUCCESS", "FAILED"])("an abort ends the phase, also of one that says
     options: { ...settings({ enrich: graph }), target: "enrich" },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "fatal",
+    kind: "failed",
     reason: expect.stringContaining("This is another project."),
   });
 });
@@ -160,10 +160,10 @@ test("a change that is not made again is not lost without a word: a person leave
     options: { ...settings({ implementing: graph }), target: "implementing" },
     issue: { labels: ["state:ready"] },
   });
-  expect(await bench.work()).toMatchObject({ kind: "parked", reason: expect.stringContaining("shared.txt") });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", reason: expect.stringContaining("shared.txt") });
   expect(await bench.read("shared.txt")).toBe("by one\n");
   await bench.answer("stop");
-  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by a person") });
   const { messages } = await bench.state();
   expect(messages.records.filter(({ status }) => status.kind === "awaiting")).toEqual([]);
 });

@@ -33,7 +33,7 @@ test("the gate command is asked first, and a limit ends what does not converge",
     answers: PASS,
     options: { ...settings(), gate: "echo it is wrong; exit 3", limits: { e2eFailures: 0 } },
   });
-  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("exit 3") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("exit 3") });
   expect(await bench.labels()).toEqual(["state:e2e"]);
   expect((await bench.state()).outputs.map((output) => output.node)).toEqual(["spec", "build"]);
 });
@@ -49,8 +49,8 @@ test("a critical node that fails aborts the rest and asks a person; tried again 
     options: { ...settings({ enrich: graph }), target: "enrich" },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "parked",
-    on: "person",
+    kind: "waiting",
+    for: "you",
     reason: expect.stringContaining("I cannot."),
   });
   expect((await bench.planes()).position.graph?.states["plan"]).toMatchObject({ status: "skipped" });
@@ -62,9 +62,9 @@ test("a critical node that fails aborts the rest and asks a person; tried again 
 test("stopped by a person, it has given up with that reason; the next run of the issue knows of it", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
-  expect(await bench.work()).toMatchObject({ kind: "parked" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting" });
   await bench.answer("stop");
-  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by a person") });
   expect((await bench.state()).team?.complexity).toMatchObject({ score: 0, factors: { priorFailures: false } });
   // The next run counts the earlier failure as complexity.
   const { team } = await bench.second(1);
@@ -75,7 +75,7 @@ test("stopped by a person, it has given up with that reason; the next run of the
 test("gone on with without what failed, it says so", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
-  expect(await bench.work()).toMatchObject({ kind: "parked" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting" });
   await bench.answer("go on");
   expect(await bench.work()).toMatchObject({
     kind: "done",
@@ -107,7 +107,7 @@ test.each([
     issue: { labels: ["state:ready"] },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "fatal",
+    kind: "failed",
     reason: expect.stringMatching(
       new RegExp(`nobody is to in the phases after ${last}: there is nothing to open a pull`),
     ),

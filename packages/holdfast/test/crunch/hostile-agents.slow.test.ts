@@ -33,8 +33,8 @@ test("agents who hand the same work round come to an end, and a person is asked;
     options: { ...settings(), target: "enrich" },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "parked",
-    on: "person",
+    kind: "waiting",
+    for: "you",
     reason: expect.stringContaining("came through 3 others already"),
   });
   await bench.answer("leave it");

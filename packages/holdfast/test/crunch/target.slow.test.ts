@@ -39,7 +39,7 @@ test("labels of two phases are for a person to decide", async () => {
     options: { ...settings(), target: "ready" },
     issue: { labels: ["state:ready", "state:enrich"] },
   });
-  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
   await bench.answer("enrich");
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect((await bench.state()).outputs.map(({ node }) => node)).toEqual(["spec"]);
@@ -57,8 +57,8 @@ test("a state label that a person moves while a phase is under way is not replac
     issue: { labels: ["type:feature", "state:ready"] },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "parked",
-    on: "person",
+    kind: "waiting",
+    for: "you",
     reason: expect.stringMatching(/^Issue #1 carries state:ready-to-merge, set by somebody while the run was at e2e\./),
   });
   expect(await bench.labels()).toEqual(["type:feature", "state:ready-to-merge"]);
@@ -74,7 +74,7 @@ test("labels of two phases while one is under way: the run parks, and goes on wh
     issue: { labels: ["state:ready"] },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "parked",
+    kind: "waiting",
     reason: expect.stringContaining("carries state:e2e and state:backlog"),
   });
   await bench.forge.setLabels(1, ["state:e2e"]);
@@ -106,11 +106,11 @@ test("with the target done it waits for the merge; then the issue says done, and
     issue: { labels: ["domain:api"] },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "parked",
-    on: "person",
+    kind: "waiting",
+    for: "you",
     reason: expect.stringContaining("Merge it"),
   });
-  expect(await bench.work()).toMatchObject({ kind: "parked" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting" });
   const pull = await bench.forge.findPullRequest("feature/issue-1-add-a-greeting");
   await bench.forge.mergePullRequest(pull?.number ?? 0, { head: pull?.headCommit ?? "" });
   expect(await bench.work()).toMatchObject({ kind: "done" });

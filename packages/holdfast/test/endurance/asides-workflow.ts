@@ -33,7 +33,7 @@ export function asidesWorkflow(): Workflow<JsonObject> {
       },
     },
     transitions: { apart: { merged: "contrary" }, contrary: { merged: "twice" }, twice: { merged: "done" } },
-    ends: { done: "done", fatal: "fatal" },
+    ends: { done: "done", fatal: "failed" },
     initialState: () => ({}),
   });
 }

@@ -94,7 +94,7 @@ export function deedsWorkflow(parts: Adapters): Workflow<JsonObject> {
       },
     },
     transitions: { write: { written: "publish" }, publish: { published: "done" } },
-    ends: { done: "done", fatal: "fatal" },
+    ends: { done: "done", fatal: "failed" },
     initialState: () => ({}),
   });
 }

@@ -62,7 +62,7 @@ export const RALPH: Scenario = {
   answers: [writes(1, "7\n"), writes(2, "5\n"), writes(3, "5\n"), writes(4, "10\n")],
   claims,
   legs: [
-    { ...leg, limit: { tokens: 800 }, ends: "parked" },
+    { ...leg, limit: { tokens: 800 }, ends: "waiting" },
     { ...leg, limit: { tokens: 9000 }, raises: true },
   ],
   ci: null,

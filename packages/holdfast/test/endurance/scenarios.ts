@@ -10,7 +10,7 @@ export interface Leg {
   readonly raises: boolean;
   /** The workflow of one's own instead of `impl`. */
   readonly own: "deeds" | "asides" | "crunch" | "ralph" | null;
-  readonly ends: "done" | "fatal" | "parked";
+  readonly ends: "done" | "failed" | "waiting";
 }
 
 export interface Scenario {
@@ -127,7 +127,7 @@ export const SCENARIOS: readonly Scenario[] = [
         usage,
       },
     ],
-    legs: [{ ...leg, ends: "fatal" }],
+    legs: [{ ...leg, ends: "failed" }],
     expected: {},
   },
   {
@@ -135,7 +135,7 @@ export const SCENARIOS: readonly Scenario[] = [
     name: "budget",
     answers: [{ ...finish(1, "helo\n"), finalize: undefined }, finish(null, "hello\n"), score(95)].map(clean),
     legs: [
-      { ...leg, limit: { tokens: 400 }, ends: "parked" },
+      { ...leg, limit: { tokens: 400 }, ends: "waiting" },
       { ...leg, limit: { tokens: 9000 }, raises: true },
     ],
   },
@@ -153,7 +153,7 @@ export const FALLING: Scenario = {
   ...plain,
   name: "scores 60, 75, 70, 65, 64",
   answers: WORTH.flatMap((value, index) => [finish(index + 1, `worth ${value}\n`), score(value, index + 1)]),
-  legs: [{ ...leg, ends: "fatal" }],
+  legs: [{ ...leg, ends: "failed" }],
   expected: { "greeting.txt": "worth 75\n" },
 };
 

@@ -96,7 +96,7 @@ async function endure(
 async function expectEnd(place: Place, program: string, leg: Leg): Promise<readonly string[]> {
   const life = await live(place, program, leg, null);
   if (life.kind === "ended" && life.outcome === leg.ends) return [];
-  if (life.kind === "failed" && leg.ends === "fatal" && life.why.startsWith("HoldfastError: Run issue-1 ended at"))
+  if (life.kind === "failed" && leg.ends === "failed" && life.why.startsWith("HoldfastError: Run issue-1 ended at"))
     return [];
   return [`resumed, it was to end ${leg.ends}: ${life.kind === "killed" ? "killed" : `${life.kind} ${life.why}`}`];
 }

@@ -51,7 +51,7 @@ export async function testify(place: Place): Promise<Testimony> {
   const bare = (value: unknown): unknown => steady(JSON.parse(plain(place, JSON.stringify(value ?? null))));
   return {
     state: run?.state.kind ?? "none",
-    reason: plain(place, JSON.stringify(run?.state.kind === "fatal" ? run.state.reason : null)),
+    reason: plain(place, JSON.stringify(run?.state.kind === "failed" ? run.state.reason : null)),
     files: await readFiles(place),
     branch: `${await git("worktree", "rev-parse", "HEAD^{tree}")} ${await git("worktree", "status", "--porcelain")}`,
     remote: refs,

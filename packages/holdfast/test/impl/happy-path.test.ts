@@ -77,7 +77,7 @@ describe("an issue becomes a pull request", () => {
   test("score misread: a reply that cannot be read is asked for once more, then fails without a score", async () => {
     const mumble = { when: { role: "review" }, reply: "Score: 85/100, fine" };
     await using bench = await makeBench({ answers: [finish(), mumble], options: { maxIterations: 1 } });
-    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("could not be read") });
+    expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("could not be read") });
     const entries = await Array.fromAsync(bench.store.readJournal({ run: "issue-1-bench" }));
     const calls = entries.filter(
       ({ kind, body }) => kind === "step.finished" && String(body["step"]).startsWith("reviewer"),

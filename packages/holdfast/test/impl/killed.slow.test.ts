@@ -11,15 +11,15 @@ async function liveAndDie(bench: Bench, seed: number): Promise<number> {
     const at = 2 + ((life * 7 + seed) % 5);
     const when = (life + seed) % 2 === 0 ? "before" : "after";
     const { kind } = await bench.work({ dies: { at, when } }).catch(endedBefore);
-    if (kind === "done" || kind === "fatal") return life;
+    if (kind === "done" || kind === "failed") return life;
     expect(kind).toBe("killed");
   }
   throw new Error("the run does not end");
 }
 
 /** The previous process died right after its last commit: the run has ended, and its status shows it. */
-function endedBefore(error: unknown): { readonly kind: "fatal" } {
-  if (error instanceof HoldfastError && error.code === "RUN_FATAL") return { kind: "fatal" };
+function endedBefore(error: unknown): { readonly kind: "failed" } {
+  if (error instanceof HoldfastError && error.code === "RUN_FAILED") return { kind: "failed" };
   throw error;
 }
 
@@ -102,7 +102,7 @@ test("counters reset on resume: killed on the way to giving up, the run still en
     streaks: { review: 4 },
   });
   expect((await bench.store.getRun("issue-1-bench"))?.state).toMatchObject({
-    kind: "fatal",
+    kind: "failed",
     reason: expect.stringContaining("no improvement"),
   });
 });

@@ -16,7 +16,7 @@ describe("reviews that go nowhere", () => {
     await using bench = await makeBench({ answers: falling });
     const outcome = await bench.work();
     expect(outcome).toMatchObject({
-      kind: "fatal",
+      kind: "failed",
       reason: expect.stringContaining("no improvement for 4 consecutive failures"),
     });
     expect(await bench.read("greeting.txt")).toBe("worth 75\n");
@@ -39,7 +39,7 @@ describe("reviews that go nowhere", () => {
 describe("an agent that does not get there", () => {
   test("nothing done three times is stuck", async () => {
     await using bench = await makeBench({ answers: [{ when: { role: "impl" }, reply: "Hm." }] });
-    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/^Stuck/) });
+    expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringMatching(/^Stuck/) });
     expect((await bench.planes()).position.iteration).toBe(3);
     expect(await bench.read(".tmp/impl-output.txt")).toBe("Hm.");
   });
@@ -47,14 +47,14 @@ describe("an agent that does not get there", () => {
   test("and removes .tmp each time is stuck all the same", async () => {
     const sweeps = `cat > /dev/null; rm -rf .tmp; echo Hm.`;
     await using bench = await makeBench({ answers: [], options: { implModel: `command:${sweeps}` } });
-    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/^Stuck/) });
+    expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringMatching(/^Stuck/) });
     expect((await bench.planes()).position.iteration).toBe(3);
   });
 
   test("files that do not parse three times are fatal, and each time the prompt says why", async () => {
     await using bench = await makeBench({ answers: [finish({ path: "broken.json", text: "{" })] });
     expect(await bench.work()).toMatchObject({
-      kind: "fatal",
+      kind: "failed",
       reason: expect.stringContaining("parse gate retry limit (3"),
     });
     expect(await bench.read(".tmp/impl-input-2.txt")).toContain("broken.json");

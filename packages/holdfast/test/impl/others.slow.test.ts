@@ -31,7 +31,7 @@ describe("other people act while the run waits", () => {
     const foreign = await bench.git("clone", "rev-parse", "HEAD");
     await writeFile(join(bench.root, "agent.sh"), agentScript(bench.root));
     const outcome = await bench.work();
-    expect(outcome).toMatchObject({ kind: "parked", on: "person", reason: expect.stringContaining(foreign) });
+    expect(outcome).toMatchObject({ kind: "waiting", for: "you", reason: expect.stringContaining(foreign) });
     expect(await bench.git("remote", "rev-parse", HEAD)).toBe(foreign);
     await bench.answer("theirs");
     expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -58,8 +58,8 @@ describe("commits that the run did not make", () => {
     await writeFile(join(bench.root, "foreign.sh"), foreign(bench.root));
     await writeFile(join(bench.forge.location, "forge.yaml"), `ci: sh ${bench.root}/foreign.sh\n`);
     expect(await bench.work()).toMatchObject({
-      kind: "parked",
-      on: "person",
+      kind: "waiting",
+      for: "you",
       reason: expect.stringMatching(/did not push on top of what this run pushed/),
     });
     expect(await bench.git("remote", "ls-tree", "--name-only", HEAD)).toContain("theirs.txt");
@@ -71,7 +71,7 @@ describe("commits that the run did not make", () => {
 
   test.each([
     ["accept", "done"],
-    ["stop", "fatal"],
+    ["stop", "failed"],
   ])("an agent that pushes to the base itself: the run asks and opens no pull request (%s)", async (answer, kind) => {
     const implModel = "command:cat > ../prompt; sh ../../agent.sh";
     const options = { implModel, reviewModel: "scripted:script.yaml", waitForCi: true };
@@ -84,7 +84,7 @@ describe("commits that the run did not make", () => {
     ];
     await writeFile(join(bench.root, "agent.sh"), lines.join("\n"));
     const reason = expect.stringMatching(/main on the remote already contains/);
-    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person", reason });
+    expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you", reason });
     await bench.answer(answer);
     expect(await bench.work()).toMatchObject({ kind });
     expect(await bench.pulls()).toBe(0);
@@ -99,8 +99,8 @@ describe("an agent that says it is done and changed nothing", () => {
     const answers = [empty(1), empty(2), finish({ iteration: 3 }), pass];
     await using bench = await makeBench({ answers });
     expect(await bench.work()).toMatchObject({
-      kind: "parked",
-      on: "person",
+      kind: "waiting",
+      for: "you",
       reason: expect.stringMatching(/no file differs from main, for the second time in a row/),
     });
     expect([await bench.calls("agent"), await bench.calls("reviewer")]).toEqual([2, 0]);
@@ -114,7 +114,7 @@ describe("an agent that says it is done and changed nothing", () => {
     await using bench = await makeBench({ answers: [empty(1), empty(2), pass] });
     await bench.work();
     await bench.answer("stop");
-    expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/^Stopped by you/) });
+    expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringMatching(/^Stopped by you/) });
     expect(await bench.calls("agent")).toBe(2);
   });
 });

@@ -69,13 +69,13 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     const body = { message: "API rate limit exceeded for user ID 1." };
     ground.server.faults.set(creating({ kind: "answer", status: 403, headers, body }));
     expect(await ground.bench.work()).toMatchObject({
-      kind: "parked",
-      on: "forge",
+      kind: "waiting",
+      for: "forge",
       reason: expect.stringContaining("API rate limit exceeded"),
       until: new Date(reset * 1000).toISOString(),
     });
     expect(ground.repository.pulls).toEqual([]);
-    expect(await ground.bench.work({ clock: hours(0.5) })).toMatchObject({ kind: "parked", on: "forge" });
+    expect(await ground.bench.work({ clock: hours(0.5) })).toMatchObject({ kind: "waiting", for: "forge" });
     expect(await ground.bench.work({ clock: hours(2) })).toMatchObject({ kind: "done" });
     await expectDoneOnce(ground);
   });
@@ -91,7 +91,7 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     });
     ground.server.faults.set({ match: /^GET .*\/pulls\?/, times: 1, when: "before", effect: limited });
     const outcome = await ground.bench.work();
-    expect(outcome).toMatchObject({ kind: "parked", on: "forge", until: expect.any(String) });
+    expect(outcome).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
     expect(await ground.bench.work({ clock: hours(1) })).toMatchObject({ kind: "done" });
     await expectDoneOnce(ground);
   });
@@ -112,7 +112,7 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     const ground = await makeGithubBench();
     ground.server.faults.set(creating({ kind: "answer", status: 500, body: {} }, { times: 6 }));
     const outcome = await ground.bench.work();
-    expect(outcome).toMatchObject({ kind: "parked", on: "forge", until: expect.any(String) });
+    expect(outcome).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
     expect(await ground.bench.work({ clock: hours(1) })).toMatchObject({ kind: "done" });
     await expectDoneOnce(ground);
   });
@@ -122,7 +122,7 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     ground.server.faults.set(
       creating({ kind: "answer", status: 401, body: { message: "Bad credentials" } }, { times: 2 }),
     );
-    const refused = { kind: "parked", on: "person", reason: expect.stringContaining("Bad credentials") };
+    const refused = { kind: "waiting", for: "you", reason: expect.stringContaining("Bad credentials") };
     expect(await ground.bench.work()).toMatchObject(refused);
     expect(await ground.bench.work()).toMatchObject(refused);
     expect(await ground.bench.work()).toMatchObject({ kind: "done" });
@@ -142,8 +142,8 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     const ground = await makeGithubBench();
     ground.server.faults.set(creating({ kind: "answer", status: 422, body: { message: "Base is archived" } }));
     expect(await ground.bench.work()).toMatchObject({
-      kind: "parked",
-      on: "person",
+      kind: "waiting",
+      for: "you",
       reason: expect.stringContaining("Base is archived"),
     });
     expect(await ground.bench.work()).toMatchObject({ kind: "done" });
@@ -184,8 +184,8 @@ describe("a push that failed on the remote side is tried again before anything e
     await using bench = await makeBench({ answers: [finish(), pass] });
     await setHook(bench, [`if [ "$(wc -l < $seen)" -le 6 ]; then echo "try again later" >&2; exit 1; fi`]);
     expect(await bench.work()).toMatchObject({
-      kind: "parked",
-      on: "forge",
+      kind: "waiting",
+      for: "forge",
       reason: expect.stringContaining("try again later"),
       until: expect.any(String),
     });
@@ -211,8 +211,8 @@ describe("a push that was refused for a secret", () => {
     await setHook(bench, [`if ${FIRST}; then`, ...words.map((line) => `echo "${line}" >&2`), "exit 1; fi"]);
     const outcome = await bench.work();
     expect(outcome).toMatchObject({
-      kind: "parked",
-      on: "person",
+      kind: "waiting",
+      for: "you",
       reason: expect.stringMatching(/refused \(secret\)[^]*Remove the secret from every commit/),
     });
     for (const line of words) expect(JSON.stringify(outcome)).toContain(line.trim());

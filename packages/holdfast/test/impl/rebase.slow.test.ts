@@ -52,7 +52,7 @@ describe("the base moves after the branch was pushed", () => {
     const idle: Answer = { when: { role: "rebase" }, reply: "I do not know." };
     await withMovingBase({ answers: [finish(), pass, idle], path: "greeting.txt", text: "base\n" }, async (bench) => {
       const outcome = await bench.work();
-      expect(outcome).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/greeting\.txt.*marks are left/) });
+      expect(outcome).toMatchObject({ kind: "failed", reason: expect.stringMatching(/greeting\.txt.*marks are left/) });
       expect(await bench.read("greeting.txt")).toBe("hello\n");
       expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
       expect(await bench.git("worktree", "rev-parse", "HEAD")).toBe(await bench.git("remote", "rev-parse", HEAD));
@@ -75,7 +75,7 @@ describe("a branch that is there already", () => {
     const words = { title: "By hand", body: "See #1.", draft: false, key: "by-hand" };
     const made = await bench.forge.createPullRequest({ ...words, head: HEAD, base: "main" });
     const theirs = await bench.git("clone", "rev-parse", "theirs");
-    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person", reason: expect.stringContaining(theirs) });
+    expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you", reason: expect.stringContaining(theirs) });
     expect(await bench.calls("agent")).toBe(0);
     await bench.answer("theirs");
     expect(await bench.work()).toMatchObject({ kind: "done" });

@@ -117,7 +117,7 @@ describe("what changed while the run was away", () => {
     await bench.git("clone", "config", "user.name", "b");
     await bench.git("clone", "config", "user.email", "b@example.org");
     await writeFile(join(bench.root, "agent.sh"), `(${push("foreign")})\necho hello > greeting.txt\n${finalize}\n`);
-    expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+    expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
     await bench.answer("ours");
     expect(await preflight(bench)).toMatchObject({ kind: "resume", judgements: [] });
     await promisify(execFile)("sh", ["-c", push("later")]);
@@ -147,8 +147,8 @@ describe("what changed while the run was away", () => {
     await editPull(bench, '"state": "open"', '"state": "closed"');
     expect(await preflight(bench)).toMatchObject({ kind: "ask", why: expect.stringContaining("was closed") });
     expect(await bench.work()).toMatchObject({
-      kind: "parked",
-      on: "person",
+      kind: "waiting",
+      for: "you",
       reason: expect.stringContaining("closed without"),
     });
   });
@@ -160,7 +160,7 @@ describe("what changed while the run was away", () => {
       const close = `sed -i s/\\"open\\"/\\"closed\\"/ ${pull}`;
       await writeFile(join(bench.forge.location, "forge.yaml"), `ci: ${JSON.stringify(close)}\n`);
       const first = await bench.work();
-      expect(first).toMatchObject({ kind: "parked", on: "person" });
+      expect(first).toMatchObject({ kind: "waiting", for: "you" });
       expect(first).toMatchObject({ reason: expect.stringContaining("--accept pull_request_closed") });
       await writeFile(join(bench.forge.location, "forge.yaml"), "{}\n");
       expect((await preflight(bench)).kind).toBe("ask");

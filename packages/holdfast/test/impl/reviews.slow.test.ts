@@ -33,7 +33,7 @@ const louder = { author: "ada", state: "changes_requested", body: "Say it louder
 test("a reviewer that crashes has judged nothing: the run waits, and the implementer works once", async () => {
   const crashing = { when: { role: "review" }, edits: [{ do: "wait", ms: 1 }], exit: 3 };
   await using bench = await makeBench({ answers: [finish(), crashing] });
-  expect(await bench.work()).toMatchObject({ kind: "parked", reason: expect.stringContaining("exit 3") });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", reason: expect.stringContaining("exit 3") });
   expect((await bench.planes()).position).toMatchObject({ stage: "review", iteration: 1 });
   await writeFile(join(bench.root, "script.yaml"), JSON.stringify({ answers: [finish(), pass] }));
   expect(await bench.work()).toMatchObject({ kind: "done" });

@@ -185,7 +185,7 @@ describe("states, as journal and lease tell them", () => {
   });
 
   test("failed tells why; a limit is told for what it is", async () => {
-    const entries = [{ kind: "run.ended", body: { outcome: "fatal", reason: "200 iterations" } }] as const;
+    const entries = [{ kind: "run.ended", body: { outcome: "failed", reason: "200 iterations" } }] as const;
     await save(holdfast, { iteration: 2, stage: "limit", trigger: "stage", entries });
     await mirror();
     expect(readJson(`.aiwg/ralph/loops/${LOOP}/state.json`)).toMatchObject({
@@ -387,9 +387,9 @@ describe("retention of the files", () => {
     await beginLoop(holdfast, "ralph-other-00000002");
     const other = { run: "ralph-other-00000002", loopId: "ralph-other-00000002" };
     for (let iteration = 1; iteration <= 8; iteration += 1) await save(holdfast, { iteration, ...other });
-    const ended = (outcome: "done" | "fatal") => [{ kind: "run.ended", body: { outcome, reason: "so" } }] as const;
+    const ended = (outcome: "done" | "failed") => [{ kind: "run.ended", body: { outcome, reason: "so" } }] as const;
     await save(holdfast, { iteration: 8, stage: "done", entries: ended("done") });
-    await save(holdfast, { iteration: 8, stage: "fatal", entries: ended("fatal"), ...other });
+    await save(holdfast, { iteration: 8, stage: "fatal", entries: ended("failed"), ...other });
     await mirror();
     await mirror(other.run);
     await clean();

@@ -14,7 +14,7 @@ test.concurrent("the limit is an end of its own: it stays on resume, says whose 
     options: { ...GRADED, maxIterations: 3 },
   });
   expect(await bench.work()).toMatchObject({
-    kind: "fatal",
+    kind: "failed",
     reason: expect.stringMatching(/3 iterations, which is the limit.*those of iteration 2, the best/),
   });
   expect((await bench.planes()).position).toMatchObject({ stage: "limit", iteration: 3 });
@@ -22,7 +22,7 @@ test.concurrent("the limit is an end of its own: it stays on resume, says whose 
   expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
   expect(await bench.git("worktree", "log", "-1", "--format=%s")).toMatch(/^Back to iteration 2, the best so far/);
   expect(await bench.read(".tmp/ralph-report.md")).toMatch(/Iteration 2 failed: 3 of 10 tests fail/);
-  await expect(bench.work()).rejects.toMatchObject({ code: "RUN_FATAL", hint: expect.stringContaining("--max N") });
+  await expect(bench.work()).rejects.toMatchObject({ code: "RUN_FAILED", hint: expect.stringContaining("--max N") });
   await expect(bench.raise(3)).rejects.toThrow(/iteration 3 already/);
   await bench.raise(4);
   expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -32,7 +32,7 @@ test.concurrent("the limit is an end of its own: it stays on resume, says whose 
 
 test.concurrent("what was ordered of a loop that came to its limit meanwhile is void when it is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "42\n"), options: { maxIterations: 1 } });
-  expect(await bench.work()).toMatchObject({ kind: "fatal" });
+  expect(await bench.work()).toMatchObject({ kind: "failed" });
   // The process that sent the signal was killed before it saw that the run had ended.
   const { requests } = await bench.holdfast.work.parts();
   const order = { id: "o-1", run: bench.run(), by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
@@ -54,7 +54,7 @@ test.concurrent("a limit may be raised while the loop is under way, and other ru
     options: { maxIterations: 2 },
     limit: { tokens: 400 },
   });
-  expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", for: "budget" });
   await bench.raise(3);
   expect(await bench.work({ limit: { tokens: 4000 } })).toMatchObject({
     reason: expect.stringContaining("3 iterations"),
@@ -63,18 +63,18 @@ test.concurrent("a limit may be raised while the loop is under way, and other ru
 
 test.concurrent("of two limits that are used up, the reason names the one that is left when the other is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n"), limit: { microUsd: 5000 } });
-  expect(await bench.work()).toMatchObject({ on: "budget", reason: expect.stringMatching(/up: \$0\.01 of \$0\.01$/) });
+  expect(await bench.work()).toMatchObject({ for: "budget", reason: expect.stringMatching(/up: \$0\.01 of \$0\.01$/) });
   const reason = "The budget is used up: 400 of 300 tokens";
-  expect(await bench.work({ limit: { microUsd: 9_000_000, tokens: 300 } })).toMatchObject({ on: "budget", reason });
-  expect(await bench.work()).toMatchObject({ on: "budget", reason });
+  expect(await bench.work({ limit: { microUsd: 9_000_000, tokens: 300 } })).toMatchObject({ for: "budget", reason });
+  expect(await bench.work()).toMatchObject({ for: "budget", reason });
   expect(await bench.calls()).toBe(1);
 });
 
 test.concurrent("an exhausted budget stays exhausted on resume, until it is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n"), limit: { tokens: 800 } });
-  expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
-  expect(await bench.work()).toMatchObject({ kind: "parked", on: "budget" });
-  expect(await bench.work({ limit: { tokens: 800 } })).toMatchObject({ kind: "parked", on: "budget" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", for: "budget" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", for: "budget" });
+  expect(await bench.work({ limit: { tokens: 800 } })).toMatchObject({ kind: "waiting", for: "budget" });
   expect(await bench.calls()).toBe(2);
   expect(await bench.work({ limit: { tokens: 2000 } })).toMatchObject({ kind: "done" });
   expect(await bench.calls()).toBe(3);
@@ -86,7 +86,7 @@ const STUCK = { until: "echo no; exit 1", detection: { stuck: 2, oscillation: nu
 test.concurrent("stuck: it stops, with what shows that it is", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n"), options: STUCK });
   const outcome = await bench.work();
-  expect(outcome).toMatchObject({ kind: "fatal" });
+  expect(outcome).toMatchObject({ kind: "failed" });
   expect(await bench.calls()).toBe(2);
   const { findings } = await bench.state();
   expect(findings).toMatchObject([{ kind: "stuck", iteration: 2, evidence: { iterations: [1, 2] } }]);
@@ -105,16 +105,16 @@ test.concurrent.for(["iterate", "reflect", "latest"] as const)(
       options: { ...STUCK, maxIterations: 5 },
       mode: "logged",
     });
-    expect(await bench.work()).toMatchObject({ kind: "fatal" });
+    expect(await bench.work()).toMatchObject({ kind: "failed" });
     await expect(bench.work()).rejects.toMatchObject({
-      code: "RUN_FATAL",
+      code: "RUN_FAILED",
       hint: expect.stringContaining(`\`holdfast resume ${bench.run()}@latest --force\``),
     });
     const checkpoints = await (await bench.holdfast.run(bench.run())).list();
     const there = checkpoints.filter((one) => stage === "latest" || (one.stage === stage && one.iteration === 2));
     // The oldest in `iterate` is the one at which the iteration begins.
     const from = there.at(stage === "iterate" ? -1 : 0)?.sequence ?? 0;
-    expect(await again(bench, from)).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stuck") });
+    expect(await again(bench, from)).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stuck") });
     const { iterations, interventions, refused } = await bench.state();
     // Where iteration 2 itself is done anew it counts as the first of them.
     const numbers = stage === "iterate" ? [1, 2, 3] : [1, 2, 3, 4];
@@ -134,9 +134,9 @@ test.concurrent("out of tries: taken up by force it has as many again", async ()
     answers: inTurn("1\n", "2\n", "3\n"),
     options: { ...STUCK, workflowType: "agent_task", attempts: 1, detection: { stuck: null, oscillation: null } },
   });
-  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("in 1 try") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("in 1 try") });
   const newest = (await bench.holdfast.store.latest(bench.run()))?.sequence ?? 0;
-  expect(await again(bench, newest)).toMatchObject({ kind: "fatal", reason: expect.stringContaining("in 1 try") });
+  expect(await again(bench, newest)).toMatchObject({ kind: "failed", reason: expect.stringContaining("in 1 try") });
   expect(await bench.calls()).toBe(2);
 });
 
@@ -145,13 +145,13 @@ test.concurrent("stuck: a person is asked, and what they say counts for as long 
     answers: inTurn("1\n", "2\n", "3\n", "4\n"),
     options: { ...STUCK, onStuck: "ask" },
   });
-  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
-  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
   await bench.answer("go-on");
-  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person" });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
   expect(await bench.calls()).toBe(4);
   await bench.answer("stop");
-  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by a person") });
   expect((await bench.state()).interventions).toMatchObject([{ kind: "answered", at: 2, answer: "go-on" }]);
 });
 
@@ -165,7 +165,7 @@ test.concurrent("stuck: back to the best once with another prompt, then it stops
   expect(trail.filter((one) => one === "rollback:went_back")).toHaveLength(1);
   const at = trail.slice(0, trail.indexOf("rollback:went_back")).filter((one) => one.startsWith("iterate")).length;
   expect(await bench.read(`.tmp/ralph-prompt-${at + 1}.md`)).toMatch(/put back to those of iteration 1.*another way/s);
-  expect(outcome).toMatchObject({ kind: "fatal", reason: expect.stringMatching(/those of iteration 1, the best/) });
+  expect(outcome).toMatchObject({ kind: "failed", reason: expect.stringMatching(/those of iteration 1, the best/) });
   expect(await bench.read("answer.txt")).toBe("7\n");
 });
 

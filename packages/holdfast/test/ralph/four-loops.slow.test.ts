@@ -92,7 +92,7 @@ async function journalOf(ground: LoopGround, run: string): Promise<readonly Jour
 async function hasEnded(ground: LoopGround, run: string): Promise<boolean> {
   await using holdfast = await openHoldfast({ cwd: ground.repository });
   const state = (await holdfast.store.getRun(run))?.state.kind;
-  return state === "done" || state === "fatal";
+  return state === "done" || state === "failed";
 }
 
 /** Iterations in the order in which they were entered, and how often the agent's call of each was finished. */

@@ -64,9 +64,9 @@ test.concurrent("a criterion that holds before anybody worked is done without a 
 test.concurrent("a criterion that cannot be run is asked about before a token is spent", async () => {
   const options = { until: "no-such-program-here --check" };
   await using bench = await makeBench({ answers: inTurn("42\n"), options });
-  expect(await bench.work()).toMatchObject({ kind: "parked", on: "person", reason: expect.stringContaining("127") });
+  expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you", reason: expect.stringContaining("127") });
   await bench.answer("stop");
-  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by a person") });
   expect(await bench.calls()).toBe(0);
   // A script that the work is to bring.
   const brings = {
@@ -74,7 +74,7 @@ test.concurrent("a criterion that cannot be run is asked about before a token is
     reply: "There it is.",
   };
   await using later = await makeBench({ answers: [brings], options: { until: "./check.sh" } });
-  expect(await later.work()).toMatchObject({ kind: "parked" });
+  expect(await later.work()).toMatchObject({ kind: "waiting" });
   await later.answer("go-on");
   expect(await later.work()).toMatchObject({ kind: "done" });
 });

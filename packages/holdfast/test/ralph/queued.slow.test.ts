@@ -18,7 +18,7 @@ test("a loop that is paused while it waits for its first place is resumed as any
   const order = { id: "o-1", run: "queued", by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
   await requests?.order({ ...order, kind: "pause" });
   const { outcome } = await holdfast.work.start(plan, { place: { whenFull: "wait" } });
-  expect(outcome).toMatchObject({ kind: "parked", on: "pause" });
+  expect(outcome).toMatchObject({ kind: "paused" });
   expect((await holdfast.status("queued")).standing).toEqual({ kind: "paused" });
   expect(await ground.started()).toBe(0);
   const resumed = await holdfast.resume({ run: "queued", place: { whenFull: "force" } });

@@ -40,7 +40,7 @@ test.concurrent("a task without a criterion is done when the agent says so, and 
 test.concurrent("a unit that does not succeed in its tries ends the run", async () => {
   const options = { workflowType: "agent_task", attempts: 2, detection: { stuck: null } };
   await using bench = await makeBench({ answers: [writes("1\n")], options });
-  expect(await bench.work()).toMatchObject({ kind: "fatal", reason: expect.stringContaining("2 tries") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("2 tries") });
 });
 
 test.concurrent("the prompt of a skill has its arguments, that of a step only its own part", async () => {

@@ -73,7 +73,7 @@ test("a run that a rule ended is replayed to that end", async () => {
     pattern: null,
     action: "abort",
     retry: { delaysMs: [], jitter: 0 },
-    exhausted: "park",
+    exhausted: "wait",
   };
   const holdfast = await open(
     ground,
@@ -84,9 +84,9 @@ test("a run that a rule ended is replayed to that end", async () => {
     { rules: [rule] },
   );
   const { outcome } = await loop(ground, holdfast);
-  expect(outcome).toMatchObject({ kind: "fatal", reason: expect.stringContaining("Rule over") });
+  expect(outcome).toMatchObject({ kind: "failed", reason: expect.stringContaining("Rule over") });
   const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(2) });
-  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "fatal" });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "failed" });
   await holdfast.close();
 });
 
@@ -132,7 +132,7 @@ async function ralph(holdfast: Holdfast, options: JsonObject = {}): Promise<RunR
 test("a loop whose limit was raised is replayed with the limit of its day", async () => {
   await using ground = await makeGround();
   const holdfast = await open(ground, count);
-  expect((await ralph(holdfast, { maxIterations: 2 })).outcome).toMatchObject({ kind: "fatal" });
+  expect((await ralph(holdfast, { maxIterations: 2 })).outcome).toMatchObject({ kind: "failed" });
   await holdfast.work.raiseIterations({ run: RUN, max: 5 });
   expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "done" });
   const report = await holdfast.work.replay({ run: RUN });
@@ -148,7 +148,7 @@ test("a loop whose limit was raised while it waited is replayed with the limit o
     calls += 1;
     return calls === 2 ? { kind: "failed", cause: "auth", message: "sign in" } : count(task);
   });
-  expect((await ralph(holdfast, { maxIterations: 5 })).outcome).toMatchObject({ kind: "parked" });
+  expect((await ralph(holdfast, { maxIterations: 5 })).outcome).toMatchObject({ kind: "waiting" });
   await holdfast.work.raiseIterations({ run: RUN, max: 6 });
   expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "done" });
   const report = await holdfast.work.replay({ run: RUN });
@@ -164,7 +164,7 @@ test("a loop that another agent carried on is replayed with each of them", async
     calls += 1;
     return calls === 2 ? { kind: "failed", cause: "auth", message: "sign in" } : count(task);
   });
-  expect((await ralph(holdfast)).outcome).toMatchObject({ kind: "parked" });
+  expect((await ralph(holdfast)).outcome).toMatchObject({ kind: "waiting" });
   expect((await holdfast.resume({ run: RUN, agent: "c" })).outcome).toMatchObject({ kind: "done" });
   const report = await holdfast.work.replay({ run: RUN });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });

@@ -15,7 +15,7 @@ test("a loop that went on beyond its limit is replayed to its last end, with the
   const work = { kind: "task", text: "count" } as const;
   await holdfast.start({ workflow: "ralph", id: RUN, work, agent: ground.agent, mode: "logged", options: OPTIONS });
   await holdfast.work.raiseIterations({ run: RUN, max: 3 });
-  expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "fatal" });
+  expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "failed" });
   const raised = await holdfast.store.latest(RUN);
   expect(await holdfast.work.replay({ run: RUN })).toMatchObject({
     verdict: "identical",
@@ -29,7 +29,7 @@ test("a loop that went on beyond its limit is replayed to its last end, with the
   const plan = await holdfast.work.planRerun({ run: RUN, id: "again" });
   const again = await holdfast.work.rerun({ of: RUN, plan });
   expect(again).toMatchObject({
-    outcome: { kind: "fatal" },
+    outcome: { kind: "failed" },
     compared: { step: { a: { came: { event: "limit_reached" } }, b: { came: { event: "again" } } } },
   });
   expect((await holdfast.store.latest("again"))?.planes).toMatchObject({

@@ -85,7 +85,7 @@ describe("a recorded loop of 30 iterations", () => {
 
   test("stops at a checkpoint that is named", async () => {
     const report = await holdfast.work.replay({ run: RUN, to: 9 });
-    expect(report).toMatchObject({ verdict: "identical", to: 9, compared: 8, outcome: "open" });
+    expect(report).toMatchObject({ verdict: "identical", to: 9, compared: 8, outcome: "active" });
   });
 
   test("retention drops nothing that the record needs", async () => {

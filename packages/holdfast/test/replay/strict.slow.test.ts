@@ -69,7 +69,7 @@ describe("a strict run that goes on", () => {
       mode: "strict",
       options: { task: "Count", until: ["false"], maxIterations: 1 },
     });
-    expect(outcome.kind).toBe("fatal");
+    expect(outcome.kind).toBe("failed");
     const before = await Array.fromAsync(holdfast.store.readJournal({ run: RUN }));
     const worktree = await (await holdfast.run(RUN)).workspace();
     await appendFile(join(worktree?.root ?? "", "log.txt"), "by hand\n");

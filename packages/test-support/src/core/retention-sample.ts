@@ -44,7 +44,7 @@ export function subject(checkpoints: readonly Some[], more: Partial<RetentionSub
   const summaries = checkpoints.map((some) => checkpoint({ ...some, run: more.run ?? some.run ?? "r" }));
   return {
     run: "r",
-    state: { kind: "open" },
+    state: { kind: "active" },
     checkpoints: summaries,
     pinned: new Map(),
     resumable: new Set(summaries.map((one) => one.sequence)),

@@ -111,7 +111,7 @@ export async function runRollbackCase(rounds: readonly RollbackRound[]): Promise
     { work: workOf(rounds, toy), check: checkOf(rounds, toy) },
     {
       transitions: { work: { worked: "check" }, check: { passed: "work", failed: "work", gave_up: "fatal" } },
-      ends: { fatal: "fatal" },
+      ends: { fatal: "failed" },
     },
   );
   await begin(toy.parts, workflow, toy.workspace);
@@ -131,9 +131,9 @@ export async function runRollbackCase(rounds: readonly RollbackRound[]): Promise
 }
 
 function workOf(rounds: readonly RollbackRound[], toy: TestWorktree): StageFunction<State> {
-  return async ({ state, step, effect, park, agent }) => {
+  return async ({ state, step, effect, wait, agent }) => {
     const round = rounds[state.seen.length];
-    if (round === undefined) return await park({ on: "person", reason: "Look at it" });
+    if (round === undefined) return await wait({ for: "you", reason: "Look at it" });
     await step(
       "edit",
       () => {

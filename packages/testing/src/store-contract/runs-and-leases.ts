@@ -34,7 +34,7 @@ export const runCases: readonly StoreCase[] = [
       assertFrozen(created);
       const read = await other.getRun("r1");
       const nothing = { unfinishedRestore: null, checkpoints: 0, latest: null, entries: 1 };
-      assert.deepEqual({ ...read }, { ...expected, state: { kind: "open" }, ...nothing });
+      assert.deepEqual({ ...read }, { ...expected, state: { kind: "active" }, ...nothing });
       assertFrozen(read);
       assert.equal(await other.getRun("r2"), undefined);
       assert.equal(store.id, other.id);
@@ -103,28 +103,28 @@ export const runCases: readonly StoreCase[] = [
       const state = async () => ({ ...(await store.getRun("sample"))?.state });
       await store.commit({
         lease,
-        entries: [{ kind: "run.parked", body: { on: "quota", reason: "spent", until: "2026-04-01T00:00:00.000Z" } }],
+        entries: [{ kind: "run.waiting", body: { for: "quota", reason: "spent", until: "2026-04-01T00:00:00.000Z" } }],
       });
       assert.deepEqual(await state(), {
-        kind: "parked",
-        on: "quota",
+        kind: "waiting",
+        for: "quota",
         reason: "spent",
         until: "2026-04-01T00:00:00.000Z",
       });
       await store.commit({
         lease,
         entries: [
-          { kind: "run.unparked", body: {} },
+          { kind: "run.continued", body: {} },
           { kind: "note", body: {} },
         ],
       });
-      assert.deepEqual(await state(), { kind: "open" });
+      assert.deepEqual(await state(), { kind: "active" });
       clock.set("2026-03-02T00:00:00.000Z");
-      await store.commit({ lease, entries: [{ kind: "run.ended", body: { outcome: "fatal", reason: "no" } }] });
-      assert.deepEqual(await state(), { kind: "fatal", at: "2026-03-02T00:00:00.000Z", reason: "no" });
+      await store.commit({ lease, entries: [{ kind: "run.ended", body: { outcome: "failed", reason: "no" } }] });
+      assert.deepEqual(await state(), { kind: "failed", at: "2026-03-02T00:00:00.000Z", reason: "no" });
       clock.set("2026-03-03T00:00:00.000Z");
       await store.commit({ lease, entries: [{ kind: "run.ended", body: { outcome: "done" } }] });
-      assert.deepEqual(await state(), { kind: "fatal", at: "2026-03-02T00:00:00.000Z", reason: "no" });
+      assert.deepEqual(await state(), { kind: "failed", at: "2026-03-02T00:00:00.000Z", reason: "no" });
       await store.commit({
         lease,
         entries: [
@@ -163,7 +163,7 @@ export const runCases: readonly StoreCase[] = [
       const lease = await leasedRun(store);
       const bad: readonly NewEntry[] = [
         { kind: "run.ended", body: { outcome: "perhaps" } },
-        { kind: "run.parked", body: { on: "moon", reason: "", until: null } },
+        { kind: "run.waiting", body: { on: "moon", reason: "", until: null } },
         { kind: "run.reopened", body: {} },
       ];
       for (const entry of bad)

@@ -159,7 +159,7 @@ export const CRUNCH_SHAPE: WorkflowShape = {
   events: CRUNCH_STAGE_EVENTS,
   transitions: TRANSITIONS,
   // A run at its target has succeeded although the issue is not done. `stopped` records where it ended.
-  ends: { stopped: "done", done: "done", fatal: "fatal" },
+  ends: { stopped: "done", done: "done", fatal: "failed" },
 };
 
 /** The stage after a successful one, where a run that stopped there continues. */

@@ -110,7 +110,7 @@ export async function setStateLabel(
     });
     if (outcome.kind === "done") return;
     const reason = `The label ${stateLabel(phase) ?? "of no phase"} could not be put on issue ${issue}: ${outcome.reason}. Put that right, then resume.`;
-    await waitOnce(context, { name: `state-label-parked-${attempt}`, on: "person", reason });
+    await waitOnce(context, { name: `state-label-waiting-${attempt}`, for: "you", reason });
   }
 }
 
@@ -167,7 +167,7 @@ async function applyMovedLabel(
       ? `Put the right one there, then resume; as it is, the run goes on at ${phase}.`
       : `Resume, and the run goes on at ${moved.follows}; put state:${at} there first, and it goes on at ${phase}.`;
   const reason = `Issue #${issue.number} carries ${moved.says}, set by somebody while the run was at ${at}. ${next}`;
-  await waitOnce(context, { name: "label-moved-parked", on: "person", reason });
+  await waitOnce(context, { name: "label-moved-waiting", for: "you", reason });
 }
 
 /**

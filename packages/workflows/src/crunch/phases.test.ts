@@ -195,7 +195,7 @@ describe("crunch freshness", () => {
   function judged(findings: readonly Finding[], at: RecordedRun): ResumePlan {
     return planResume({
       run: "r",
-      state: { kind: "open" },
+      state: { kind: "active" },
       from: { kind: "newest" },
       findings: findings.filter((finding) => !crunchFreshness.isOwn(finding, at)),
       policy: defaultFindingPolicy,

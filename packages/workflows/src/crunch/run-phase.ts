@@ -232,12 +232,7 @@ async function countFailures(
 ): Promise<number> {
   const runs = await store.listRuns();
   return runs.filter(
-    ({ id, work, state }) =>
-      id !== run &&
-      work.kind === "issue" &&
-      work.number === issue &&
-      state.kind === "fatal" &&
-      state.cause !== "aborted",
+    ({ id, work, state }) => id !== run && work.kind === "issue" && work.number === issue && state.kind === "failed",
   ).length;
 }
 

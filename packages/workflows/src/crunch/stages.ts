@@ -181,8 +181,8 @@ async function awaitMerge(
     case "merged":
       return { event: "merged", reason: `${name} is merged` };
     case "open":
-      return await context.park({
-        on: "person",
+      return await context.wait({
+        for: "you",
         reason: `${name} is open and waits to be merged: ${request.url}. Merge it, then resume.`,
       });
     case "closed":

@@ -54,7 +54,7 @@ export async function ciStage(work: ImplDependencies, context: ImplContext): Pro
       case "wait":
         break;
     }
-    if (waited(looks, ci.pollMs) >= ci.timeoutMs) return await context.park({ on: "ci", reason: decision.reason });
+    if (waited(looks, ci.pollMs) >= ci.timeoutMs) return await context.wait({ for: "ci", reason: decision.reason });
     looks += 1;
     await context.sleep(`pause-${looks}`, pause(looks, ci.pollMs));
   }

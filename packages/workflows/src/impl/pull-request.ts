@@ -137,10 +137,10 @@ function refusedPush({ refusal, remote }: Extract<PushOutcome, { kind: "refused"
   switch (REFUSAL_RESPONSE[refusal.cause]) {
     case "rebase":
       return { event: "pr_fail_need_rebase", reason, state };
-    case "fatal":
+    case "fail":
       return { event: "fatal", reason, state };
     case "fixable":
-    case "park":
+    case "wait":
       return {
         event: "pr_fail_fixable",
         reason,
@@ -277,8 +277,8 @@ export async function findWatchedPullRequest(
 /** Makes the run wait for the user, who can reopen the pull request, accept a new one or end the run. */
 export async function waitForReopening(context: ImplContext, number: number): Promise<never> {
   const { id } = context.run;
-  return await context.park({
-    on: "person",
+  return await context.wait({
+    for: "you",
     reason: `Pull request #${number} was closed without being merged. Reopen it and run \`holdfast resume ${id}\`, let the run open another one with \`holdfast resume ${id} --accept pull_request_closed\`, or end it with \`holdfast abort ${id}\`.`,
   });
 }

@@ -179,7 +179,7 @@ export function implShape(
     stages: [...Object.keys(transitions), "done", "fatal"],
     events: IMPL_EVENTS.filter((event) => used.has(event)),
     transitions,
-    ends: { done: "done", fatal: "fatal" },
+    ends: { done: "done", fatal: "failed" },
   };
 }
 

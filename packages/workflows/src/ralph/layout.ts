@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { CheckpointSummary, Trigger } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
-import type { RunSummary } from "@holdfast/core/run";
+import { type RunSummary, isEnded } from "@holdfast/core/run";
 import { type Store, allCheckpoints, newestUsable } from "@holdfast/core/store";
 import { decompress } from "@holdfast/formats/compression";
 import { type Encoded, toExternalCheckpoint } from "@holdfast/formats/format";
@@ -322,7 +322,7 @@ export async function writeRegistry(
 export async function listActiveLoops(parts: CoreAdapters): Promise<readonly ActiveLoop[]> {
   const stood = await readStatuses(parts, async () => {
     const runs = await parts.store.listRuns({ workflow: "ralph" });
-    return runs.filter(({ state }) => state.kind === "open" || state.kind === "parked");
+    return runs.filter(({ state }) => !isEnded(state));
   });
   const loops: ActiveLoop[] = [];
   for (const one of stood.toReversed()) {

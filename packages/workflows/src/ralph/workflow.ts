@@ -81,7 +81,7 @@ export const RALPH_SHAPE: WorkflowShape = {
   events: [...new Set(Object.values(TRANSITIONS).flatMap((row) => Object.keys(row)))],
   transitions: TRANSITIONS,
   // A loop at its limit has failed; a resume gives it more iterations and does not begin again.
-  ends: { done: "done", fatal: "fatal", limit: "fatal" },
+  ends: { done: "done", fatal: "failed", limit: "failed" },
 };
 
 /**

@@ -118,7 +118,7 @@ async function test(shell: Shell, input: AgentsInput, named: string): Promise<Ex
       });
     if (answer === "no") {
       shell.say("Not tried; nothing was spent.");
-      return "decision";
+      return "needs_you";
     }
   }
   const work = tryAgent({
@@ -143,19 +143,19 @@ function tell(shell: Shell, event: AgentEvent): void {
 
 /** The exit status by what has to happen before another attempt can succeed. */
 const EXITS_OF: Readonly<Record<FailureCause, Exit>> = {
-  rate_limit: "parked",
-  overload: "parked",
-  network: "parked",
-  proxy: "parked",
-  too_old: "decision",
-  refusal: "decision",
-  auth: "decision",
-  billing: "decision",
-  missing: "decision",
-  permission_denied: "decision",
-  context_too_long: "decision",
+  rate_limit: "waiting",
+  overload: "waiting",
+  network: "waiting",
+  proxy: "waiting",
+  too_old: "needs_you",
+  refusal: "needs_you",
+  auth: "needs_you",
+  billing: "needs_you",
+  missing: "needs_you",
+  permission_denied: "needs_you",
+  context_too_long: "needs_you",
   session_lost: "failed",
-  hang: "parked",
+  hang: "waiting",
   timeout: "failed",
   crash: "failed",
   killed: "failed",

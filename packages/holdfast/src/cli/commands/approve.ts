@@ -49,7 +49,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       text: (page) => questionText(asking, page),
     });
     shell.say(answerCommands(`${shell.talk.program} approve ${id}`, question.options));
-    return "decision";
+    return "needs_you";
   }
   const by = input.text("by") ?? whoAmI();
   await holdfast.work.approve({ run: id, answer, by });
@@ -76,7 +76,7 @@ async function findAsking(holdfast: Holdfast, typed: string | undefined): Promis
   }
   const all: Asking[] = [];
   for (const { id, state } of await holdfast.listRuns()) {
-    const asking = state.kind === "parked" ? askingOf(await holdfast.status(id)) : undefined;
+    const asking = state.kind === "waiting" ? askingOf(await holdfast.status(id)) : undefined;
     if (asking !== undefined) all.push(asking);
   }
   const [only, other] = all;
@@ -91,7 +91,7 @@ async function findAsking(holdfast: Holdfast, typed: string | undefined): Promis
 
 /** A run that waits for you without its own question waits for permission to continue. */
 function askingOf({ run, condition }: RunDetails): Asking | undefined {
-  if (condition.kind !== "parked" || condition.on !== "person") return undefined;
+  if (condition.kind !== "waiting" || condition.for !== "you") return undefined;
   const question = condition.question ?? { name: "go-on", question: "May it go on?", options: ["yes"] };
   return { id: run.id, question, reason: condition.reason };
 }
@@ -101,16 +101,16 @@ function askingOf({ run, condition }: RunDetails): Asking | undefined {
  * continue earlier.
  */
 function waitingOf({ run, condition }: RunDetails): Asking | undefined {
-  if (condition.kind !== "parked" || condition.until === null) return undefined;
-  if (condition.on !== "quota" && condition.on !== "forge") return undefined;
+  if (condition.kind !== "waiting" || condition.until === null) return undefined;
+  if (condition.for !== "quota" && condition.for !== "forge") return undefined;
   const question = `May it go on before ${condition.until}?`;
   return { id: run.id, question: { name: "go-on", question, options: ["yes"] }, reason: condition.reason };
 }
 
 function asksNothing({ run, condition, budget }: RunDetails): HoldfastError {
   const { id } = run;
-  if (condition.kind !== "parked") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
-  const more = condition.on === "budget" ? ` ${raiseBudgetFlags(budget)}` : "";
+  if (condition.kind !== "waiting") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
+  const more = condition.for === "budget" ? ` ${raiseBudgetFlags(budget)}` : "";
   return nobodyAsks(
     `Run ${id} asks nothing; it waits: ${condition.reason}`,
     `Go on with \`holdfast resume ${id}${more}\`.`,

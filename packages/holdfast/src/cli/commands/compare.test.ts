@@ -42,7 +42,7 @@ function side(run: string, changes: Partial<ComparedSide> = {}): ComparedSide {
 }
 
 const cheap = side("other-way", {
-  condition: { kind: "parked", reason: "person: Which of the two?\x1b[31m" },
+  condition: { kind: "waiting", reason: "person: Which of the two?\x1b[31m" },
   checks: [{ name: "gate-command", trail: [false], last: { pass: false, reason: "" } }],
   spent: { tokens: 9000, microUsd: 40_000, milliseconds: 5000 },
   score: null,
@@ -73,7 +73,7 @@ const two: Comparison = {
 test("two runs side by side; what a run has nothing of is a dash", () => {
   expect(comparisonText(two, PAGE)).toMatchInlineSnapshot(`
     "              fix-login@7              other-way@7
-    state         done                     parked
+    state         done                     waiting
     why           -                        person: Which of the two?\\x1b[31m
     stage         done #2                  done #2
     code          4 files, +30 -3          4 files, +30 -3
@@ -119,10 +119,10 @@ test("more runs are rows, and a block each; nothing is wider than the page", () 
   const text = comparisonText(three, PAGE);
   expect(text.split("\n").filter((line) => displayWidth(line) > 80)).toEqual([]);
   expect(text).toMatchInlineSnapshot(`
-    "RUN                STATE   CODE             CHECKS  SCORE  TOKENS     COST  TIME
-    fix-login@7        done    4 files, +30 -3  pass *     90    120k    $1.25  60 s
-    other-way@7        parked  4 files, +30 -3  fail             9000  $0.04 *  60 s
-    a-run-wi…and-on@7  done    4 files, +30 -3  pass       90    120k    $1.25  60 s
+    "RUN               STATE    CODE             CHECKS  SCORE  TOKENS     COST  TIME
+    fix-login@7       done     4 files, +30 -3  pass *     90    120k    $1.25  60 s
+    other-way@7       waiting  4 files, +30 -3  fail             9000  $0.04 *  60 s
+    a-run-w…and-on@7  done     4 files, +30 -3  pass       90    120k    $1.25  60 s
 
     fix-login@7
       gate-command passes ✗✓ *

@@ -390,9 +390,9 @@ const OURS: ReadonlySet<string> = new Set(
 
 const STYLES: Readonly<Record<string, Style>> = {
   done: "green",
-  fatal: "red",
+  failed: "red",
   crashed: "red",
-  parked: "yellow",
+  waiting: "yellow",
   running: "cyan",
 };
 
@@ -491,7 +491,7 @@ function winnerSteps(run: ComparedSide, page: Page): readonly Step[] {
     case "running":
     case "held":
       return [{ what: "It is still at work", line: `${page.program} status ${run.run} --watch` }];
-    case "parked":
+    case "waiting":
     case "crashed":
     case "stopped":
       return [{ what: "Go on with it", line: `${page.program} resume ${run.run}` }];

@@ -186,12 +186,14 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
       ]);
     case "effect.unknown":
       return words([body["key"], reasonOf(body["reason"])]);
-    case "run.parked":
+    case "run.waiting":
       return words([
-        `on ${String(body["on"])}`,
+        `for ${String(body["for"])}`,
         typeof body["until"] === "string" ? `until ${body["until"]}` : "",
         reasonOf(body["reason"]),
       ]);
+    case "run.paused":
+      return reasonOf(body["reason"]);
     case "run.resumed":
       return "steps under way were lost";
     case "note":

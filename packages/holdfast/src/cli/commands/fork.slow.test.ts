@@ -29,7 +29,7 @@ test("a fork waits for you before its first outside effect, once, in whatever wa
   expect(asked.stdout).toContain("or: holdfast approve other stop\n");
   {
     await using holdfast = await openHoldfast({ cwd: place.clone });
-    expect((await holdfast.resume({ run: "other" })).outcome).toMatchObject({ kind: "parked", on: "person" });
+    expect((await holdfast.resume({ run: "other" })).outcome).toMatchObject({ kind: "waiting", for: "you" });
   }
   expect(await outside(place)).toEqual(before);
   expect(await place.run("approve", "other", "publish")).toMatchObject({ status: 0 });

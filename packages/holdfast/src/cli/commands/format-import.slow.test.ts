@@ -59,7 +59,7 @@ describe("import and export", () => {
     expect(made).toMatchObject({ run: "theirs", format: "impl-json", changed: true, before: "none" });
     expect(await place.json("import", seed)).toMatchObject({ run: "theirs", changed: false, before: "whole" });
     expect(await place.json("list")).toMatchObject({
-      runs: [{ id: "theirs", checkpoints: 1, state: { kind: "open" } }],
+      runs: [{ id: "theirs", checkpoints: 1, state: { kind: "active" } }],
     });
     const exported = await place.run("export", "theirs", "--to", "impl-json");
     expect(exported.stdout.trim()).toBe(JSON.stringify(JSON.parse(await readFile(seed, "utf8")), null, 2));

@@ -1,4 +1,5 @@
 /** The `format mirror` command: keeps another tool's checkpoints up to date with a run. */
+import { isEnded } from "@holdfast/core/run";
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import type { Mirror, MirrorReport } from "../../interop/mirror.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -47,7 +48,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const mirror = await holdfast.foreign.mirror({ run: id, to, ...(directory === undefined ? {} : { directory }) });
   const tell = teller(shell, id, mirror);
   tell(await mirror.catchUp());
-  if (input.on("once") || state.kind === "done" || state.kind === "fatal") return "done";
+  if (input.on("once") || isEnded(state)) return "done";
   // Starts at the entry that was read first. Entries in between are handled twice, which is harmless.
   for await (const entry of holdfast.store.watch({ run: id, after: entries, signal: shell.signal })) {
     if (entry.kind === "checkpoint") tell(await mirror.catchUp());

@@ -60,7 +60,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     });
     return "done";
   }
-  if (!input.on("yes") && dropsOf(plan).length > 0 && !(await decide(shell, plan))) return "decision";
+  if (!input.on("yes") && dropsOf(plan).length > 0 && !(await decide(shell, plan))) return "needs_you";
   const report = await shell.finish(holdfast.applyGc(plan), { done: gcOutcome });
   await shell.finish(holdfast.foreign.applyLoopCleanup(loops), { done: () => null });
   shell.print({

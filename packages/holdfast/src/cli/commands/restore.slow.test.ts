@@ -18,7 +18,7 @@ export default defineWorkflow({
   name: "rounds",
   initial: "work",
   transitions: { work: { worked: "check" }, check: { passed: "work", gave_up: "fatal", enough: "done" } },
-  ends: { fatal: "fatal", done: "done" },
+  ends: { fatal: "failed", done: "done" },
   initialState: () => ({ round: 0 }),
   stages: {
     work: async ({ state, step, effect, workspace }) => {

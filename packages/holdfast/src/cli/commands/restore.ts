@@ -8,7 +8,7 @@ import {
   stepsOf,
 } from "@holdfast/core/restore";
 import type { RollbackChoice } from "@holdfast/core/rollback";
-import type { RunSummary } from "@holdfast/core/run";
+import { type RunSummary, isEnded } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { FileChange, RestorePlan } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -85,7 +85,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     shell.print({ json: () => ({ ...shown, dryRun, report: null }), text: () => nothingText(plan) });
     return "done";
   }
-  if (!input.on("yes") && !(await decide(shell, shown))) return "decision";
+  if (!input.on("yes") && !(await decide(shell, shown))) return "needs_you";
   const report = await withSteps(shell, () => apply(shell, handle, plan));
   shell.say(restoreStepsText(report.steps, shell.talk));
   shell.print({
@@ -114,7 +114,7 @@ async function findTarget(shell: Shell, holdfast: Holdfast, input: Input<(typeof
     const sequence = await pickCheckpoint(shell, handle, { instead: `holdfast restore ${id}@SEQ` });
     if (sequence !== null) return { kind: "found", target: await handle.get(sequence) };
     shell.say("Not restored; nothing was changed.");
-    return { kind: "nothing", exit: "decision" };
+    return { kind: "nothing", exit: "needs_you" };
   }
   const rollback = await handle.planRollback({ pastEffects });
   if (rollback.kind === "back") {
@@ -130,7 +130,7 @@ async function findTarget(shell: Shell, holdfast: Holdfast, input: Input<(typeof
     json: () => ({ plan: null, lost: [], rollback, dryRun, ...(dryRun ? {} : { report: null }) }),
     text: (page) => rollbackText(id, rollback, page),
   });
-  return { kind: "nothing", exit: rollback.kind === "stay" ? "done" : "decision" };
+  return { kind: "nothing", exit: rollback.kind === "stay" ? "done" : "needs_you" };
 }
 
 function refuseMixed(typed: {
@@ -284,7 +284,7 @@ function nothingText(plan: RunRestorePlan): string {
 /** How to resume the run after the restore; "" for a run without a workflow. */
 function goOnText({ id, workflow, state }: RunSummary, page: Page): string {
   if (workflow === "manual" || workflow === "none") return "";
-  const ended = state.kind === "fatal" || state.kind === "done";
+  const ended = isEnded(state);
   const line = `${page.program} resume ${escapeText(id)}${ended ? "@latest --force" : ""}`;
   return `Go on with: ${paint(page, "bold", line)}\n`;
 }

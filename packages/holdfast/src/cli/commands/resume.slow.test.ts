@@ -37,8 +37,8 @@ describe("quota wait", () => {
     expect(ends.map(({ status }) => status).toSorted(), shown).toEqual([4, 5]);
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(condition.until));
     for (const { stderr } of ends) expect(stderr, shown).toMatch(/Waiting for issue-1 until /);
-    expect(await count(place, "run.unparked")).toBe(1);
-    expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "parked", on: "person" } });
+    expect(await count(place, "run.continued")).toBe(1);
+    expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "waiting", for: "you" } });
   });
 
   test("a forge that is down at the moment of a resume does not shorten the wait for the provider", async () => {
@@ -58,7 +58,7 @@ describe("quota wait", () => {
     const done = await place.run("run", "1", "--no-review", "--wait", "--agent", agent);
     expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
     expect(done.stderr.match(/Waiting for issue-1 until /g)).toHaveLength(2);
-    expect([await count(place, "run.parked"), await count(place, "run.unparked")]).toEqual([2, 2]);
+    expect([await count(place, "run.waiting"), await count(place, "run.continued")]).toEqual([2, 2]);
   });
 
   test("rules of the config decide: the other agent takes over, and the lines, the log and the list say so", async () => {
@@ -116,7 +116,7 @@ describe("provider wait", () => {
       expect(dry.uses).toMatchObject({ agents: [{ role: "impl", agent }], yolo: false });
       expect((await place.run("resume", "1", "--dry-run")).stdout).toContain(`Would use`);
       expect(await place.json("status", "1")).toMatchObject({
-        condition: { on: "provider", until: expect.any(String) },
+        condition: { for: "provider", until: expect.any(String) },
       });
       // The time is when `--wait` tries again; a user need not wait for it.
       await place.agent([GOOD]);
@@ -137,7 +137,7 @@ describe("provider wait", () => {
     expect(parked.status, parked.stdout + parked.stderr).toBe(4);
     expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
     expect(parked.stdout).not.toMatch(/quota/);
-    expect(await place.json("status", "1")).toMatchObject({ condition: { on: "person", until: null } });
+    expect(await place.json("status", "1")).toMatchObject({ condition: { for: "you", until: null } });
   });
 });
 

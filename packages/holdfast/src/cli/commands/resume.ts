@@ -1,4 +1,5 @@
 /** The `resume` command: checks what changed, then continues a run that was stopped, waits or was killed. */
+import { isEnded } from "@holdfast/core/run";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { FINDING_KINDS } from "@holdfast/core/findings";
@@ -24,7 +25,7 @@ import { planUses, usesText } from "../run-plan.ts";
 
 export const spec = {
   name: "resume",
-  summary: "go on with a run that was stopped, parked or killed",
+  summary: "go on with a run that was stopped, waits or was killed",
   details: [
     "Looks first at what changed meanwhile: the issue's text, the base, the branch, the pull request, the files. What needs no decision is told and the run goes on; what does is shown, and nothing is done until you accept it (exit status 4).",
     "A run that is done stays done (status 0); to go back to one of its older checkpoints takes --force too, or `holdfast fork RUN@7`, which leaves it as it is. One that ended fatally begins again only from a checkpoint that you choose, with --from and --force.",
@@ -82,11 +83,11 @@ export const spec = {
     },
     "max-tokens": { type: "text", value: "N", about: "a new limit for the whole run" },
     "max-cost": { type: "text", value: "USD", about: "a new limit for the whole run" },
-    "max-time": { type: "text", value: "TIME", about: "stop, save and park when this session has taken as long" },
+    "max-time": { type: "text", value: "TIME", about: "stop, save and wait when this session has taken this long" },
     "max-total-time": { type: "text", value: "TIME", about: "a new limit for the whole run" },
     wait: {
       type: "boolean",
-      about: "whenever it is parked until a time, or as many loops as may be are at work: wait, and go on then",
+      about: "whenever it waits until a time, or as many loops as may be are at work: wait, and go on then",
     },
     priority: {
       type: "text",
@@ -104,7 +105,7 @@ export const spec = {
       line: "holdfast resume issue-42 --accept issue_body_changed",
       about: "the text was edited; work with the new one",
     },
-    { line: "holdfast resume issue-42 --max-cost 20", about: "it was parked on its budget: give it more" },
+    { line: "holdfast resume issue-42 --max-cost 20", about: "it waits for its budget: give it more" },
     { line: "holdfast resume issue-42 --target docs", about: "a crunch run that stopped at ready goes on to docs" },
     {
       line: "holdfast resume ralph-fix-tests-1a2b3c4d --max 40",
@@ -141,7 +142,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (input.on("force") && backTo === undefined) await refuseForcedEnd(await holdfast.run(id));
   const found =
     way === undefined ? {} : await chooseStart(shell, await holdfast.run(id), way, input.on("past-effects"));
-  if (found === null) return "decision";
+  if (found === null) return "needs_you";
   const target = input.text("target");
   if (target !== undefined && !input.on("dry-run")) await holdfast.work.raiseTarget({ run: id, target });
   if (max !== undefined && !input.on("dry-run")) await holdfast.work.raiseIterations({ run: id, max });
@@ -199,7 +200,7 @@ function readMax(text: string | undefined): number | undefined {
  */
 async function refuseForcedEnd(handle: RunHandle): Promise<void> {
   const { state } = await handle.summary();
-  if (state.kind === "open" || state.kind === "parked") return;
+  if (!isEnded(state)) return;
   throw new HoldfastError({
     code: "USAGE",
     message: "--force needs a checkpoint to begin again from",
@@ -230,8 +231,7 @@ async function runOf(holdfast: Holdfast, typed: string | undefined, chosen: stri
 /** Only runs that a workflow has begun: a run that is saved by hand cannot be resumed. */
 async function newestUnfinished(holdfast: Holdfast): Promise<string> {
   const open = (await holdfast.listRuns()).filter(
-    ({ state, workflow, checkpoints }) =>
-      (state.kind === "open" || state.kind === "parked") && workflow !== "manual" && checkpoints > 0,
+    ({ state, workflow, checkpoints }) => !isEnded(state) && workflow !== "manual" && checkpoints > 0,
   );
   const [newest] = open;
   if (newest !== undefined) return newest.id;
@@ -272,7 +272,7 @@ export async function resumeRun(shell: Shell, holdfast: Holdfast, params: Resume
   const { run, wait = false, dryRun, sessionMs, workflow, place } = params;
   let exit = await takeUpOnce(shell, holdfast, params);
   if (!wait || dryRun) return exit;
-  while (exit === "parked" && (await waitsUntil(holdfast, run)) !== null) {
+  while (exit === "waiting" && (await waitsUntil(holdfast, run)) !== null) {
     const named = { ...(workflow === undefined ? {} : { workflow }), ...(place === undefined ? {} : { place }) };
     const again = { run, limit: {}, sessionMs, dryRun, wait, ...named };
     exit = await takeUpOnce(shell, holdfast, again);
@@ -412,7 +412,7 @@ async function waitForTime(
 ): Promise<string | null> {
   const until = await waitsUntil(holdfast, run);
   const { state } = await (await holdfast.run(run)).summary();
-  if (state.kind === "parked" && state.on === "disk") return await waitForSpace(shell, holdfast, run);
+  if (state.kind === "waiting" && state.for === "disk") return await waitForSpace(shell, holdfast, run);
   if (until === null || Date.parse(until) <= Date.now()) return until;
   shell.say(`Waiting for ${run} until ${momentText(until, shell.talk)} …`);
   for (let left = 1; left > 0; left = Date.parse(until) - Date.now()) {
@@ -444,7 +444,7 @@ const MIN_MS = 10;
 /** null: the run does not wait, or it waits for something without a known time. */
 export async function waitsUntil(holdfast: Pick<Holdfast, "run">, run: string): Promise<string | null> {
   const { state } = await (await holdfast.run(run)).summary();
-  return state.kind === "parked" ? state.until : null;
+  return state.kind === "waiting" ? state.until : null;
 }
 
 function takenUp(run: string): HoldfastError {

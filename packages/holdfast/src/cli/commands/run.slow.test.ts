@@ -120,7 +120,7 @@ describe("work", () => {
       const resumed = await place.run("resume", "1");
       expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 7 });
       expect(resumed.stdout).toContain("Waiting for the forge issue-1");
-      expect((await place.json("status", "1")).condition).toMatchObject({ kind: "parked", on: "forge" });
+      expect((await place.json("status", "1")).condition).toMatchObject({ kind: "waiting", for: "forge" });
       const waiting = place.start("resume", "1", "--wait", "--agent", await place.agent([GOOD]));
       await waiting.says("Waiting for the forge issue-1");
       await rename(`${place.remote}.away`, place.remote);
@@ -326,7 +326,7 @@ describe("work", () => {
       const agent = await place.agent([{ when: { role: "impl" }, reply: "I do not know" }]);
       const fatal = await place.run("run", "1", "--no-review", "--agent", agent);
       expect(fatal.status, fatal.stdout + fatal.stderr).toBe(1);
-      expect(fatal.stdout).toContain("Given up issue-1: ");
+      expect(fatal.stdout).toContain("Failed issue-1: ");
       const reason = (await place.json("status", "1")).condition.reason;
       expect(await place.run("resume", "1")).toMatchObject({ status: 1, stderr: expect.stringContaining(reason) });
       expect(await place.run("resume", "1", "--force")).toMatchObject({ status: 2 });
@@ -368,7 +368,7 @@ export default defineWorkflow({
     },
   },
   transitions: { ask: { yes: "done", no: "fatal" } },
-  ends: { done: "done", fatal: "fatal" },
+  ends: { done: "done", fatal: "failed" },
   initialState: () => ({}),
 });
 `;
@@ -388,7 +388,7 @@ export default defineWorkflow({
     expect(await place.run("approve", run, "yes", "--by", "ann")).toMatchObject({ status: 0 });
     const { entries } = await place.json("log", run, "--limit", "all");
     expect(entries).toContainEqual(
-      expect.objectContaining({ kind: "run.unparked", body: { decision: "go", answer: "yes", by: "ann" } }),
+      expect.objectContaining({ kind: "run.continued", body: { decision: "go", answer: "yes", by: "ann" } }),
     );
     expect(await place.run("resume", run)).toMatchObject({
       status: 0,

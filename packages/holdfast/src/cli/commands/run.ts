@@ -105,7 +105,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
       holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...place }),
     );
   const exit = input.on("wait") ? await startWithSpace(shell, () => holdfast.hasRoom(plan.id), start) : await start();
-  const waits = exit === "parked" && input.on("wait") && (await waitsUntil(holdfast, plan.id)) !== null;
+  const waits = exit === "waiting" && input.on("wait") && (await waitsUntil(holdfast, plan.id)) !== null;
   if (!waits) return exit;
   return await resumeRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true, ...place });
 }

@@ -112,7 +112,7 @@ function conclude(
   if (state.changed && !state.isWritten && !input.on("dry-run")) {
     if (state.asks) {
       shell.say("Not written; nothing was changed.");
-      return "decision";
+      return "needs_you";
     }
     if (shell.json) return "usage";
     throw usage("Nobody can be asked here, so nothing was written", "Say --yes to write it as it is shown.");

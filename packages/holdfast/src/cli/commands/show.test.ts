@@ -7,7 +7,7 @@ test("a run that somebody holds", () => {
   const text = runText(
     {
       run: sampleRun({
-        state: { kind: "parked", on: "quota", reason: "5 h limit", until: "2026-11-15T14:00:00Z" },
+        state: { kind: "waiting", for: "quota", reason: "5 h limit", until: "2026-11-15T14:00:00Z" },
         forkedFrom: { id: "first-try@3", digest: "" },
       }),
       lease: {
@@ -25,7 +25,7 @@ test("a run that somebody holds", () => {
     PAGE,
   );
   expect(text).toMatchInlineSnapshot(`
-    "fix-login  parked: quota
+    "fix-login  waiting: quota
     why          5 h limit; until 2026-11-15 14:00:00 UTC (in 2 h)
     work         issue #42
     workflow     impl
@@ -56,7 +56,7 @@ test("a run without checkpoints", () => {
     dropped: 0,
   };
   expect(runText(shown, PAGE)).toMatchInlineSnapshot(`
-    "fix-login  open
+    "fix-login  active
     work        issue #42
     workflow    impl
     created     2026-11-15 10:00:00 UTC (2 h ago)

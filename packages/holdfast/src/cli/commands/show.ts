@@ -181,13 +181,15 @@ export function runText(shown: ShownRun, page: Page): string {
 
 function reasonText(state: RunState, page: Page): string | null {
   switch (state.kind) {
-    case "open":
+    case "active":
       return null;
     case "done":
       return `done ${relativeTime(state.at, page.now)}`;
-    case "fatal":
+    case "paused":
+    case "failed":
+    case "aborted":
       return state.reason;
-    case "parked":
+    case "waiting":
       return state.until === null ? state.reason : `${state.reason}; until ${momentText(state.until, page)}`;
   }
 }

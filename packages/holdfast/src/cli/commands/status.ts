@@ -1,4 +1,5 @@
 /** The `status` command: shows the status of a run and who holds it, once or continuously. */
+import { isEnded } from "@holdfast/core/run";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -48,7 +49,7 @@ export const spec = {
     { line: "holdfast status issue-42 --json | jq .condition.kind", about: "for a script" },
   ],
   reads: true,
-  json: '{"run": {...}, "condition": {"kind": "running" | "held" | "parked" | "crashed" | "stopped" | "manual" | "done" | "fatal", ...}, "stage", "iteration", "scores": [...], "budget", "last", "graph": null or {"batches": [[ids]], "nodes": [{"id", "state", "attempts", "startedAt", "endedAt", "elapsed", "critical", ...}], "counts", "criticalPath", "resumePoint", ...}, ...}; without RUN {"runs": [such objects], "starting": [{"pid", "host", "since", "run": "id" or null, "workflow", "work"}]}; a run without a record yet is {"run": null, "condition": {"kind": "starting", "pid", ...}}; with --watch one JSON line for each change.',
+  json: '{"run": {...}, "condition": {"kind": "running" | "held" | "waiting" | "crashed" | "stopped" | "manual" | "done" | "fatal", ...}, "stage", "iteration", "scores": [...], "budget", "last", "graph": null or {"batches": [[ids]], "nodes": [{"id", "state", "attempts", "startedAt", "endedAt", "elapsed", "critical", ...}], "counts", "criticalPath", "resumePoint", ...}, ...}; without RUN {"runs": [such objects], "starting": [{"pid", "host", "since", "run": "id" or null, "workflow", "work"}]}; a run without a record yet is {"run": null, "condition": {"kind": "starting", "pid", ...}}; with --watch one JSON line for each change.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -97,7 +98,7 @@ async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
   const starting = await findStarting(holdfast, undefined);
   const runs = await holdfast.listRuns();
   const fresh = starting.filter(({ run }) => !runs.some(({ id }) => id === run));
-  const open = runs.filter(({ state }) => state.kind === "open" || state.kind === "parked");
+  const open = runs.filter(({ state }) => !isEnded(state));
   const statuses: RunDetails[] = [];
   for (const { id } of open) statuses.push(await holdfast.status(id));
   const [only] = statuses;
@@ -119,7 +120,7 @@ async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
 
 async function newestUnfinished(holdfast: Holdfast): Promise<{ readonly id: string }> {
   const runs = await holdfast.listRuns();
-  return runs.find(({ state }) => state.kind === "open" || state.kind === "parked") ?? (await holdfast.resolveRun());
+  return runs.find(({ state }) => !isEnded(state)) ?? (await holdfast.resolveRun());
 }
 
 /** Watches until the run has ended. It polls the lease too, because a silent journal may belong to a process that died. */
@@ -131,7 +132,7 @@ async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promi
     for (;;) {
       const status = await holdfast.status(run);
       if (!show.status(status)) return "done";
-      if (status.condition.kind === "done" || status.condition.kind === "fatal") return "done";
+      if (isEnded(status.condition)) return "done";
       await wake.next(LOOK_MS, shell.signal);
       shell.signal.throwIfAborted();
     }

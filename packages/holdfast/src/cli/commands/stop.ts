@@ -1,4 +1,5 @@
 /** The `stop` command, and the sending of pause and abort signals that `pause` and `abort` share. */
+import { isEnded } from "@holdfast/core/run";
 import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SignalResult } from "@holdfast/core/control-run";
@@ -102,7 +103,7 @@ async function stopPrepared(
 async function runningRuns(holdfast: Holdfast): Promise<readonly RunDetails[]> {
   const running: RunDetails[] = [];
   for (const { id, state } of await holdfast.listRuns()) {
-    if (state.kind === "done" || state.kind === "fatal") continue;
+    if (isEnded(state)) continue;
     const status = await holdfast.status(id);
     if (status.condition.kind === "running") running.push(status);
   }
@@ -122,7 +123,7 @@ async function chosen(holdfast: Holdfast, typed: string | undefined): Promise<Ru
   const running: RunDetails[] = [];
   let newest: RunDetails | undefined;
   for (const { id, state } of await holdfast.listRuns()) {
-    if (state.kind === "done" || state.kind === "fatal") continue;
+    if (isEnded(state)) continue;
     const status = await holdfast.status(id);
     newest ??= status;
     if (status.condition.kind === "running") running.push(status);
@@ -207,7 +208,7 @@ export async function sendSignal(shell: Shell, request: SignalRequest): Promise<
   const { program } = shell.talk;
   if (kind === "pause" && stood.standing.kind === "paused") shell.say(`Go on with: ${program} resume ${run}`);
   if (kind === "abort" && ordered.kind === "done") shell.say(`What it came to: ${program} status ${run}`);
-  return ordered.kind === "ended" ? "decision" : "done";
+  return ordered.kind === "ended" ? "needs_you" : "done";
 }
 
 function signalResultText(

@@ -84,7 +84,7 @@ async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
   shell.say(
     shell.canAsk ? "Not accepted; nothing was changed." : "Not a terminal: nothing was accepted. Pass --yes to accept.",
   );
-  return "decision";
+  return "needs_you";
 }
 
 async function itemsOfRun(shell: Shell, address: string | undefined): Promise<readonly TrustedItem["item"][]> {

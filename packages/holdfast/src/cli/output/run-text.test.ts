@@ -15,7 +15,7 @@ describe("view", () => {
         { kind: "waiting", on: "quota", until: null, due: false },
         {
           id: "issue-42-k3f9",
-          state: { kind: "parked", on: "quota", reason: "5 h limit", until: null },
+          state: { kind: "waiting", for: "quota", reason: "5 h limit", until: null },
           checkpoints: 120,
         },
       ),
@@ -39,7 +39,7 @@ describe("view", () => {
         { kind: "aborted", reason: "x" },
         {
           id: "bad",
-          state: { kind: "fatal", at: "2026-10-01T12:00:00Z", reason: "x" },
+          state: { kind: "failed", at: "2026-10-01T12:00:00Z", reason: "x" },
           latest: { sequence: 3, createdAt: "2026-08-01T12:00:00Z", stage: "review", iteration: 9 },
         },
       ),

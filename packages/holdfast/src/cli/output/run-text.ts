@@ -70,12 +70,14 @@ function standingCell(standing: RunStatus): Cell {
 
 export function stateCell(state: RunState): Cell {
   const style: Readonly<Record<RunState["kind"], Style>> = {
-    open: "cyan",
-    parked: "yellow",
+    active: "cyan",
+    waiting: "yellow",
+    paused: "yellow",
     done: "green",
-    fatal: "red",
+    failed: "red",
+    aborted: "red",
   };
-  const text = state.kind === "parked" ? `parked: ${state.on}` : state.kind;
+  const text = state.kind === "waiting" ? `waiting: ${state.for}` : state.kind;
   return { text, style: style[state.kind] };
 }
 

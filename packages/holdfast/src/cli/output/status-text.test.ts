@@ -23,7 +23,7 @@ describe("view", () => {
       work: { kind: "issue", number: 42 },
       forkedFrom: null,
       labels: {},
-      state: { kind: "open" },
+      state: { kind: "active" },
       unfinishedRestore: null,
       checkpoints: 12,
       latest: { sequence: 12, createdAt: "2026-11-15T11:58:00.000Z", stage: "review", iteration: 3 },
@@ -96,22 +96,22 @@ describe("view", () => {
         shown({ kind: "stopped" }),
         shown({ kind: "held", lease }),
         shown({
-          kind: "parked",
-          on: "quota",
+          kind: "waiting",
+          for: "quota",
           reason: "The provider's limit is reached",
           until: "2026-11-15T14:00:00.000Z",
           question: null,
         }),
         shown({
-          kind: "parked",
-          on: "person",
+          kind: "waiting",
+          for: "you",
           reason: "A decision is needed",
           until: null,
           question: { name: "merge", question: "Merge it?", options: ["yes", "no"] },
         }),
         shown({ kind: "done", at: "2026-11-15T11:59:00.000Z" }),
         shown({
-          kind: "fatal",
+          kind: "failed",
           at: "2026-11-15T11:59:00.000Z",
           reason: "Review scores showed no improvement for 4 consecutive failures",
         }),
@@ -132,11 +132,11 @@ describe("view", () => {
     From here it cannot be seen whether it still runs.
     > 
 
-    issue-42  parked: quota
+    issue-42  waiting: quota
     The provider's limit is reached. Until 2026-11-15 14:00:00 UTC (in 2 h).
     > Go on with: holdfast resume issue-42
 
-    issue-42  parked: person
+    issue-42  waiting: you
     A decision is needed. It asks: Merge it? (yes / no)
     > Answer with: holdfast approve issue-42 yes
              or: holdfast approve issue-42 no
@@ -145,7 +145,7 @@ describe("view", () => {
     Done 1 min ago.
     > 
 
-    issue-42  fatal
+    issue-42  failed
     Review scores showed no improvement for 4 consecutive failures.
     > What happened: holdfast log issue-42
     Begin again from a checkpoint: holdfast resume issue-42@N --force

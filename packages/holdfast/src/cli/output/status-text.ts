@@ -124,8 +124,8 @@ export function nextText(status: RunDetails, page: Page): string {
   switch (condition.kind) {
     case "running":
       return `Watch it: ${page.program} status ${run.id} --watch\nStop it:  ${page.program} stop ${run.id}`;
-    case "parked":
-      if (condition.on === "budget")
+    case "waiting":
+      if (condition.for === "budget")
         return `Give it more: ${page.program} resume ${run.id} ${raiseBudgetFlags(status.budget)}`;
       return condition.question === null
         ? `Go on with: ${page.program} resume ${run.id}`
@@ -133,7 +133,7 @@ export function nextText(status: RunDetails, page: Page): string {
     case "crashed":
     case "stopped":
       return `Go on with: ${page.program} resume ${run.id}`;
-    case "fatal":
+    case "failed":
       if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
       return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
     case "manual":
@@ -150,7 +150,7 @@ const AT_LIMIT = { word: "limit reached", style: "yellow" } as const;
 
 /** A loop that reached its iteration limit has not failed, and it is not done. */
 export function isAtLimit({ condition, loop, stage }: Pick<RunDetails, "condition" | "loop" | "stage">): boolean {
-  return condition.kind === "fatal" && loop !== null && stage === "limit";
+  return condition.kind === "failed" && loop !== null && stage === "limit";
 }
 
 /** Uses the detailed status if it says more than the lease alone. */
@@ -186,8 +186,8 @@ function wordOf(condition: Condition): { readonly word: string; readonly style: 
       return { word: "running", style: "cyan" };
     case "held":
       return { word: "held elsewhere", style: "yellow" };
-    case "parked":
-      return { word: `parked: ${condition.on}`, style: "yellow" };
+    case "waiting":
+      return { word: `waiting: ${condition.for}`, style: "yellow" };
     case "crashed":
       return { word: "crashed, resumable", style: "red" };
     case "stopped":
@@ -196,8 +196,8 @@ function wordOf(condition: Condition): { readonly word: string; readonly style: 
       return { word: "manual", style: "dim" };
     case "done":
       return { word: "done", style: "green" };
-    case "fatal":
-      return { word: "fatal", style: "red" };
+    case "failed":
+      return { word: "failed", style: "red" };
   }
 }
 
@@ -216,7 +216,7 @@ function whyText(condition: Condition, page: Page): string | null {
     }
     case "held":
       return `Held by ${leaseOwnerText(condition.lease)}; last sign of life ${relativeTime(condition.lease.heartbeatAt, page.now)}. From here it cannot be seen whether it still runs.`;
-    case "parked": {
+    case "waiting": {
       const until = condition.until === null ? "" : ` Until ${momentText(condition.until, page)}.`;
       const { question } = condition;
       const asks = question === null || question.question === condition.reason ? "" : ` It asks: ${question.question}`;
@@ -231,7 +231,7 @@ function whyText(condition: Condition, page: Page): string | null {
       return "Saved by hand: no workflow carries it.";
     case "done":
       return `Done ${relativeTime(condition.at, page.now)}.`;
-    case "fatal":
+    case "failed":
       return sentence(condition.reason);
   }
 }

@@ -26,7 +26,7 @@ async function populate(directory: string): Promise<string> {
     lease,
     entries: [
       { kind: "effect.intended", body: intent },
-      { kind: "run.parked", body: { on: "ci", reason: "r", until: null } },
+      { kind: "run.waiting", body: { for: "ci", reason: "r", until: null } },
     ],
   });
   await store.tag({ run: "sample", sequence: 2, name: "tagged" });
@@ -128,10 +128,10 @@ test("no flipped bit in the database passes unnoticed", async () => {
 const edits: readonly (readonly [string, string, Partial<Problem> & { readonly says?: RegExp }])[] = [
   [
     "an entry's body",
-    `UPDATE log SET body = '{"on":"ci","reason":"other","until":null}' WHERE kind = 'run.parked'`,
+    `UPDATE log SET body = '{"on":"ci","reason":"other","until":null}' WHERE kind = 'run.waiting'`,
     { run: "sample", entry: 16, trustedTo: 15 },
   ],
-  ["an entry's kind", "UPDATE log SET kind = 'note' WHERE kind = 'run.parked'", { entry: 16 }],
+  ["an entry's kind", "UPDATE log SET kind = 'note' WHERE kind = 'run.waiting'", { entry: 16 }],
   ["an entry's time", "UPDATE log SET at = at + 1 WHERE entry = 4", { entry: 4, trustedTo: 3 }],
   ["an entry's epoch", "UPDATE log SET epoch = epoch + 1 WHERE entry = 4", { entry: 4 }],
   ["a checkpoint's stage", "UPDATE log SET stage = 'done' WHERE sequence = 4", { entry: 6 }],

@@ -41,7 +41,7 @@ test("every older schema there ever was is taken over, with all that is in it", 
     expect(run).toMatchObject({
       checkpoints: 3,
       entries: 11,
-      state: { kind: "parked", on: "ci", reason: "waiting" },
+      state: { kind: "waiting", for: "ci", reason: "waiting" },
       latest: { sequence: 4 },
     });
     expect((await store.latest("golden-run"))?.planes.context.values).toEqual({ n: 4 });
