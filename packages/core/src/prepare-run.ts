@@ -41,7 +41,8 @@ export async function takeUp<S extends JsonObject>(params: {
   const loaded = await loadRun(parts, run, apply);
   const { newest, fellBack, state } = loaded;
   checkDefinition(workflow, run, state.position, params.allowChanged);
-  await parts.commands.endMarked(runMark(parts, run));
+  // Under the first lease of a run there is no earlier worker. The check saves a scan of all processes of the machine.
+  if (lease.epoch > 1 || newest.sequence > 1) await parts.commands.endMarked(runMark(parts, run));
   const cleared = await clearStaleLocks(parts, run, newest.planes.files);
   const workspace = await ownWorkspace(parts, summary, newest);
   const writer = new RunSession({ parts, run: summary, lease, workspace, listen, loaded, workflow, apply });

@@ -58,7 +58,8 @@ export interface Checkout {
 export async function findRepository(
   path: string,
 ): Promise<{ readonly repository: Repository; readonly checkout: Checkout | undefined }> {
-  const [version, discovered] = await Promise.allSettled([checkGitVersion(), discover(path)]);
+  const search = await searchFrom(path);
+  const [version, discovered] = await Promise.allSettled([checkGitVersion(), discover(search)]);
   if (version.status === "rejected") throw version.reason;
   if (discovered.status === "rejected") throw discovered.reason;
   const found = discovered.value;
@@ -84,7 +85,7 @@ export async function findRepository(
 
 /** The worktree that contains this path; undefined in a bare repository or outside any. */
 export async function findCheckout(path: string): Promise<(Checkout & { readonly commonDir: string }) | undefined> {
-  const found = await discover(path);
+  const found = await discover(await searchFrom(path));
   if (found.root === null) return undefined;
   return { root: found.root, gitDir: found.gitDir, commonDir: found.commonDir };
 }
@@ -102,7 +103,15 @@ interface Discovered {
   readonly objectFormat: ObjectFormat;
 }
 
-async function discover(path: string): Promise<Discovered> {
+interface RepositorySearch {
+  readonly path: string;
+  /** The folder in which git starts. */
+  readonly cwd: string;
+  readonly bareHere: boolean;
+}
+
+/** Throws NOT_A_REPOSITORY without running git if neither this folder nor one above it has an entry `.git`. */
+async function searchFrom(path: string): Promise<RepositorySearch> {
   if (path.includes("\0")) {
     throw new HoldfastError({ code: "USAGE", message: `${JSON.stringify(path)} holds a NUL byte, which no path can` });
   }
@@ -116,19 +125,36 @@ async function discover(path: string): Promise<Discovered> {
   });
   // A bare repository is used only if its own path is given: one inside a cloned tree must not take effect.
   const bareHere = await looksBare(cwd);
+  if (!bareHere && !(await hasGitEntry(cwd))) throw notARepository(path);
+  return { path, cwd, bareHere };
+}
+
+/** True also if a folder above cannot be read: then git decides. */
+async function hasGitEntry(folder: string): Promise<boolean> {
+  const isAbsent = await lstat(join(folder, ".git")).then(
+    () => false,
+    (error: NodeJS.ErrnoException) => error.code === "ENOENT",
+  );
+  return !isAbsent || (dirname(folder) !== folder && (await hasGitEntry(dirname(folder))));
+}
+
+function notARepository(path: string): HoldfastError {
+  return new HoldfastError({
+    code: "NOT_A_REPOSITORY",
+    message: `${path} is not inside a git repository`,
+    hint: "Run `git init`, or name a folder inside a repository.",
+  });
+}
+
+async function discover({ path, cwd, bareHere }: RepositorySearch): Promise<Discovered> {
   const git = createGit(bareHere ? { cwd, gitDir: cwd } : { cwd });
   const args = ["rev-parse", "--path-format=absolute", "--is-bare-repository", "--show-object-format"];
   const result = await git.result({ args: [...args, "--git-common-dir", "--absolute-git-dir", "--show-toplevel"] });
   const lines = result.stdout.toString("utf8").split("\n").slice(0, -1);
   const [bareText, format, commonDir, gitDir, root] = lines;
   if (result.kind !== "exited" || (result.code !== 0 && lines.length < 4) || commonDir === undefined) {
-    if (result.kind === "exited" && /not a git repository|cannot use bare/.test(result.stderr)) {
-      throw new HoldfastError({
-        code: "NOT_A_REPOSITORY",
-        message: `${path} is not inside a git repository`,
-        hint: "Run `git init`, or name a folder inside a repository.",
-      });
-    }
+    if (result.kind === "exited" && /not a git repository|cannot use bare/.test(result.stderr))
+      throw notARepository(path);
     throw gitError(args, result);
   }
   if (gitDir === undefined || lines.length > 5 || lines.some((line) => line.includes("\uFFFD"))) {

@@ -86,12 +86,17 @@ export class Holdfast implements AsyncDisposable {
     // Mask the work as the store does: runs are matched by the stored text.
     const work = maskValue(params.work, createMasking().mask);
     const { workflow = "impl", id } = params;
-    using starting = this.work.announce({
-      workflow: typeof workflow === "string" ? workflow : workflow.shape.name,
-      work,
-      ...(id === undefined ? {} : { run: id }),
-    });
+    const name = typeof workflow === "string" ? workflow : workflow.shape.name;
+    using starting = this.#isPreparedAtOnce(params)
+      ? null
+      : this.work.announce({ workflow: name, work, ...(id === undefined ? {} : { run: id }) });
     return await this.work.start(await this.work.plan({ ...params, work }), { ...params, starting });
+  }
+
+  /** Planning then only reads the store: it asks no forge, fetches nothing and probes no agent. */
+  #isPreparedAtOnce({ workflow, work, workspace, agent }: StartParams): boolean {
+    const isFileless = workspace === "none" || this.#parts.workspaces === null;
+    return isFileless && typeof workflow === "object" && work.kind !== "issue" && (agent ?? null) === null;
   }
 
   /** Checks what changed in the meantime, then continues the run. If a change needs a decision, the outcome is "ask". */

@@ -128,7 +128,9 @@ async function planId(parts: Adapters, request: StartRequest): Promise<BeginPlan
   const { work, again = false, id = null } = request;
   const workflow = request.workflow.shape.name;
   const nameOf = namesOf(request);
-  return planBegin(await parts.store.listRuns(), {
+  // A chosen id names one run, so the others need not be read, unless `again` needs an id that is not taken.
+  const named = id === null || again ? null : await parts.store.getRun(id);
+  return planBegin(named === null ? await parts.store.listRuns() : named === undefined ? [] : [named], {
     workflow,
     work,
     again,
