@@ -12,7 +12,6 @@ import type { Forge } from "./forge.ts";
 import type { JsonObject } from "./json.ts";
 import type { LeaseOwner, OwnerLiveness } from "./lease.ts";
 import type { FoundSecret } from "./mask.ts";
-import type { Player } from "./player.ts";
 import type { Tape } from "./recorded-calls.ts";
 import type { RetentionPolicy } from "./retention.ts";
 import type { Run } from "./run.ts";
@@ -99,8 +98,6 @@ export interface Adapters extends CoreAdapters {
   >;
   /** Recorder of one run's calls to agents, commands and the forge. Absent: the run is not recorded. */
   readonly tape?: Tape;
-  /** Replayer: it answers steps from the recording, and the run touches nothing outside. Absent: this is not a replay. */
-  readonly player?: Player;
   /** Masks secrets, including values from the environment. Absent: only secrets with a known format are masked. */
   readonly masking?: { mask(text: string): string; find(text: string): readonly FoundSecret[] };
   /** For tests: after each commit, load the run from the store and compare it with the state in memory. Absent: false. */

@@ -11,7 +11,6 @@ import {
   chooseCallAgent,
   compareCheckouts,
   concludeCall,
-  failedTryStep,
   forgetCheckout,
   openCheckout,
   readFailedAttempt,
@@ -31,10 +30,8 @@ import {
 import type { Agent, AgentEvent, AgentOutcome, SessionPlace } from "./agent.ts";
 import { type FailureDecision, decideFailure, fractionOf } from "./error-policy.ts";
 import type { NewEntry, StepAdopted, StepInterrupted } from "./journal.ts";
-import { playStep } from "./play-step.ts";
-import type { Player } from "./player.ts";
 import { NO_ERRORS, type RecordTokens, type RunningStep, restOfDelay } from "./position.ts";
-import { recordAgentCall, recordAgentEntry, requestOf } from "./record-run.ts";
+import { recordAgentCall, recordAgentEntry } from "./record-run.ts";
 import { Hearing } from "./recorded-calls.ts";
 import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
@@ -65,8 +62,8 @@ export async function runAgent(stay: StageExecution, call: AgentCall): Promise<A
   const known = stay.claim(call.name);
   if (known !== undefined) {
     writer.tell({ kind: "step_finished", step: call.name, replayed: true });
-    // The previous process may have died after the journal entry and before this cleanup. A replay touches nothing outside.
-    if (writer.parts.player === undefined) forgetFiles(writer, call.name);
+    // The previous process may have died after the journal entry and before this cleanup.
+    forgetFiles(writer, call.name);
     readFailedAttempt(stay, call);
     // The engine recorded this value when the call concluded.
     const recorded = known as AgentReport;
@@ -81,7 +78,6 @@ export async function runAgent(stay: StageExecution, call: AgentCall): Promise<A
 async function callAnew(stay: StageExecution, call: AgentCall, aside: OpenAside | null): Promise<AgentReport> {
   const { writer } = stay;
   return await stay.busy(async () => {
-    if (writer.parts.player !== undefined) return await playCall(stay, call, writer.parts.player);
     const trying = beginCall(stay, call, aside);
     if (aside !== null) aside.busy = call.name;
     try {
@@ -130,16 +126,6 @@ async function waitOut({ writer }: StageExecution, name: string): Promise<void> 
     });
   }
   if (isQuiet()) halt.checkWish();
-}
-
-/** Returns the recorded result, after the replayer has checked that the workflow makes the same request. */
-async function playCall(stay: StageExecution, call: AgentCall, player: Player): Promise<AgentReport> {
-  const { config, iteration } = stay.writer;
-  const asked = failedTryStep(call);
-  if (player.has(stay.writer, asked)) await playStep(stay, asked);
-  player.asked(stay.writer, call.name, requestOf(call, { config, iteration, mask: player.mask }));
-  // The engine recorded this value when the call concluded.
-  return (await playStep(stay, call.name)) as AgentReport;
 }
 
 async function tryOnce(stay: StageExecution, trying: ActiveCall): Promise<CallAttempt> {

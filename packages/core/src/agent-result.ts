@@ -330,6 +330,10 @@ export function failedTryStep({ name }: AgentCall): string {
   return `${name}:checkout-of-failed-try`;
 }
 
+export function checkoutStep({ name }: AgentCall): string {
+  return `${name}:checkout`;
+}
+
 function fileStep(step: string): string {
   return `${step}:checkout`;
 }
@@ -386,7 +390,7 @@ export async function askAboutCheckoutChange(
 ): Promise<void> {
   const { checkout } = report;
   if (checkout === undefined) return;
-  const name = `${call.name}:checkout`;
+  const name = checkoutStep(call);
   const isAnswered = Object.hasOwn(stay.writer.steps, name);
   if (!isAnswered && (stay.writer.parts.mainCheckout !== "ask" || stay.asked.has(checkout.digest))) return;
   stay.asked.add(checkout.digest);

@@ -1,8 +1,19 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
-import { ID, type State, WORK_STORES, begin, define, startTestRun } from "@holdfast/test-support/core/work-bench";
+import {
+  ID,
+  type State,
+  TOY_CONFIG,
+  TOY_INPUTS,
+  WORK_STORES,
+  begin,
+  define,
+  startTestRun,
+} from "@holdfast/test-support/core/work-bench";
+import { answerDecision, beginRun } from "./control-run.ts";
 import type { Lookup } from "./effects.ts";
 import type { Json } from "./json.ts";
+import { RERUN_OF } from "./run.ts";
 import type { EffectOutcome, EffectSpec, StageFunction } from "./workflow.ts";
 
 /** A target outside that counts what was done to it, and can be made hard to reach. */
@@ -269,6 +280,21 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "CONFLICT" }));
     expect(target.made).toEqual([`${ID}/work/open`]);
     expect(target.lookUps).toBe(1);
+  });
+
+  test("the consent of a rerun counts, wherever the process dies after the answer", async () => {
+    for (let at = 1, how = "died"; how === "died"; at += 1) {
+      const { parts, go, crash } = await start();
+      const target = createTarget();
+      const workflow = define({ work: doing(target, []) });
+      const born = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+      await beginRun({ parts, workflow, ...born, workspace: undefined, labels: { [RERUN_OF]: "first" } });
+      expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
+      await answerDecision({ parts, run: ID, answer: "publish" });
+      how = await crash(workflow, at, "after");
+      expect(await go(workflow)).toMatchObject({ kind: "done" });
+      expect(target.made).toHaveLength(1);
+    }
   });
 
   test("interrupted while acting: unknown until it is looked up", async () => {

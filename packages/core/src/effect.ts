@@ -14,7 +14,6 @@ import {
 import { delayAt, fractionOf } from "./error-policy.ts";
 import type { NewEntry } from "./journal.ts";
 import { type Json, sha256 } from "./json.ts";
-import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
 import { type StageExecution, startWaiting } from "./stage-execution.ts";
 import { own } from "./state.ts";
@@ -35,7 +34,9 @@ const WAIT_MS = 300_000;
  */
 export async function runEffect(stay: StageExecution, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
   const { writer } = stay;
-  const step = `effect:${spec.purpose}`;
+  const step = effectStep(spec);
+  // A finished step that the stage does not request again looks like a changed workflow.
+  const consent = stay.recall(PUBLISH_CONSENT);
   const known = stay.claim(step);
   // The engine recorded this value below.
   if (known !== undefined) return known as EffectOutcome<Json> & Json;
@@ -44,11 +45,7 @@ export async function runEffect(stay: StageExecution, spec: EffectSpec<Json>): P
       trigger: spec.risk === undefined ? "before_external" : "before_risky",
       name: spec.risk ?? `${spec.kind} on ${spec.target}`,
     } as const;
-    await requireConsent(stay, spec);
-    if (writer.parts.player !== undefined) {
-      await saveBefore(writer, { ...risk, entries: () => [] });
-      return (await playStep(stay, step)) as EffectOutcome<Json> & Json;
-    }
+    await requireConsent(stay, spec, consent);
     const intent = intentOf(stay, spec);
     const before = own(writer.state.effects, intent.key);
     const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";
@@ -67,15 +64,17 @@ export async function runEffect(stay: StageExecution, spec: EffectSpec<Json>): P
   });
 }
 
+export function effectStep({ purpose }: Pick<EffectSpec<Json>, "purpose">): string {
+  return `effect:${purpose}`;
+}
+
 /** A fork or a rerun asks before its first external effect, whichever command or program executes it. */
-async function requireConsent(stay: StageExecution, { kind, target }: EffectSpec<Json>): Promise<void> {
+async function requireConsent(
+  stay: StageExecution,
+  { kind, target }: EffectSpec<Json>,
+  answer: Json | undefined,
+): Promise<void> {
   const { writer } = stay;
-  const { player } = writer.parts;
-  if (player !== undefined) {
-    if (player.has(writer, PUBLISH_CONSENT)) await playStep(stay, PUBLISH_CONSENT);
-    return;
-  }
-  const answer = stay.recall(PUBLISH_CONSENT);
   const decision = publishQuestion(writer.run, { effects: Object.keys(writer.state.effects).length, kind, target });
   if (answer === "stop") return writer.halt.abort(`You did not let it ${kind} on ${target}`);
   if (answer === undefined && decision !== null)

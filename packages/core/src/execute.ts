@@ -19,7 +19,7 @@ import { loadRun } from "./load-run.ts";
 import { betterOf } from "./position.ts";
 import { mayContinue, takeUp } from "./prepare-run.ts";
 import { Aborted, Halt, type ProgressListener, type RunOutcome, Stopped, reasonOf } from "./progress.ts";
-import type { RunSession } from "./run-session.ts";
+import type { RunSession, SessionDriver } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
 import { sweepAsides } from "./side-worktrees.ts";
 import { answerRequests, applySignal, saveOnTimer, stopCleanly, watchSignals } from "./signals.ts";
@@ -46,6 +46,7 @@ export interface ExecuteParams<S extends JsonObject> {
   readonly wakes?: string;
   /** Continue although the workflow's definition differs from the one that the run began with. */
   readonly allowChanged?: boolean;
+  readonly driver?: SessionDriver;
 }
 
 /**
@@ -86,8 +87,8 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
   }
 
   async function carry(summary: RunSummary, lease: AcquiredLease): Promise<RunOutcome> {
-    const { workflow, listen, allowChanged = false } = params;
-    const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged });
+    const { workflow, listen, allowChanged = false, driver } = params;
+    const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged, driver });
     lease.onLost((error) => writer.halt.stop(error));
     return await work(writer, params, lease.lease.epoch).catch(async (error: unknown) => {
       throw isLost(error) ? await keepAside(writer, lease.lease, error) : error;

@@ -14,7 +14,7 @@ import type { ProgressListener } from "./progress.ts";
 import { keepBranch, restoreRunFiles, revertUnexpectedFiles } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
 import { RunHandle } from "./run-handle.ts";
-import { RunSession, emitNote } from "./run-session.ts";
+import { RunSession, type SessionDriver, emitNote } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
 import { sweepAsides } from "./side-worktrees.ts";
 import { continuedEntry } from "./stage-execution.ts";
@@ -34,8 +34,9 @@ export async function takeUp<S extends JsonObject>(params: {
   readonly workflow: Workflow<S>;
   readonly listen: ProgressListener | undefined;
   readonly allowChanged: boolean;
+  readonly driver?: SessionDriver | undefined;
 }): Promise<RunSession> {
-  const { parts, summary, workflow, lease, listen } = params;
+  const { parts, summary, workflow, lease, listen, driver } = params;
   const run = summary.id;
   const apply = eventsOf(workflow, run);
   const loaded = await loadRun(parts, run, apply);
@@ -45,7 +46,7 @@ export async function takeUp<S extends JsonObject>(params: {
   if (lease.epoch > 1 || newest.sequence > 1) await parts.commands.endMarked(runMark(parts, run));
   const cleared = await clearStaleLocks(parts, run, newest.planes.files);
   const workspace = await ownWorkspace(parts, summary, newest);
-  const writer = new RunSession({ parts, run: summary, lease, workspace, listen, loaded, workflow, apply });
+  const writer = new RunSession({ parts, run: summary, lease, workspace, listen, loaded, workflow, apply, driver });
   await recoverNodes(writer, loaded);
   // The cost of a call is computed from the agent's own record, which does not match after the run was rewound.
   const counts = !fellBack && newest.planes.conversation?.rewound === undefined;

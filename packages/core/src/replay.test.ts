@@ -67,17 +67,17 @@ async function startAsking(work: Work) {
         signal: new AbortController().signal,
         // The stages get the values that they left, so the type does not matter.
         workflow: (played) => flowOf(played),
-        scratch: (player) => ({
+        scratch: (replayer) => ({
           ...parts,
-          store: openMemoryStore({ clock: { now: () => player.time } }),
-          clock: { now: () => player.time, elapsed: () => 0 },
+          store: openMemoryStore({ clock: { now: () => replayer.time } }),
+          clock: { now: () => replayer.time, elapsed: () => 0 },
           liveness: () => "dead",
           forge: eachForgeQuestion(
             forgeOf(() => "asked for real"),
             () => forgeOf(() => ""),
             (method) =>
               async (...args) => {
-                const answer = player.lookUp(
+                const answer = replayer.lookUp(
                   method,
                   args.map((arg) => capture(arg)),
                 );

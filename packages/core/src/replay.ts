@@ -1,20 +1,21 @@
 // Replays a recorded run in a scratch store and a scratch repository, and reports whether it comes out identical.
 
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Adapters, type CoreAdapters, WORKTREE, snapshotParams } from "./adapters.ts";
+import { type Adapters, type CoreAdapters, type ResultFile, WORKTREE, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
 import { executeRun } from "./execute.ts";
 import type { NewEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
-import { type ForeignFiles, PlayEnd, Player, isPlayedFailure } from "./player.ts";
 import { type Divergence, type RecordedCheckpoint, type Recording, readRecording } from "./recording.ts";
+import { type ForeignFiles, ReplayEnd } from "./replay-record.ts";
+import { Replayer, isRecordedFailure, replayedWorkflow } from "./replayer.ts";
 import { type RunState, type RunSummary, isEnded } from "./run.ts";
 import type { Problem } from "./store.ts";
 import { canonicalJson } from "./values/canonical-json.ts";
 import { capture } from "./values/capture.ts";
 import { verifyRun } from "./verify.ts";
 import type { Workflow } from "./workflow.ts";
-import type { Workspace } from "./workspace.ts";
+import type { Workspace, Workspaces } from "./workspace.ts";
 
 interface ReplayParams {
   /** Adapters of the recorded run, used for reading only. */
@@ -23,7 +24,7 @@ interface ReplayParams {
   readonly to: number | null;
   readonly mask: (text: string) => string;
   /** Adapters of the replay: a store in memory, a repository of its own, and no connection to the outside world. */
-  readonly scratch: (player: Player) => Adapters;
+  readonly scratch: (replayer: Replayer) => Adapters;
   readonly worktree: string;
   readonly workflow: (parts: Adapters, options: JsonObject) => Workflow;
   readonly signal: AbortSignal;
@@ -47,7 +48,7 @@ export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
   if (begin.planes.config.mode === "default") throw notRecorded(run.id);
   const play = await Play.begin(params, { recording, load, first, begin });
   const divergence = await play.toTheEnd(to, signal);
-  const { player } = play;
+  const { replayer } = play;
   const reached = await play.store.latest(run.id);
   return {
     ...none,
@@ -57,16 +58,16 @@ export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
     from: first.sequence,
     to: divergence === null ? (reached?.sequence ?? null) : play.lastSame,
     iteration: reached?.planes.position.iteration ?? 0,
-    steps: player.steps,
-    agents: player.agents,
-    compared: player.compared,
-    filled: player.filled,
+    steps: replayer.steps,
+    agents: replayer.agents,
+    compared: replayer.compared,
+    filled: replayer.filled,
     outcome: (await play.state()).kind,
   };
 }
 
 class Play {
-  readonly player: Player;
+  readonly replayer: Replayer;
   readonly #parts: Adapters;
   readonly #params: ReplayParams;
   readonly #recording: Recording;
@@ -116,18 +117,23 @@ class Play {
     this.#params = params;
     this.#recording = at.recording;
     this.#load = at.load;
-    this.player = new Player({
+    this.replayer = new Replayer({
       recording: at.recording,
       load: at.load,
       jumps: at.jumps,
       to: params.to,
       mask: params.mask,
       place: (files) => this.#place(files),
-      look: (workspace) => this.#look(workspace),
       patienceMs: PATIENCE_MS,
     });
-    this.#parts = { ...params.scratch(this.player), player: this.player };
-    this.#workflow = params.workflow(this.#parts, at.begin.planes.config.inputs);
+    const scratch = params.scratch(this.replayer);
+    const { workspaces } = scratch;
+    this.#parts = {
+      ...scratch,
+      workspaces: workspaces === null ? null : this.#readOnly(workspaces),
+      agentAnswer: () => NO_FILE,
+    };
+    this.#workflow = this.#workflowWith(at.begin.planes.config.inputs);
   }
 
   get store(): Adapters["store"] {
@@ -136,7 +142,7 @@ class Play {
 
   /** Newest checkpoint that was equal to its original. */
   get lastSame(): number | null {
-    return this.player.lastSame;
+    return this.replayer.lastSame;
   }
 
   async state(): Promise<RunState> {
@@ -144,48 +150,49 @@ class Play {
   }
 
   async toTheEnd(to: number | null, signal: AbortSignal): Promise<Divergence | null> {
-    const { player } = this;
+    const { replayer } = this;
     if (to === this.#recording.checkpoints[0]?.sequence) return null;
-    for (let before = -1; player.progress > before;) {
-      before = player.progress;
+    for (let before = -1; replayer.progress > before;) {
+      before = replayer.progress;
       signal.throwIfAborted();
       const outcome = await this.#goOn(signal);
-      if (player.divergence !== null) return player.divergence;
-      if (player.stop?.kind === "jump") {
-        const { sequence } = player.stop;
+      if (replayer.divergence !== null) return replayer.divergence;
+      if (replayer.stop?.kind === "jump") {
+        const { sequence } = replayer.stop;
         const next = this.#recording.checkpoints.find((one) => one.sequence === sequence);
         if (next === undefined || (to !== null && sequence > to)) return null;
         await this.#standAt(next);
         if (sequence === to) return null;
         continue;
       }
-      if (player.stop !== null) return null;
+      if (replayer.stop !== null) return null;
       if (outcome === "ended") {
-        const next = player.nextJump();
+        const next = replayer.nextJump();
         if (next === null || (to !== null && next.sequence > to)) return await this.#sameEnd(to);
         await this.#standAt(next);
       }
-      player.passTime();
+      replayer.passTime();
     }
     return null;
   }
 
   async #goOn(signal: AbortSignal): Promise<"ended" | "stopped"> {
-    const params = { parts: this.#parts, run: this.#params.run.id, workflow: this.#workflow, signal };
+    const { replayer: driver } = this;
+    const params = { parts: this.#parts, run: this.#params.run.id, workflow: this.#workflow, driver, signal };
     try {
       const outcome = await executeRun({ ...params, allowChanged: true });
       return isEnded(outcome) ? "ended" : "stopped";
     } catch (error) {
-      if (error instanceof PlayEnd || isPlayedFailure(error)) return "stopped";
+      if (error instanceof ReplayEnd || isRecordedFailure(error)) return "stopped";
       if (error instanceof HoldfastError && error.code === "RUN_FAILED") return "ended";
       throw error;
     }
   }
 
   async #sameEnd(to: number | null): Promise<Divergence | null> {
-    const { player } = this;
+    const { replayer } = this;
     const [then, now] = [this.#params.run.state.kind, (await this.state()).kind];
-    const left = player.firstLeft();
+    const left = replayer.firstLeft();
     if (to !== null || (then === now && left === null)) return null;
     const latest = await this.store.latest(this.#params.run.id);
     const { stage, iteration, visit } = latest?.planes.position ?? { stage: "", iteration: 0, visit: { number: 0 } };
@@ -206,7 +213,7 @@ class Play {
     const { store } = this;
     const { id } = this.#params.run;
     const { planes, trigger, name } = await this.#load(at.sequence);
-    this.#workflow = this.#params.workflow(this.#parts, planes.config.inputs);
+    this.#workflow = this.#workflowWith(planes.config.inputs);
     const { running: _underWay, ...visit } = planes.position.visit;
     const lease = await store.takeLease({ run: id, label: "replay" });
     try {
@@ -233,7 +240,36 @@ class Play {
     } finally {
       await store.releaseLease(lease);
     }
-    this.player.begin(at);
+    this.replayer.begin(at);
+  }
+
+  #workflowWith(options: JsonObject): Workflow<JsonObject> {
+    return replayedWorkflow(this.#params.workflow(this.#parts, options), this.replayer);
+  }
+
+  /** The scratch repository without snapshots and side worktrees: the record has their contents. */
+  #readOnly(workspaces: Workspaces): Workspaces {
+    const reading = (workspace: Workspace): Workspace => ({
+      ...workspace,
+      snapshot: async ({ base = null }) => ({ ...(await this.#look(workspace)), base }),
+    });
+    const { asides } = workspaces;
+    return {
+      ...workspaces,
+      open: async (path) => reading(await workspaces.open(path)),
+      create: async (params) => reading(await workspaces.create(params)),
+      find: async (run) => {
+        const found = await workspaces.find(run);
+        return found === undefined ? undefined : reading(found);
+      },
+      asides: {
+        ...asides,
+        find: () => Promise.resolve(undefined),
+        place: async (params) => ({ ...(await workspaces.open(this.#params.worktree)), root: asides.rootOf(params) }),
+        list: () => Promise.resolve([]),
+        remove: () => Promise.resolve(),
+      },
+    };
   }
 
   /** Without a placement the worktree does not change: stages change files in steps, and a replay executes none. */
@@ -262,6 +298,8 @@ class Play {
 }
 
 const PATIENCE_MS = 1_500;
+
+const NO_FILE: ResultFile = { write: () => undefined, read: () => null, remove: () => undefined };
 
 type Load = (sequence: number) => Promise<Checkpoint>;
 

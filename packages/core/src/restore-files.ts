@@ -146,7 +146,7 @@ export async function revertUnexpectedFiles(writer: RunSession): Promise<void> {
   const { workspace, running, parts } = writer;
   const { settled } = writer.state;
   const { files } = settled;
-  if (workspace === undefined || files === null || parts.player !== undefined || !onlyReaders(writer.state)) return;
+  if (workspace === undefined || files === null || !onlyReaders(writer.state)) return;
   const now = await workspace.look(snapshotParams(parts));
   if (sameFiles(now, files)) return;
   const paths = (await workspace.planRestore({ from: now, to: files })).changes.map(({ path }) => path);

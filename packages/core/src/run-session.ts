@@ -8,7 +8,6 @@ import type { NewEntry } from "./journal.ts";
 import type { Digest, JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { type LoadedRun, loadRun } from "./load-run.ts";
-import type { Player } from "./player.ts";
 import type { Budget, Position, RunningStep, StageAttempt } from "./position.ts";
 import { Halt, type ProgressEvent, type ProgressListener } from "./progress.ts";
 import { firstChange } from "./recording.ts";
@@ -44,6 +43,14 @@ export interface SavedAt {
   readonly files: FilesPlane | null;
 }
 
+/** Adds entries of its own to a session, and may change or add checkpoints. A replay does this with what was recorded. */
+export interface SessionDriver {
+  /** Called once, when the session is loaded. */
+  drive(session: RunSession): void;
+  /** Called for each save that the engine requests. `save` makes one checkpoint. */
+  save(request: SaveRequest, save: (request: SaveRequest) => Promise<CheckpointSummary>): Promise<CheckpointSummary>;
+}
+
 /**
  * A run in the process that holds its lease. Its state changes by commits only: `append` and `save` apply the entries with `reduce` and
  * write them.
@@ -76,6 +83,7 @@ export class RunSession {
   readonly #definition: Digest;
   readonly #lease: Lease;
   readonly #listen: ProgressListener | undefined;
+  readonly #driver: SessionDriver | undefined;
   /** The agent's conversation since the newest checkpoint; undefined: nothing new. */
   #talk: ConversationPlane | null | undefined;
   /** Resources for which the 80 % notice was emitted. */
@@ -103,6 +111,7 @@ export class RunSession {
     readonly loaded: LoadedRun;
     readonly workflow: Pick<Workflow, "definition">;
     readonly apply: ApplyEvent;
+    readonly driver?: SessionDriver | undefined;
   }) {
     const { parts, loaded } = params;
     const { newest, state } = loaded;
@@ -123,7 +132,8 @@ export class RunSession {
     this.#saved = { entry: newest.entry, at: performance.now() };
     this.#budgetReported = new Set(nearLimit(state.position.budget));
     this.#enterVisit();
-    parts.player?.attach(this);
+    this.#driver = params.driver;
+    params.driver?.drive(this);
   }
 
   get state(): RunState {
@@ -213,9 +223,8 @@ export class RunSession {
 
   /** Commits files, position and entries together. Saves run one after the other: each needs the sequence before it. */
   save(request: SaveRequest): Promise<CheckpointSummary> {
-    const { player } = this.parts;
-    const save = player === undefined ? () => this.#save(request) : () => this.#play(player, request);
-    const saved = this.#queue.then(save);
+    const save = (one: SaveRequest): Promise<CheckpointSummary> => this.#save(one);
+    const saved = this.#queue.then(() => this.#driver?.save(request, save) ?? save(request));
     this.#queue = saved.catch(() => undefined);
     return saved;
   }
@@ -252,17 +261,6 @@ export class RunSession {
 
   isoNow(): string {
     return new Date(this.parts.clock.now()).toISOString();
-  }
-
-  /** Checkpoints that were recorded in between are saved first, so that every checkpoint has its recorded number. */
-  async #play(player: Player, request: SaveRequest): Promise<CheckpointSummary> {
-    for (;;) {
-      const next = await player.before(this, request);
-      const saved = await this.#save(next.request);
-      if (next.kind === "between") continue;
-      await player.saved(this, saved);
-      return saved;
-    }
   }
 
   /** Adds the pending recorded calls, so that they are in the same commit as their results. */
@@ -309,8 +307,6 @@ export class RunSession {
   async #snapshot(sequence: number, message: string): Promise<FilesPlane | null> {
     if (this.workspace === undefined) return null;
     const { base } = this.inputs;
-    // A replay only reads the files.
-    if (this.parts.player !== undefined) return { ...(await this.parts.player.look(this.workspace)), base };
     return await this.workspace.snapshot({
       run: this.run.id,
       sequence,

@@ -3,7 +3,6 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { snapshotParams } from "./adapters.ts";
 import { type Json, isJsonArray, isJsonObject } from "./json.ts";
-import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
 import { revertUnexpectedFiles, whilePlacingFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
@@ -33,7 +32,6 @@ export async function openAside(stay: StageExecution, name: string): Promise<Asi
   const asides = requireAsides(writer, name);
   const known = stay.claim(name);
   return await stay.busy(async () => {
-    if (parts.player !== undefined) return await playAside(stay, name, known);
     // Never runs during a merge. A known result is the AsideOpened that `recordBase` recorded.
     const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
     const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
@@ -64,21 +62,6 @@ export async function openAside(stay: StageExecution, name: string): Promise<Asi
   }
 }
 
-/** Replays the recorded opening without a folder: the record also answers the calls in it. */
-async function playAside(stay: StageExecution, name: string, known: Json | undefined): Promise<Aside> {
-  // The result is the AsideOpened that was recorded at opening.
-  const { base, skipped } = (known ?? (await playStep(stay, name))) as AsideOpened;
-  const { writer } = stay;
-  stay.asides.set(name, {
-    name,
-    base,
-    commit: asideTip(Object.entries(writer.steps), { name, base }),
-    isKept: false,
-    busy: null,
-  });
-  return { name, root: requireAsides(writer, name).rootOf(placeOf(writer, name)), base, skipped };
-}
-
 function keepsFilesIn({ asides, sessions, answered }: RunSession, name: string): boolean {
   return Object.entries(asides).some(
     ([step, aside]) => aside === name && (Object.hasOwn(sessions, step) || answered.has(step)),
@@ -101,20 +84,20 @@ export async function enterAside(
 export async function dropAside(stay: StageExecution, aside: Aside): Promise<void> {
   const { writer } = stay;
   const open = requireOpen(stay, aside);
-  // The step name extends the side worktree's name, so both belong to the same owner, such as a graph node.
-  const step = `${aside.name}/drop`;
+  const step = dropStep(aside);
   const known = stay.claim(step);
   await stay.busy(async () => {
-    if (writer.parts.player !== undefined) {
-      if (known === undefined) await playStep(stay, step);
-      return;
-    }
     if (known === undefined) {
       const closed: AsideClosed = { kind: "aside.closed", aside: aside.name };
       await writer.append(stay.finished(step, { result: closed, spent: null }));
     }
     await removeFolder(stay, open);
   });
+}
+
+/** Extends the side worktree's name, so that both belong to the same owner, such as a graph node. */
+export function dropStep({ name }: Pick<Aside, "name">): string {
+  return `${name}/drop`;
 }
 
 /**
@@ -175,8 +158,8 @@ function noAsides(run: string, step: string): HoldfastError {
  * ended holds none.
  */
 export async function sweepAsides(writer: RunSession, params: { readonly ended: boolean }): Promise<void> {
-  const { workspaces, player } = writer.parts;
-  if (workspaces === null || player !== undefined) return;
+  const { workspaces } = writer.parts;
+  if (workspaces === null) return;
   try {
     const kept = new Set(params.ended ? [] : [...openAsides(Object.entries(writer.steps))].map(asideKey));
     for (const { run, key } of await workspaces.asides.list(writer.run.id))
@@ -199,7 +182,6 @@ export async function mergeAside(
   const open = requireOpen(stay, aside);
   const known = stay.claim(name);
   return await stay.busy(async () => {
-    if (writer.parts.player !== undefined) return parseMerged(known ?? (await playStep(stay, name)));
     const merged = known === undefined ? await stay.inTurn(merge) : parseMerged(known);
     if (known !== undefined) writer.tell({ kind: "step_finished", step: name, replayed: true });
     if (merged.kind === "merged") await removeFolder(stay, open);

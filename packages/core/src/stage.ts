@@ -7,7 +7,6 @@ import { maskAndReport } from "./agent-result.ts";
 import { fenceOf } from "./agent-session.ts";
 import { runEffect } from "./effect.ts";
 import { type Json, type JsonObject, isJsonObject } from "./json.ts";
-import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
 import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
@@ -153,8 +152,7 @@ function createStageContext<S extends JsonObject>(stay: StageExecution, workflow
 
 /** A clock reading that decides something is part of the record. */
 function readClock({ parts }: StageExecution["writer"]): number {
-  const { clock, tape, player } = parts;
-  if (player !== undefined) return player.now();
+  const { clock, tape } = parts;
   return tape === undefined ? clock.now() : tape.read(clock.now());
 }
 
@@ -177,12 +175,10 @@ async function sleep(stay: StageExecution, name: string, milliseconds: number): 
 /** The same denial in a second call would repeat in every further one. So the user decides, instead of another iteration. */
 async function askAboutDenial(stay: StageExecution, call: AgentCall, report: AgentReport): Promise<AgentReport> {
   const { writer } = stay;
-  const { player } = writer.parts;
   const { cause, message } = report;
   if (cause !== "permission_denied" || message === null) return report;
-  const name = `${call.name}/denied`;
-  const isAnswered = Object.hasOwn(writer.steps, name) || player?.has(writer, name) === true;
-  if (!isAnswered && (player !== undefined || !(await isRepeated(stay, call.name, message)))) return report;
+  const name = deniedStep(call);
+  if (!Object.hasOwn(writer.steps, name) && !(await isRepeated(stay, call.name, message))) return report;
   const answer = await decide(stay, {
     name,
     question: `The same was denied in two calls: ${message}. Allow everything from now on (as --yolo does), continue without it, or stop?`,
@@ -192,6 +188,10 @@ async function askAboutDenial(stay: StageExecution, call: AgentCall, report: Age
   if (answer === "allow" && writer.state.position.yolo !== true)
     await writer.append({ kind: "yolo.allowed", body: {} });
   return report;
+}
+
+export function deniedStep({ name }: AgentCall): string {
+  return `${name}/denied`;
 }
 
 async function isRepeated({ writer }: StageExecution, step: string, message: string): Promise<boolean> {
@@ -209,8 +209,6 @@ async function restoreFiles(stay: StageExecution, name: string, sequence: number
   // The result was recorded below.
   if (known !== undefined) return known as { readonly tree: string };
   return await stay.busy(async () => {
-    // The cast is safe as above.
-    if (writer.parts.player !== undefined) return (await playStep(stay, name)) as { readonly tree: string };
     let result = { tree: "" };
     writer.fileSteps += 1;
     await restoreRunFiles(writer, {

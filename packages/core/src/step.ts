@@ -6,7 +6,6 @@ import { type GraphEvent, stepGraph, viewGraph } from "./graph-state.ts";
 import { type Graph, checkGraph } from "./graph.ts";
 import type { NewEntry, RunWaiting, StepStarted } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";
-import { playStep } from "./play-step.ts";
 import { reasonOf } from "./progress.ts";
 import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
@@ -29,7 +28,6 @@ export async function runStep(stay: StageExecution, name: string, work: Work, op
   try {
     if (options?.risk !== undefined)
       await saveBefore(writer, { trigger: "before_risky", name: options.risk, entries: () => [] });
-    if (writer.parts.player !== undefined) return await playStep(stay, name);
     if (options?.changesFiles === true)
       return await runFileStep(stay, name, { work, artifacts: options.artifacts ?? [] });
     if (writer.listening) writer.tell({ kind: "step_started", step: name });
@@ -154,12 +152,7 @@ export async function saveBefore(
   },
 ): Promise<void> {
   const { trigger, name, entries } = params;
-  const { checkpoints, player } = writer.parts;
-  if (player !== undefined) {
-    const request = { trigger, name: nameOf(name) };
-    if (player.isNext(writer, request)) await writer.save(request);
-    return;
-  }
+  const { checkpoints } = writer.parts;
   const isOn = trigger === "before_risky" ? checkpoints.beforeRisky : checkpoints.beforeExternal;
   // A step that is changing files now has half-done files: a checkpoint of them could not be restored.
   const isQuiet = writer.placing === 0 && !Object.values(writer.running).some(({ files }) => files);
@@ -186,14 +179,11 @@ function nameOf(text: string): string {
 }
 
 /** Waits for the user's answer and returns it. It remains the same for the rest of the stage attempt. */
-export async function decide(
-  stay: StageExecution,
-  { name: own, question, options, recheck }: Decision,
-): Promise<string> {
-  const name = recheck === true ? `${RECHECK}${own}` : own;
+export async function decide(stay: StageExecution, decision: Decision): Promise<string> {
+  const { question, options, recheck } = decision;
+  const name = decisionStep(decision);
   const known = stay.claim(name);
   if (typeof known === "string") return known;
-  if (stay.writer.parts.player?.has(stay.writer, name) === true) return String(await playStep(stay, name));
   const waiting: RunWaiting = {
     for: "you",
     reason: question,
@@ -201,6 +191,11 @@ export async function decide(
     decision: { name, question, options, ...(recheck === true ? { recheck } : {}) },
   };
   return await startWaiting(stay, waiting);
+}
+
+/** Name of the step that holds the answer. */
+export function decisionStep({ name, recheck }: Pick<Decision, "name" | "recheck">): string {
+  return recheck === true ? `${RECHECK}${name}` : name;
 }
 
 /** The workflow's values in the middle of a stage: readable, and changed by one recorded event at a time. */
@@ -237,7 +232,6 @@ export class Recorder<S extends JsonObject> {
       try {
         event = capture(live);
         if (this.#workflow.reduce === null) throw noReducer(this.#workflow.shape.name);
-        if (writer.parts.player !== undefined) event = await writer.parts.player.recorded(writer, name, event);
         written = writer.append(stay.finished(name, { recorded: true, result: event, spent: null }));
       } catch (error) {
         stay.unclaim(name);
@@ -322,7 +316,6 @@ export function stageGraph(stay: StageExecution): StageGraph {
     },
     async moveOnce(name, ...events) {
       if (stay.claim(name) !== undefined) return;
-      await writer.parts.player?.recorded(writer, name, null);
       const also = [stay.finished(name, { result: null, spent: null })];
       await commitMoves({ given: events, choose: () => [], also }).catch((error: unknown) => {
         stay.unclaim(name);

@@ -8,7 +8,7 @@ import type { Checkpoint } from "@holdfast/core/checkpoint";
 import { MAY_PUBLISH } from "@holdfast/core/effects";
 import type { Forge } from "@holdfast/core/forge";
 import type { Json, JsonObject } from "@holdfast/core/json";
-import type { Player } from "@holdfast/core/player";
+import type { Replayer } from "@holdfast/core/replayer";
 import type { Amounts } from "@holdfast/core/position";
 import type { RunOutcome } from "@holdfast/core/progress";
 import { type Wrap, eachForgeQuestion, eachRemoteQuestion } from "@holdfast/core/record-run";
@@ -58,19 +58,19 @@ export async function replay(
     mask: maskOwnSecrets,
     worktree: join(scratch?.root ?? "", "worktree"),
     workflow: (played, options) => workflow ?? ownWorkflow(played, run, options),
-    scratch: (player) => ({
+    scratch: (replayer) => ({
       ...parts,
-      store: openMemoryStore({ clock: { now: () => player.time } }),
+      store: openMemoryStore({ clock: { now: () => replayer.time } }),
       workspaces: places,
-      clock: { now: () => player.time, elapsed: () => 0 },
+      clock: { now: () => replayer.time, elapsed: () => 0 },
       liveness: () => "dead",
       requests: null,
       worktreePath: undefined,
       agent: (provider) => refuse(`agent ${provider}`),
       checkpointEveryMs: null,
-      forge: parts.forge === null ? null : playedForge(parts.forge, player),
+      forge: parts.forge === null ? null : playedForge(parts.forge, replayer),
       branches: {
-        of: async (worktree) => eachRemoteQuestion(await parts.branches.of(worktree), played(player)),
+        of: async (worktree) => eachRemoteQuestion(await parts.branches.of(worktree), played(replayer)),
         asking: () => refuse("question to the remote"),
       },
       commands: {
@@ -104,16 +104,16 @@ function refuse(what: string): never {
   });
 }
 
-function playedForge(forge: Forge, player: Player): Forge {
-  return eachForgeQuestion(forge, () => playedForge(forge, player), played(player));
+function playedForge(forge: Forge, replayer: Replayer): Forge {
+  return eachForgeQuestion(forge, () => playedForge(forge, replayer), played(replayer));
 }
 
-function played(player: Player): Wrap {
+function played(replayer: Replayer): Wrap {
   return <A extends readonly unknown[], R>(method: string) =>
     async (...args: A): Promise<R> => {
       const asked = args.map((arg) => capture(arg));
       // The recorded answer to the same question.
-      return await Promise.resolve(answerOf(player.lookUp(method, asked)) as R);
+      return await Promise.resolve(answerOf(replayer.lookUp(method, asked)) as R);
     };
 }
 
