@@ -88,6 +88,20 @@ describe("define workflow", () => {
     expect(() => defineWorkflow({ ...params, events: ["worked", "slept"] })).toThrow(/event that no stage has: slept/);
   });
 
+  test("a field that plain JavaScript left out is named", () => {
+    const { initialState: _missing, ...rest } = params;
+    // What a file without types may pass.
+    const define = defineWorkflow as (fields: object) => unknown;
+    expect(() => define(rest)).toThrow(
+      expect.objectContaining({
+        code: "WORKFLOW_INVALID",
+        message: expect.stringContaining("initialState is not a function"),
+        hint: expect.stringContaining("initialState: () => ({})"),
+      }),
+    );
+    expect(() => define({ name: "empty" })).toThrow(/stages is not an object; transitions .*; ends /);
+  });
+
   test("the guard is quiet until the visits are used up, and lets a run end even then", () => {
     const { guard } = defineWorkflow({
       ...params,

@@ -1,5 +1,6 @@
 // The workflow interface: how to define one, what a stage function may call through its context, and the fence around text from outside.
 
+import { HoldfastError } from "@holdfast/platform/error";
 import type { AgentUsage, FailureCause } from "./agent.ts";
 import type { ExecutionConfig, GitPath, InputsPlane, Skipped, Trigger } from "./checkpoint.ts";
 import type { Lookup } from "./effects.ts";
@@ -42,6 +43,7 @@ export interface WorkflowParams<S extends JsonObject> {
  * there is no fatal end, to a stage of that name.
  */
 export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>): Workflow<S> {
+  checkFields(params);
   const shape = shapeOf(params);
   checkWorkflow({ shape, functions: Object.keys(params.stages), required: params.required ?? [] });
   return Object.freeze({
@@ -54,6 +56,24 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
     reduce: params.reduce ?? null,
     freshness: params.freshness ?? null,
     guard: limitVisits(shape, params.guard ?? ((given) => given), params.maxVisits ?? 200),
+  });
+}
+
+/** A workflow may come from plain JavaScript, where no compiler has checked its fields. */
+function checkFields<S extends JsonObject>(params: Readonly<Partial<WorkflowParams<S>>>): void {
+  const { name, initialState } = params;
+  const problems = [
+    ...(["stages", "transitions", "ends"] as const)
+      .filter((field) => typeof params[field] !== "object")
+      .map((field) => `${field} is not an object`),
+    ...(typeof initialState === "function" ? [] : ["initialState is not a function"]),
+  ];
+  if (problems.length === 0) return;
+  throw new HoldfastError({
+    code: "WORKFLOW_INVALID",
+    message: `Workflow ${JSON.stringify(name)} lacks required fields: ${problems.join("; ")}`,
+    hint: "defineWorkflow needs name, initial, stages, transitions, ends and initialState, for example `initialState: () => ({})`.",
+    data: { problems },
   });
 }
 
