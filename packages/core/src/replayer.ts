@@ -406,7 +406,7 @@ function suppliedContext<S extends JsonObject>(context: StageContext<S>, replaye
 const NO_RECORD = { field: "record", expected: null, actual: "none of this call" } as const;
 
 /** A failed attempt as it was recorded. Stages decide by its code. */
-export function recordedFailure(came: { readonly reason: string; readonly code: string | null }): Error {
+function recordedFailure(came: { readonly reason: string; readonly code: string | null }): Error {
   const code = ERROR_CODES.find((known) => known === came.code);
   const error = code === undefined ? new Error(came.reason) : new HoldfastError({ code, message: came.reason });
   failures.add(error);
