@@ -29,7 +29,7 @@ describe("an agent that changes the user's main checkout", () => {
     expect(await place.run("approve", "issue-1", "continue")).toMatchObject({ status: 0 });
     const done = await place.run("resume", "1");
     expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
-    const { entries } = await place.json("log", "issue-1", "--limit", "all");
+    const { entries } = await place.json("events", "issue-1", "--limit", "all");
     const parked = entries.filter((entry: { readonly kind: string }) => entry.kind === "run.waiting");
     expect(parked).toHaveLength(1);
   });
@@ -64,7 +64,7 @@ describe("an agent that changes the user's main checkout", () => {
     const done = await place.run("resume", "1");
     expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
     expect(readFileSync(calls, "utf8")).toBe("call\ncall\n");
-    const { entries } = await place.json("log", "issue-1", "--limit", "all");
+    const { entries } = await place.json("events", "issue-1", "--limit", "all");
     const onPerson = entries.filter(
       (entry: { readonly kind: string; readonly body: { readonly for?: string } }) =>
         entry.kind === "run.waiting" && entry.body.for === "you",

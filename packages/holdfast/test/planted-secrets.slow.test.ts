@@ -117,9 +117,9 @@ test(
     expect(done.status, done.stdout + done.stderr).toBe(4);
     expect(done.stdout + done.stderr).toMatch(/secret\.txt:1 \(PyPI token/);
     expect(await place.git("ls-remote", "origin", "refs/heads/holdfast/*")).toBe("");
-    const screens = [done, await place.run({}, "status", "issue-1"), await place.run({}, "--json", "log", "issue-1")];
+    const screens = [done, await place.run({}, "status", "issue-1"), await place.run({}, "--json", "events", "issue-1")];
     screens.push(
-      await place.run({}, "logs", "issue-1"),
+      await place.run({}, "output", "issue-1"),
       await place.run({}, "diff", "issue-1"),
       await place.run({}, "--json", "show", "issue-1"),
     );
@@ -158,7 +158,7 @@ test(
     const commits = await place.git("log", "--format=%B", "origin/main..origin/holdfast/issue-1");
     place.expectClean("the commit messages", commits);
     expect(commits).not.toMatch(/Fixes #78/);
-    const journal = await place.run({}, "--json", "log", "issue-1");
+    const journal = await place.run({}, "--json", "events", "issue-1");
     expect(journal.stdout).toMatch(/finalize.*looks like a secret/);
     await place.expectCleanStore();
   },

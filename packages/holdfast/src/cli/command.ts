@@ -80,6 +80,11 @@ export interface CommandSpec {
   readonly hidden?: true;
 }
 
+/** Commands whose name has a second word. */
+export const SUBCOMMANDS = {
+  format: ["import", "export", "convert", "validate", "mirror", "schema"],
+} as const;
+
 interface Example {
   readonly line: string;
   readonly about: string;
@@ -176,11 +181,15 @@ interface CommandModule<S extends CommandSpec> {
 }
 
 export interface Command {
+  /** The heading of the help text under which the command is listed. */
+  readonly group: string;
   readonly spec: CommandSpec;
   readonly start: (shell: Shell, input: Input) => Promise<Exit>;
 }
 
-export function command<const S extends CommandSpec>(load: () => Promise<CommandModule<S>>): () => Promise<Command> {
+export function command<const S extends CommandSpec>(
+  load: () => Promise<CommandModule<S>>,
+): () => Promise<Omit<Command, "group">> {
   return async () => {
     const { spec, run } = await load();
     return { spec, start: (shell, input) => run(shell, input) };

@@ -164,7 +164,7 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
       if (isAtLimit(status))
         return [`Allow more: ${program} resume ${id} --max N${flags.always}`, ...takeLines(status)];
       return [
-        `What happened: ${program} log ${id}`,
+        `What happened: ${program} events ${id}`,
         `Begin again from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
         ...takeLines(status),
       ];
@@ -331,7 +331,7 @@ export async function executeDetached(
         : `Works in the background: ${run} (pid ${child.pid})\n`,
   });
   shell.say(`Where it stands: ${program} status ${run}`);
-  shell.say(`What it says:    ${program} logs ${run} --follow`);
+  shell.say(`What it says:    ${program} output ${run} --follow`);
   shell.say(`Stop it:         ${program} pause ${run}`);
   return "done";
 }

@@ -146,9 +146,9 @@ describe("a day with Holdfast", () => {
     expect((await run("gc")).stdout).toContain("Nothing had to be dropped");
     expect(await json("verify")).toMatchObject({ ok: true, problems: [], summary: { runs: 1, checkpoints: 2 } });
     expect((await run("doctor")).stdout).toMatch(/^ok +store/m);
-    const { entries } = await json("log", "r");
+    const { entries } = await json("events", "r");
     expect(entries.map(({ kind }: { kind: string }) => kind)).toContain("checkpoint");
-    expect((await json("log", "r", "--after", "1", "--limit", "1")).entries).toHaveLength(1);
+    expect((await json("events", "r", "--after", "1", "--limit", "1")).entries).toHaveLength(1);
   });
 
   test("files that are left out are named", async () => {
@@ -170,7 +170,7 @@ describe("a day with Holdfast", () => {
     expect((await run("gc", "--yes")).stdout).toContain("Dropped 2 checkpoints (each left a tombstone)");
     expect((await json("list", "r")).checkpoints.map(({ sequence }: { sequence: number }) => sequence)).toEqual([3]);
     expect(await fails(3, "show", "r@1")).toContain("was dropped");
-    expect((await run("log", "r")).stdout).toMatch(/checkpoint\.dropped +@/);
+    expect((await run("events", "r")).stdout).toMatch(/checkpoint\.dropped +@/);
     expect((await run("show", "r")).stdout).toMatch(/^dropped +2 checkpoints by retention/m);
   });
 
@@ -259,7 +259,7 @@ describe("other programs", () => {
       ["list", "r"],
       ["show", "r"],
       ["show", "r@1"],
-      ["log", "r"],
+      ["events", "r"],
       ["diff"],
       ["gc", "--dry-run"],
       ["doctor"],
@@ -289,7 +289,7 @@ describe("other programs", () => {
 
   test("following ends with Ctrl+C, with status 130, and misses nothing", async () => {
     await run("checkpoint", "--run", "r");
-    const child = holdfast.start(["log", "r", "--follow", "--json"], { cwd: repository });
+    const child = holdfast.start(["events", "r", "--follow", "--json"], { cwd: repository });
     const seen: { readonly entry: number; readonly kind: string }[] = [];
     const ended = new Promise<number | null>((resolve) => child.on("exit", (status) => resolve(status)));
     let rest = "";

@@ -61,6 +61,9 @@ describe("the entry", () => {
 
   test("help COMMAND is COMMAND --help", async () => {
     expect(await holdfast.run(["help", "list"])).toEqual(await holdfast.run(["list", "--help"]));
+    const subcommand = await holdfast.run(["help", "format", "import"]);
+    expect(subcommand.stdout).toContain("Usage: holdfast format import FILE...");
+    expect(subcommand).toEqual(await holdfast.run(["--no-color", "format", "--quiet", "import", "--help"]));
   });
 
   test("an older Node hands over to a bundled one, or says what it needs", async () => {
@@ -103,10 +106,21 @@ describe("the entry", () => {
 
 describe("usage errors", () => {
   test.each([
-    [["lst"], 'error: There is no command "lst"\nhint:  Did you mean list?\n'],
-    [["rewind"], 'error: There is no command "rewind"\nhint:  Did you mean restore?\n'],
-    [["xyzzy"], 'error: There is no command "xyzzy"\nhint:  See `holdfast --help`.\n'],
-    [["help", "rstore"], 'error: There is no command "rstore"\nhint:  Did you mean restore?\n'],
+    [["lst"], 'error: There is no command "lst"\nhint:  Did you mean `holdfast list`?\n'],
+    [["rewind"], 'error: There is no command "rewind"\nhint:  Did you mean `holdfast restore`?\n'],
+    [["log"], 'error: There is no command "log"\nhint:  Did you mean `holdfast events`?\n'],
+    [["help", "graft"], 'error: There is no command "graft"\nhint:  Did you mean `holdfast cherry-pick`?\n'],
+    [["import", "--help"], 'error: There is no command "import"\nhint:  Did you mean `holdfast format import`?\n'],
+    [
+      ["format"],
+      "error: An argument is missing: holdfast format needs SUBCOMMAND (import, export, convert, validate, mirror, schema)\nhint:  See `holdfast format --help`.\n",
+    ],
+    [
+      ["format", "imprt"],
+      'error: SUBCOMMAND cannot be "imprt"\nhint:  Did you mean import? One of: import, export, convert, validate, mirror, schema.\n',
+    ],
+    [["xyzzy"], 'error: There is no command "xyzzy"\nhint:  See `holdfast help`.\n'],
+    [["help", "rstore"], 'error: There is no command "rstore"\nhint:  Did you mean `holdfast restore`?\n'],
     [["list", "--limt", "5"], "error: There is no flag --limt in holdfast list\nhint:  Did you mean --limit?\n"],
     [["--jsn"], "error: There is no flag --jsn in holdfast\nhint:  Did you mean --json?\n"],
     [["list", "--limit", "many"], 'error: --limit needs a whole number, not "many"\nhint:  For example --limit 20.\n'],
@@ -114,7 +128,7 @@ describe("usage errors", () => {
       ["list", "--cwd", "/no/such/place"],
       "error: --cwd /no/such/place is not a directory\nhint:  Give a directory that exists.\n",
     ],
-    [["l\u001b[31mst\u0007x"], 'error: There is no command "l\\x1b[31mst\\x07x"\nhint:  See `holdfast --help`.\n'],
+    [["l\u001b[31mst\u0007x"], 'error: There is no command "l\\x1b[31mst\\x07x"\nhint:  See `holdfast help`.\n'],
   ])("%j", async (args, stderr) => {
     expect(await holdfast.run(args)).toEqual({ status: 2, stdout: "", stderr });
   });

@@ -1,11 +1,10 @@
 /** The entry point of the CLI: parses the command line, runs the command and returns its exit status. */
 import { writeSync } from "node:fs";
 import { HoldfastError } from "@holdfast/platform/error";
-import { nearest } from "@holdfast/core/options";
 import { COMMAND_NAMES, loadCommand, loadCommands } from "./command-table.ts";
 import type { Command } from "./command.ts";
 import { EXITS, EXIT_OF, type Exit } from "./exit.ts";
-import { commandText, helpDocument, helpWidth, overviewText } from "./commands/help.ts";
+import { commandText, helpDocument, helpWidth, overviewText, unknownCommand } from "./commands/help.ts";
 import { type Interrupts, createInterrupts, interruptedError } from "./interrupts.ts";
 import { type Sink, type Streams, createSink, errorDocument, errorText, toHoldfastError } from "./output/terminal.ts";
 import { createMasking } from "@holdfast/core/mask";
@@ -101,45 +100,9 @@ const NO_COMMAND = { name: "", operands: [], paths: false, flags: {} };
 
 async function findCommand(name: string): Promise<Command> {
   const found = loadCommand(name);
-  if (found !== undefined) return found;
-  const shown = (await loadCommands()).filter(({ spec }) => spec.hidden !== true).map(({ spec }) => spec.name);
-  const [guess] = nearest(name, [...shown, ...Object.keys(SYNONYMS)]);
-  const meant = guess === undefined ? undefined : (SYNONYMS[guess] ?? guess);
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `There is no command "${name}"`,
-    hint: meant === undefined ? "See `holdfast --help`." : `Did you mean ${meant}?`,
-  });
+  if (found === undefined) throw unknownCommand(name, await loadCommands());
+  return await found;
 }
-
-/** Names from other tools, used for suggestions only: each command has one name. */
-const SYNONYMS: Readonly<Record<string, string>> = {
-  ls: "list",
-  runs: "list",
-  continue: "resume",
-  kill: "stop",
-  cancel: "abort",
-  suspend: "pause",
-  start: "run",
-  impl: "run",
-  answer: "approve",
-  decide: "approve",
-  ps: "status",
-  history: "log",
-  journal: "log",
-  save: "checkpoint",
-  snapshot: "checkpoint",
-  commit: "checkpoint",
-  undo: "restore",
-  rewind: "restore",
-  rollback: "restore",
-  checkout: "restore",
-  branch: "fork",
-  fsck: "verify",
-  prune: "gc",
-  clean: "gc",
-  settings: "config",
-};
 
 /** Before the command line is parsed, only its words show whether the user wants JSON. */
 function reportFailure(params: {

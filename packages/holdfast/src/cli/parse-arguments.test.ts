@@ -45,6 +45,11 @@ describe("splitCommand", () => {
   });
 
   test("no command", () => {
+    expect(splitCommand(["format", "--to", "atif", "export", "r"], [])).toEqual({
+      name: "format export",
+      rest: ["--to", "atif", "r"],
+    });
+    expect(splitCommand(["format", "--", "export"], []).name).toBe("format");
     expect(splitCommand(["--help"], []).name).toBeUndefined();
     expect(splitCommand(["--", "list"], []).name).toBeUndefined();
   });

@@ -4,7 +4,7 @@ import { parsePriority } from "@holdfast/core/lease";
 import { nearest } from "@holdfast/core/options";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { SlotOptions } from "../plan-start.ts";
-import { type CommandSpec, type Flag, type Flags, GLOBAL_FLAGS, type Input } from "./command.ts";
+import { type CommandSpec, type Flag, type Flags, GLOBAL_FLAGS, type Input, SUBCOMMANDS } from "./command.ts";
 
 /** Splits the command's name from its arguments. Flags, global or the command's own, may be on either side of it. */
 export function splitCommand(
@@ -17,10 +17,18 @@ export function splitCommand(
   for (let at = 0; at < argv.length; at += 1) {
     const word = argv[at] ?? "";
     if (word === "--") break;
-    if (!word.startsWith("-") || word === "-") return { name: word, rest: argv.toSpliced(at, 1) };
+    if (!word.startsWith("-") || word === "-") return joinSubcommand(word, argv.toSpliced(at, 1));
     if (takesNext(word.replace(/^-+/, ""), argv[at + 1], specs)) at += 1;
   }
   return { name: undefined, rest: argv };
+}
+
+/** Takes the second word of a name such as "format import" from the arguments. Flags may be between the two words. */
+function joinSubcommand(name: string, rest: readonly string[]): ReturnType<typeof splitCommand> {
+  const words = Object.entries<readonly string[]>(SUBCOMMANDS).find(([group]) => group === name)?.[1] ?? [];
+  const at = rest.findIndex((word) => word === "--" || words.includes(word));
+  const found = at < 0 || rest[at] === "--" ? undefined : rest[at];
+  return found === undefined ? { name, rest } : { name: `${name} ${found}`, rest: rest.toSpliced(at, 1) };
 }
 
 /**

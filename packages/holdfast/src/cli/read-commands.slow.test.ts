@@ -14,25 +14,25 @@ const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   agents: [["agents"]],
   compare: [["compare", "intact@1", "intact@2"]],
   complete: [["complete", "--", "show", "int"]],
-  convert: [["convert", "nothing.json", "--to", "impl-json"]],
+  "format convert": [["format", "convert", "nothing.json", "--to", "impl-json"]],
   diff: [["diff", "intact@1", "intact@2"], ["diff"]],
   doctor: [["doctor"]],
-  export: [["export", "intact", "--to", "atif"]],
+  "format export": [["format", "export", "intact", "--to", "atif"]],
   list: [["list"], ["list", "intact"]],
-  log: [
-    ["log", "intact"],
-    ["log", "late"],
+  events: [
+    ["events", "intact"],
+    ["events", "late"],
   ],
-  logs: [["logs", "intact"]],
+  output: [["output", "intact"]],
   loops: [["loops", "--all"]],
   replay: [["replay", "intact"]],
-  schema: [["schema"]],
+  "format schema": [["format", "schema"]],
   show: [
     ["show", "intact"],
     ["show", "intact@2"],
   ],
   status: [["status"], ["status", "intact"]],
-  validate: [["validate", "nothing.json"]],
+  "format validate": [["format", "validate", "nothing.json"]],
   verify: [["verify"], ["verify", "--quarantine", "--dry-run"]],
   "other commands": [
     ["config"],
@@ -43,14 +43,14 @@ const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["restore", "intact@1", "--dry-run"],
     ["gc", "--dry-run"],
     ["resume", "intact", "--dry-run"],
-    ["graft", "late@1", "--into", "intact", "--dry-run"],
+    ["cherry-pick", "late@1", "--into", "intact", "--dry-run"],
   ],
 };
 
 const MOST: readonly (readonly string[])[] = [
   ["list"],
   ["show", "intact"],
-  ["log", "late"],
+  ["events", "late"],
   ["status", "intact"],
   ["verify"],
 ];
@@ -166,7 +166,7 @@ describe.each(SCENES)("a store $name", (scene) => {
     place(scene);
     const [shown, log, list] = [
       await journey.json("show", "intact@2"),
-      await journey.run("log", "intact"),
+      await journey.run("events", "intact"),
       await journey.run("list"),
     ];
     expect(shown.checkpoint ?? shown).toMatchObject({ id: "intact@2" });
@@ -265,7 +265,7 @@ describe.each(SCENES.filter(({ cut }) => !cut))("on a read-only file system, a s
     if (process.getuid?.() !== 0) execFileSync("chmod", ["-R", "a-w", journey.repository()]);
     try {
       const before = filesOf(store);
-      const lines = [...MOST.filter(([name]) => name !== "log"), ["log", "intact"], ["diff", "intact@1", "intact@2"]];
+      const lines = [...MOST.filter(([name]) => name !== "events"), ["events", "intact"], ["diff", "intact@1", "intact@2"]];
       for (const args of lines) {
         const [program = "", ...rest] = only.wrap([process.execPath, journey.holdfast.entry, ...args]);
         const done = await promisify(execFile)(program, rest, {
@@ -286,7 +286,7 @@ test("a writer that begins while a reader follows is seen", async () => {
   const scene = SCENES[0];
   if (scene === undefined) throw new Error("no scene");
   place(scene);
-  const follow = journey.holdfast.start(["log", "intact", "--follow", "--json"], { cwd: journey.repository() });
+  const follow = journey.holdfast.start(["events", "intact", "--follow", "--json"], { cwd: journey.repository() });
   try {
     let seen = "";
     const until = (text: string): Promise<void> =>

@@ -72,7 +72,7 @@ test("a path where an address is expected is told where it goes", async () => {
   expect(await fails(3, "diff", "src")).toContain("holdfast diff -- src");
   expect(await fails(2, "restore", "r@1", "src")).toContain("holdfast restore r@1 -- src");
   expect(await fails(2, "list", "r@1")).toContain("holdfast list r");
-  expect(await fails(2, "log", "r@1")).toContain("holdfast show r@1");
+  expect(await fails(2, "events", "r@1")).toContain("holdfast show r@1");
 });
 
 test("repositories inside this one are named wherever they are left out", async () => {
@@ -148,7 +148,7 @@ test("a restore that would change nothing writes nothing", async () => {
 describe("a store that was named", () => {
   test("and is not there is an error, and suggestions name it again", async () => {
     const { fails, run, runIn, write } = journey;
-    for (const args of [["list"], ["show"], ["log"], ["diff"], ["verify"], ["checkpoint", "--dry-run"]]) {
+    for (const args of [["list"], ["show"], ["events"], ["diff"], ["verify"], ["checkpoint", "--dry-run"]]) {
       const stderr = await fails(3, ...args, "--store", "my store");
       expect(stderr, args.join(" ")).toMatch(/^error: There is no store in \/.*my store, which --store names\n/);
       expect(stderr).toContain("`holdfast --store 'my store' checkpoint` makes a store there");
@@ -188,7 +188,7 @@ test("a broken config stops only what would act on it", async () => {
   await json("checkpoint", "--run", "r", "--store", "../kept");
   await write("holdfast.config.yaml", "store: ../kept\nretention: { maxAeg: 30d }\n");
   const warning = "warning: holdfast.config.yaml is broken, so defaults are used: holdfast config check\n";
-  for (const args of [["list"], ["show", "r"], ["log", "r"], ["diff", "r@1"], ["verify"]]) {
+  for (const args of [["list"], ["show", "r"], ["events", "r"], ["diff", "r@1"], ["verify"]]) {
     const { status, stderr } = await run(...args);
     expect({ args, status, warned: stderr.startsWith(warning) }).toEqual({ args, status: 0, warned: true });
   }

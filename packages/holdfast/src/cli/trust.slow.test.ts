@@ -430,11 +430,11 @@ ${workflowSource(ASKING)}`;
     await run([...loop, "--until", "false"]);
     const { runs } = JSON.parse((await run(["list", "--json"])).stdout);
     const document = join(place.clone, "../loop.json");
-    expect(await run(["export", runs[0].id, "--to", "loop-json", "--output", document])).toMatchObject({ status: 0 });
+    expect(await run(["format", "export", runs[0].id, "--to", "loop-json", "--output", document])).toMatchObject({ status: 0 });
     const text = await readFile(document, "utf8");
     expect(text).toContain('"command"');
     await writeFile(document, text.replaceAll(/"command": ?"false"/g, `"command": ${JSON.stringify(until)}`));
-    await run(["import", document, "--run", "theirs"]);
+    await run(["format", "import", document, "--run", "theirs"]);
     const refused = await run(["resume", "theirs", "--agent", agent, "--max", "3"]);
     expect(refused, refused.stdout + refused.stderr).toMatchObject({
       status: 4,

@@ -161,7 +161,7 @@ function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
         : `Run ${run.id} was imported from ${format} and stands at "${stage}"; no workflow of Holdfast's own goes on from there`,
     hint: [
       `With a workflow of yours that has a stage "${stage}": \`holdfast resume ${run.id} --workflow FILE\`.`,
-      `See it with \`holdfast show ${run.id}\`, give it back with \`holdfast export ${run.id} --to ${format}\`,`,
+      `See it with \`holdfast show ${run.id}\`, give it back with \`holdfast format export ${run.id} --to ${format}\`,`,
       `or go on saving by hand with \`holdfast checkpoint --run ${run.id}\`.`,
     ].join(" "),
     data: { run: run.id, format, stage },
@@ -207,7 +207,7 @@ function unfinished(run: RunSummary): HoldfastError {
   return new HoldfastError({
     code: "NEEDS_DECISION",
     message: `The import of run ${run.id} did not finish`,
-    hint: "Run the same `holdfast import` again: it goes on where it stood.",
+    hint: "Run the same `holdfast format import` again: it goes on where it stood.",
     retry: "ask",
     data: { run: run.id },
   });

@@ -57,7 +57,7 @@ interface ImplDocumentParams {
   readonly at: string;
 }
 
-/** Returns the impl-json document that `holdfast export --to impl-json` would write at this moment. */
+/** Returns the impl-json document that `holdfast format export --to impl-json` would write at this moment. */
 export function implDocument({ run, planes, worktree, simplifies, at }: ImplDocumentParams): string {
   const { position, inputs, values } = planes;
   const base = emptyPlanes();

@@ -15,7 +15,7 @@ import { waitForRun } from "../run-holder.ts";
 import { changeLine } from "./restore.ts";
 
 export const spec = {
-  name: "graft",
+  name: "cherry-pick",
   summary: "take single files of another run's checkpoint",
   details: [
     "Makes files and folders in the worktree of one run what they are in a checkpoint of another: content, modes, links, and what is not there goes. * stays within a folder, ** goes below. Paths count from where you stand, in any worktree of the repository.",
@@ -45,9 +45,9 @@ export const spec = {
     "dry-run": { type: "boolean", about: "show what would change, and change nothing" },
   },
   examples: [
-    { line: "holdfast graft other-way src/auth.ts --into fix-login", about: "one file" },
+    { line: "holdfast cherry-pick other-way src/auth.ts --into fix-login", about: "one file" },
     {
-      line: "holdfast graft other-way@7 'src/**/*.test.ts' --into fix-login --dry-run",
+      line: "holdfast cherry-pick other-way@7 'src/**/*.test.ts' --into fix-login --dry-run",
       about: "all tests: what would change?",
     },
   ],

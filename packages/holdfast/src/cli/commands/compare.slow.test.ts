@@ -170,12 +170,12 @@ const sawOf = async (holdfast: Holdfast, run: string) =>
 
 test("a graft into a parked run is kept when it goes on", async () => {
   const { a, holdfast } = await parkedAndForked();
-  const looked = await at80("graft", "other", "src/*.txt", "--into", a, "--dry-run");
+  const looked = await at80("cherry-pick", "other", "src/*.txt", "--into", a, "--dry-run");
   expect(looked.stdout).toContain("    M src/a.txt\n");
-  const taken = await at80("graft", "other", "src/*.txt", "--into", a);
+  const taken = await at80("cherry-pick", "other", "src/*.txt", "--into", a);
   expect(taken, taken.stderr).toMatchObject({ status: 0, stderr: "" });
   expect(taken.stdout).toContain(`To undo: holdfast restore ${a}@`);
-  expect((await journey.json("graft", "other", "src/a.txt", "--into", a)).report).toBeNull();
+  expect((await journey.json("cherry-pick", "other", "src/a.txt", "--into", a)).report).toBeNull();
   await journey.json("approve", a, "yes");
   const done = await journey.runIn(".", ["resume", a], { env: { WORD: "a", ASKS: "1" } });
   expect(done.status, done.stderr + done.stdout).toBe(0);
@@ -197,7 +197,7 @@ test("a run whose graft did not finish goes back to before it when it is resumed
   await store.releaseLease(lease);
   const root = (await (await holdfast.run("other")).workspace())?.root ?? "";
   await writeFile(join(root, "src/a.txt"), "half\n");
-  expect(await journey.fails(4, "graft", `${a}@2`, "src", "--into", "other")).toContain("Another graft into other");
+  expect(await journey.fails(4, "cherry-pick", `${a}@2`, "src", "--into", "other")).toContain("Another graft into other");
   await resumeFork("other");
   expect(await sawOf(holdfast, "other")).toBe("from other\n");
 });
@@ -205,16 +205,16 @@ test("a run whose graft did not finish goes back to before it when it is resumed
 test("what cannot be grafted is said with what to do", async () => {
   const a = await duel("one", { WORD: "a", ASKS: "1" });
   await journey.json("fork", `${a}@latest`, "--as", "other");
-  expect(await journey.fails(2, "graft", "other", "app.txt", "--into", "other")).toContain(
+  expect(await journey.fails(2, "cherry-pick", "other", "app.txt", "--into", "other")).toContain(
     "holdfast restore other@1 -- app.txt",
   );
-  expect(await journey.fails(2, "graft", "other", "nope.txt", "--into", a)).toContain(`nor in other@1`);
-  expect(await journey.fails(2, "graft", "other", "../../x", "--into", a)).toContain("is not in the worktree");
-  expect(await journey.fails(2, "graft", "other@1", "app.txt", "--from", "1", "--into", a)).toContain("does so too");
-  expect(await journey.fails(2, "graft", "other", "app.txt", "--into", `${a}@1`)).toContain("Name the run alone");
+  expect(await journey.fails(2, "cherry-pick", "other", "nope.txt", "--into", a)).toContain(`nor in other@1`);
+  expect(await journey.fails(2, "cherry-pick", "other", "../../x", "--into", a)).toContain("is not in the worktree");
+  expect(await journey.fails(2, "cherry-pick", "other@1", "app.txt", "--from", "1", "--into", a)).toContain("does so too");
+  expect(await journey.fails(2, "cherry-pick", "other", "app.txt", "--into", `${a}@1`)).toContain("Name the run alone");
   const holdfast = await openHoldfast({ cwd: journey.repository() });
   const lease = await holdfast.store.takeLease({ run: a, label: "somebody" });
-  expect(await journey.fails(5, "graft", "other", "src", "--into", a)).toContain(`holdfast stop ${a}`);
+  expect(await journey.fails(5, "cherry-pick", "other", "src", "--into", a)).toContain(`holdfast stop ${a}`);
   await holdfast.store.releaseLease(lease);
   await holdfast.close();
 });

@@ -160,7 +160,7 @@ test("who is chosen, and what to do next, ready to be copied", () => {
     Remove the worktree of other-way (its branch stays):
       git worktree remove '/work trees/other-way'
     Take single files of other-way along:
-      holdfast graft other-way@7 PATH --into fix-login
+      holdfast cherry-pick other-way@7 PATH --into fix-login
     "
   `);
   const manual = side("fix-login", { condition: { kind: "manual", reason: null }, pullRequest: null, uncommitted: 2 });

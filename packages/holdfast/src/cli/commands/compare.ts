@@ -472,7 +472,7 @@ export function choiceText({ runs }: Pick<Comparison, "runs">, choice: Choice, p
   if (graft !== undefined && winner !== undefined)
     steps.push({
       what: `Take single files of ${graft.run} along`,
-      line: `${page.program} graft ${graft.id} PATH --into ${winner.run}`,
+      line: `${page.program} cherry-pick ${graft.id} PATH --into ${winner.run}`,
     });
   const lines = steps.flatMap(({ what, line }) => [
     `${escapeText(what)}:`,

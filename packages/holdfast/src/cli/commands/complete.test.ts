@@ -15,6 +15,8 @@ test.each([
   [["restore", ""], "addresses"],
   [["diff", "a@1", ""], "addresses"],
   [["diff", "a@1", "--", ""], "files"],
+  [["format", "import", ""], "files"],
+  [["format", "export", ""], "addresses"],
   [["--store", ""], "directories"],
   [["checkpoint", "--run", ""], "runs"],
   [["checkpoint", "--values", ""], "files"],
@@ -26,6 +28,10 @@ test("words: commands without the hidden one, flags, choices, nothing", () => {
   expect(plan("list", "--")).toMatchObject({ words: expect.arrayContaining(["--limit", "--json"]) });
   expect(plan("list", "--trigger", "")).toMatchObject({ words: expect.arrayContaining(["manual"]) });
   expect(plan("completion", "")).toMatchObject({ words: ["bash", "zsh", "fish"] });
+  expect(plan("format", "")).toMatchObject({ words: expect.arrayContaining(["import", "mirror"]) });
+  expect(plan("help", "format", "")).toEqual(plan("format", ""));
+  expect(plan("format", "export", "--")).toMatchObject({ words: expect.arrayContaining(["--to", "--json"]) });
+  expect(plan("")).not.toMatchObject({ words: expect.arrayContaining(["format import"]) });
   expect(plan("restore", "a@1", "")).toEqual({ kind: "words", words: [] });
   expect(plan("help", "")).toMatchObject({ words: expect.arrayContaining(["gc"]) });
 });

@@ -81,27 +81,28 @@ export function planCompletion(params: {
   const before = params.words.slice(0, -1);
   const { name, rest } = splitCommand(before, params.specs);
   const shown = params.specs.filter((spec) => spec.hidden !== true);
+  const commands = shown.map((known) => known.name).filter((known) => !known.includes(" "));
   const spec = shown.find((known) => known.name === name);
   const flags: Flags = { ...spec?.flags, ...GLOBAL_FLAGS };
   const pending = flagBefore(flags, before.at(-1));
-  if (pending?.type === "text") return valuePlan(pending, shown);
+  if (pending?.type === "text") return valuePlan(pending, commands);
   if (before.includes("--")) return { kind: "files" };
   if (typed.startsWith("-"))
     return { kind: "words", words: Object.keys(currentFlags(flags)).map((flag) => `--${flag}`) };
-  if (name === undefined) return { kind: "words", words: shown.map((known) => known.name) };
+  if (name === undefined) return { kind: "words", words: commands };
   const last = spec?.operands.at(-1);
   const operand = spec?.operands[operandCount(flags, rest)] ?? (last?.many === true ? last : undefined);
   if (operand === undefined) return { kind: "words", words: [] };
-  return operand.choices === undefined ? kindPlan(operand.completes, shown) : { kind: "words", words: operand.choices };
+  return operand.choices === undefined ? kindPlan(operand.completes, commands) : { kind: "words", words: operand.choices };
 }
 
-function valuePlan(flag: Extract<Flag, { readonly type: "text" }>, specs: readonly CommandSpec[]): CompletionPlan {
+function valuePlan(flag: Extract<Flag, { readonly type: "text" }>, commands: readonly string[]): CompletionPlan {
   return flag.choices === undefined
-    ? kindPlan(flag.completes ?? "nothing", specs)
+    ? kindPlan(flag.completes ?? "nothing", commands)
     : { kind: "words", words: flag.choices };
 }
 
-function kindPlan(completes: Completes, specs: readonly CommandSpec[]): CompletionPlan {
+function kindPlan(completes: Completes, commands: readonly string[]): CompletionPlan {
   switch (completes) {
     case "run":
       return { kind: "runs" };
@@ -112,7 +113,7 @@ function kindPlan(completes: Completes, specs: readonly CommandSpec[]): Completi
     case "file":
       return { kind: "files" };
     case "command":
-      return { kind: "words", words: specs.map((spec) => spec.name) };
+      return { kind: "words", words: commands };
     case "nothing":
       return { kind: "words", words: [] };
   }

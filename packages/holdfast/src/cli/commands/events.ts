@@ -13,7 +13,7 @@ import { displayWidth, escapeText, padEnd, truncate } from "../output/text.ts";
 import { parseCount, parseLimit } from "../parse-arguments.ts";
 
 export const spec = {
-  name: "log",
+  name: "events",
   summary: "print the journal of a run",
   details: [
     "The journal is the append-only record of everything that happened in a run, oldest first. Without --after the last entries are shown.",
@@ -34,9 +34,9 @@ export const spec = {
     limit: { type: "text", short: "n", value: "N", about: 'at most N, or "all" (default 50)' },
   },
   examples: [
-    { line: "holdfast log", about: "the last 50 entries" },
-    { line: "holdfast log fix-login --after 0 --limit all", about: "the whole history" },
-    { line: "holdfast log fix-login --follow --json", about: "one JSON line an entry, live, for another program" },
+    { line: "holdfast events", about: "the last 50 entries" },
+    { line: "holdfast events fix-login --after 0 --limit all", about: "the whole history" },
+    { line: "holdfast events fix-login --follow --json", about: "one JSON line an entry, live, for another program" },
   ],
   reads: true,
   json: '{"run": "id", "entries": [...]}; with --follow one JSON line for each entry.',
@@ -46,7 +46,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const after = input.text("after");
   const limit = parseLimit(input.text("limit"), 50);
   const given = after === undefined ? undefined : parseCount("after", after);
-  rejectCheckpointAddress(input.operand(0), "log");
+  rejectCheckpointAddress(input.operand(0), "events");
   const holdfast = await shell.open({ create: false });
   const summary = await holdfast.resolveRun(input.operand(0));
   const start = given ?? (limit === undefined ? 0 : Math.max(0, summary.entries - limit));
@@ -58,7 +58,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   if (given === undefined && start > 0)
     shell.say(
-      `${countText(start, "earlier entry", "earlier entries")}: ${shell.talk.program} log ${summary.id} --after 0 --limit all`,
+      `${countText(start, "earlier entry", "earlier entries")}: ${shell.talk.program} events ${summary.id} --after 0 --limit all`,
     );
   if (entries.length === 0) shell.say(`Nothing in the journal of ${summary.id} after entry ${start}.`);
   return "done";

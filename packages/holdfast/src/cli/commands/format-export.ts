@@ -21,7 +21,7 @@ export const OUTPUT_FLAGS = {
 } as const satisfies CommandSpec["flags"];
 
 export const spec = {
-  name: "export",
+  name: "format export",
   summary: "write a checkpoint as another tool reads it",
   details: [
     "Prints the document, or writes it to --output: whole or not at all. What the format cannot carry is named on stderr, one line each. Into a directory it goes under the name that the other tool expects; for crunch-yaml with its index and `latest` (a link, or a file that holds the name where there are no links), and by `.claude/checkpoint-config.yaml` where that speaks of this directory.",
@@ -36,14 +36,14 @@ export const spec = {
   },
   examples: [
     {
-      line: "holdfast export issue-42 --to impl-json -o .tmp/impl-checkpoint.json",
+      line: "holdfast format export issue-42 --to impl-json -o impl-checkpoint.json",
       about: "hand a run over to another tool",
     },
     {
-      line: "holdfast export issue-42@7 --to crunch-yaml -o .claude/crunch/42/checkpoints/",
+      line: "holdfast format export issue-42@7 --to crunch-yaml -o checkpoints/",
       about: "with index and latest",
     },
-    { line: "holdfast export issue-42 --to atif > trajectory.json", about: "what its agents did, as a trajectory" },
+    { line: "holdfast format export issue-42 --to atif > trajectory.json", about: "what its agents did, as a trajectory" },
   ],
   reads: true,
   json: '{"from", "to", "path": "suggested place", "written": [paths], "removed": [paths], "losses": [{"path", "why"}], "document": "text"}; "document" is null when it was written to --output.',

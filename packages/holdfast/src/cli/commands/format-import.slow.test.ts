@@ -52,21 +52,21 @@ async function implFile(place: { readonly clone: string }, state: object): Promi
 describe("import and export", () => {
   test("shows, makes, does nothing the second time, and gives the same bytes back", async () => {
     const place = await work.begin();
-    const shown = await place.run("import", seed, "--dry-run");
+    const shown = await place.run("format", "import", seed, "--dry-run");
     expect(shown.stdout).toContain("Would import 1 checkpoint of impl-json as issue-42-");
     expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
-    const made = await place.json("import", seed, "--run", "theirs");
+    const made = await place.json("format", "import", seed, "--run", "theirs");
     expect(made).toMatchObject({ run: "theirs", format: "impl-json", changed: true, before: "none" });
-    expect(await place.json("import", seed)).toMatchObject({ run: "theirs", changed: false, before: "whole" });
+    expect(await place.json("format", "import", seed)).toMatchObject({ run: "theirs", changed: false, before: "whole" });
     expect(await place.json("list")).toMatchObject({
       runs: [{ id: "theirs", checkpoints: 1, state: { kind: "active" } }],
     });
-    const exported = await place.run("export", "theirs", "--to", "impl-json");
+    const exported = await place.run("format", "export", "theirs", "--to", "impl-json");
     expect(exported.stdout.trim()).toBe(JSON.stringify(JSON.parse(await readFile(seed, "utf8")), null, 2));
     expect(exported.stderr).toBe("");
-    expect(await place.run("import", seed, "--run", "theirs", "--dry-run")).toMatchObject({ status: 0 });
+    expect(await place.run("format", "import", seed, "--run", "theirs", "--dry-run")).toMatchObject({ status: 0 });
     const other = join(golden, "impl-json/least.json");
-    expect(await place.run("import", other, "--run", "theirs")).toMatchObject({
+    expect(await place.run("format", "import", other, "--run", "theirs")).toMatchObject({
       status: 1,
       stderr: expect.stringContaining("another one"),
     });
@@ -76,17 +76,17 @@ describe("import and export", () => {
     const place = await work.begin();
     const packed = join(place.clone, "packed.json.gz");
     await writeFile(packed, gzipSync(await readFile(seed)));
-    expect(await place.json("import", packed)).toMatchObject({ format: "impl-json", changed: true });
+    expect(await place.json("format", "import", packed)).toMatchObject({ format: "impl-json", changed: true });
     const odd = join(place.clone, "odd.json");
     await writeFile(odd, '{"a": 1}');
-    const unknown = await place.run("--json", "import", odd, "--run", "odd");
+    const unknown = await place.run("--json", "format", "import", odd, "--run", "odd");
     expect(unknown.status).toBe(4);
     expect(JSON.parse(unknown.stderr)).toMatchObject({ error: { code: "FORMAT_UNKNOWN" } });
     const cut = join(place.clone, "cut.json");
     await writeFile(cut, (await readFile(seed)).subarray(0, 200));
-    expect((await place.run("import", cut, "--format", "impl-json", "--run", "cut")).status).toBe(6);
+    expect((await place.run("format", "import", cut, "--format", "impl-json", "--run", "cut")).status).toBe(6);
     expect((await place.json("list")).runs).toHaveLength(1);
-    const rows = await place.run("--json", "validate", seed, cut, odd, packed, join(place.clone, "absent"));
+    const rows = await place.run("--json", "format", "validate", seed, cut, odd, packed, join(place.clone, "absent"));
     expect(rows.status).toBe(6);
     expect(JSON.parse(rows.stdout)).toMatchObject([
       { file: seed, format: "impl-json", ok: true, code: null, message: null },
@@ -95,7 +95,7 @@ describe("import and export", () => {
       { file: packed, ok: true },
       { ok: false, code: "USAGE" },
     ]);
-    expect((await place.run("validate", seed, packed)).status).toBe(0);
+    expect((await place.run("format", "validate", seed, packed)).status).toBe(0);
   });
 
   test("a crunch directory comes in as one run and goes out with index and latest", async () => {
@@ -104,33 +104,33 @@ describe("import and export", () => {
     await mkdir(theirs);
     for (const name of ["CP-20250114-a3f2.json", "CP-before-batch-1.yaml", "CP-enrich-20250114-b4c5.yaml"])
       await cp(join(golden, "crunch-yaml", name), join(theirs, name));
-    const shown = await place.run("import", theirs, "--dry-run");
+    const shown = await place.run("format", "import", theirs, "--dry-run");
     if (shown.status !== 0) expect(shown.stderr).toContain("not of one run");
     const one = join(theirs, "CP-enrich-20250114-b4c5.yaml");
-    const { run } = await place.json("import", one);
-    const out = await place.json("export", run, "--to", "crunch-yaml", "--output", "out/");
+    const { run } = await place.json("format", "import", one);
+    const out = await place.json("format", "export", run, "--to", "crunch-yaml", "--output", "out/");
     expect(out.document).toBeNull();
     const names = await readdir(join(place.clone, "out"));
     expect(names.toSorted()).toEqual(["CP-enrich-20250114-b4c5.yaml", "index.yaml", "latest"]);
     expect(lstatSync(join(place.clone, "out/latest")).isSymbolicLink()).toBe(true);
-    expect(await place.json("export", run, "--to", "crunch-yaml", "--output", "out/")).toMatchObject({ written: [] });
-    expect(await place.json("import", "out")).toMatchObject({ run, changed: false });
+    expect(await place.json("format", "export", run, "--to", "crunch-yaml", "--output", "out/")).toMatchObject({ written: [] });
+    expect(await place.json("format", "import", "out")).toMatchObject({ run, changed: false });
     const resumed = await place.run("resume", run);
     expect(resumed.status).toBe(2);
     expect(resumed.stderr).toContain("names no agent that could go on with the work");
-    const converted = await place.run("convert", one, "--to", "loop-json", "-o", "loop.json.gz");
+    const converted = await place.run("format", "convert", one, "--to", "loop-json", "-o", "loop.json.gz");
     expect(converted.status, converted.stderr).toBe(0);
     expect(converted.stderr).toContain("Not carried by loop-json");
-    expect((await place.run("validate", "loop.json.gz", "--format", "loop-json")).status).toBe(0);
+    expect((await place.run("format", "validate", "loop.json.gz", "--format", "loop-json")).status).toBe(0);
   });
 
   test("the published schema", async () => {
     const place = await work.begin();
-    expect(await place.json("schema", "loop-json")).toMatchObject({
+    expect(await place.json("format", "schema", "loop-json")).toMatchObject({
       $schema: "https://json-schema.org/draft/2020-12/schema",
     });
-    expect((await place.run("schema")).stdout).toBe("loop-json\nloop-registry\nloop-state\nreflection-memory\natif\n");
-    expect((await place.run("schema", "nothing")).status).toBe(2);
+    expect((await place.run("format", "schema")).stdout).toBe("loop-json\nloop-registry\nloop-state\nreflection-memory\natif\n");
+    expect((await place.run("format", "schema", "nothing")).status).toBe(2);
   });
 });
 
@@ -141,7 +141,7 @@ describe("going on with an imported run", () => {
     await place.git("worktree", "add", "-q", "-b", "issue-1", tree);
     await writeFile(join(tree, "answer.txt"), "41\n");
     const file = await implFile(place, { worktree: tree });
-    const { run, worktree } = await place.json("import", file);
+    const { run, worktree } = await place.json("format", "import", file);
     expect(worktree).toBe(tree);
     const planned = await place.run("resume", run, "--dry-run", "--agent", await place.agent([GOOD, REVIEW]));
     expect(planned.stdout, planned.stderr).toContain("Go on with");
@@ -150,7 +150,7 @@ describe("going on with an imported run", () => {
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
     const status = await place.json("status", run);
     expect(status).toMatchObject({ condition: { kind: "done" }, worktree: tree, branch: "issue-1" });
-    const back = JSON.parse((await place.run("export", run, "--to", "impl-json")).stdout);
+    const back = JSON.parse((await place.run("format", "export", run, "--to", "impl-json")).stdout);
     expect(back.state).toMatchObject({
       current_stage: "done",
       iteration: 2,
@@ -166,7 +166,7 @@ describe("going on with an imported run", () => {
 
   test("in a new worktree when the document's is not here; an ended one stays ended", async () => {
     const place = await work.begin();
-    const { run } = await place.json("import", await implFile(place, {}));
+    const { run } = await place.json("format", "import", await implFile(place, {}));
     const without = await place.run("resume", run);
     expect(without).toMatchObject({ status: 2, stderr: expect.stringContaining("--agent") });
     const agent = await place.agent([GOOD, REVIEW]);
@@ -177,11 +177,11 @@ describe("going on with an imported run", () => {
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
     expect(resumed.stdout.replaceAll(/\s+/g, " ")).toContain("work that was never pushed is not in it");
     expect((await place.json("status", run)).branch).toBe(`holdfast/${run}`);
-    const { entries } = await place.json("log", run, "--limit", "all");
+    const { entries } = await place.json("events", run, "--limit", "all");
     expect(entries).toContainEqual(
       expect.objectContaining({ kind: "note", body: { text: expect.stringContaining(note) } }),
     );
-    const done = await place.json("import", await implFile(place, { current_stage: "done" }));
+    const done = await place.json("format", "import", await implFile(place, { current_stage: "done" }));
     expect(await place.json("status", done.run)).toMatchObject({ condition: { kind: "done" } });
     expect((await place.run("resume", done.run)).status).toBe(0);
   });
@@ -211,7 +211,7 @@ describe("going on with one's own workflow", () => {
     const file = join(place.clone, "theirs.ts");
     const source = workflowSource(THEIRS);
     await writeFile(file, source);
-    const { run } = await place.json("import", join(golden, "crunch-yaml/CP-enrich-20250114-b4c5.yaml"));
+    const { run } = await place.json("format", "import", join(golden, "crunch-yaml/CP-enrich-20250114-b4c5.yaml"));
     await writeFile(join(place.clone, "other.ts"), source.replaceAll("enrich", "somewhere"));
     expect(await place.run("resume", run, "--workflow", "other.ts")).toMatchObject({
       status: 2,
@@ -230,7 +230,7 @@ describe("going on with one's own workflow", () => {
     const { checkpoint } = await place.json("show", `${run}@latest`);
     expect(checkpoint.planes.context.values).toEqual({ seen: { enrich: expect.any(Number) } });
     expect(checkpoint.planes.extensions).toHaveProperty("imported");
-    const back = await place.run("export", run, "--to", "crunch-yaml");
+    const back = await place.run("format", "export", run, "--to", "crunch-yaml");
     expect(back.stdout).toContain("current_phase: done");
     expect(back.stdout).toContain("issue_number: 42");
   });
@@ -252,23 +252,23 @@ describe("mirror", () => {
     const latest = readFileSync(join(directory, "latest"), "utf8");
     expect(latest).toContain("current_phase: done");
     await promisify(execFile)("rm", [join(directory, "index.yaml"), join(directory, "latest")]);
-    const again = await place.json("mirror", "issue-1", "--to", "crunch-yaml", "--directory", target, "--once");
+    const again = await place.json("format", "mirror", "issue-1", "--to", "crunch-yaml", "--directory", target, "--once");
     expect(again.written).toHaveLength(2);
     expect((await readdir(directory)).toSorted()).toEqual(before);
-    const up = await place.json("mirror", "issue-1", "--to", "crunch-yaml", "--directory", target);
+    const up = await place.json("format", "mirror", "issue-1", "--to", "crunch-yaml", "--directory", target);
     expect(up).toMatchObject({ run: "issue-1", written: [] });
-    expect((await place.run("validate", directory)).status).toBe(0);
+    expect((await place.run("format", "validate", directory)).status).toBe(0);
   });
 
   test("follows a run of another process", async () => {
     const place = await work.begin();
     await place.run("checkpoint", "--run", "mine", "--name", "one");
-    const mirror = place.start("--json", "mirror", "mine", "--to", "loop-json", "--directory", "there");
+    const mirror = place.start("--json", "format", "mirror", "mine", "--to", "loop-json", "--directory", "there");
     await mirror.says('"sequence":1');
     await place.run("checkpoint", "--run", "mine", "--name", "two");
     await mirror.says('"sequence":2');
     mirror.child.kill("SIGINT");
     expect((await mirror.ended).status).toBe(130);
-    expect((await place.run("validate", "there/.aiwg/checkpoints")).status).toBe(0);
+    expect((await place.run("format", "validate", "there/.aiwg/checkpoints")).status).toBe(0);
   });
 });

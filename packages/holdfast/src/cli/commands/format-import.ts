@@ -12,11 +12,11 @@ import { escapeText, wrap } from "../output/text.ts";
 import { runHeld } from "../run-holder.ts";
 
 export const spec = {
-  name: "import",
-  summary: "bring checkpoints of another tool into the store, as a run",
+  name: "format import",
+  summary: "continue here what another tool began",
   details: [
     "Tells the format from the content, shows what would be made, and asks where that cannot be told (exit status 4 where nobody can be asked). gzip is decompressed. A directory is read as one history: its files in order, with crunch's index where there is one. Of a place above the checkpoints of loops (a repository, its .aiwg) every loop becomes a run of its own.",
-    "Everything is read and checked before anything is written. The document itself is kept whole beside what was understood of it, so `holdfast export` gives it back. Importing the same thing again changes nothing; after a crash the same command goes on where it stood. Of loops that a run of this store wrote below .aiwg itself nothing is made: the run is named, and --run makes a second one all the same.",
+    "Everything is read and checked before anything is written. The document itself is kept whole beside what was understood of it, so `holdfast format export` gives it back. Importing the same thing again changes nothing; after a crash the same command goes on where it stood. Of loops that a run of this store wrote below .aiwg itself nothing is made: the run is named, and --run makes a second one all the same.",
     "Go on with it: `holdfast resume RUN`.",
   ],
   operands: [
@@ -31,12 +31,12 @@ export const spec = {
   },
   examples: [
     {
-      line: "holdfast import .tmp/impl-checkpoint.json",
+      line: "holdfast format import .tmp/impl-checkpoint.json",
       about: "a run of another tool; `holdfast resume` goes on with it",
     },
-    { line: "holdfast import .claude/crunch/42/checkpoints --dry-run", about: "what a crunch directory holds" },
+    { line: "holdfast format import .claude/crunch/42/checkpoints --dry-run", about: "what a crunch directory holds" },
     {
-      line: "holdfast import state.json --format context-store --run agent-7",
+      line: "holdfast format import state.json --format context-store --run agent-7",
       about: "say what it is, and its name here",
     },
   ],

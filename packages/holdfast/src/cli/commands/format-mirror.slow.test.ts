@@ -23,7 +23,7 @@ async function configure(place: WorkPlace, yaml: string): Promise<void> {
 }
 
 const mirrorCrunch = (place: WorkPlace) =>
-  place.json("mirror", "mine", "--to", "crunch-yaml", "--directory", ".", "--once");
+  place.json("format", "mirror", "mine", "--to", "crunch-yaml", "--directory", ".", "--once");
 
 describe("crunch's own configuration, where its directory is written", () => {
   test("retention drops from the mirror, the index stays true, and it is not written again", async () => {
@@ -45,7 +45,7 @@ describe("crunch's own configuration, where its directory is written", () => {
     const listed = index.checkpoints.map((entry: { checkpoint_id: string }) => `${entry.checkpoint_id}.yaml`);
     expect(listed.toSorted()).toEqual(names.toSorted());
     expect(await mirrorCrunch(place)).toMatchObject({ written: [], removed: [] });
-    expect(await place.json("import", "cp/none", "--dry-run")).toMatchObject({ before: "none", broken: [] });
+    expect(await place.json("format", "import", "cp/none", "--dry-run")).toMatchObject({ before: "none", broken: [] });
   });
 
   test("-1 keeps all; what is not ours stays", async () => {
@@ -72,8 +72,8 @@ describe("crunch's own configuration, where its directory is written", () => {
     expect(written[0]).toMatch(/CP-[^/]*\.yaml\.gz$/);
     expect(parse(gunzipSync(await readFile(written[0])).toString())).toMatchObject({ version: "1.0" });
     const directory = ".claude/crunch/none/checkpoints";
-    expect((await place.run("validate", directory)).status).toBe(0);
-    expect(await place.json("import", directory, "--dry-run")).toMatchObject({ before: "none", broken: [] });
+    expect((await place.run("format", "validate", directory)).status).toBe(0);
+    expect(await place.json("format", "import", directory, "--dry-run")).toMatchObject({ before: "none", broken: [] });
     expect(await mirrorCrunch(place)).toMatchObject({ written: [] });
   });
 
@@ -88,9 +88,9 @@ describe("crunch's own configuration, where its directory is written", () => {
     const { written, losses } = await mirrorCrunch(place);
     expect(written.filter((path: string) => path.includes("CP-"))).toEqual([]);
     expect(losses).toContainEqual(expect.objectContaining({ why: expect.stringContaining("max_size_mb") }));
-    const refused = await place.run("export", "mine", "--to", "crunch-yaml", "-o", "small/");
+    const refused = await place.run("format", "export", "mine", "--to", "crunch-yaml", "-o", "small/");
     expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining("max_size_mb") });
-    expect((await place.run("export", "mine", "--to", "crunch-yaml", "-o", "elsewhere/")).status).toBe(0);
+    expect((await place.run("format", "export", "mine", "--to", "crunch-yaml", "-o", "elsewhere/")).status).toBe(0);
   });
 
   test("switched off: the mirror says so and writes nothing, an export there is refused", async () => {
@@ -104,7 +104,7 @@ describe("crunch's own configuration, where its directory is written", () => {
       "checkpoints",
     ]);
     const there = ".claude/crunch/none/checkpoints/";
-    expect(await place.run("export", "mine", "--to", "crunch-yaml", "-o", there)).toMatchObject({
+    expect(await place.run("format", "export", "mine", "--to", "crunch-yaml", "-o", there)).toMatchObject({
       status: 2,
       stderr: expect.stringContaining("enabled: false"),
     });
@@ -154,21 +154,21 @@ describe("loops", () => {
         `checkpoints/${workflow}-2026-02-02T21-09-00Z-iteration.json.gz`,
         loopDocument(null, { iteration: 1, minute: 9, workflow }),
       );
-    const rows = JSON.parse((await place.run("--json", "validate", ".")).stdout);
+    const rows = JSON.parse((await place.run("--json", "format", "validate", ".")).stdout);
     expect(rows).toHaveLength(5);
     expect(rows.every((row: { ok: boolean; format: string }) => row.ok && row.format === "loop-json")).toBe(true);
-    expect(JSON.parse((await place.run("--json", "validate", ".aiwg/ralph/loops")).stdout)).toHaveLength(3);
-    const named = await place.run("import", ".aiwg", "--run", "one");
+    expect(JSON.parse((await place.run("--json", "format", "validate", ".aiwg/ralph/loops")).stdout)).toHaveLength(3);
+    const named = await place.run("format", "import", ".aiwg", "--run", "one");
     expect(named).toMatchObject({ status: 2, stderr: expect.stringContaining("4 loops") });
-    const lines = (await place.run("--json", "import", ".")).stdout
+    const lines = (await place.run("--json", "format", "import", ".")).stdout
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
     expect(lines.map((line) => line.checkpoints.length)).toEqual([2, 1, 1, 1]);
     expect((await place.json("list")).runs).toHaveLength(4);
-    const again = await place.run("import", ".");
+    const again = await place.run("format", "import", ".");
     expect(again.stdout.match(/Nothing to do/g)).toHaveLength(4);
-    const legacy = await place.run("import", ".aiwg/checkpoints", "--dry-run");
+    const legacy = await place.run("format", "import", ".aiwg/checkpoints", "--dry-run");
     expect(legacy.stdout.match(/imported before/g)).toHaveLength(2);
   });
 
@@ -177,8 +177,8 @@ describe("loops", () => {
     const loop = "ralph-a-00000001";
     const directory = `ralph/loops/${loop}/checkpoints`;
     await putLoop(place, `${directory}/iteration-001.json.gz`, loopDocument(loop, { iteration: 1, minute: 1 }));
-    const { run } = await place.json("import", `.aiwg/ralph/loops/${loop}`);
-    const mirror = () => place.json("mirror", run, "--to", "loop-json", "--directory", ".", "--once");
+    const { run } = await place.json("format", "import", `.aiwg/ralph/loops/${loop}`);
+    const mirror = () => place.json("format", "mirror", run, "--to", "loop-json", "--directory", ".", "--once");
     await mirror();
     await place.run("checkpoint", "--run", run, "--name", "by hand");
     await mirror();
@@ -189,11 +189,11 @@ describe("loops", () => {
     const names = await readdir(join(place.clone, ".aiwg", directory));
     expect(names.filter((name) => name.startsWith("iteration-"))).toEqual(["iteration-001.json.gz"]);
     expect(names).toHaveLength(4);
-    expect((await place.run("validate", ".")).status).toBe(0);
+    expect((await place.run("format", "validate", ".")).status).toBe(0);
     expect(await mirror()).toMatchObject({ written: [] });
     await writeFile(join(place.clone, ".aiwg", directory, "iteration-001.json.gz"), "not gzip");
     await place.run("checkpoint", "--run", run, "--name", "third");
-    const refused = await place.run("mirror", run, "--to", "loop-json", "--directory", ".", "--once");
+    const refused = await place.run("format", "mirror", run, "--to", "loop-json", "--directory", ".", "--once");
     expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining("Move it away") });
     expect(lstatSync(join(place.clone, ".aiwg", directory, "iteration-001.json.gz")).size).toBe(8);
   });

@@ -128,7 +128,7 @@ export function gcReportText(report: GcReport): string {
 /** Printed whenever the daily clean-up removed something: nothing is dropped silently. */
 export function gcSummary(report: GcReport, page: Page): string {
   const dropped = countText(report.dropped.length, "checkpoint");
-  return `Daily clean-up: dropped ${dropped} by retention, freed ${byteText(report.sweep.freedBytes)}.\n  why: ${page.program} log RUN    rules: ${page.program} config`;
+  return `Daily clean-up: dropped ${dropped} by retention, freed ${byteText(report.sweep.freedBytes)}.\n  why: ${page.program} events RUN    rules: ${page.program} config`;
 }
 
 /** For a user who pressed Ctrl+C during the clean-up. */

@@ -8,6 +8,7 @@ import {
   type Flags,
   GLOBAL_FLAGS,
   type Input,
+  SUBCOMMANDS,
   type Shell,
   currentFlags,
 } from "../command.ts";
@@ -19,7 +20,10 @@ export const spec = {
   name: "help",
   summary: "explain a command",
   details: [],
-  operands: [{ name: "COMMAND", about: "the command to explain", required: false, completes: "command" }],
+  operands: [
+    { name: "COMMAND", about: "the command to explain", required: false, completes: "command" },
+    { name: "SUBCOMMAND", about: "its subcommand", required: false, completes: "nothing", choices: SUBCOMMANDS.format },
+  ],
   consent: "reads",
   paths: false,
   flags: {
@@ -33,20 +37,10 @@ export const spec = {
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
-  const name = input.operand(0);
   const commands = await shell.commands();
+  const name = input.operands.join(" ");
   const found = commands.find((one) => one.spec.name === name)?.spec;
-  if (name !== undefined && found === undefined) {
-    const [guess] = nearest(
-      name,
-      commands.map((one) => one.spec.name),
-    );
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `There is no command "${name}"`,
-      hint: guess === undefined ? "See `holdfast help`." : `Did you mean ${guess}?`,
-    });
-  }
+  if (name !== "" && found === undefined) throw unknownCommand(name, commands);
   shell.print({
     json: () => helpDocument(commands, found),
     text: (page) =>
@@ -58,6 +52,58 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   return "done";
 }
+
+/** Old names and names of other tools get a suggestion: each command has one name. */
+export function unknownCommand(name: string, commands: readonly Command[]): HoldfastError {
+  const shown = commands.filter(({ spec }) => spec.hidden !== true).map(({ spec }) => spec.name);
+  const renamed = new Map(Object.entries(OTHER_NAMES));
+  const [guess] = renamed.has(name) ? [name] : nearest(name, [...shown, ...renamed.keys()]);
+  const meant = guess === undefined ? undefined : (renamed.get(guess) ?? guess);
+  return new HoldfastError({
+    code: "USAGE",
+    message: `There is no command "${name}"`,
+    hint: meant === undefined ? "See `holdfast help`." : `Did you mean \`holdfast ${meant}\`?`,
+  });
+}
+
+const OTHER_NAMES = {
+  // Names of version 0.1.
+  log: "events",
+  logs: "output",
+  graft: "cherry-pick",
+  import: "format import",
+  export: "format export",
+  convert: "format convert",
+  validate: "format validate",
+  mirror: "format mirror",
+  schema: "format schema",
+  // Names of other tools.
+  ls: "list",
+  runs: "list",
+  continue: "resume",
+  kill: "stop",
+  cancel: "abort",
+  suspend: "pause",
+  start: "run",
+  impl: "run",
+  answer: "approve",
+  decide: "approve",
+  ps: "status",
+  history: "events",
+  journal: "events",
+  save: "checkpoint",
+  snapshot: "checkpoint",
+  commit: "checkpoint",
+  undo: "restore",
+  rewind: "restore",
+  rollback: "restore",
+  checkout: "restore",
+  branch: "fork",
+  fsck: "verify",
+  prune: "gc",
+  clean: "gc",
+  settings: "config",
+};
 
 const HELP_WIDTH = 80;
 
@@ -71,18 +117,22 @@ export function helpWidth(page: Pick<Page, "width">): number {
  * code.
  */
 export function overviewText(commands: readonly Command[], width = HELP_WIDTH): string {
-  const shown = commands.filter(({ spec }) => spec.hidden !== true);
+  const shown = commands.filter(({ spec }) => spec.hidden !== true && !spec.name.includes(" "));
+  const groups = [...new Set(shown.map(({ group }) => group))];
+  const term = Math.max(...shown.map(({ spec }) => spec.name.length));
   return [
-    "holdfast: carries an issue to a pull request, whatever dies on the way.",
-    "Nothing is lost, nothing is done twice.",
+    "holdfast: crash-safe orchestration for coding agents.",
+    ...wrap("Turns an issue into a pull request and survives crashes, rate limits and failed reviews.", width),
     "",
     "Usage: holdfast COMMAND [ARGUMENTS] [FLAGS]",
-    "",
-    "Commands",
-    ...definitionLines(
-      shown.map(({ spec }) => [spec.name, spec.summary]),
-      width,
-    ),
+    ...groups.flatMap((group) => [
+      "",
+      group,
+      ...definitionLines(
+        shown.filter((one) => one.group === group).map(({ spec }) => [spec.name.padEnd(term), spec.summary]),
+        width,
+      ),
+    ]),
     "",
     "Flags for every command",
     ...flagLines(GLOBAL_FLAGS, width),
@@ -188,7 +238,7 @@ export function referenceMarkdown(commands: readonly Command[]): string {
     "",
     "## Commands",
     "",
-    ...shown.map((spec) => `- [\`${spec.name}\`](#holdfast-${spec.name}): ${spec.summary}`),
+    ...shown.map((spec) => `- [\`${spec.name}\`](#holdfast-${spec.name.replaceAll(" ", "-")}): ${spec.summary}`),
     "",
     "## Flags for every command",
     "",

@@ -199,7 +199,7 @@ describe("loops", () => {
       expect(started.stdout).toBe(`Works in the background: ${summary.id} (pid ${holder?.pid})\n`);
       go();
       await until("it", "completed");
-      expect((await run("logs", summary.id, "--step", "console")).stdout).toContain("Done");
+      expect((await run("output", summary.id, "--step", "console")).stdout).toContain("Done");
     });
 
     test("what keeps it from working is told at once", async () => {

@@ -10,10 +10,10 @@ import { escapeText, wrapStyled } from "../output/text.ts";
 import { parseLimit } from "../parse-arguments.ts";
 
 export const spec = {
-  name: "logs",
+  name: "output",
   summary: "print what the agents of a run said",
   details: [
-    "The raw output of every agent call of a run, in order. What happened to the run itself is in its journal: `holdfast log`.",
+    "The raw output of every agent call of a run, in order. What happened to the run itself is in its journal: `holdfast events`.",
   ],
   operands: [
     {
@@ -31,9 +31,9 @@ export const spec = {
     limit: { type: "text", short: "n", value: "N", about: 'the last N lines of each call, or "all" (default 200)' },
   },
   examples: [
-    { line: "holdfast logs issue-42", about: "the last lines of each call" },
-    { line: "holdfast logs issue-42 --step review --limit all", about: "everything the reviewers said" },
-    { line: "holdfast logs --follow", about: "what the agent does now" },
+    { line: "holdfast output issue-42", about: "the last lines of each call" },
+    { line: "holdfast output issue-42 --step review --limit all", about: "everything the reviewers said" },
+    { line: "holdfast output --follow", about: "what the agent does now" },
   ],
   reads: true,
   json: '{"run": "id", "calls": [{"visit", "step", "path", "bytes", "modifiedAt", "lines": [...]}]}; with --follow one JSON line {"visit", "step", "line"} for each.',
@@ -59,7 +59,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   if (files.length === 0) {
     const which = step === undefined ? "" : ` in step ${step}`;
-    shell.say(`No agent was called${escapeText(which)} in ${id}. Its journal: ${shell.talk.program} log ${id}`);
+    shell.say(`No agent was called${escapeText(which)} in ${id}. Its journal: ${shell.talk.program} events ${id}`);
   }
   return "done";
 }

@@ -17,7 +17,7 @@ describe("quota wait", () => {
 
   /** Kinds of journal entries, how often. */
   async function count(place: WorkPlace, kind: string): Promise<number> {
-    const { entries } = await place.json("log", "issue-1", "--limit", "all");
+    const { entries } = await place.json("events", "issue-1", "--limit", "all");
     return entries.filter((entry: { readonly kind: string }) => entry.kind === kind).length;
   }
 
@@ -73,7 +73,7 @@ describe("quota wait", () => {
     const done = await place.run("run", "1", "--no-review", "--agent", agent);
     expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
     expect(done.stdout).toMatch(/usage limit reached; .*fallback by rule quota: scripted:\S+second.json takes over/);
-    expect((await place.run("log", "issue-1", "--limit", "all")).stdout).toMatch(
+    expect((await place.run("events", "issue-1", "--limit", "all")).stdout).toMatch(
       /step.failed +agent → fallback by rule quota \(/,
     );
   });

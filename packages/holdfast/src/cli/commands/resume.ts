@@ -30,7 +30,7 @@ export const spec = {
     "Looks first at what changed meanwhile: the issue's text, the base, the branch, the pull request, the files. What needs no decision is told and the run goes on; what does is shown, and nothing is done until you accept it (exit status 4).",
     "A run that is done stays done (status 0); to go back to one of its older checkpoints takes --force too, or `holdfast fork RUN@7`, which leaves it as it is. One that ended fatally begins again only from a checkpoint that you choose, with --from and --force.",
     `--agent gives it to another agent, as provider or provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
-    "A run that was imported (`holdfast import`) goes on at the stage its document names. One of impl-json goes on in the impl workflow, with the agent and options of the config, one of crunch-yaml in the crunch workflow; others need a workflow of yours that has the stage.",
+    "A run that was imported (`holdfast format import`) goes on at the stage its document names. One of impl-json goes on in the impl workflow, with the agent and options of the config, one of crunch-yaml in the crunch workflow; others need a workflow of yours that has the stage.",
     `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back puts the files back to the checkpoint instead of keeping them (what is there is saved first). branch_diverged keeps the run's commits: its next push replaces the accepted ones on the remote, and both are kept under refs/holdfast/. A forge that does not answer for now is waited for (exit status 7) unless forge_unreachable is accepted.`,
   ],
   operands: [

@@ -57,8 +57,8 @@ describe("work", () => {
       expect(again.stdout).toContain("Done issue-1");
       expect(await place.run("run", "1", "--resume", "--agent", agent)).toMatchObject({ status: 0 });
       expect(await place.run("resume")).toMatchObject({ status: 3 });
-      expect((await place.run("logs", "1")).stdout).toContain("── agent (visit 2)");
-      expect((await place.run("logs", "1", "--step", "nothing")).stdout).toBe("");
+      expect((await place.run("output", "1")).stdout).toContain("── agent (visit 2)");
+      expect((await place.run("output", "1", "--step", "nothing")).stdout).toBe("");
       expect((await place.run("stop", "issue-1")).stdout).toBe("issue-1 is not running (done).\n");
     });
 
@@ -386,7 +386,7 @@ export default defineWorkflow({
     expect(await place.run("approve", run, "maybe")).toMatchObject({ status: 2 });
     expect(await place.run("resume", run)).toMatchObject({ status: 4 });
     expect(await place.run("approve", run, "yes", "--by", "ann")).toMatchObject({ status: 0 });
-    const { entries } = await place.json("log", run, "--limit", "all");
+    const { entries } = await place.json("events", run, "--limit", "all");
     expect(entries).toContainEqual(
       expect.objectContaining({ kind: "run.continued", body: { decision: "go", answer: "yes", by: "ann" } }),
     );
@@ -482,7 +482,7 @@ describe("denials", () => {
   });
 
   async function notes(place: WorkPlace): Promise<readonly string[]> {
-    const { entries } = await place.json("log", "issue-1", "--limit", "all");
+    const { entries } = await place.json("events", "issue-1", "--limit", "all");
     return entries.flatMap((entry: { readonly kind: string; readonly body: { readonly text?: string } }) =>
       entry.kind === "note" ? [entry.body.text ?? ""] : [],
     );
@@ -509,7 +509,7 @@ describe("denials", () => {
     // A second resume costs nothing: the question is still open.
     expect(await place.run("resume", "issue-1")).toMatchObject({ status: 4 });
     const calls = async () => {
-      const { entries } = await place.json("log", "issue-1", "--limit", "all");
+      const { entries } = await place.json("events", "issue-1", "--limit", "all");
       return entries.filter(({ kind }: { readonly kind: string }) => kind === "step.started").length;
     };
     const before = await calls();

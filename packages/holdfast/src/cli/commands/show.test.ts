@@ -36,7 +36,7 @@ test("a run that somebody holds", () => {
     worktree     /home/ann/src/shop-worktrees/fix-login
     held by      holdfast run 42 (pid 4711 on laptop), last sign of life 30 s ago
     journal      31 entries
-    dropped      5 checkpoints by retention (holdfast log fix-login)
+    dropped      5 checkpoints by retention (holdfast events fix-login)
 
     Checkpoints (newest 2 of 7)
     CHECKPOINT   WHEN       TRIGGER  STAGE         ADDED

@@ -168,7 +168,7 @@ export function runText(shown: ShownRun, page: Page): string {
         "dropped",
         shown.dropped === 0
           ? null
-          : `${countText(shown.dropped, "checkpoint")} by retention (${page.program} log ${run.id})`,
+          : `${countText(shown.dropped, "checkpoint")} by retention (${page.program} events ${run.id})`,
       ],
     ],
     page,

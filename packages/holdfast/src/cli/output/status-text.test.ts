@@ -147,7 +147,7 @@ describe("view", () => {
 
     issue-42  failed
     Review scores showed no improvement for 4 consecutive failures.
-    > What happened: holdfast log issue-42
+    > What happened: holdfast events issue-42
     Begin again from a checkpoint: holdfast resume issue-42@N --force
 
     issue-42  manual

@@ -135,7 +135,7 @@ export function nextText(status: RunDetails, page: Page): string {
       return `Go on with: ${page.program} resume ${run.id}`;
     case "failed":
       if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
-      return `What happened: ${page.program} log ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
+      return `What happened: ${page.program} events ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
     case "manual":
       if (isUnbegun(status)) return `Not wanted any more: ${page.program} abort ${run.id}`;
       if (isUntouched(status)) return `Go on with: ${page.program} resume ${run.id}`;

@@ -1,0 +1,248 @@
+/**
+ * The commands `format convert`, `format validate`, `format schema` and `format mirror`, and `format` itself, which
+ * names its subcommands. `format import` and `format export` have files of their own.
+ */
+import { isEnded } from "@holdfast/core/run";
+import { FORMAT_NAMES, SCHEMA_NAMES } from "@holdfast/formats/format-names";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Mirror, MirrorReport } from "../../interop/mirror.ts";
+import type { Validated } from "../../interop/read-files.ts";
+import { type CommandSpec, type Input, SUBCOMMANDS, type Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { findRun } from "../operands.ts";
+import { type Page, paint } from "../output/page.ts";
+import { countText } from "../output/quantities.ts";
+import { escapeText, wrap } from "../output/text.ts";
+import { OUTPUT_FLAGS, missingFormatError, unsupportedFieldsText, writeExported } from "./format-export.ts";
+
+export const spec = {
+  name: "format",
+  summary: "read and write the checkpoint files of other tools",
+  details: ["`holdfast help format SUBCOMMAND` explains one of them."],
+  operands: [
+    {
+      name: "SUBCOMMAND",
+      about: SUBCOMMANDS.format.join(", "),
+      required: true,
+      completes: "nothing",
+      choices: SUBCOMMANDS.format,
+    },
+  ],
+  consent: "reads",
+  paths: false,
+  flags: {},
+  examples: [
+    { line: "holdfast format import .tmp/impl-checkpoint.json", about: "continue a run of another tool" },
+    { line: "holdfast format export issue-42 --to impl-json", about: "hand a run over to another tool" },
+    { line: "holdfast help format mirror", about: "explain one subcommand" },
+  ],
+  json: "Each subcommand has its own document.",
+} as const satisfies CommandSpec;
+
+/** Reached only by `holdfast format -- SUBCOMMAND`: otherwise the name of the command includes the subcommand. */
+export async function run(_shell: Shell, input: Input): Promise<Exit> {
+  throw new HoldfastError({
+    code: "USAGE",
+    message: "A subcommand cannot follow --",
+    hint: `Run \`holdfast format ${input.operand(0) ?? "SUBCOMMAND"}\`.`,
+  });
+}
+
+const convertSpec = {
+  name: "format convert",
+  summary: "turn a checkpoint file of one tool into one of another",
+  details: [
+    "Needs no store and makes none. What the target cannot carry is named on stderr. A source with several checkpoints goes to a directory, one file each.",
+  ],
+  operands: [{ name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file" }],
+  consent: "reads",
+  paths: false,
+  flags: {
+    to: { type: "text", value: "FORMAT", about: "what to write", choices: FORMAT_NAMES },
+    format: { type: "text", value: "NAME", about: "what it is, when that cannot be told", choices: FORMAT_NAMES },
+    ...OUTPUT_FLAGS,
+  },
+  examples: [
+    { line: "holdfast format convert CP-1.yaml --to impl-json", about: "print it in another format" },
+    { line: "holdfast format convert .claude/crunch/42/checkpoints --to loop-json -o loops/", about: "all of a directory" },
+  ],
+  reads: true,
+  json: '{"from", "to", "path": "suggested place", "written": [paths], "removed": [paths], "losses": [{"path", "why"}], "remarks": [...], "document": "text"}; "document" is null when it was written to --output.',
+} as const satisfies CommandSpec;
+
+export const convert = { spec: convertSpec, run: runConvert };
+
+async function runConvert(shell: Shell, input: Input<(typeof convertSpec)["flags"]>): Promise<Exit> {
+  const to = FORMAT_NAMES.find((name) => name === input.text("to"));
+  if (to === undefined) throw missingFormatError(FORMAT_NAMES);
+  const format = FORMAT_NAMES.find((name) => name === input.text("format"));
+  const { convertFile } = await import("../../interop/read-files.ts");
+  const converted = convertFile({
+    path: input.operand(0) ?? "",
+    cwd: shell.cwd,
+    to,
+    ...(format === undefined ? {} : { format }),
+  });
+  return await writeExported(shell, converted, { output: input.text("output"), dryRun: input.on("dry-run") });
+}
+
+const validateSpec = {
+  name: "format validate",
+  summary: "say whether checkpoint files of other tools are valid",
+  details: [
+    "Exit status 0 when all are valid, else 6. Needs no store. Of a directory, every file that a format claims is looked at; of a place above the checkpoints of loops (a repository, its .aiwg) those of every loop.",
+  ],
+  operands: [
+    { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
+  ],
+  consent: "reads",
+  paths: false,
+  flags: {
+    format: { type: "text", value: "NAME", about: "what they must be", choices: FORMAT_NAMES },
+  },
+  examples: [
+    { line: "holdfast format validate .tmp/impl-checkpoint.json", about: "one file" },
+    { line: "holdfast format validate --json .claude/crunch/*/checkpoints", about: "for a program: a row a file" },
+  ],
+  reads: true,
+  json: '[{"file", "format" or null, "ok": true | false, "code" or null, "message" or null, "checkpoints", "remarks": [...]}].',
+} as const satisfies CommandSpec;
+
+export const validate = { spec: validateSpec, run: runValidate };
+
+async function runValidate(shell: Shell, input: Input<(typeof validateSpec)["flags"]>): Promise<Exit> {
+  const format = FORMAT_NAMES.find((name) => name === input.text("format"));
+  const { validateFiles } = await import("../../interop/read-files.ts");
+  const rows = validateFiles({
+    paths: input.operands,
+    cwd: shell.cwd,
+    ...(format === undefined ? {} : { format }),
+  });
+  shell.print({ json: () => rows, text: (page) => validateText(rows, page) });
+  return rows.every(({ ok }) => ok) ? "done" : "corrupt";
+}
+
+function validateText(rows: readonly Validated[], page: Page): string {
+  return rows.map((row) => rowText(row, page)).join("");
+}
+
+function rowText(row: Validated, page: Page): string {
+  const file = escapeText(row.file);
+  if (!row.ok)
+    return `${paint(page, "red", "invalid")}  ${file}\n${told(`${row.code ?? ""}: ${row.message ?? ""}`, page)}`;
+  const notes = row.remarks.map(({ path, text }) => told(`${path} ${text}`, page)).join("");
+  const count = row.checkpoints === 1 ? "" : `, ${countText(row.checkpoints, "checkpoint")}`;
+  return `${paint(page, "green", "valid")}    ${file}  ${row.format ?? ""}${count}\n${notes}`;
+}
+
+function told(text: string, page: Page): string {
+  return wrap(escapeText(text.trim()), Math.min(page.width, 100) - 6)
+    .map((line, at) => `    ${at === 0 ? "" : "  "}${line}\n`)
+    .join("");
+}
+
+const schemaSpec = {
+  name: "format schema",
+  summary: "print the published JSON Schema of a format",
+  details: ["Draft 2020-12. Without a name, those that there are."],
+  operands: [{ name: "NAME", about: "a format", required: false, completes: "nothing", choices: SCHEMA_NAMES }],
+  consent: "reads",
+  paths: false,
+  flags: {},
+  examples: [
+    { line: "holdfast format schema", about: "which there are" },
+    { line: "holdfast format schema loop-json > loop-checkpoint.schema.json", about: "for an editor or a validator" },
+  ],
+  reads: true,
+  json: 'The schema itself; without a name {"schemas": [names]}.',
+} as const satisfies CommandSpec;
+
+export const schema = { spec: schemaSpec, run: runSchema };
+
+async function runSchema(shell: Shell, input: Input<(typeof schemaSpec)["flags"]>): Promise<Exit> {
+  const name = SCHEMA_NAMES.find((known) => known === input.operand(0));
+  if (name === undefined) {
+    shell.print({
+      json: () => ({ schemas: SCHEMA_NAMES }),
+      text: () => SCHEMA_NAMES.map((known) => `${known}\n`).join(""),
+    });
+    return "done";
+  }
+  const { schemaText } = await import("../../interop/export.ts");
+  const text = schemaText(name);
+  shell.print({ json: () => JSON.parse(text), text: () => text });
+  return "done";
+}
+
+const mirrorSpec = {
+  name: "format mirror",
+  summary: "keep another tool's checkpoints up to date with a run",
+  details: [
+    "Follows the run's journal: after each checkpoint the other layout is written, every file whole or not at all, until the run ends or Ctrl+C. It remembers nothing of its own, so one that was killed catches up when it is started again. The other tool can take over at any moment.",
+    "With `mirror:` in holdfast.config.yaml `holdfast run` and `holdfast resume` do it by themselves; a run of the crunch workflow keeps crunch-yaml in the main worktree without being told, a run of the ralph workflow loop-json (`.aiwg`, see `aiwg:` in the config). For crunch-yaml `.claude/checkpoint-config.yaml` is respected: enabled, triggers, retention (only what the run itself wrote is ever removed), location, compress, max_size_mb.",
+  ],
+  operands: [{ name: "RUN", about: "the run to follow", required: true, completes: "run" }],
+  consent: "saves",
+  paths: false,
+  flags: {
+    to: { type: "text", value: "FORMAT", about: "the layout to keep", choices: FORMAT_NAMES },
+    directory: {
+      type: "text",
+      value: "DIR",
+      about:
+        "root of the other tool's layout; default the run's worktree (of crunch runs and loops the main one), else where you stand",
+      completes: "directory",
+    },
+    once: { type: "boolean", about: "bring it up to date and stop" },
+  },
+  examples: [
+    { line: "holdfast format mirror issue-42 --to impl-json", about: "beside a run under way" },
+    {
+      line: "holdfast format mirror issue-42 --to crunch-yaml --directory . --once",
+      about: "bring a crunch directory up to date",
+    },
+  ],
+  json: 'One line for each writing: {"run", "sequence", "to", "root", "written": [paths], "removed": [paths], "losses": [...]}.',
+} as const satisfies CommandSpec;
+
+export const mirror = { spec: mirrorSpec, run: runMirror };
+
+async function runMirror(shell: Shell, input: Input<(typeof mirrorSpec)["flags"]>): Promise<Exit> {
+  const to = FORMAT_NAMES.find((name) => name === input.text("to"));
+  if (to === undefined) throw missingFormatError(FORMAT_NAMES);
+  const holdfast = await shell.open({ create: false });
+  const { id, entries, state } = await findRun(holdfast, input.operand(0) ?? "");
+  const directory = input.text("directory");
+  const mirror = await holdfast.foreign.mirror({ run: id, to, ...(directory === undefined ? {} : { directory }) });
+  const tell = teller(shell, id, mirror);
+  tell(await mirror.catchUp());
+  if (input.on("once") || isEnded(state)) return "done";
+  // Starts at the entry that was read first. Entries in between are handled twice, which is harmless.
+  for await (const entry of holdfast.store.watch({ run: id, after: entries, signal: shell.signal })) {
+    if (entry.kind === "checkpoint") tell(await mirror.catchUp());
+    if (entry.kind !== "run.ended") continue;
+    // The end is in one transaction with its checkpoint and precedes it, so the mirror must catch up once more.
+    tell(await mirror.catchUp());
+    break;
+  }
+  return "done";
+}
+
+function teller(shell: Shell, run: string, mirror: Pick<Mirror, "to" | "root">): (report: MirrorReport) => void {
+  let told = false;
+  return ({ sequence, paths, removed, losses }) => {
+    if (shell.json)
+      shell.write(
+        `${JSON.stringify({ run, sequence, to: mirror.to, root: mirror.root, written: paths, removed, losses })}\n`,
+      );
+    else {
+      const at = `${escapeText(run)}@${sequence}  `;
+      for (const path of paths) shell.write(`${at}${escapeText(path)}\n`);
+      for (const path of removed) shell.write(`${at}removed ${escapeText(path)}\n`);
+      if (paths.length === 0 && removed.length === 0) shell.write(`${at}up to date\n`);
+    }
+    // The losses are the same for every checkpoint, so they are reported once.
+    if (!told) shell.say(unsupportedFieldsText(mirror.to, losses, shell.talk.width));
+    told ||= losses.length > 0;
+  };
+}
