@@ -444,7 +444,7 @@ export function runNotStarted(run: string): HoldfastError {
   return new HoldfastError({
     code: "NOTHING_TO_RESUME",
     message: `Run ${run} has not begun: it has no checkpoint`,
-    hint: `Start it anew with \`holdfast run\` and the same words, or end it: \`holdfast abort ${run}\`.`,
+    hint: `Start it anew with \`holdfast run\` and the same words, or end it: \`holdfast stop ${run} --now\`.`,
     data: { run },
   });
 }

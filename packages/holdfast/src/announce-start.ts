@@ -24,7 +24,7 @@ export interface Announcement extends Disposable {
 }
 
 /**
- * Writes `starting/<pid>-<random>.json` into the store's directory, so that `status`, `stop` and `abort` find a run
+ * Writes `starting/<pid>-<random>.json` into the store's directory, so that `status` and `stop` find a run
  * before its record exists. A killed process leaves the file behind: readers ignore it, and the next announcement
  * removes it.
  */

@@ -94,7 +94,7 @@ describe("starting work that has ended", () => {
     const line = ["run", "1", "--no-review", "--agent", agent];
     const first = await place.run(...line);
     expect(first.status, first.stdout + first.stderr).toBe(4);
-    expect((await place.run("abort", "issue-1")).status).toBe(0);
+    expect((await place.run("stop", "issue-1", "--now")).status).toBe(0);
     const before = await countsOf(place);
     const again = await place.run(...line);
     expect(again, again.stdout).toMatchObject({ status: 1, stderr: expect.stringContaining("add --again") });

@@ -10,8 +10,6 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, () => Promise<Omit
     run: command(() => import("./commands/run.ts")),
     resume: command(() => import("./commands/resume.ts")),
     stop: command(() => import("./commands/stop.ts")),
-    pause: command(() => import("./commands/pause.ts")),
-    abort: command(() => import("./commands/abort.ts")),
     approve: command(() => import("./commands/approve.ts")),
     status: command(() => import("./commands/status.ts")),
     loops: command(() => import("./commands/loops.ts")),
@@ -44,7 +42,6 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, () => Promise<Omit
   },
   Administration: {
     setup: command(() => import("./commands/setup.ts")),
-    init: command(() => import("./commands/init.ts")),
     config: command(() => import("./commands/config.ts")),
     agents: command(() => import("./commands/agents.ts")),
     trust: command(() => import("./commands/trust.ts")),

@@ -332,7 +332,7 @@ export async function executeDetached(
   });
   shell.say(`Where it stands: ${program} status ${run}`);
   shell.say(`What it says:    ${program} output ${run} --follow`);
-  shell.say(`Stop it:         ${program} pause ${run}`);
+  shell.say(`Stop it:         ${program} stop ${run} --after-step`);
   return "done";
 }
 

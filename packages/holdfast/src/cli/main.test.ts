@@ -109,6 +109,9 @@ describe("usage errors", () => {
     [["lst"], 'error: There is no command "lst"\nhint:  Did you mean `holdfast list`?\n'],
     [["rewind"], 'error: There is no command "rewind"\nhint:  Did you mean `holdfast restore`?\n'],
     [["log"], 'error: There is no command "log"\nhint:  Did you mean `holdfast events`?\n'],
+    [["pause"], 'error: There is no command "pause"\nhint:  Did you mean `holdfast stop --after-step`?\n'],
+    [["abort", "x"], 'error: There is no command "abort"\nhint:  Did you mean `holdfast stop --now`?\n'],
+    [["init"], 'error: There is no command "init"\nhint:  Did you mean `holdfast setup --defaults`?\n'],
     [["help", "graft"], 'error: There is no command "graft"\nhint:  Did you mean `holdfast cherry-pick`?\n'],
     [["import", "--help"], 'error: There is no command "import"\nhint:  Did you mean `holdfast format import`?\n'],
     [

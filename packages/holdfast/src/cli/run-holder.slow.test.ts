@@ -123,8 +123,8 @@ test.each([
   ["stop", ""],
   ["stop", "7"],
   ["stop", "issue-7"],
-  ["abort", "7"],
-  ["abort", "issue-7"],
+  ["stop", "7", "--now"],
+  ["stop", "issue-7", "--now"],
 ])(
   "%s %s in the planning of a run ends it, and nothing is begun",
   async (...words) => {
@@ -132,7 +132,7 @@ test.each([
     const done = await run(...words.filter((word) => word !== ""));
     expect(done).toMatchObject({ status: 0 });
     expect(done.stdout).toBe(
-      `${words[0] === "stop" ? "Stopped" : "Aborted"} issue 7 before it began; nothing was changed.\n`,
+      `${words.includes("--now") ? "Aborted" : "Stopped"} issue 7 before it started; nothing was changed.\n`,
     );
     expect(await ended).toMatchObject({ status: 130, stderr: "Interrupted; nothing was changed.\n" });
     expect(announced()).toEqual([]);
@@ -142,11 +142,11 @@ test.each([
   120_000,
 );
 
-test("pause and rerun in the planning of a run say so, and leave it alone", async () => {
+test("a pause and rerun in the planning of a run say so, and leave it alone", async () => {
   const { pid } = await startHeld();
-  for (const command of ["pause", "rerun"])
+  for (const [command = "", ...flags] of [["stop", "--after-step"], ["rerun"]])
     for (const typed of ["7", "issue-7"]) {
-      const refused = await run(command, typed);
+      const refused = await run(command, typed, ...flags);
       expect([command, typed, refused.status]).toEqual([command, typed, 2]);
       expect(refused.stderr.replaceAll(/\s+/g, " ")).toContain(`Process ${pid} is still preparing issue 7`);
       expect(refused.stderr).toContain("holdfast stop 7");

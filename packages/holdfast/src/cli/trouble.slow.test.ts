@@ -178,8 +178,8 @@ test("a bare repository: state only, said aloud; no config file there", async ()
   expect(saved.stdout).toMatch(
     /^Started run r\.\nThere is no worktree here \(a bare repository\), so only state is saved\.\nSaved r@1 \(state only; /,
   );
-  expect(await holdfast.run(["init"], { cwd })).toMatchObject({ status: 1, stdout: "" });
-  expect((await holdfast.run(["init"], { cwd: join(cwd, "refs") })).stderr).toContain("no worktree");
+  expect(await holdfast.run(["setup", "--defaults"], { cwd })).toMatchObject({ status: 1, stdout: "" });
+  expect((await holdfast.run(["setup", "--defaults"], { cwd: join(cwd, "refs") })).stderr).toContain("no worktree");
   await rm(cwd, { recursive: true });
 });
 

@@ -2,7 +2,7 @@
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { type Setting, mergeConfig } from "./effective-config.ts";
 
-/** The file that `holdfast init` writes: every key with its default and a line of explanation. */
+/** The file that `holdfast setup --defaults` writes: every key with its default and a line of explanation. */
 export function configTemplate(): string {
   const { entries } = mergeConfig({ file: null, env: {}, cwd: "/", storeFlag: undefined });
   const value = (key: string): string => valueText(entries.find((entry) => entry.key === key)?.value ?? "");

@@ -279,7 +279,7 @@ export async function waitForReopening(context: ImplContext, number: number): Pr
   const { id } = context.run;
   return await context.wait({
     for: "you",
-    reason: `Pull request #${number} was closed without being merged. Reopen it and run \`holdfast resume ${id}\`, let the run open another one with \`holdfast resume ${id} --accept pull_request_closed\`, or end it with \`holdfast abort ${id}\`.`,
+    reason: `Pull request #${number} was closed without being merged. Reopen it and run \`holdfast resume ${id}\`, let the run open another one with \`holdfast resume ${id} --accept pull_request_closed\`, or end it with \`holdfast stop ${id} --now\`.`,
   });
 }
 

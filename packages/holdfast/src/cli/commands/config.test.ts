@@ -17,22 +17,22 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => holdfast.remove());
 
-test("init writes the explained defaults once, at the root, and never again", async () => {
+test("setup --defaults writes the explained defaults once, at the root, and never again", async () => {
   const cwd = join(root, "src");
   const path = join(root, "holdfast.config.yaml");
-  const dry = await holdfast.run(["init", "--dry-run"], { cwd });
+  const dry = await holdfast.run(["setup", "--defaults", "--dry-run"], { cwd });
   expect(dry.status).toBe(0);
   await expect(readFile(path)).rejects.toThrow("ENOENT");
   expect(await holdfast.run(["config", "--path"], { cwd })).toMatchObject({ status: 3, stdout: "" });
 
-  expect(await holdfast.run(["init"], { cwd })).toMatchObject({ status: 0, stdout: `Wrote ${path}\n` });
+  expect(await holdfast.run(["setup", "--defaults"], { cwd })).toMatchObject({ status: 0, stdout: `Wrote ${path}\n` });
   expect(await readFile(path, "utf8")).toBe(dry.stdout);
   await writeFile(path, "gc: { auto: false }\n");
-  expect(await holdfast.run(["init"], { cwd })).toMatchObject({
+  expect(await holdfast.run(["setup", "--defaults"], { cwd })).toMatchObject({
     status: 0,
-    stdout: `${path} is there already; it was not touched.\n`,
+    stdout: `${path} exists; nothing was changed.\n`,
   });
-  expect(JSON.parse((await holdfast.run(["init", "--json"], { cwd })).stdout)).toMatchObject({ path, written: false });
+  expect(JSON.parse((await holdfast.run(["setup", "--defaults", "--json"], { cwd })).stdout)).toMatchObject({ path, written: false });
   expect(await readFile(path, "utf8")).toBe("gc: { auto: false }\n");
   expect(await holdfast.run(["config", "--path"], { cwd })).toMatchObject({ status: 0, stdout: `${path}\n` });
 });

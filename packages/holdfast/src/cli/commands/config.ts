@@ -56,7 +56,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     shell.say(
       `Without your consent, and so not in force: ${waiting.map(({ key }) => escapeText(key)).join(", ")}. See: ${shell.talk.program} trust`,
     );
-  if (config.path === null) shell.say(`No config file: these are the defaults. ${shell.talk.program} init writes one.`);
+  if (config.path === null) shell.say(`No config file: these are the defaults. ${shell.talk.program} setup writes one.`);
   return "done";
 }
 
@@ -65,7 +65,7 @@ async function showPath(shell: Shell): Promise<Exit> {
   const path = findConfig(shell.cwd);
   shell.print({ json: () => ({ path }), text: () => (path === null ? "" : `${path}\n`) });
   if (path !== null) return "done";
-  shell.say(`There is no config file; ${shell.talk.program} init writes one.`);
+  shell.say(`There is no config file; ${shell.talk.program} setup writes one.`);
   return "nothing";
 }
 

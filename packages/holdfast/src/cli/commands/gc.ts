@@ -79,7 +79,7 @@ async function decide(shell: Shell, plan: GcPlan): Promise<boolean> {
   if (answer === "yes") return true;
   if (answer === "no") {
     shell.say(
-      `Nothing was dropped. What is kept is set in holdfast.config.yaml; ${shell.talk.program} init writes one.`,
+      `Nothing was dropped. Set the retention in holdfast.config.yaml; ${shell.talk.program} setup writes one.`,
     );
     return false;
   }

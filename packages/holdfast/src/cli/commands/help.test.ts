@@ -46,7 +46,7 @@ describe.each(COMMANDS.map(({ spec }) => ({ name: spec.name, spec })))("holdfast
 });
 
 test("commands that change something can say what they would do", () => {
-  for (const name of ["run", "resume", "checkpoint", "tag", "restore", "fork", "gc", "verify", "init"]) {
+  for (const name of ["run", "resume", "checkpoint", "tag", "restore", "fork", "gc", "verify", "setup"]) {
     expect(COMMANDS.find(({ spec }) => spec.name === name)?.spec.flags, name).toHaveProperty("dry-run");
   }
 });

@@ -68,6 +68,9 @@ export function unknownCommand(name: string, commands: readonly Command[]): Hold
 
 const OTHER_NAMES = {
   // Names of version 0.1.
+  pause: "stop --after-step",
+  abort: "stop --now",
+  init: "setup --defaults",
   log: "events",
   logs: "output",
   graft: "cherry-pick",
@@ -82,8 +85,8 @@ const OTHER_NAMES = {
   runs: "list",
   continue: "resume",
   kill: "stop",
-  cancel: "abort",
-  suspend: "pause",
+  cancel: "stop --now",
+  suspend: "stop --after-step",
   start: "run",
   impl: "run",
   answer: "approve",

@@ -133,7 +133,7 @@ describe("loops", () => {
       const first = start("run", ...words("it"));
       const { run: summary } = await until("it", "running");
       await called(summary.id);
-      const pausing = start("pause", summary.id, "--reason", "lunch");
+      const pausing = start("stop", summary.id, "--after-step", "--reason", "lunch");
       for (;;) {
         const shown = (await run("loops")).stdout;
         if (shown.includes("pausing")) break;
@@ -142,8 +142,8 @@ describe("loops", () => {
       // The pause is withdrawn before the agent's call has ended.
       expect((await run("resume", summary.id)).stdout).toContain("goes on: it had not paused yet");
       expect((await until("it", "running")).order).toBeNull();
-      expect((await pausing.ended).stdout).toContain("goes on: somebody took it back");
-      const now = await run("pause", summary.id, "--now");
+      expect((await pausing.ended).stdout).toContain("continues: the signal was withdrawn");
+      const now = await run("stop", summary.id, "--reason", "lunch");
       expect(now.stdout).toMatch(/^Paused .*Saved as .*@\d+\.\n$/);
       expect(await first.ended).toMatchObject({ status: 7 });
       expect((await run("status", summary.id)).stdout).toMatch(/ paused\n/);
@@ -153,11 +153,11 @@ describe("loops", () => {
       await called(summary.id);
       second.child.kill("SIGKILL");
       expect(await until("it", "crashed")).toMatchObject({ resumable: true });
-      expect((await run("pause", summary.id)).stdout).toContain("Paused");
+      expect((await run("stop", summary.id, "--after-step")).stdout).toContain("Paused");
       expect(await until("it", "paused")).toMatchObject({ resumable: true, holder: null });
       go();
       expect(await run("resume", summary.id)).toMatchObject({ status: 0 });
-      expect((await run("pause", summary.id)).status).toBe(4);
+      expect((await run("stop", summary.id, "--after-step")).status).toBe(4);
     });
 
     test("aborted, with what it did kept and the reason; not resumed but by force from a checkpoint", async () => {
@@ -165,7 +165,7 @@ describe("loops", () => {
       const first = start("run", ...words("it"));
       const { run: summary } = await until("it", "running");
       await called(summary.id);
-      expect((await run("abort", summary.id, "--reason", "by hand")).stdout).toMatch(/^Aborted .*Saved as/);
+      expect((await run("stop", summary.id, "--now", "--reason", "by hand")).stdout).toMatch(/^Aborted .*Saved as/);
       expect((await first.ended).stdout).toMatch(/aborted by \S+: by hand/);
       const refused = await run("resume", summary.id);
       expect([refused.status, refused.stderr]).toEqual([1, expect.stringMatching(/aborted by \S+: by hand/)]);

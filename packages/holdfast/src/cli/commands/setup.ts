@@ -6,6 +6,7 @@ import { asRecord, asText } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 import type { ObservedAgent } from "../../check-agents.ts";
+import { configTemplate } from "../../config/config-template.ts";
 import type { ConfigEdit } from "../../config/edit-config.ts";
 import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
@@ -18,10 +19,11 @@ import { modelOf } from "../run-options.ts";
 
 export const spec = {
   name: "setup",
-  summary: "find your agent and forge, and write the config",
+  summary: "find your agent and forge, and write the config file",
   details: [
-    "Looks which agents are ready, which forge the remote names and whether there is a login for it, and how this project is tested; then writes what it found to holdfast.config.yaml. On a terminal it asks for the agent, where there are several, and for the gate; every question has a flag, and --yes takes what it proposes. Elsewhere --yes is needed: without it the file is shown and nothing is written (exit status 2).",
-    "`holdfast init` is the other way to a config: all settings there are, with their defaults, explained. They go together: setup changes only the keys that it asks about, and what else is in a file that is there, its comments too, stays. What the file already says is kept unless a flag says otherwise.",
+    "Looks for installed agents, a forge login and the command that tests this project, and writes what it found to holdfast.config.yaml. At a terminal it asks which agent to use and which command must succeed. Every question has a flag, and --yes accepts the proposals. Without a terminal and without --yes it shows the file and writes nothing (exit status 2).",
+    "An existing file keeps its other settings and its comments. A setting of the file is changed only by a flag.",
+    "Holdfast also works without a config file. --defaults writes one that explains every setting.",
   ],
   operands: [],
   consent: "reads",
@@ -42,15 +44,19 @@ export const spec = {
       choices: ["auto", "github", "gitlab", "local", "none"],
     },
     gate: { type: "text", value: "CMD", about: 'a shell command that must succeed, such as "npm test", or none' },
+    defaults: {
+      type: "boolean",
+      about: "write every setting with its default and an explanation instead; never overwrites a file",
+    },
     yes: { type: "boolean", short: "y", about: "ask nothing, take what is proposed" },
     "dry-run": { type: "boolean", about: "show what would be written, and write nothing" },
   },
   examples: [
-    { line: "holdfast setup", about: "find, ask, write" },
-    { line: "holdfast setup --dry-run", about: "only look" },
+    { line: "holdfast setup", about: "detect, ask, and write the file" },
+    { line: "holdfast setup --defaults --dry-run", about: "print every setting with its default" },
     { line: 'holdfast setup --yes --agent claude:opus --gate "make check"', about: "from a script" },
   ],
-  json: '{"path", "written": true | false, "changed": true | false, "text", "agent", "gate", "forge": {"name", "location", "login", "fix"} or null, "agents": [{"name", "installed", "version", "problem", "hint"}]}.',
+  json: '{"path", "written": true | false, "changed": true | false, "text", "agent", "gate", "forge": {"name", "location", "login", "fix"} or null, "agents": [{"name", "installed", "version", "problem", "hint"}]}; with --defaults {"path", "written", "text"}.',
 } as const satisfies CommandSpec;
 
 type SetupInput = Input<(typeof spec)["flags"]>;
@@ -63,6 +69,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
       hint: "Run this in a worktree of it; settings can also be given as flags and in the environment.",
     });
   const root = findRepositoryRoot(shell.cwd) ?? shell.cwd;
+  if (input.on("defaults")) return writeDefaults(shell, input, join(root, CONFIG_FILE));
   const path = findConfig(shell.cwd) ?? join(root, CONFIG_FILE);
   const typed = await readFlags(input);
   const found = await look(shell, root, typed.forge);
@@ -74,7 +81,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   const text = plan.edits.length === 0 ? before : (before === "" ? HEADER : "") + editConfig(before, plan.edits);
   const isWritten = plan.edits.length > 0 && (await mayWrite(shell, input, { path, text, found, plan, asks }));
   if (isWritten) {
-    write(path, text);
+    write(path, text, "replace");
     // The user just chose these values. The other settings of the file still need consent.
     const keys = new Set(plan.edits.map(({ key }) => key.join(".")));
     const items = (await shell.consent.items()).map(({ item }) => item);
@@ -102,6 +109,44 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   return conclude(shell, input, { isWritten, changed, asks, plan });
 }
 
+/** Writes a file that explains every setting. Detects and asks nothing. */
+function writeDefaults(shell: Shell, input: SetupInput, path: string): Exit {
+  const other = (["agent", "impl-model", "review-model", "forge", "gate"] as const).find(
+    (flag) => input.text(flag) !== undefined,
+  );
+  if (other !== undefined)
+    throw usage(`--defaults writes the defaults, so --${other} has no effect`, "Leave out one of the two flags.");
+  const text = configTemplate();
+  if (input.on("dry-run")) {
+    shell.print({ json: () => ({ path, written: false, text }), text: () => text });
+    shell.say(`Would write ${escapeText(path)}`);
+    return "done";
+  }
+  const written = writeNew(path, text);
+  shell.print({
+    json: () => ({ path, written, text }),
+    text: () => (written ? `Wrote ${escapeText(path)}\n` : `${escapeText(path)} exists; nothing was changed.\n`),
+  });
+  shell.say(
+    written
+      ? `Every line is a default: change what you like and delete the rest.\nCheck it with: ${shell.talk.program} config check`
+      : `Show the settings in force with: ${shell.talk.program} config`,
+  );
+  return "done";
+}
+
+/** The file system decides atomically whether the file is new, so two processes cannot both create it. */
+function writeNew(path: string, text: string): boolean {
+  try {
+    write(path, text, "create");
+    return true;
+  } catch (error) {
+    const cause = error instanceof HoldfastError ? error.cause : undefined;
+    if (cause instanceof Error && "code" in cause && cause.code === "EEXIST") return false;
+    throw error;
+  }
+}
+
 /** Prints the remaining messages and returns the exit status. */
 function conclude(
   shell: Shell,
@@ -126,7 +171,7 @@ function conclude(
   return "done";
 }
 
-const HEADER = "# Written by `holdfast setup`. All settings that there are: holdfast init --dry-run\n";
+const HEADER = "# Written by `holdfast setup`. All settings: holdfast setup --defaults --dry-run\n";
 
 const FORGES = ["auto", "github", "gitlab", "local", "none"] as const;
 
@@ -208,9 +253,9 @@ function textOf(path: string): string {
   }
 }
 
-function write(path: string, text: string): void {
+function write(path: string, text: string, mode: "create" | "replace"): void {
   try {
-    writeDurable({ path, data: Buffer.from(text), mode: "replace" });
+    writeDurable({ path, data: Buffer.from(text), mode });
     // The user commits this file and others read it, so it gets the usual permissions, unlike other files written this
     // way.
     chmodSync(path, 0o666 & ~process.umask());

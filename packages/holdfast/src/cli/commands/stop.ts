@@ -1,4 +1,4 @@
-/** The `stop` command, and the sending of pause and abort signals that `pause` and `abort` share. */
+/** The `stop` command: interrupts a run, pauses it after its current step, or aborts it. */
 import { isEnded } from "@holdfast/core/run";
 import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,43 +19,61 @@ import { findStarting, holderText, interrupt, startingName, stillStarting, stopS
 
 export const spec = {
   name: "stop",
-  summary: "stop a running run; everything is saved",
+  summary: "stop a run; its work is saved",
   details: [
-    "Does what Ctrl+C does in the terminal of the run: the agent and everything it started is ended, files and state are saved, the run can be resumed. Waits until that is done. A run of another host must be stopped there. A run that is still being prepared ends before anything is begun.",
+    "Without a flag it does what Ctrl+C does in the terminal of the run: it ends the agent and its processes, saves files and state, and waits until that is done. `holdfast resume` continues the run.",
+    "With --after-step the agent finishes its current step first, so no work is lost or paid for twice. With --now the run is aborted: it ends for good, and branch, worktree and checkpoints stay. Only `holdfast resume RUN@N --force` continues an aborted run.",
+    "--after-step, --now and --reason send a durable signal. It survives crashes, it takes effect at once if the run's process is dead, and a run that waits for a quota does not continue when the quota is back. Ctrl+C ends the waiting, not the signal. `holdfast resume` withdraws a pause that has not taken effect yet.",
+    "A run that is still being prepared ends before it changes anything.",
   ],
   operands: [
     {
       name: "RUN",
-      about: "a run id, or an issue number; default the one that runs",
+      about: "a run id or an issue number; default the run that is running",
       required: false,
       completes: "run",
     },
   ],
   consent: "store",
   paths: false,
-  flags: {},
+  flags: {
+    "after-step": { type: "boolean", about: "pause: let the agent finish its current step first" },
+    now: { type: "boolean", about: "abort: end the run for good; needs RUN. With --after-step after the current step" },
+    reason: { type: "text", value: "TEXT", about: "why, for the journal; without another flag the run is paused at once" },
+  },
   examples: [
-    { line: "holdfast stop", about: "the one that runs" },
-    {
-      line: "holdfast stop issue-42 && holdfast resume issue-42",
-      about: "start it anew, for instance after changing the config",
-    },
+    { line: "holdfast stop", about: "stop the run that is running" },
+    { line: "holdfast stop issue-42 --after-step", about: "pause when the agent has finished its step" },
+    { line: 'holdfast stop issue-42 --now --reason "done by hand"', about: "abort a run that is not needed any more" },
   ],
-  json: '{"run": "id", "stopped": true | false when it was not running, "condition": {...} or null when it had not begun}.',
+  json: '{"run": "id", "requested": "stop" | "pause" | "abort", "result": "done" | "pending" | "withdrawn" | "not_running" | "ended" | "other_host" | "not_started", "status": {"kind": ...}}. If the run had not started, "status" is null, and "run" may be.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const [typed, reason] = [input.operand(0), input.text("reason")];
+  const [afterStep, now] = [input.on("after-step"), input.on("now")];
+  if (now && typed === undefined)
+    throw new HoldfastError({
+      code: "USAGE",
+      message: "--now ends a run for good, so it needs the name of the run",
+      hint: "Run `holdfast stop RUN --now`; `holdfast status` lists the unfinished runs.",
+    });
+  if (!afterStep && !now && reason === undefined) return await interruptRun(shell, typed);
+  return await sendSignal(shell, { kind: now ? "abort" : "pause", typed, reason: reason ?? "", now: !afterStep });
+}
+
+async function interruptRun(shell: Shell, typed: string | undefined): Promise<Exit> {
   const holdfast = await shell.open({ create: false });
-  const prepared = await findStarting(holdfast, input.operand(0));
-  if (prepared.length > 0) return await stopPrepared(shell, holdfast, prepared, input.operand(0));
-  const before = await chosen(holdfast, input.operand(0));
+  const prepared = await findStarting(holdfast, typed);
+  if (prepared.length > 0) return await stopPrepared(shell, holdfast, prepared, typed);
+  const before = await chosen(holdfast, typed);
   const { condition } = before;
   const { id } = before.run;
   if (condition.kind === "held") throw elsewhere(id, condition.lease);
   if (condition.kind !== "running") {
     const { word } = statusWord(before);
     shell.print({
-      json: () => ({ run: id, stopped: false, condition }),
+      json: () => ({ run: id, requested: "stop", result: "not_running", status: condition }),
       text: () => `${id} is not running (${word}).\n`,
     });
     shell.say(nextText(before, shell.talk));
@@ -71,14 +89,14 @@ async function report(shell: Shell, holdfast: Holdfast, id: string): Promise<Exi
   const after = await holdfast.status(id);
   const saved = after.run.latest === null ? "" : ` Saved as ${id}@${after.run.latest.sequence}.`;
   shell.print({
-    json: () => ({ run: id, stopped: true, condition: after.condition }),
+    json: () => ({ run: id, requested: "stop", result: "done", status: after.condition }),
     text: () => `Stopped ${id}.${saved}\n`,
   });
   shell.say(nextText(after, shell.talk));
   return "done";
 }
 
-/** Stops a process that holds no lease yet. Without a name it must be the only one that works. */
+/** Stops a process that holds no lease yet. Without a name it must be the only one. */
 async function stopPrepared(
   shell: Shell,
   holdfast: Holdfast,
@@ -94,8 +112,8 @@ async function stopPrepared(
   const begun = await stopStarting(shell, holdfast, prepared);
   if (begun !== null) return await report(shell, holdfast, begun);
   shell.print({
-    json: () => ({ run: first.run, stopped: true, condition: null }),
-    text: () => `Stopped ${escapeText(startingName(first))} before it began; nothing was changed.\n`,
+    json: () => ({ run: first.run, requested: "stop", result: "not_started", status: null }),
+    text: () => `Stopped ${escapeText(startingName(first))} before it started; nothing was changed.\n`,
   });
   return "done";
 }
@@ -114,7 +132,7 @@ function several(names: readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
     message: `${names.length} runs are running: ${names.join(", ")}`,
-    hint: `Name one: \`holdfast stop RUN\`, with its id or the number of its issue.`,
+    hint: "Name one: `holdfast stop RUN`, with its id or the number of its issue.",
   });
 }
 
@@ -129,13 +147,7 @@ async function chosen(holdfast: Holdfast, typed: string | undefined): Promise<Ru
     if (status.condition.kind === "running") running.push(status);
   }
   const [only, other] = running;
-  if (other !== undefined) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${running.length} runs are running`,
-      hint: `Name one: ${running.map(({ run }) => `\`holdfast stop ${run.id}\``).join(", ")}.`,
-    });
-  }
+  if (other !== undefined) throw several(running.map(({ run }) => run.id));
   return only ?? newest ?? (await holdfast.status((await holdfast.resolveRun()).id));
 }
 
@@ -158,7 +170,7 @@ function elsewhere(run: string, lease: Lease): HoldfastError {
   return new HoldfastError({
     code: "LEASE_HELD",
     message: `Run ${run} is held by ${leaseOwnerText(lease)}, which cannot be reached from here`,
-    hint: `Run \`holdfast stop ${run}\` on ${lease.owner.host}.`,
+    hint: `Run \`holdfast stop ${run}\` on ${lease.owner.host}, or send a signal: \`holdfast stop ${run} --after-step\`.`,
     data: { run, owner: lease.owner },
   });
 }
@@ -171,7 +183,7 @@ interface SignalRequest {
 }
 
 /** Sends the signal, waits until it is handled, and prints the resulting status. */
-export async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
+async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   const { kind, reason, now } = request;
   const holdfast = await shell.open({ create: false });
   const prepared = request.typed === undefined ? [] : await findStarting(holdfast, request.typed);
@@ -180,55 +192,59 @@ export async function sendSignal(shell: Shell, request: SignalRequest): Promise<
     shell.say(`Stopping process ${first.pid}, which prepares ${escapeText(startingName(first))} …`);
     if ((await stopStarting(shell, holdfast, prepared)) === null) {
       shell.print({
-        json: () => ({ run: first.run, ordered: kind, outcome: "unbegun", standing: null }),
-        text: () => `Aborted ${escapeText(startingName(first))} before it began; nothing was changed.\n`,
+        json: () => ({ run: first.run, requested: kind, result: "not_started", status: null }),
+        text: () => `Aborted ${escapeText(startingName(first))} before it started; nothing was changed.\n`,
       });
       return "done";
     }
   }
   if (kind === "pause" && first !== undefined) throw stillStarting(first, "there is nothing to pause yet");
-  const run = request.typed === undefined ? await onlyOne(holdfast, kind) : (await findRun(holdfast, request.typed)).id;
-  if (kind === "pause") await refuseUnbegun(holdfast, run);
-  const ordered = await holdfast.work.order({
+  const run = request.typed === undefined ? await onlyOne(holdfast) : (await findRun(holdfast, request.typed)).id;
+  if (kind === "pause") await rejectUnstarted(holdfast, run);
+  const sent = await holdfast.work.order({
     order: { run, kind, reason, now, by: userName() },
     signal: shell.signal,
     onWaiting: (by) => {
       const when =
         now || kind === "abort"
           ? ""
-          : "\nIt comes to a safe point first. --now does not wait; Ctrl+C ends this waiting only.";
+          : "\nIt finishes its current step first. Ctrl+C ends this waiting, and the run pauses all the same.";
       shell.say(`Waiting for ${escapeText(holderText(by))} …${when}`);
     },
   });
   const stood = await standingIn(holdfast, run);
   shell.print({
-    json: () => ({ run, ordered: kind, outcome: ordered.kind, standing: stood.standing }),
-    text: () => `${signalResultText(kind, ordered, stood)}\n`,
+    json: () => ({ run, requested: kind, result: RESULTS[sent.kind], status: stood.standing }),
+    text: () => `${signalResultText(kind, sent, stood)}\n`,
   });
   const { program } = shell.talk;
-  if (kind === "pause" && stood.standing.kind === "paused") shell.say(`Go on with: ${program} resume ${run}`);
-  if (kind === "abort" && ordered.kind === "done") shell.say(`What it came to: ${program} status ${run}`);
-  return ordered.kind === "ended" ? "needs_you" : "done";
+  if (kind === "pause" && stood.standing.kind === "paused") shell.say(`Continue with: ${program} resume ${run}`);
+  if (kind === "abort" && sent.kind === "done") shell.say(`Result: ${program} status ${run}`);
+  return sent.kind === "ended" ? "needs_you" : "done";
 }
 
-function signalResultText(
-  kind: SignalRequest["kind"],
-  ordered: SignalResult,
-  { run, standing }: RunWithStatus,
-): string {
+const RESULTS: Readonly<Record<SignalResult["kind"], string>> = {
+  done: "done",
+  standing: "pending",
+  taken_back: "withdrawn",
+  ended: "ended",
+  elsewhere: "other_host",
+};
+
+function signalResultText(kind: SignalRequest["kind"], sent: SignalResult, { run, standing }: RunWithStatus): string {
   const saved = run.latest === null ? "" : ` Saved as ${run.id}@${run.latest.sequence}.`;
   const done = kind === "pause" ? "Paused" : "Aborted";
-  switch (ordered.kind) {
+  switch (sent.kind) {
     case "done":
       return `${done} ${run.id}.${saved}`;
     case "standing":
-      return `Paused ${run.id}: it will not go on when it has what it waits for.`;
+      return `Paused ${run.id}: it does not continue when the wait is over.`;
     case "taken_back":
-      return `${run.id} goes on: somebody took it back.`;
+      return `${run.id} continues: the signal was withdrawn.`;
     case "ended":
       return `${run.id} has ended (${standingWord(standing).word}); nothing was changed.`;
     case "elsewhere":
-      return `Said to ${escapeText(holderText(ordered.by))}, which cannot be seen from here.`;
+      return `Sent the signal to ${escapeText(holderText(sent.by))}, which this host cannot see.`;
   }
 }
 
@@ -238,28 +254,26 @@ async function standingIn(holdfast: Holdfast, id: string): Promise<RunWithStatus
   return found;
 }
 
-async function onlyOne(holdfast: Holdfast, kind: string): Promise<string> {
+async function onlyOne(holdfast: Holdfast): Promise<string> {
   const running = (await holdfast.standings()).filter(({ standing }) => isRunning(standing));
   const [only, other] = running;
   if (only !== undefined && other === undefined) return only.run.id;
+  if (other !== undefined) throw several(running.map(({ run }) => run.id));
   throw new HoldfastError({
     code: "USAGE",
-    message: only === undefined ? "No run is at work" : `${running.length} runs are at work`,
-    hint:
-      only === undefined
-        ? `Name one: \`holdfast ${kind} RUN\`; \`holdfast list\` shows them.`
-        : `Name one: ${running.map(({ run }) => `\`holdfast ${kind} ${run.id}\``).join(", ")}.`,
+    message: "No run is running",
+    hint: "Name one: `holdfast stop RUN`; `holdfast list` shows them.",
   });
 }
 
-/** Rejects a run that has not begun: a resume would have nothing to continue. */
-async function refuseUnbegun(holdfast: Holdfast, run: string): Promise<void> {
+/** Rejects a run that has not started: a resume would have nothing to continue. */
+async function rejectUnstarted(holdfast: Holdfast, run: string): Promise<void> {
   const { latest, workflow } = await (await holdfast.run(run)).summary();
   if (latest !== null && workflow !== "manual") return;
   throw new HoldfastError({
     code: "USAGE",
-    message: workflow === "manual" ? `${run} is saved by hand: nobody works on it` : `${run} has not begun yet`,
-    hint: workflow === "manual" ? "There is nothing to pause." : `End it: \`holdfast abort ${run}\`.`,
+    message: workflow === "manual" ? `${run} has no workflow that could be paused` : `${run} has not started yet`,
+    hint: workflow === "manual" ? "Its checkpoints are saved by hand." : `End it: \`holdfast stop ${run} --now\`.`,
   });
 }
 
@@ -267,6 +281,6 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    return "somebody";
+    return "unknown user";
   }
 }

@@ -137,7 +137,7 @@ export function nextText(status: RunDetails, page: Page): string {
       if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
       return `What happened: ${page.program} events ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
     case "manual":
-      if (isUnbegun(status)) return `Not wanted any more: ${page.program} abort ${run.id}`;
+      if (isUnbegun(status)) return `Not needed any more: ${page.program} stop ${run.id} --now`;
       if (isUntouched(status)) return `Go on with: ${page.program} resume ${run.id}`;
       return `Its checkpoints: ${page.program} list ${run.id}`;
     case "held":
