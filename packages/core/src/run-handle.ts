@@ -14,7 +14,7 @@ import type { Lease, OwnerLiveness } from "./lease.ts";
 import { nearest } from "./options.ts";
 import { RestoreLog, type RestoreReport, type RunRestorePlan, applyRestore, planRestore } from "./restore.ts";
 import type { RollbackChoice } from "./rollback.ts";
-import { type Run, type RunSummary, parseAddress } from "./run.ts";
+import { type Run, type RunSummary, isEnded, parseAddress } from "./run.ts";
 import { type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
 import { type CheckpointAnswer, type CheckpointRequestParams, requestCheckpoint } from "./signals.ts";
 import { type CheckpointQuery, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
@@ -244,18 +244,26 @@ export class RunHandle implements AsyncDisposable {
   }
 }
 
-/** The run that the address names; without one, the run of this worktree, else the only or newest run. */
+/** The run with exactly this id. */
+export async function runById(parts: CoreAdapters, id: string): Promise<RunSummary> {
+  const { run: named } = parseAddress(id);
+  const run = named === null ? undefined : await parts.store.getRun(named);
+  if (run !== undefined) return run;
+  throw await noSuchRun(parts, id);
+}
+
+/**
+ * The run that the address names: by its id, by the number of its issue, or by a prefix of its id that no other run has.
+ * Without an address, the run of this worktree, else the only or newest run.
+ */
 export async function resolveRun(
   parts: CoreAdapters,
   address: string | undefined,
   here: string | undefined,
 ): Promise<RunSummary> {
-  const named = address === undefined ? null : parseAddress(address).run;
-  if (named !== null) {
-    const run = await parts.store.getRun(named);
-    if (run !== undefined) return run;
-    throw await noSuchRun(parts, named);
-  }
+  const named = address === undefined ? null : parseRunAddress(address).run;
+  const exact = named === null || address?.startsWith("#") === true ? undefined : await parts.store.getRun(named);
+  if (named !== null) return exact ?? (await findByIssueOrPrefix(parts, named));
   const runs = await parts.store.listRuns();
   const own = here === undefined ? [] : runsHere(runs, here);
   const candidates = own.length > 0 ? own : runs;
@@ -267,6 +275,36 @@ export async function resolveRun(
     code: "RUN_NOT_FOUND",
     message: "There are no runs yet",
     hint: "Save the first checkpoint with `holdfast checkpoint`.",
+  });
+}
+
+/** As `parseAddress`; `#42` is issue 42, even if a run has the id 42. */
+function parseRunAddress(address: string): ReturnType<typeof parseAddress> {
+  return parseAddress(typeof address === "string" ? address.replace(/^#(?=[1-9])/, "") : address);
+}
+
+/** Issue 4 never means issue 42, so a number is not a prefix. Of several runs of an issue, the unfinished one is meant. */
+async function findByIssueOrPrefix(parts: CoreAdapters, named: string): Promise<RunSummary> {
+  const runs = await parts.store.listRuns();
+  if (/^[1-9]\d{0,14}$/.test(named)) {
+    const own = runs.filter(({ work }) => work.kind === "issue" && work.number === Number(named));
+    const found = own.find(({ state }) => !isEnded(state)) ?? own[0];
+    if (found !== undefined) return found;
+    throw new HoldfastError({
+      code: "RUN_NOT_FOUND",
+      message: `There is no run for issue ${named}`,
+      hint: `Start one with \`holdfast run ${named}\`.`,
+    });
+  }
+  const [found, ...others] = runs.filter(({ id }) => id.startsWith(named));
+  if (found === undefined) throw await noSuchRun(parts, named);
+  if (others.length === 0) return found;
+  const candidates = [found, ...others].map(({ id }) => id);
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `"${named}" is the beginning of ${candidates.length} run ids`,
+    hint: `Name one of them: ${candidates.slice(0, 10).join(", ")}${candidates.length > 10 ? ", …" : ""}.`,
+    data: { candidates },
   });
 }
 
@@ -290,7 +328,7 @@ export async function resolveCheckpoint(
   here: string | undefined,
 ): Promise<CheckpointSummary> {
   const run = await resolveRun(parts, address, here);
-  const { at } = parseAddress(address);
+  const { at } = parseRunAddress(address);
   switch (at.kind) {
     case "none":
     case "latest": {

@@ -16,7 +16,7 @@ import { createMasking, maskValue } from "@holdfast/core/mask";
 import { checkOneOf, checkOptions } from "@holdfast/core/options";
 import type { RetentionPolicy } from "@holdfast/core/retention";
 import { RUN_ID, type Run, type RunSummary, type Work, isEnded, makeRunId, parseAddress } from "@holdfast/core/run";
-import { RunHandle, resolveCheckpoint, resolveRun, runsHere } from "@holdfast/core/run-handle";
+import { RunHandle, resolveCheckpoint, resolveRun, runById, runsHere } from "@holdfast/core/run-handle";
 import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
 import { type JsonChange, diffJson } from "@holdfast/core/values/diff-json";
@@ -73,7 +73,7 @@ export class Holdfast implements AsyncDisposable {
   }
 
   async run(id: string): Promise<RunHandle> {
-    return new RunHandle(this.#parts, await resolveRun(this.#parts, id, undefined));
+    return new RunHandle(this.#parts, await runById(this.#parts, id));
   }
 
   /**

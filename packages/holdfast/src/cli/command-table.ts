@@ -24,6 +24,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, () => Promise<Omit
     restore: command(() => import("./commands/restore.ts")),
     fork: command(() => import("./commands/fork.ts")),
     tag: command(() => import("./commands/tag.ts")),
+    rm: command(() => import("./commands/rm.ts")),
   },
   Compare: {
     compare: command(() => import("./commands/compare.ts")),

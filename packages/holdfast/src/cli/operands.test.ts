@@ -5,7 +5,9 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RUN_ID } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
-import { checkNewRunId, inScope, worktreePaths } from "./operands.ts";
+import type { Holdfast } from "../holdfast.ts";
+import { openHoldfast } from "../open.ts";
+import { checkNewRunId, findRun, inScope, worktreePaths } from "./operands.ts";
 
 describe("check run id", () => {
   test("what is wrong gets an id that is right", () => {
@@ -24,6 +26,47 @@ describe("check run id", () => {
       expect.objectContaining({ hint: expect.stringContaining("fix-login.") }),
     );
     expect(() => checkNewRunId(undefined)).not.toThrow();
+  });
+});
+
+describe("the run that an operand names", () => {
+  let directory: string;
+  let holdfast: Holdfast;
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), "holdfast-find-run-"));
+    holdfast = await openHoldfast({ cwd: directory, store: join(directory, "store") });
+    for (const id of ["fix-login", "fix-logout", "4", "other"]) await holdfast.createRun({ id, workspace: "none" });
+    for (const number of [4, 42]) {
+      const work = { kind: "issue", number, title: "A title" } as const;
+      await holdfast.store.createRun({ id: `issue-${number}-x`, workflow: "impl", work });
+    }
+  });
+  afterAll(async () => {
+    await holdfast.close();
+    await rm(directory, { recursive: true });
+  });
+
+  test.each([
+    ["other", "other"],
+    ["o", "other"],
+    ["fix-logi", "fix-login"],
+    ["42", "issue-42-x"],
+    ["4", "4"],
+    ["#4", "issue-4-x"],
+  ])("%s is %s", async (typed, id) => expect((await findRun(holdfast, typed)).id).toBe(id));
+
+  test("a prefix of several runs is refused with the candidates", async () => {
+    await expect(findRun(holdfast, "fix")).rejects.toMatchObject({
+      code: "USAGE",
+      hint: "Name one of them: fix-logout, fix-login.",
+      data: { candidates: ["fix-logout", "fix-login"] },
+    });
+    await expect(findRun(holdfast, "4x")).rejects.toMatchObject({ code: "RUN_NOT_FOUND" });
+    await expect(findRun(holdfast, "5")).rejects.toMatchObject({ message: "There is no run for issue 5" });
+  });
+
+  test("the library opens a run by its whole id only", async () => {
+    await expect(holdfast.run("othe")).rejects.toMatchObject({ code: "RUN_NOT_FOUND" });
   });
 });
 

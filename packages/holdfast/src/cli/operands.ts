@@ -4,26 +4,17 @@ import { readdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import { nearest } from "@holdfast/core/options";
-import { RUN_ID, type RunSummary, isEnded, parseAddress } from "@holdfast/core/run";
+import { RUN_ID, type RunSummary, parseAddress } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
 
-/** Finds a run by its id or by its exact issue number ("42", "#42"): the unfinished run, else the newest. */
+/**
+ * Finds a run by its id, a unique prefix of it, or its issue number. Without a name: the run of this worktree, else the
+ * newest.
+ */
 export async function findRun(holdfast: Holdfast, typed: string | undefined): Promise<RunSummary> {
-  const issue = typed === undefined ? undefined : issueNumber(typed);
-  if (issue === undefined) return await holdfast.resolveRun(typed);
-  const runs = await holdfast.listRuns();
-  const named = runs.find(({ id }) => id === typed);
-  if (named !== undefined) return named;
-  const own = runs.filter(({ work }) => work.kind === "issue" && work.number === issue);
-  const found = own.find(({ state }) => !isEnded(state)) ?? own[0];
-  if (found !== undefined) return found;
-  throw new HoldfastError({
-    code: "RUN_NOT_FOUND",
-    message: `There is no run for issue ${issue}`,
-    hint: `Start one with \`holdfast run ${issue}\`.`,
-  });
+  return await holdfast.resolveRun(typed);
 }
 
 export function issueNumber(typed: string): number | undefined {

@@ -106,6 +106,8 @@ const OTHER_NAMES = {
   prune: "gc",
   clean: "gc",
   settings: "config",
+  delete: "rm",
+  remove: "rm",
 };
 
 const HELP_WIDTH = 80;

@@ -1,0 +1,162 @@
+/** The `rm` command: removes single checkpoints. */
+import { userInfo } from "node:os";
+import type { RetentionDecision, RetentionPolicy } from "@holdfast/core/retention";
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
+import type { GcPlan } from "@holdfast/core/gc";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { byteText, countText } from "../output/quantities.ts";
+
+export const spec = {
+  name: "rm",
+  summary: "remove checkpoints that you do not need",
+  details: [
+    "Removes the named checkpoints and frees their space. Each leaves a tombstone: its number is not used again, and the journal shows who removed it. Files in worktrees and branches stay. `holdfast gc` removes what the retention rules allow.",
+    "Without --force it refuses checkpoints that are protected: tagged ones, the best scored, the parent of a fork, the only copy of files or commits, those of a recorded run. The newest checkpoint of a run cannot be removed, because the run continues from it. If one checkpoint is refused, nothing is removed.",
+  ],
+  operands: [
+    { name: "ADDRESS", about: "RUN@7 or RUN@tag", required: true, completes: "address", many: true },
+  ],
+  consent: "store",
+  paths: false,
+  flags: {
+    force: { type: "boolean", about: "also protected checkpoints; their tags are removed too" },
+    "dry-run": { type: "boolean", about: "show what would be removed, and change nothing" },
+  },
+  examples: [
+    { line: "holdfast rm fix-login@3", about: "remove one checkpoint" },
+    { line: "holdfast rm fix-login@3 fix-login@4 --dry-run", about: "show whether two can be removed" },
+    { line: "holdfast rm fix-login@works --force", about: "remove a tagged one, and its tag" },
+  ],
+  json: '{"removed": [{"run", "sequence", "why", "droppedAt"}], "freedBytes": N, "dryRun": false}; with --dry-run "removed" has "run", "sequence" and "bytes" of each, and "freedBytes" is absent.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const dryRun = input.on("dry-run");
+  const holdfast = await shell.open({ create: false, writes: !dryRun });
+  const removals = await planRemovals(holdfast, input.operands, input.on("force"));
+  if (dryRun) {
+    const removed = removals.flatMap(({ run: id, drops }) =>
+      drops.map(({ sequence, bytes }) => ({ run: id, sequence, bytes })),
+    );
+    shell.print({
+      json: () => ({ removed, dryRun }),
+      text: () => removed.map((one) => `Would remove ${one.run}@${one.sequence} (${byteText(one.bytes)})\n`).join(""),
+    });
+    return "done";
+  }
+  const removing = applyRemovals(holdfast, removals);
+  const report = await shell.finish(removing, {
+    done: ({ removed }) => `${countText(removed.length, "checkpoint")} removed`,
+  });
+  shell.print({
+    json: () => ({ ...report, dryRun }),
+    text: () =>
+      `Removed ${report.removed.map(({ run: id, sequence }) => `${id}@${sequence}`).join(", ")}; freed ${byteText(report.freedBytes)}.\n`,
+  });
+  return "done";
+}
+
+type Drop = Extract<RetentionDecision, { readonly action: "drop" }>;
+
+interface Removal {
+  readonly run: string;
+  readonly plan: GcPlan;
+  readonly drops: readonly Drop[];
+  readonly tags: readonly string[];
+}
+
+/** Under this policy retention keeps only what it protects, with the reason. */
+const KEEP_PROTECTED: RetentionPolicy = {
+  perTrigger: {},
+  defaultKeep: { keep: 0, per: "run" },
+  maxPerRun: null,
+  maxAgeDays: null,
+  onSuccess: "by_rules",
+  onFailure: "by_rules",
+  recentDays: 0,
+  minRunAgeDays: null,
+  maxBytes: null,
+  compressAfterDays: null,
+};
+
+/** Throws, before anything is removed, if one of the checkpoints must stay. */
+async function planRemovals(
+  holdfast: Holdfast,
+  typed: readonly string[],
+  force: boolean,
+): Promise<readonly Removal[]> {
+  const named: CheckpointSummary[] = [];
+  for (const address of typed) {
+    if (!address.includes("@")) throw wholeRun((await holdfast.resolveRun(address)).id);
+    named.push(await holdfast.resolve(address));
+  }
+  const removals: Removal[] = [];
+  for (const [run, checkpoints] of Map.groupBy(named, (checkpoint) => checkpoint.run)) {
+    const plan = await holdfast.planGc({ run, policy: KEEP_PROTECTED });
+    const decisions = new Map(plan.plans.flatMap((one) => one.decisions.map((decision) => [decision.sequence, decision])));
+    const newest = Math.max(...decisions.keys());
+    const unique = [...new Map(checkpoints.map((checkpoint) => [checkpoint.sequence, checkpoint])).values()];
+    for (const { id, sequence } of unique) {
+      const decision = decisions.get(sequence);
+      if (sequence === newest) throw newestCheckpoint(id, run);
+      if (decision?.action === "keep" && !force) throw protectedCheckpoint(id, decision.why);
+    }
+    const why = `removed by ${userName()}`;
+    removals.push({
+      run,
+      plan,
+      drops: unique.map(({ sequence, size }) => ({ action: "drop", sequence, why, bytes: size.added })),
+      tags: unique.flatMap(({ tags }) => tags),
+    });
+  }
+  return removals;
+}
+
+async function applyRemovals(holdfast: Holdfast, removals: readonly Removal[]) {
+  const reports = [];
+  for (const { run, plan, drops, tags } of removals) {
+    // The store drops no tagged checkpoint.
+    const handle = await holdfast.run(run);
+    for (const tag of tags) await handle.untag(tag);
+    reports.push(await holdfast.applyGc({ ...plan, plans: [{ run, decisions: drops }] }));
+  }
+  return {
+    removed: reports.flatMap(({ dropped }) => dropped),
+    freedBytes: reports.reduce((sum, { sweep }) => sum + sweep.freedBytes, 0),
+  };
+}
+
+function wholeRun(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${run} is a whole run, and only single checkpoints can be removed`,
+    hint: `\`holdfast list ${run}\` shows its checkpoints; remove one with \`holdfast rm ${run}@N\`.`,
+  });
+}
+
+function newestCheckpoint(id: string, run: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `${id} cannot be removed: it is the newest checkpoint of ${run}, and the run continues from it`,
+    hint: "Nothing was removed. Leave this checkpoint out.",
+  });
+}
+
+function protectedCheckpoint(id: string, why: string): HoldfastError {
+  return new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `${id} is protected: ${why}`,
+    hint: `Nothing was removed. To remove it all the same: \`holdfast rm ${id} --force\`.`,
+  });
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return "an unknown user";
+  }
+}
