@@ -177,7 +177,9 @@ for (const real of [REAL_PI, REAL_COPILOT, REAL_QWEN, REAL_OPENCODE]) {
       const place = await openRun(real, scriptFor(real.shell(command), false), onTestFinished);
       const { child, ended, until } = place.start("--agent", `${name}:${real.model}`);
       await until(() => existsSync(join(place.worktree, "greeting.txt")));
-      await until(async () => JSON.stringify(await place.json("events", RUN, "--limit", "all")).includes("step.session"));
+      await until(async () =>
+        JSON.stringify(await place.json("events", RUN, "--limit", "all")).includes("step.session"),
+      );
       child.kill("SIGSTOP");
       writeFileSync(join(place.worktree, ".tmp/go"), "");
       const store = JSON.parse(readFileSync(join(place.cwd, ".git/holdfast/store.json"), "utf8"));

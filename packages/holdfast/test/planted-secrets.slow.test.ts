@@ -117,7 +117,11 @@ test(
     expect(done.status, done.stdout + done.stderr).toBe(4);
     expect(done.stdout + done.stderr).toMatch(/secret\.txt:1 \(PyPI token/);
     expect(await place.git("ls-remote", "origin", "refs/heads/holdfast/*")).toBe("");
-    const screens = [done, await place.run({}, "status", "issue-1"), await place.run({}, "--json", "events", "issue-1")];
+    const screens = [
+      done,
+      await place.run({}, "status", "issue-1"),
+      await place.run({}, "--json", "events", "issue-1"),
+    ];
     screens.push(
       await place.run({}, "output", "issue-1"),
       await place.run({}, "diff", "issue-1"),

@@ -398,7 +398,8 @@ function configError(loaded: Extract<LoadedConfig, { readonly ok: false }>): Hol
   return new HoldfastError({
     code: "CONFIG_INVALID",
     message: `${basename(loaded.path)}${place}: ${first?.message ?? "it does not parse"}${more}`,
-    hint: first?.hint ?? "`holdfast config check` shows every problem, `holdfast setup --defaults --dry-run` a valid file.",
+    hint:
+      first?.hint ?? "`holdfast config check` shows every problem, `holdfast setup --defaults --dry-run` a valid file.",
     data: { path: loaded.path, problems: loaded.problems, excerpt: first?.excerpt ?? "" },
   });
 }

@@ -265,7 +265,11 @@ describe.each(SCENES.filter(({ cut }) => !cut))("on a read-only file system, a s
     if (process.getuid?.() !== 0) execFileSync("chmod", ["-R", "a-w", journey.repository()]);
     try {
       const before = filesOf(store);
-      const lines = [...MOST.filter(([name]) => name !== "events"), ["events", "intact"], ["diff", "intact@1", "intact@2"]];
+      const lines = [
+        ...MOST.filter(([name]) => name !== "events"),
+        ["events", "intact"],
+        ["diff", "intact@1", "intact@2"],
+      ];
       for (const args of lines) {
         const [program = "", ...rest] = only.wrap([process.execPath, journey.holdfast.entry, ...args]);
         const done = await promisify(execFile)(program, rest, {

@@ -430,7 +430,9 @@ ${workflowSource(ASKING)}`;
     await run([...loop, "--until", "false"]);
     const { runs } = JSON.parse((await run(["list", "--json"])).stdout);
     const document = join(place.clone, "../loop.json");
-    expect(await run(["format", "export", runs[0].id, "--to", "loop-json", "--output", document])).toMatchObject({ status: 0 });
+    expect(await run(["format", "export", runs[0].id, "--to", "loop-json", "--output", document])).toMatchObject({
+      status: 0,
+    });
     const text = await readFile(document, "utf8");
     expect(text).toContain('"command"');
     await writeFile(document, text.replaceAll(/"command": ?"false"/g, `"command": ${JSON.stringify(until)}`));

@@ -197,7 +197,9 @@ test("a run whose graft did not finish goes back to before it when it is resumed
   await store.releaseLease(lease);
   const root = (await (await holdfast.run("other")).workspace())?.root ?? "";
   await writeFile(join(root, "src/a.txt"), "half\n");
-  expect(await journey.fails(4, "cherry-pick", `${a}@2`, "src", "--into", "other")).toContain("Another graft into other");
+  expect(await journey.fails(4, "cherry-pick", `${a}@2`, "src", "--into", "other")).toContain(
+    "Another graft into other",
+  );
   await resumeFork("other");
   expect(await sawOf(holdfast, "other")).toBe("from other\n");
 });
@@ -210,7 +212,9 @@ test("what cannot be grafted is said with what to do", async () => {
   );
   expect(await journey.fails(2, "cherry-pick", "other", "nope.txt", "--into", a)).toContain(`nor in other@1`);
   expect(await journey.fails(2, "cherry-pick", "other", "../../x", "--into", a)).toContain("is not in the worktree");
-  expect(await journey.fails(2, "cherry-pick", "other@1", "app.txt", "--from", "1", "--into", a)).toContain("does so too");
+  expect(await journey.fails(2, "cherry-pick", "other@1", "app.txt", "--from", "1", "--into", a)).toContain(
+    "does so too",
+  );
   expect(await journey.fails(2, "cherry-pick", "other", "app.txt", "--into", `${a}@1`)).toContain("Name the run alone");
   const holdfast = await openHoldfast({ cwd: journey.repository() });
   const lease = await holdfast.store.takeLease({ run: a, label: "somebody" });

@@ -93,7 +93,9 @@ export function planCompletion(params: {
   const last = spec?.operands.at(-1);
   const operand = spec?.operands[operandCount(flags, rest)] ?? (last?.many === true ? last : undefined);
   if (operand === undefined) return { kind: "words", words: [] };
-  return operand.choices === undefined ? kindPlan(operand.completes, commands) : { kind: "words", words: operand.choices };
+  return operand.choices === undefined
+    ? kindPlan(operand.completes, commands)
+    : { kind: "words", words: operand.choices };
 }
 
 function valuePlan(flag: Extract<Flag, { readonly type: "text" }>, commands: readonly string[]): CompletionPlan {

@@ -32,7 +32,10 @@ test("setup --defaults writes the explained defaults once, at the root, and neve
     status: 0,
     stdout: `${path} exists; nothing was changed.\n`,
   });
-  expect(JSON.parse((await holdfast.run(["setup", "--defaults", "--json"], { cwd })).stdout)).toMatchObject({ path, written: false });
+  expect(JSON.parse((await holdfast.run(["setup", "--defaults", "--json"], { cwd })).stdout)).toMatchObject({
+    path,
+    written: false,
+  });
   expect(await readFile(path, "utf8")).toBe("gc: { auto: false }\n");
   expect(await holdfast.run(["config", "--path"], { cwd })).toMatchObject({ status: 0, stdout: `${path}\n` });
 });

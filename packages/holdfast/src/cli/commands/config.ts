@@ -56,7 +56,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     shell.say(
       `Without your consent, and so not in force: ${waiting.map(({ key }) => escapeText(key)).join(", ")}. See: ${shell.talk.program} trust`,
     );
-  if (config.path === null) shell.say(`No config file: these are the defaults. ${shell.talk.program} setup writes one.`);
+  if (config.path === null)
+    shell.say(`No config file: these are the defaults. ${shell.talk.program} setup writes one.`);
   return "done";
 }
 

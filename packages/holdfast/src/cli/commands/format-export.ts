@@ -43,7 +43,10 @@ export const spec = {
       line: "holdfast format export issue-42@7 --to crunch-yaml -o checkpoints/",
       about: "with index and latest",
     },
-    { line: "holdfast format export issue-42 --to atif > trajectory.json", about: "what its agents did, as a trajectory" },
+    {
+      line: "holdfast format export issue-42 --to atif > trajectory.json",
+      about: "what its agents did, as a trajectory",
+    },
   ],
   reads: true,
   json: '{"from", "to", "path": "suggested place", "written": [paths], "removed": [paths], "losses": [{"path", "why"}], "document": "text"}; "document" is null when it was written to --output.',

@@ -57,7 +57,11 @@ describe("import and export", () => {
     expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
     const made = await place.json("format", "import", seed, "--run", "theirs");
     expect(made).toMatchObject({ run: "theirs", format: "impl-json", changed: true, before: "none" });
-    expect(await place.json("format", "import", seed)).toMatchObject({ run: "theirs", changed: false, before: "whole" });
+    expect(await place.json("format", "import", seed)).toMatchObject({
+      run: "theirs",
+      changed: false,
+      before: "whole",
+    });
     expect(await place.json("list")).toMatchObject({
       runs: [{ id: "theirs", checkpoints: 1, state: { kind: "active" } }],
     });
@@ -113,7 +117,9 @@ describe("import and export", () => {
     const names = await readdir(join(place.clone, "out"));
     expect(names.toSorted()).toEqual(["CP-enrich-20250114-b4c5.yaml", "index.yaml", "latest"]);
     expect(lstatSync(join(place.clone, "out/latest")).isSymbolicLink()).toBe(true);
-    expect(await place.json("format", "export", run, "--to", "crunch-yaml", "--output", "out/")).toMatchObject({ written: [] });
+    expect(await place.json("format", "export", run, "--to", "crunch-yaml", "--output", "out/")).toMatchObject({
+      written: [],
+    });
     expect(await place.json("format", "import", "out")).toMatchObject({ run, changed: false });
     const resumed = await place.run("resume", run);
     expect(resumed.status).toBe(2);
@@ -129,7 +135,9 @@ describe("import and export", () => {
     expect(await place.json("format", "schema", "loop-json")).toMatchObject({
       $schema: "https://json-schema.org/draft/2020-12/schema",
     });
-    expect((await place.run("format", "schema")).stdout).toBe("loop-json\nloop-registry\nloop-state\nreflection-memory\natif\n");
+    expect((await place.run("format", "schema")).stdout).toBe(
+      "loop-json\nloop-registry\nloop-state\nreflection-memory\natif\n",
+    );
     expect((await place.run("format", "schema", "nothing")).status).toBe(2);
   });
 });
@@ -252,7 +260,16 @@ describe("mirror", () => {
     const latest = readFileSync(join(directory, "latest"), "utf8");
     expect(latest).toContain("current_phase: done");
     await promisify(execFile)("rm", [join(directory, "index.yaml"), join(directory, "latest")]);
-    const again = await place.json("format", "mirror", "issue-1", "--to", "crunch-yaml", "--directory", target, "--once");
+    const again = await place.json(
+      "format",
+      "mirror",
+      "issue-1",
+      "--to",
+      "crunch-yaml",
+      "--directory",
+      target,
+      "--once",
+    );
     expect(again.written).toHaveLength(2);
     expect((await readdir(directory)).toSorted()).toEqual(before);
     const up = await place.json("format", "mirror", "issue-1", "--to", "crunch-yaml", "--directory", target);

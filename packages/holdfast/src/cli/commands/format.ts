@@ -64,7 +64,10 @@ const convertSpec = {
   },
   examples: [
     { line: "holdfast format convert CP-1.yaml --to impl-json", about: "print it in another format" },
-    { line: "holdfast format convert .claude/crunch/42/checkpoints --to loop-json -o loops/", about: "all of a directory" },
+    {
+      line: "holdfast format convert .claude/crunch/42/checkpoints --to loop-json -o loops/",
+      about: "all of a directory",
+    },
   ],
   reads: true,
   json: '{"from", "to", "path": "suggested place", "written": [paths], "removed": [paths], "losses": [{"path", "why"}], "remarks": [...], "document": "text"}; "document" is null when it was written to --output.',

@@ -16,9 +16,7 @@ export const spec = {
     "Removes the named checkpoints and frees their space. Each leaves a tombstone: its number is not used again, and the journal shows who removed it. Files in worktrees and branches stay. `holdfast gc` removes what the retention rules allow.",
     "Without --force it refuses checkpoints that are protected: tagged ones, the best scored, the parent of a fork, the only copy of files or commits, those of a recorded run. The newest checkpoint of a run cannot be removed, because the run continues from it. If one checkpoint is refused, nothing is removed.",
   ],
-  operands: [
-    { name: "ADDRESS", about: "RUN@7 or RUN@tag", required: true, completes: "address", many: true },
-  ],
+  operands: [{ name: "ADDRESS", about: "RUN@7 or RUN@tag", required: true, completes: "address", many: true }],
   consent: "store",
   paths: false,
   flags: {
@@ -83,11 +81,7 @@ const KEEP_PROTECTED: RetentionPolicy = {
 };
 
 /** Throws, before anything is removed, if one of the checkpoints must stay. */
-async function planRemovals(
-  holdfast: Holdfast,
-  typed: readonly string[],
-  force: boolean,
-): Promise<readonly Removal[]> {
+async function planRemovals(holdfast: Holdfast, typed: readonly string[], force: boolean): Promise<readonly Removal[]> {
   const named: CheckpointSummary[] = [];
   for (const address of typed) {
     if (!address.includes("@")) throw wholeRun((await holdfast.resolveRun(address)).id);
@@ -96,7 +90,9 @@ async function planRemovals(
   const removals: Removal[] = [];
   for (const [run, checkpoints] of Map.groupBy(named, (checkpoint) => checkpoint.run)) {
     const plan = await holdfast.planGc({ run, policy: KEEP_PROTECTED });
-    const decisions = new Map(plan.plans.flatMap((one) => one.decisions.map((decision) => [decision.sequence, decision])));
+    const decisions = new Map(
+      plan.plans.flatMap((one) => one.decisions.map((decision) => [decision.sequence, decision])),
+    );
     const newest = Math.max(...decisions.keys());
     const unique = [...new Map(checkpoints.map((checkpoint) => [checkpoint.sequence, checkpoint])).values()];
     for (const { id, sequence } of unique) {

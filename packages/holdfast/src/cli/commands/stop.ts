@@ -39,7 +39,11 @@ export const spec = {
   flags: {
     "after-step": { type: "boolean", about: "pause: let the agent finish its current step first" },
     now: { type: "boolean", about: "abort: end the run for good; needs RUN. With --after-step after the current step" },
-    reason: { type: "text", value: "TEXT", about: "why, for the journal; without another flag the run is paused at once" },
+    reason: {
+      type: "text",
+      value: "TEXT",
+      about: "why, for the journal; without another flag the run is paused at once",
+    },
   },
   examples: [
     { line: "holdfast stop", about: "stop the run that is running" },
