@@ -55,7 +55,7 @@ export async function runAcpSession(params: {
     );
     if (isEnd(began)) return began;
     if (began.protocolVersion !== sdk.PROTOCOL_VERSION)
-      return unable("missing", `speaks version ${began.protocolVersion} of ACP, and Holdfast ${sdk.PROTOCOL_VERSION}`);
+      return unable("missing", `uses version ${began.protocolVersion} of ACP, and Holdfast ${sdk.PROTOCOL_VERSION}`);
     const info = asRecord(began.agentInfo);
     const name = asText(info["name"]);
     listener.agent({ name, title: asText(info["title"]) || name });
@@ -72,9 +72,9 @@ export async function runAcpSession(params: {
         agent.request("session/prompt", { sessionId: session, prompt }),
       );
       if (isEnd(answer)) return answer;
-      const told = asRecord(answer);
-      listener.answer(told);
-      return { kind: "answered", stopReason: asText(told["stopReason"]) };
+      const fields = asRecord(answer);
+      listener.answer(fields);
+      return { kind: "answered", stopReason: asText(fields["stopReason"]) };
     } finally {
       task.signal.removeEventListener("abort", cancel);
     }
@@ -102,7 +102,7 @@ async function enter(
     : can["loadSession"] === true
       ? "session/load"
       : null;
-  if (way === null) return unable("session_lost", "cannot go on with a session that another process began");
+  if (way === null) return unable("session_lost", "cannot resume a session that another process began");
   const entered = await attempt("session", () => agent.request(way, { sessionId: session, cwd, mcpServers: [] }));
   return isEnd(entered) ? entered : session;
 }
@@ -133,9 +133,9 @@ async function attempt<T>(at: "begin" | "session" | "prompt", ask: () => Promise
   try {
     return await ask();
   } catch (error) {
-    const told = errorOf(error);
-    if (told === null) throw error;
-    return { kind: "refused", at, error: told };
+    const response = errorOf(error);
+    if (response === null) throw error;
+    return { kind: "refused", at, error: response };
   }
 }
 
@@ -172,7 +172,7 @@ export function decidePermission(params: {
   readonly request: JsonRecord;
   readonly yolo: boolean;
   readonly isInside: (path: string) => boolean;
-}): PermissionAnswer {
+}): PermissionDecision {
   const { request, yolo, isInside } = params;
   const tool = asRecord(request["toolCall"]);
   const options = asRecords(request["options"]);
@@ -186,7 +186,7 @@ export function decidePermission(params: {
   };
 }
 
-interface PermissionAnswer {
+interface PermissionDecision {
   readonly outcome: { readonly outcome: "cancelled" } | { readonly outcome: "selected"; readonly optionId: string };
   /** What the agent may not do; null if it is allowed. */
   readonly denied: string | null;
@@ -210,28 +210,28 @@ function nameOf(tool: JsonRecord): string {
  */
 export function createWorktreeFiles(cwd: string): WorktreeFiles {
   const root = realpathSync(cwd);
-  const place = (path: string): Place => {
+  const locate = (path: string): Target => {
     if (!isAbsolute(path)) return { kind: "refused", why: "the path is not absolute" };
-    const real = realPlace(path);
+    const real = realTarget(path);
     const inner = relative(root, real);
     const [first = ""] = inner.split(sep);
-    if (first === ".." || isAbsolute(inner)) return { kind: "refused", why: "it is outside of the worktree" };
+    if (first === ".." || isAbsolute(inner)) return { kind: "refused", why: "it is outside the worktree" };
     if (first === ".git") return { kind: "refused", why: "it belongs to git" };
     return { kind: "inside", real };
   };
   return {
-    isInside: (path) => place(path).kind === "inside",
-    read(path, part) {
-      const found = place(path);
+    isInside: (path) => locate(path).kind === "inside",
+    read(path, range) {
+      const found = locate(path);
       if (found.kind === "refused") return found;
       try {
-        return { kind: "read", text: linesOf(readFileSync(found.real, "utf8"), part) };
+        return { kind: "read", text: linesOf(readFileSync(found.real, "utf8"), range) };
       } catch (error) {
         return isAbsent(error) ? { kind: "absent" } : { kind: "refused", why: reasonOf(error) };
       }
     },
     write(path, text) {
-      const found = place(path);
+      const found = locate(path);
       if (found.kind === "refused") return found;
       try {
         mkdirSync(dirname(found.real), { recursive: true });
@@ -248,13 +248,13 @@ interface WorktreeFiles {
   isInside(path: string): boolean;
   read(
     path: string,
-    part: FilePart,
+    range: LineRange,
   ): { readonly kind: "read"; readonly text: string } | { readonly kind: "absent" } | Refused;
   write(path: string, text: string): { readonly kind: "written" } | Refused;
 }
 
 /** Line numbers start at 1. null means from the beginning, or no limit. */
-interface FilePart {
+interface LineRange {
   readonly line: number | null;
   readonly limit: number | null;
 }
@@ -263,16 +263,16 @@ interface Refused {
   readonly kind: "refused";
   readonly why: string;
 }
-type Place = { readonly kind: "inside"; readonly real: string } | Refused;
+type Target = { readonly kind: "inside"; readonly real: string } | Refused;
 
 /** The path that a write would reach: the real path of the existing part plus the remaining names. */
-function realPlace(path: string): string {
+function realTarget(path: string): string {
   try {
     return realpathSync(path);
   } catch (error) {
     // A write would follow a link to a path that does not exist yet.
     if (!isAbsent(error) || isLink(path) || dirname(path) === path) return sep;
-    const parent = realPlace(dirname(path));
+    const parent = realTarget(dirname(path));
     return parent === sep ? sep : join(parent, basename(path));
   }
 }
@@ -289,7 +289,7 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function linesOf(text: string, { line, limit }: FilePart): string {
+function linesOf(text: string, { line, limit }: LineRange): string {
   if (line === null && limit === null) return text;
   const start = Math.max(0, (line ?? 1) - 1);
   return text
@@ -368,7 +368,7 @@ function stopped(
     case "cancelled":
       return fail("killed", `${title} was cancelled, and not by this run`);
     default:
-      return fail("crash", `${title} stopped for a reason that is not known: ${reason}`);
+      return fail("crash", `${title} stopped for an unknown reason: ${reason}`);
   }
 }
 
@@ -440,7 +440,7 @@ function isStatus(code: number): boolean {
 }
 
 function wordsOf({ message }: AcpError): string {
-  return asText(providerError(message)["message"]) || message || "failed without a word";
+  return asText(providerError(message)["message"]) || message || "failed without a message";
 }
 
 function providerError(message: string): JsonRecord {

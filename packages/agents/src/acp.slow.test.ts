@@ -72,7 +72,7 @@ describe("killed", () => {
         const asked = JSON.stringify(scene.server.requests.at(-1)?.body);
         for (const words of ["the first words", "the second words", "the third words"]) expect(asked).toContain(words);
         const chats = findChats(locateTranscript({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
-        expect(chats.filter(({ isHollow }) => !isHollow)).toHaveLength(1);
+        expect(chats.filter(({ isEmpty }) => !isEmpty)).toHaveLength(1);
       });
 
       test("a session that nobody knows is lost", async (context) => {

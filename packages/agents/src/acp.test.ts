@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { systemClock } from "@holdfast/platform/clock";
 import { ACP_LINE, REAL_GEMINI, openAcpScene } from "@holdfast/test-support/agents/real-agents";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
@@ -19,7 +19,7 @@ describe("acp", () => {
   ) {
     const path = join(scratchDirectory(later), "agent.mjs");
     const code = `import { agent, ndJsonStream, RequestError } from ${JSON.stringify(SDK)};
-import { appendFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, writeFileSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 const tell = (client, update) => client.notify("session/update", { sessionId: "s1", update });
 const say = (client, text) => tell(client, { sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
@@ -81,6 +81,18 @@ agent({ name: "tiny" })
         }
         rmSync(join(cwd, "asked"));
       }
+    });
+
+    test("a task without an idle limit is never ended for silence", async ({ onTestFinished }) => {
+      vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+      onTestFinished(() => void vi.useRealTimers());
+      const prompt = `writeFileSync("up", ""); while (!existsSync("more")) await new Promise((done) => setTimeout(done, 50)); await say(client, "ok"); ${END}`;
+      const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
+      const running = agent.run(prepareCall({ cwd }, { model, idleMs: null }).task);
+      await appears({ cwd }, "up");
+      vi.advanceTimersByTime(24 * 3_600_000);
+      writeFileSync(join(cwd, "more"), "");
+      expect(await running).toMatchObject({ kind: "completed", text: "ok" });
     });
 
     test.for([
@@ -173,7 +185,7 @@ agent({ name: "tiny" })
       await say(client, String(no)); ${END}`;
       const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
       const outcome = await agent.run(prepareCall({ cwd }, { model }).task);
-      expect(outcome).toMatchObject({ kind: "completed", text: expect.stringContaining("outside of the worktree") });
+      expect(outcome).toMatchObject({ kind: "completed", text: expect.stringContaining("outside the worktree") });
       expect(readFileSync(join(cwd, "inside"), "utf8")).toBe("x");
       expect(existsSync(join(dirname(cwd), `${cwd}-outside`))).toBe(false);
     });

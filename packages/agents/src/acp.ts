@@ -1,8 +1,6 @@
 // The agent `acp:`: runs any program that speaks the Agent Client Protocol and turns its updates into events.
 
-import { existsSync, renameSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import type { Agent, AgentCapabilities, AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "@holdfast/core/agent";
+import type { Agent, AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asText } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
 import { shellCommand } from "@holdfast/platform/subprocess";
@@ -17,12 +15,19 @@ import {
   runAcpSession,
   toWritableStream,
 } from "./acp-connection.ts";
-import { type AgentExit, agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
-import { classifyResult, createWaitTimeout } from "./cli-agent.ts";
-import { UNKNOWN_USAGE } from "./failure-cause.ts";
-import { findChats, locateTranscript, removeEmptyChats } from "./gemini.ts";
+import {
+  type AgentExit,
+  agentEnvironment,
+  commandLabel,
+  ignoreListenerErrors,
+  runAgentProcess,
+} from "./agent-process.ts";
+import { CLI_CAPABILITIES, type TokenCount, classifyResult, createWaitTimeout } from "./cli-agent.ts";
+import { UNKNOWN_USAGE, notStarted } from "./failure-cause.ts";
+import { protectGeminiSession } from "./gemini.ts";
 import { STREAM_ERROR, isOverflow, waitingInLog } from "./opencode.ts";
-import { INITIAL_QWEN_STATE, classifyQwen, parseRequestRecord, readSessionText } from "./qwen.ts";
+import { INITIAL_QWEN_STATE, classifyQwen, parseRequestRecord, sessionFile } from "./qwen.ts";
+import { readAgentText } from "./session-files.ts";
 
 /**
  * `acp:<command line>`: any program that speaks the Agent Client Protocol on its standard streams.
@@ -35,12 +40,11 @@ export function createAcpAgent(params: AcpParams): Agent {
     sessions: null,
     async run(task) {
       const line = task.model?.trim() ?? "";
-      if (line === "") return nothingDone(task, "No command line of an ACP agent is given", NAME_IT);
+      if (line === "") return missing(task, "No command line of an ACP agent is given", NAME_IT);
       const sdk = await loadAcpSdk();
-      if (sdk === null)
-        return nothingDone(task, "The library of the Agent Client Protocol is not installed", INSTALL_SDK);
+      if (sdk === null) return missing(task, NO_SDK, INSTALL_SDK);
       const env = agentEnvironment({ agent: "acp", task, named: params.env });
-      return await perform({ sdk, task: { ...task, idleMs: task.idleMs ?? IDLE_MS }, env, line, clock: params.clock });
+      return await runCall({ sdk, task, env, line, clock: params.clock });
     },
     preview(task) {
       const { command, args } = shellCommand(task.model ?? "");
@@ -51,9 +55,8 @@ export function createAcpAgent(params: AcpParams): Agent {
       return { argv: [command, ...args], env: Object.keys(env).toSorted() };
     },
     async probe() {
-      const isThere = (await loadAcpSdk()) !== null;
-      const problem = isThere ? null : "The library of the Agent Client Protocol is not installed";
-      return { installed: isThere, version: null, problem, hint: isThere ? null : INSTALL_SDK };
+      if ((await loadAcpSdk()) !== null) return { installed: true, version: null, problem: null, hint: null };
+      return { installed: false, version: null, problem: NO_SDK, hint: INSTALL_SDK };
     },
   };
 }
@@ -65,18 +68,10 @@ interface AcpParams {
 }
 
 /** Tokens and cost are reported if the agent provides them, which is not guaranteed. */
-const CAPABILITIES: AgentCapabilities = {
-  resume: true,
-  forkAtMessage: false,
-  chooseSession: false,
-  usage: false,
-  cost: false,
-  structuredOutput: false,
-};
+const CAPABILITIES = { ...CLI_CAPABILITIES, chooseSession: false, usage: false, cost: false };
 
 const NAME_IT = "Write it after the colon: acp:gemini --acp.";
-/** Some agents print nothing while the model thinks and while a command runs. */
-const IDLE_MS = 15 * 60_000;
+const NO_SDK = "The library of the Agent Client Protocol is not installed";
 /**
  * Milliseconds for the program to exit after its input was closed. CANCEL_MS is the time to answer after a
  * cancellation.
@@ -92,7 +87,7 @@ function environmentOf(line: string): Readonly<Record<string, string>> {
   return /\bopencode\b/.test(line) ? { OPENCODE_PRINT_LOGS: "1", OPENCODE_LOG_LEVEL: "ERROR" } : {};
 }
 
-async function perform(params: {
+async function runCall(params: {
   readonly sdk: AcpSdk;
   readonly task: AgentTask;
   readonly env: Readonly<Record<string, string>>;
@@ -105,7 +100,7 @@ async function perform(params: {
     watch.line(false);
     if (kind === "tool") watch.acted();
   };
-  const record = createCallRecord({ task, env, line: nameOf(line), onWork });
+  const record = createCallRecord({ task, env, line: commandLabel(line), onWork });
   const stop = new AbortController();
   const timers: NodeJS.Timeout[] = [];
   const stopIn = (milliseconds: number): void => void timers.push(setTimeout(() => stop.abort(), milliseconds));
@@ -115,9 +110,9 @@ async function perform(params: {
   watch.signal.addEventListener("abort", () => stop.abort(), { once: true });
   let talk: Promise<AcpResult | null> = Promise.resolve(null);
   const ends: { last: AcpResult | null; atStop?: AcpResult | null } = { last: null };
-  const spoken = createOutputStream();
+  const output = createOutputStream();
   // This must happen before the start, because the program searches its sessions immediately.
-  if (/\bgemini\b/.test(line)) keepGeminiSession({ ...task, env });
+  if (/\bgemini\b/.test(line)) protectGeminiSession(task.session, { task, env });
   const exit = await runAgentProcess({
     task: { ...task, signal: stop.signal },
     env: { ...environmentOf(line), ...env },
@@ -132,7 +127,7 @@ async function perform(params: {
     onStop: () => (ends.atStop = ends.last),
     conversation: {
       begin(stdin) {
-        const streams = { input: spoken.stream, output: toWritableStream(stdin) };
+        const streams = { input: output.stream, output: toWritableStream(stdin) };
         talk = runAcpSession({ sdk, task, streams, listener: record.listener })
           .then((end) => (ends.last = end))
           .catch(() => null)
@@ -141,10 +136,10 @@ async function perform(params: {
             stopIn(LEAVE_MS);
           });
       },
-      hear: spoken.add,
+      onText: output.add,
     },
   });
-  spoken.end();
+  output.end();
   const answered = await talk;
   const end = ends.atStop === undefined ? answered : ends.atStop;
   watch.stop();
@@ -154,14 +149,8 @@ async function perform(params: {
   return record.conclude({ end, exit: isOurs ? { ...exit, kind: "idle" } : exit, now: params.clock.now() });
 }
 
-function nothingDone({ session }: AgentTask, message: string, hint: string): AgentOutcome {
-  const usage = { inputTokens: 0, outputTokens: 0, microUsd: 0 };
-  return { kind: "failed", cause: "missing", message, hint, until: null, session, usage, instant: true };
-}
-
-function nameOf(line: string): string {
-  const flat = line.replaceAll(/\s+/g, " ");
-  return `\`${flat.length > 80 ? `${flat.slice(0, 79)}…` : flat}\``;
+function missing({ session }: AgentTask, message: string, hint: string): AgentOutcome {
+  return notStarted(session, { cause: "missing", message, hint });
 }
 
 /** Collects the events of a conversation and its result. */
@@ -185,8 +174,8 @@ function createCallRecord(params: {
   /** The content of Qwen Code's session record when the prompt was sent; null if it was not sent. */
   let before: string | null = null;
   const qwenRecord = (): string =>
-    agent.name === "qwen-code" ? (readSessionText({ session: session ?? "", cwd: task.cwd, env }) ?? "") : "";
-  const tell = (event: AgentEvent): void => {
+    agent.name === "qwen-code" ? readAgentText(sessionFile({ session: session ?? "", cwd: task.cwd, env })) : "";
+  const report = (event: AgentEvent): void => {
     if (event.kind === "text" || event.kind === "tool") {
       worked = true;
       onWork(event.kind);
@@ -200,16 +189,16 @@ function createCallRecord(params: {
       // of this call.
       if (isOld) costBefore = step.state.cost ?? costBefore;
       state = isOld ? { ...INITIAL_ACP_STATE, cost: step.state.cost } : step.state;
-      if (!isOld) for (const event of step.events) tell(event);
+      if (!isOld) for (const event of step.events) report(event);
     },
     session(id) {
       session = id;
       before = qwenRecord();
-      tell({ kind: "session", id });
+      report({ kind: "session", id });
     },
     denied: (what) => void denied.push(what),
     agent: ({ name, title }) => void (agent = { name, title: title === "" ? line : title }),
-    answer: (told) => void (answer = told),
+    answer: (given) => void (answer = given),
   };
   const conclude = (params: {
     readonly end: AcpResult | null;
@@ -222,14 +211,14 @@ function createCallRecord(params: {
     const resumes = task.session !== null;
     // Some agents silently retry a failed request and write the reason only to a file or log.
     const refused = end === null && before !== null ? parseRequestRecord(qwenRecord(), before).refused : null;
-    const judged = classifyResult({
+    const classified = classifyResult({
       end:
         refused !== null
           ? classifyQwen({ state: INITIAL_QWEN_STATE, refused, exit: params.exit, resumes })
           : end === null
             ? waitingInLog(params.exit.stderr)
             : classifyAcp({ end, title, text, denied, resumes, worked }),
-      exit: exitOf(params.exit, { isOver: end !== null, isInterrupted: task.signal.aborted }),
+      exit: exitOf(params.exit, { hasAnswered: end !== null, isInterrupted: task.signal.aborted }),
       title,
       worked,
       now,
@@ -239,7 +228,7 @@ function createCallRecord(params: {
     const tokens = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0);
     if (tokens > 0) emit({ kind: "usage", tokens });
     const spent = params.exit.kind === "not_started" ? UNKNOWN_USAGE : usage;
-    return { ...judged, session, usage: spent };
+    return { ...classified, session, usage: spent };
   };
   return { listener, conclude };
 }
@@ -247,13 +236,13 @@ function createCallRecord(params: {
 /** Such a program serves until its input is closed. Once it has answered, its exit status has no meaning. */
 function exitOf(
   exit: AgentExit,
-  { isOver, isInterrupted }: { readonly isOver: boolean; readonly isInterrupted: boolean },
+  { hasAnswered, isInterrupted }: { readonly hasAnswered: boolean; readonly isInterrupted: boolean },
 ): AgentExit {
   if (exit.kind === "not_started" || exit.kind === "timed_out" || exit.kind === "idle")
-    return isOver ? left(exit) : exit;
+    return hasAnswered ? left(exit) : exit;
   if (isInterrupted) return { ...exit, kind: "interrupted" };
   // The process was ended by us while the run continued: it did not exit after its input was closed.
-  return isOver || exit.kind === "interrupted" ? left(exit) : exit;
+  return hasAnswered || exit.kind === "interrupted" ? left(exit) : exit;
 }
 
 function left(exit: AgentExit): AgentExit {
@@ -261,7 +250,7 @@ function left(exit: AgentExit): AgentExit {
 }
 
 /** The state after the updates received so far. */
-interface AcpState {
+interface AcpProgress {
   /** The agent's text since its last tool call. */
   readonly text: string;
   /** True if a tool call came after the text: the next text replaces it. */
@@ -270,13 +259,13 @@ interface AcpState {
   readonly cost: number | null;
 }
 
-export const INITIAL_ACP_STATE: AcpState = { text: "", isStale: false, cost: null };
+export const INITIAL_ACP_STATE: AcpProgress = { text: "", isStale: false, cost: null };
 
 /** Handles one `session/update`. Unknown and irrelevant kinds change nothing. */
 export function readUpdate(
-  state: AcpState,
+  state: AcpProgress,
   update: JsonRecord,
-): { readonly state: AcpState; readonly events: readonly AgentEvent[] } {
+): { readonly state: AcpProgress; readonly events: readonly AgentEvent[] } {
   switch (update["sessionUpdate"]) {
     case "agent_message_chunk": {
       const text = asText(asRecord(update["content"])["text"]);
@@ -316,7 +305,9 @@ export function acpUsage(params: {
 }): AgentUsage {
   const { answer, agent, isNew, costNow } = params;
   const tokens =
-    answer === null ? null : (quotaOf(answer) ?? (isNew && !TELLS_LAST_ONLY.has(agent) ? usageOf(answer) : null));
+    answer === null
+      ? null
+      : (quotaOf(answer) ?? (isNew && !REPORTS_LAST_REQUEST_ONLY.has(agent) ? usageOf(answer) : null));
   const before = isNew ? (params.costBefore ?? 0) : params.costBefore;
   return {
     inputTokens: tokens?.input ?? null,
@@ -326,25 +317,20 @@ export function acpUsage(params: {
 }
 
 /** Agents that report only the tokens of the last request of a turn. */
-const TELLS_LAST_ONLY: ReadonlySet<string> = new Set(["OpenCode"]);
+const REPORTS_LAST_REQUEST_ONLY: ReadonlySet<string> = new Set(["OpenCode"]);
 
-interface Tokens {
-  readonly input: number;
-  readonly output: number;
-}
-
-function usageOf(answer: JsonRecord): Tokens | null {
+function usageOf(answer: JsonRecord): TokenCount | null {
   const usage = asRecord(answer["usage"]);
   const [input, output] = [countOf(usage["inputTokens"]), countOf(usage["outputTokens"])];
   if (input === null || output === null) return null;
   const cached = (countOf(usage["cachedReadTokens"]) ?? 0) + (countOf(usage["cachedWriteTokens"]) ?? 0);
   // Some agents include cached tokens in the input and some do not; the total shows which.
-  const isBeside = countOf(usage["totalTokens"]) === input + cached + output;
-  return { input: isBeside ? input + cached : input, output };
+  const isSeparate = countOf(usage["totalTokens"]) === input + cached + output;
+  return { input: isSeparate ? input + cached : input, output };
 }
 
 /** Gemini CLI's format, which counts the turn alone. */
-function quotaOf(answer: JsonRecord): Tokens | null {
+function quotaOf(answer: JsonRecord): TokenCount | null {
   const count = asRecord(asRecord(asRecord(answer["_meta"])["quota"])["token_count"]);
   const [input, output] = [countOf(count["input_tokens"]), countOf(count["output_tokens"])];
   return input === null || output === null ? null : { input, output };
@@ -353,28 +339,3 @@ function quotaOf(answer: JsonRecord): Tokens | null {
 function countOf(value: unknown): number | null {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
-
-/**
- * Gemini CLI names a session file after the minute. If a session is loaded in the minute it was created, Gemini CLI
- * opens the same file again, empty, and the session is lost. Therefore a file of this minute is renamed to an earlier
- * one first; Gemini CLI finds it by its content. An empty duplicate of another session would destroy that session too
- * (see removeEmptyChats).
- */
-function keepGeminiSession(params: {
-  /** The session to resume; null for a new one. */
-  readonly session: string | null;
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}): void {
-  const { session, cwd, env } = params;
-  const place = locateTranscript({ session: session ?? "", cwd, env });
-  removeEmptyChats(place);
-  if (session === null) return;
-  for (const { path } of findChats(place)) {
-    const older = join(dirname(path), basename(path).replace(MINUTE, EARLIEST));
-    if (older !== path && !existsSync(older)) renameSync(path, older);
-  }
-}
-
-const MINUTE = /^session-\d{4}-\d\d-\d\dT\d\d-\d\d/;
-const EARLIEST = "session-2000-01-01T00-00";

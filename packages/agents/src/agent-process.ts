@@ -12,7 +12,7 @@ import {
   createOutputTail,
   runMarked,
 } from "@holdfast/platform/marked-process";
-import { readAgentFile } from "./session-files.ts";
+import { readAgentText } from "./session-files.ts";
 
 /**
  * Runs the program of an agent call. Its lines become events as they arrive, and no process of it remains when this
@@ -31,7 +31,7 @@ export async function runAgentProcess(params: {
   readonly onErrorLine?: (line: string) => void;
   readonly onStop?: () => void;
   /** For an interactive program: receives its standard input and its unmasked output as it arrives. */
-  readonly conversation?: { readonly begin: (stdin: Writable) => void; readonly hear: (text: string) => void };
+  readonly conversation?: { readonly begin: (stdin: Writable) => void; readonly onText: (text: string) => void };
 }): Promise<AgentExit> {
   const { task } = params;
   const tail = { stdout: createOutputTail(TEXT_CHARACTERS), stderr: createOutputTail(STDERR_CHARACTERS) };
@@ -50,7 +50,7 @@ export async function runAgentProcess(params: {
     stdout: createLineSplitter({
       onLine(line) {
         const hidden = hide("stdout", line);
-        emit({ kind: "raw", line: withoutPieces(hidden) });
+        emit({ kind: "raw", line: dropPartialText(hidden) });
         params.onLine(hidden);
       },
     }),
@@ -67,7 +67,7 @@ export async function runAgentProcess(params: {
     command: params.command,
     args: params.args,
     cwd: task.cwd,
-    env: childEnvironment({ base: params.env, mark: task.mark, env: { ...task.env, ...factsOf(task) } }),
+    env: childEnvironment({ base: params.env, mark: task.mark, env: { ...task.env, ...callVariables(task) } }),
     mark: task.mark,
     input: params.input,
     ...(params.conversation === undefined ? {} : { converse: params.conversation.begin }),
@@ -78,7 +78,7 @@ export async function runAgentProcess(params: {
     onOutput(source, text) {
       tail[source].add(text);
       lines[source].add(text);
-      if (source === "stdout") params.conversation?.hear(text);
+      if (source === "stdout") params.conversation?.onText(text);
     },
   });
   lines.stdout.end();
@@ -97,7 +97,7 @@ export interface AgentExit extends MarkedExit {
  * Claude Code and Qwen Code print an answer in pieces and then as a whole. A secret split across pieces is not detected
  * in any of them, so the pieces are dropped.
  */
-function withoutPieces(line: string): string {
+function dropPartialText(line: string): string {
   if (!line.includes('"stream_event"') || !line.includes('_delta"')) return line;
   return line.replaceAll(/("(?:text|thinking|partial_json|signature)"\s{0,2}:\s{0,2}")(?:[^"\\]|\\.)*/g, `$1${MASK}`);
 }
@@ -109,7 +109,7 @@ const STDERR_CHARACTERS = 16_000;
  * Variables that describe the call to the program. The workflow adds its own (HOLDFAST_ISSUE, …) through the task's
  * environment.
  */
-function factsOf(task: AgentTask): Readonly<Record<string, string>> {
+function callVariables(task: AgentTask): Readonly<Record<string, string>> {
   return {
     HOLDFAST_ROLE: task.role,
     HOLDFAST_ITERATION: String(task.iteration),
@@ -124,6 +124,12 @@ function factsOf(task: AgentTask): Readonly<Record<string, string>> {
 /** The prompt is already recorded with the call, and may be a megabyte long. */
 function withoutPrompt(arg: string, { prompt }: AgentTask): string {
   return prompt !== "" && arg.includes(prompt) ? arg.replace(prompt, () => "<prompt>") : arg;
+}
+
+/** A command line as a name in messages. */
+export function commandLabel(command: string): string {
+  const line = command.trim().replaceAll(/\s+/g, " ");
+  return `\`${line.length > 80 ? `${line.slice(0, 79)}…` : line}\``;
 }
 
 /** A listener must not throw. If one does, the agent call must not fail because of it. */
@@ -154,7 +160,7 @@ export function agentEnvironment(params: {
 /** Names of login variables from the user's own settings of an agent. Settings of the repository are not read. */
 function loginVariables(agent: string, env: Variables): readonly string[] {
   const home = env["HOME"] ?? "/";
-  const read = (folder: string, file: string): string => readAgentFile(join(folder, file))?.toString("utf8") ?? "";
+  const read = (folder: string, file: string): string => readAgentText(join(folder, file));
   switch (agent) {
     case "claude": {
       const text = read(env["CLAUDE_CONFIG_DIR"] || join(home, ".claude"), "settings.json");
@@ -163,19 +169,19 @@ function loginVariables(agent: string, env: Variables): readonly string[] {
     case "codex": {
       const text = read(env["CODEX_HOME"] || join(home, ".codex"), "config.toml");
       const bedrock = /^\s*model_provider\s*=\s*["']amazon-bedrock/m.test(text) ? ["AWS_*"] : [];
-      return [...namesIn(text, /^\s*env_key\s*=\s*["']([A-Za-z_]\w*)["']/gm), ...bedrock];
+      return [...variableNamesIn(text, /^\s*env_key\s*=\s*["']([A-Za-z_]\w*)["']/gm), ...bedrock];
     }
     case "opencode": {
       const folder = join(env["XDG_CONFIG_HOME"] || join(home, ".config"), "opencode");
       const texts = ["opencode.json", "opencode.jsonc", "config.json"].map((file) => read(folder, file));
-      return namesIn(texts.join("\n"), /\{env:([A-Za-z_]\w*)\}/g);
+      return variableNamesIn(texts.join("\n"), /\{env:([A-Za-z_]\w*)\}/g);
     }
     case "pi": {
       const folder = env["PI_CODING_AGENT_DIR"] || join(home, ".pi", "agent");
-      return namesIn(read(folder, "models.json"), /"apiKey"\s*:\s*"\$?([A-Z_][A-Z0-9_]*)"/g);
+      return variableNamesIn(read(folder, "models.json"), /"apiKey"\s*:\s*"\$?([A-Z_][A-Z0-9_]*)"/g);
     }
     case "qwen":
-      return namesIn(
+      return variableNamesIn(
         read(env["QWEN_HOME"] || join(home, ".qwen"), "settings.json"),
         /"envKey"\s*:\s*"([A-Za-z_]\w*)"/g,
       );
@@ -190,6 +196,6 @@ const CLOUDS: readonly (readonly [RegExp, string])[] = [
   [/"CLAUDE_CODE_USE_FOUNDRY"\s*:\s*"(?:1|true)"/, "AZURE_*"],
 ];
 
-function namesIn(text: string, pattern: RegExp): readonly string[] {
+function variableNamesIn(text: string, pattern: RegExp): readonly string[] {
   return [...text.matchAll(pattern)].map(([, name = ""]) => name);
 }

@@ -4,7 +4,7 @@
  * The oldest version of an agent's program that Holdfast supports, and how to upgrade it. Each minimum is the release
  * that introduced a required flag or event, or an earlier one. So "too old" is reported only if it is certain.
  */
-export interface AgentVersion {
+interface AgentVersion {
   readonly minimum: string;
   /** The feature that the minimum version introduced. */
   readonly needs: string;

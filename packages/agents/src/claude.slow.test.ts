@@ -271,7 +271,7 @@ describe("claude", () => {
     const { outcome } = await run({ prompt: "one", env: { PATH: "/nonexistent" } });
     expect(outcome).toMatchObject({
       cause: "missing",
-      message: "Claude Code is not installed: there is no claude on PATH",
+      message: "Claude Code is not installed: claude is not on PATH",
       hint: expect.stringContaining("npm install -g @anthropic-ai/claude-code"),
       instant: true,
     });

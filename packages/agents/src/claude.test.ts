@@ -170,7 +170,7 @@ describe("reader", () => {
   });
 
   test("a login is missing only where the program says so", () => {
-    const login = (text: string) => parseLoginStatus({ stdout: Buffer.from(text) }).problem;
+    const login = (text: string) => parseLoginStatus({ stdout: Buffer.from(text) })?.problem ?? null;
     expect(login('{"loggedIn": false}')).toBe("Claude Code is not logged in");
     for (const text of ['{"loggedIn": true}', "", "error: unknown command", "[]"]) expect(login(text)).toBe(null);
   });

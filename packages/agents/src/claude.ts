@@ -2,38 +2,101 @@
 
 import { existsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import type {
-  Agent,
-  AgentEvent,
-  AgentProbe,
-  AgentSessions,
-  AgentTask,
-  AgentUsage,
-  FailureCause,
-} from "@holdfast/core/agent";
+import type { Agent, AgentEvent, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, isRecord, textOf } from "@holdfast/core/json";
 import {
+  CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
   type CliCall,
   type CliFailure,
   type CliResult,
+  type LoginProblem,
+  NO_TOKENS,
   type ParsedLine,
+  type TokenCount,
+  addTokens,
   createCliAgent,
+  createFailures,
   permissionArgs,
   sessionNotFound,
+  sumTokens,
+  toolDetail,
 } from "./cli-agent.ts";
-import { causeOfResponse, sharedHint } from "./failure-cause.ts";
+import { UNKNOWN_USAGE, causeOfResponse, causeOfStatus, isoTime } from "./failure-cause.ts";
 import {
+  type SessionKey,
   type TurnRecord,
-  findCompletedTurn,
+  asCount,
+  asNumber,
+  createFileSessions,
   listNames,
   parseJsonRecord,
-  readAgentFile,
-  readSessionFile,
-  writeSessionFile,
+  readAgentText,
+  sizeOf,
 } from "./session-files.ts";
 
+/** `claude:MODEL`: Claude Code. */
+export function createClaudeAgent(params: CliAgentParams): Agent {
+  const adapter: CliAdapter<ClaudeState, Before> = {
+    name: "claude",
+    title: "Claude Code",
+    program: "claude",
+    install: "Install it: npm install -g @anthropic-ai/claude-code, then log in with `claude auth login`.",
+    capabilities: { ...CLI_CAPABILITIES, forkAtMessage: true, chooseSession: true, cost: true },
+    sessions: claudeSessions,
+    initial: INITIAL_CLAUDE_STATE,
+    isTaken: (session, call) => findTranscript(locate(session, call)) !== null,
+    plan(call) {
+      const { task, session } = call;
+      if (session === null) throw new TypeError("Claude Code's session is chosen before it starts");
+      const from = task.session === null ? null : findTranscript(locate(task.session, call));
+      if (task.session !== null && from === null) return sessionNotFound("Claude Code", task.session);
+      const args = claudeArgs({ task, session, extra: call.extra });
+      const isRoot = process.getuid?.() === 0;
+      const sandbox = sandboxOf({ args, isRoot, isContainer: isContainer(process.env), env: call.env });
+      if (sandbox.kind === "refused") return { kind: "refused", ...ROOT_WITHOUT_SANDBOX };
+      return { kind: "start", args, env: sandbox.env, before: { from, sizes: transcriptSizes(locate(session, call)) } };
+    },
+    read: readClaudeLine,
+    end: ({ state, before }) => classifyClaude(state, { resumes: before.from !== null }),
+    usage(state, call, { from, sizes }) {
+      // A fork's file begins with a copy of messages that other calls paid for, so only the stream is counted.
+      const isFork = from !== null && call.session !== call.task.session;
+      return claudeUsage({
+        state,
+        costBefore: () => (from === null ? 0 : totalCost(readAgentText(from, 0, sizes.get(from)))),
+        added: () => (isFork ? [] : readAppended(locate(call.session ?? "", call), sizes)),
+      });
+    },
+    async checkLogin(run) {
+      return parseLoginStatus(await run(["auth", "status"]));
+    },
+  };
+  return createCliAgent(adapter, params);
+}
+
+/** The session's files when a call began. */
+interface Before {
+  /** The transcript of the session to resume; null for a new session. */
+  readonly from: string | null;
+  /** Length of each of the session's files. */
+  readonly sizes: ReadonlyMap<string, number>;
+}
+
+function locate(session: string, { task, env }: CliCall): TranscriptLocation {
+  return locateTranscript({ session, cwd: task.cwd, env });
+}
+
+/** Claude Code's record of a session: one append-only file. Subagents have separate files, which no resume reads. */
+export const claudeSessions = createFileSessions({
+  title: "Claude Code",
+  find: (key) => findTranscript(locateTranscript(key)),
+  create: (key) => locateTranscript(key).file,
+  tokensIn: (text) => sumTokens(withTranscripts(INITIAL_CLAUDE_STATE, [text]).values()),
+  readTurn: readTurnLine,
+  lastMessage: lastMessageIn,
+});
 /**
  * The usage of this call alone. Results count everything before them, including subagents, with its cost. If the call
  * was killed, the rest is counted per message from the stream and the transcript, without a cost.
@@ -48,15 +111,9 @@ export function claudeUsage(params: {
   const { state } = params;
   const { result } = state;
   const open = result !== null && state.pending.size === 0 ? new Map() : withTranscripts(state, params.added());
-  if (result === null && open.size === 0) return { inputTokens: null, outputTokens: null, microUsd: null };
-  const rest = [...open.values()].reduce(add, NO_TOKENS);
-  const total = add(state.spent, rest);
+  if (result === null && open.size === 0) return UNKNOWN_USAGE;
+  const total = [...open.values()].reduce(addTokens, addTokens(state.spent, NO_TOKENS));
   return { inputTokens: total.input, outputTokens: total.output, microUsd: open.size === 0 ? costOf(params) : null };
-}
-
-/** Sums all answers of a session, each once. */
-function tokensInTranscript(text: string): TokenCount {
-  return [...withTranscripts(INITIAL_CLAUDE_STATE, [text]).values()].reduce(add, NO_TOKENS);
 }
 
 function costOf({
@@ -94,24 +151,8 @@ export function totalCost(transcript: string): number {
   const at = transcript.lastIndexOf('{"type":"cost-state"');
   if (at === -1) return 0;
   const end = transcript.indexOf("\n", at);
-  const cost = parseJsonRecord(transcript.slice(at, end === -1 ? undefined : end))["totalCostUSD"];
-  return typeof cost === "number" && Number.isFinite(cost) ? cost : 0;
+  return asNumber(parseJsonRecord(transcript.slice(at, end === -1 ? undefined : end))["totalCostUSD"]) ?? 0;
 }
-
-/** Claude Code's record of a session: one append-only file. Subagents have separate files, which no resume reads. */
-export const claudeSessions: AgentSessions = {
-  async read({ session, cwd }) {
-    const path = findTranscript(locateTranscript({ session, cwd, env: process.env }));
-    const text = readSessionFile({ path, title: "Claude Code" });
-    return text === null ? null : { text, lastMessage: lastMessageIn(text) };
-  },
-  async write({ session, cwd, text }) {
-    const place = locateTranscript({ session, cwd, env: process.env });
-    writeSessionFile({ path: findTranscript(place) ?? place.file, text });
-  },
-  tokensIn: tokensInTranscript,
-  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
-};
 
 /** The last message at which a session can be forked: an answer of the model itself. */
 export function lastMessageIn(transcript: string): string | null {
@@ -142,86 +183,6 @@ function readTurnLine(line: JsonRecord): TurnRecord | null {
   return message["stop_reason"] === "end_turn" ? { kind: "answer", text: textOf(content) } : { kind: "open" };
 }
 
-/** `claude:MODEL`: Claude Code. */
-export function createClaudeAgent(params: CliAgentParams): Agent {
-  return createCliAgent(CLAUDE, params);
-}
-
-interface Call {
-  readonly read: ClaudeState;
-  /** The transcript of the session to resume; null for a new session. */
-  readonly from: string | null;
-  /** Length of each of the session's files when the call began. */
-  readonly before: ReadonlyMap<string, number>;
-}
-
-const CLAUDE: CliAdapter<Call> = {
-  name: "claude",
-  title: "Claude Code",
-  program: "claude",
-  install: "Install it: npm install -g @anthropic-ai/claude-code, then log in with `claude auth login`.",
-  capabilities: {
-    resume: true,
-    forkAtMessage: true,
-    chooseSession: true,
-    usage: true,
-    cost: true,
-    structuredOutput: false,
-  },
-  sessions: claudeSessions,
-  // Tools print progress every 30 s, and answers are streamed. A request may wait ten minutes for its first byte.
-  idleMs: 15 * 60_000,
-  isTaken: (session, call) => findTranscript(placeOf(session, call)) !== null,
-  plan(call) {
-    const { task, session } = call;
-    if (session === null) throw new TypeError("Claude Code's session is chosen before it starts");
-    const from = task.session === null ? null : findTranscript(placeOf(task.session, call));
-    if (task.session !== null && from === null) return lost(task.session);
-    const args = claudeArgs({ task, session, extra: call.extra });
-    const isRoot = process.getuid?.() === 0;
-    const sandbox = sandboxOf({ args, isRoot, isContainer: isContainer(process.env), env: call.env });
-    if (sandbox.kind === "refused") return { kind: "refused", ...ROOT_WITHOUT_SANDBOX };
-    return {
-      kind: "start",
-      args,
-      input: task.prompt,
-      env: sandbox.env,
-      state: {
-        read: INITIAL_CLAUDE_STATE,
-        from,
-        before: transcriptSizes(placeOf(session, call)),
-      },
-    };
-  },
-  read(state, line) {
-    const { state: read, events } = readClaudeLine(state.read, line);
-    return { state: { ...state, read }, events };
-  },
-  end: (state) => classifyClaude(state.read, { resumes: state.from !== null }),
-  usage(state, call) {
-    const { read, from, before } = state;
-    const place = placeOf(call.session ?? "", call);
-    // A fork's file begins with a copy of messages that other calls paid for, so only the stream is counted.
-    const isFork = from !== null && call.session !== call.task.session;
-    return claudeUsage({
-      state: read,
-      costBefore: () =>
-        from === null ? 0 : totalCost(readTranscript(from).subarray(0, before.get(from)).toString("utf8")),
-      added: () => (isFork ? [] : readAppended(place, before)),
-    });
-  },
-  async probe(run): Promise<AgentProbe> {
-    const version = await run(["--version"]);
-    const named = /\d+\.\d+\.\d+\S*/.exec(version.stdout.toString("utf8"))?.[0] ?? null;
-    if (version.code !== 0 || named === null) {
-      const problem = `claude --version failed: ${version.stderr.trim().slice(-300) || `exit ${version.code ?? "none"}`}`;
-      return { installed: true, version: named, problem, hint: CLAUDE.install };
-    }
-    const login = parseLoginStatus(await run(["auth", "status"]));
-    return { installed: true, version: named, ...login };
-  },
-};
-
 /** Docker and Podman create a file; others set a variable. */
 function isContainer(env: NodeJS.ProcessEnv): boolean {
   const isNamed = (env["container"] ?? "") !== "" || (env["KUBERNETES_SERVICE_HOST"] ?? "") !== "";
@@ -234,14 +195,6 @@ const ROOT_WITHOUT_SANDBOX: CliFailure = {
   hint: "Run Holdfast as another user, or without --yolo. If this machine is a sandbox, set IS_SANDBOX=1.",
   until: null,
 };
-
-function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
-  return locateTranscript({ session, cwd: task.cwd, env });
-}
-
-function lost(session: string) {
-  return sessionNotFound(`Claude Code has no transcript of session ${session}`);
-}
 
 /** The arguments of Claude Code. The prompt is passed on standard input, because an argument is limited to 128 KB. */
 export function claudeArgs(params: {
@@ -284,26 +237,18 @@ export function sandboxOf(params: {
 }): { readonly kind: "start"; readonly env: Readonly<Record<string, string>> } | { readonly kind: "refused" } {
   const { args, env } = params;
   if (!params.isRoot || !args.includes("--dangerously-skip-permissions")) return { kind: "start", env: {} };
-  const said = env["IS_SANDBOX"] ?? "";
-  const isSandbox = said === "" ? params.isContainer : !/^(?:0|false|no|off)$/i.test(said);
+  const own = env["IS_SANDBOX"] ?? "";
+  const isSandbox = own === "" ? params.isContainer : !/^(?:0|false|no|off)$/i.test(own);
   // Claude Code accepts only the value "1".
   return isSandbox ? { kind: "start", env: { IS_SANDBOX: "1" } } : { kind: "refused" };
 }
-
-/** All input tokens, cached or not, and all output tokens. */
-interface TokenCount {
-  readonly input: number;
-  readonly output: number;
-}
-
-const NO_TOKENS: TokenCount = { input: 0, output: 0 };
 
 /** Parses the `usage` of messages and results; null if it is none. */
 function tokensOf(value: unknown): TokenCount | null {
   const usage = asRecord(value);
   if (typeof usage["input_tokens"] !== "number") return null;
-  const parts = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
-  return { input: sum(usage, parts), output: sum(usage, ["output_tokens"]) };
+  const inputs = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+  return { input: sum(usage, inputs), output: sum(usage, ["output_tokens"]) };
 }
 
 /** Parses `modelUsage`: tokens and cost by model. microUsd is null if Claude Code only estimates a price. */
@@ -312,16 +257,12 @@ function modelTokensOf(value: unknown): TokenCount & { readonly microUsd: number
   let microUsd: number | null = 0;
   for (const entry of Object.values(asRecord(value))) {
     const usage = asRecord(entry);
-    const parts = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
-    tokens = add(tokens, { input: sum(usage, parts), output: sum(usage, ["outputTokens"]) });
+    const inputs = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
+    tokens = addTokens(tokens, { input: sum(usage, inputs), output: sum(usage, ["outputTokens"]) });
     const known = typeof usage["costUSD"] === "number" && usage["costBasis"] !== "unknown";
     microUsd = known && microUsd !== null ? microUsd + sum(usage, ["costUSD"]) * 1e6 : null;
   }
   return { ...tokens, microUsd };
-}
-
-function add(one: TokenCount, other: TokenCount): TokenCount {
-  return { input: one.input + other.input, output: one.output + other.output };
 }
 
 /**
@@ -334,10 +275,7 @@ function greatest(one: TokenCount | undefined, other: TokenCount): TokenCount {
 }
 
 function sum(record: JsonRecord, names: readonly string[]): number {
-  return names.reduce((total, name) => {
-    const value = record[name];
-    return total + (typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0);
-  }, 0);
+  return names.reduce((total, name) => total + asCount(record[name]), 0);
 }
 
 /** State after the output lines of one call so far. */
@@ -431,19 +369,11 @@ function blockEvents(block: JsonRecord, isSubagent: boolean): AgentEvent[] {
   const text = asText(block["text"]);
   if (block["type"] === "text" && text !== "" && !isSubagent) return [{ kind: "text", text }];
   if (block["type"] === "tool_use")
-    return [{ kind: "tool", name: asText(block["name"]), detail: detailOf(block["input"]) }];
+    return [{ kind: "tool", name: asText(block["name"]), detail: toolDetail(block["input"], DETAILS) }];
   return [];
 }
 
-/** The part of a tool's input that is worth showing to the user. */
-function detailOf(value: unknown): string {
-  const input = asRecord(value);
-  for (const key of ["command", "file_path", "path", "pattern", "url", "query", "description"]) {
-    const text = asText(input[key]);
-    if (text !== "") return text;
-  }
-  return "";
-}
+const DETAILS = ["command", "file_path", "path", "pattern", "url", "query", "description"];
 
 function readStream(state: ClaudeState, line: JsonRecord): ParsedLine<ClaudeState> {
   const event = asRecord(line["event"]);
@@ -481,25 +411,21 @@ function readResult(state: ClaudeState, event: JsonRecord): ClaudeState {
     ...state,
     pending: new Map(),
     counted: new Set([...state.counted, ...state.pending.keys()]),
-    spent: { ...add(state.spent, own), microUsd },
+    spent: { ...addTokens(state.spent, own), microUsd },
     denied: new Set([...state.denied, ...denied]),
     result: {
       subtype: asText(event["subtype"]),
       isError: event["is_error"] !== false,
       text: asText(event["result"]),
       errors: Array.isArray(event["errors"]) ? event["errors"].map((error) => asText(error)) : [],
-      status: numberOf(event["api_error_status"]),
+      status: asNumber(event["api_error_status"]),
       terminalReason: asText(event["terminal_reason"]),
       apiError: asText(event["api_error"]),
-      turns: numberOf(event["num_turns"]) ?? 0,
-      totalCostUsd: numberOf(event["total_cost_usd"]),
+      turns: asNumber(event["num_turns"]) ?? 0,
+      totalCostUsd: asNumber(event["total_cost_usd"]),
       isItemized,
     },
   };
-}
-
-function numberOf(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
 /**
@@ -509,29 +435,18 @@ function numberOf(value: unknown): number | null {
 export function classifyClaude(state: ClaudeState, params: { readonly resumes: boolean }): CliResult {
   const { result } = state;
   if (result === null) return { kind: "open" };
-  if (!result.isError && result.subtype === "success") return withoutDenials(state, result);
+  if (!result.isError && result.subtype === "success")
+    return state.denied.size === 0 ? { kind: "completed", text: result.text } : denied(state.denied);
   const cause = causeOf(state, result, params.resumes);
-  const until = cause === "rate_limit" ? untilOf(state.resetsAt) : null;
-  return {
-    kind: "failed",
-    cause,
-    message: messageOf(result),
-    hint: HINTS[cause] ?? sharedHint(cause, "claude"),
-    until,
-  };
-}
-
-function withoutDenials(state: ClaudeState, { text }: ClaudeResult): CliResult {
-  if (state.denied.size === 0) return { kind: "completed", text };
-  const message = `Claude Code was not allowed to use ${[...state.denied].join(", ")}`;
-  return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
+  const until = cause === "rate_limit" && state.resetsAt !== null ? isoTime(state.resetsAt * 1000) : null;
+  return failure(cause, errorText(result), until);
 }
 
 function causeOf(state: ClaudeState, result: ClaudeResult, resumes: boolean): FailureCause {
   const { status, apiError, terminalReason } = result;
   if (terminalReason === "prompt_too_long" || status === 413) return "context_too_long";
   if (state.error === REFUSED) return "refusal";
-  const answer = causeOfResponse(messageOf(result));
+  const answer = causeOfResponse(errorText(result));
   if (answer !== null) return answer;
   if (apiError === "tool_history_mismatch") return "session_lost";
   if (apiError === "connection_failed") return "network";
@@ -553,70 +468,52 @@ const ERRORS: Readonly<Record<string, FailureCause | undefined>> = {
   model_not_found: "missing",
 };
 
-function causeOfStatus(status: number): FailureCause | null {
-  if (status === 401 || status === 403) return "auth";
-  if (status === 402) return "billing";
-  if (status === 408) return "network";
-  if (status === 429) return "rate_limit";
-  return status >= 500 ? "overload" : null;
-}
-
 /** The provider rejected the request. If it is the first request of a resumed session, the history is invalid. */
 function refusal(state: ClaudeState, resumes: boolean): FailureCause {
   return resumes && state.spent.input === 0 && state.counted.size === 0 ? "session_lost" : "crash";
 }
 
-function untilOf(resetsAt: number | null): string | null {
-  const at = (resetsAt ?? Number.NaN) * 1000;
-  return at > 0 && at < MAX_DATE ? new Date(at).toISOString() : null;
+function errorText({ text, errors, subtype }: ClaudeResult): string {
+  return text || errors.join("; ") || `ended with ${subtype}`;
 }
 
-/** Later dates have no ISO 8601 form with a four-digit year. */
-const MAX_DATE = Date.UTC(9999, 11, 31);
+const LOG_IN = "Log in with `claude auth login`, or set ANTHROPIC_API_KEY.";
 
-function messageOf(result: ClaudeResult): string {
-  const said = result.text === "" ? result.errors.join("; ") : result.text;
-  return said === "" ? `Claude Code ended with ${result.subtype}` : `Claude Code: ${said.slice(0, 500)}`;
-}
-
-const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
-  auth: "Log in with `claude auth login`, or set ANTHROPIC_API_KEY.",
-  billing: "Add credit to the Anthropic account, or log in with another one.",
-  missing: "Choose a model that the account may use: claude:MODEL, or claude for its default.",
-  permission_denied: "Run with --yolo, or allow the tool in the repository's .claude/settings.json.",
-};
+const { failure, denied } = createFailures({
+  name: "claude",
+  title: "Claude Code",
+  hints: {
+    auth: LOG_IN,
+    billing: "Add credit to the Anthropic account, or log in with another one.",
+    missing: "Choose a model that the account may use: claude:MODEL, or claude for its default.",
+    permission_denied: "Run with --yolo, or allow the tool in the repository's .claude/settings.json.",
+  },
+});
 
 /** The session's file, in the expected project directory or any other; null if there is none. */
-export function findTranscript(place: TranscriptPlace): string | null {
-  if (existsSync(place.file)) return place.file;
-  const name = basename(place.file);
-  for (const project of foldersIn(place.projects)) {
-    const file = join(place.projects, project, name);
+export function findTranscript(location: TranscriptLocation): string | null {
+  if (existsSync(location.file)) return location.file;
+  const name = basename(location.file);
+  for (const project of foldersIn(location.projects)) {
+    const file = join(location.projects, project, name);
     if (existsSync(file)) return file;
   }
   return null;
 }
 
 /** Length of each file of the session, used later to find what one call added. */
-export function transcriptSizes(place: TranscriptPlace): ReadonlyMap<string, number> {
-  const file = findTranscript(place);
+export function transcriptSizes(location: TranscriptLocation): ReadonlyMap<string, number> {
+  const file = findTranscript(location);
   if (file === null) return new Map();
   const subagents = join(file.slice(0, -".jsonl".length), "subagents");
   const others = listNames(subagents).filter((name) => name.endsWith(".jsonl"));
   const files = [file, ...others.map((name) => join(subagents, name))];
-  return new Map(files.map((path) => [path, statSync(path, { throwIfNoEntry: false })?.size ?? 0]));
+  return new Map(files.map((path) => [path, sizeOf(path)]));
 }
 
 /** The text added to each file since. A file that is too large or not a regular file yields an empty text. */
-export function readAppended(place: TranscriptPlace, before: ReadonlyMap<string, number>): readonly string[] {
-  return [...transcriptSizes(place).keys()].map((path) => {
-    const text = readTranscript(path);
-    return text.subarray(before.get(path) ?? 0).toString("utf8");
-  });
-}
-
-function readTranscript(path: string): Buffer {
-  return readAgentFile(path) ?? Buffer.alloc(0);
+export function readAppended(location: TranscriptLocation, before: ReadonlyMap<string, number>): readonly string[] {
+  return [...transcriptSizes(location).keys()].map((path) => readAgentText(path, before.get(path)));
 }
 
 function foldersIn(path: string): readonly string[] {
@@ -629,18 +526,13 @@ function foldersIn(path: string): readonly string[] {
  * The path where Claude Code stores a session that began in `cwd`. After a move, the id may be in another project's
  * directory.
  */
-export function locateTranscript(params: {
-  readonly session: string;
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}): TranscriptPlace {
-  const { session, cwd, env } = params;
+export function locateTranscript({ session, cwd, env }: SessionKey): TranscriptLocation {
   const projects = join(env["CLAUDE_CONFIG_DIR"] || join(env["HOME"] ?? "/", ".claude"), "projects");
   const project = join(projects, cwd.replaceAll(/[^a-zA-Z0-9]/g, "-"));
   return { projects, file: join(project, `${session}.jsonl`) };
 }
 
-interface TranscriptPlace {
+interface TranscriptLocation {
   /** Contains one directory per working directory. */
   readonly projects: string;
   /** The files of subagents are in a directory of the same name without the extension. */
@@ -651,11 +543,7 @@ interface TranscriptPlace {
  * Parses `claude auth status`, which reads stored credentials without a network request. Versions without this command
  * report nothing about a login.
  */
-export function parseLoginStatus(answer: { readonly stdout: Uint8Array }): Pick<AgentProbe, "problem" | "hint"> {
+export function parseLoginStatus(answer: { readonly stdout: Uint8Array }): LoginProblem | null {
   const { loggedIn } = parseJsonRecord(Buffer.from(answer.stdout).toString("utf8"));
-  if (loggedIn !== false) return { problem: null, hint: null };
-  return {
-    problem: "Claude Code is not logged in",
-    hint: "Log in with `claude auth login`, or set ANTHROPIC_API_KEY.",
-  };
+  return loggedIn === false ? { problem: "Claude Code is not logged in", hint: LOG_IN } : null;
 }

@@ -2,13 +2,14 @@ import { existsSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import fc from "fast-check";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { AgentEvent, AgentTask } from "@holdfast/core/agent";
 import { systemClock } from "@holdfast/platform/clock";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { appears, assertGone, prepareCall } from "@holdfast/testing/agent-contract";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  CLI_CAPABILITIES,
   type CliAdapter,
   type CliCall,
   type CliResult,
@@ -31,22 +32,14 @@ describe("cli agent", () => {
     title: "Toy",
     program: "toy",
     install: "Build one.",
-    capabilities: {
-      resume: true,
-      forkAtMessage: false,
-      chooseSession: true,
-      usage: true,
-      cost: false,
-      structuredOutput: false,
-    },
+    capabilities: { ...CLI_CAPABILITIES, chooseSession: true, cost: false },
     sessions: null,
-    idleMs: 60_000,
+    initial: { lines: 0, last: "" },
     plan: ({ task, session }) => ({
       kind: "start",
       args: ["--session", session ?? "none", task.prompt],
-      input: "",
       env: { TOY: "from the plan" },
-      state: { lines: 0, last: "" },
+      before: null,
     }),
     read(state, line) {
       const [word, ...rest] = line.split(" ");
@@ -55,23 +48,19 @@ describe("cli agent", () => {
         word === "session" ? [{ kind: "session", id: text }] : word === "text" ? [{ kind: "text", text }] : [];
       return { state: { lines: state.lines + 1, last: line }, events };
     },
-    end({ last }) {
+    end({ state: { last } }) {
       if (last.startsWith("end ")) return { kind: "completed", text: last.slice(4) };
       if (!last.startsWith("fail ")) return { kind: "open" };
       return { kind: "failed", cause: "overload", message: last.slice(5), hint: null, until: null };
     },
     usage: ({ lines }) => ({ inputTokens: lines, outputTokens: 0, microUsd: null }),
-    probe: async (run) => {
-      const { stdout } = await run(["--version"]);
-      return { installed: true, version: stdout.toString("utf8").trim(), problem: null, hint: null };
-    },
   };
 
-  function scene(script: string, dialect: Partial<CliAdapter<Toy>> = {}) {
+  function scene(script: string, change: Partial<CliAdapter<Toy>> = {}) {
     const folder = scratchDirectory(onTestFinished);
     const cwd = scratchDirectory(onTestFinished);
     writeFileSync(join(folder, "toy"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-    const agent = createCliAgent({ ...TOY, ...dialect }, { clock: systemClock });
+    const agent = createCliAgent({ ...TOY, ...change }, { clock: systemClock });
     const env = { PATH: `${folder}${delimiter}${process.env["PATH"] ?? ""}` };
     const start = (change: Partial<AgentTask> = {}) => {
       const call = prepareCall({ cwd }, { env, ...change });
@@ -154,18 +143,21 @@ describe("cli agent", () => {
     });
   });
 
-  test("its own watchdog ends a silent one where the task has none", async () => {
-    const { start, cwd } = scene("touch up; sleep 600", { idleMs: 3000 });
-    const { outcome, task } = start();
+  test("a task without an idle limit is never ended for silence", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { start, cwd } = scene("touch up; while [ ! -e more ]; do sleep 0.05; done; echo end ok");
+    const { outcome } = start({ idleMs: null });
     await appears({ cwd }, "up");
-    expect(await outcome).toMatchObject({ cause: "hang", instant: false });
-    assertGone(task.mark);
+    vi.advanceTimersByTime(24 * 3_600_000);
+    writeFileSync(join(cwd, "more"), "");
+    expect(await outcome).toMatchObject({ kind: "completed", text: "ok" });
   });
 
   test("one that says all the time that it waits is ended, and fails for what it waits for", async () => {
     const { start } = scene("while :; do echo wait for the net; sleep 0.05; done", {
       read: (_, line) => ({ state: { lines: 1, last: line }, events: [], waiting: line.startsWith("wait") }),
-      end: ({ last }) => ({ kind: "waiting", cause: "network", message: last, hint: null, until: null }),
+      end: ({ state: { last } }) => ({ kind: "waiting", cause: "network", message: last, hint: null, until: null }),
     });
     const { outcome, task } = start({ idleMs: 5000 });
     expect(await outcome).toMatchObject({
@@ -182,7 +174,7 @@ describe("cli agent", () => {
       "trap 'echo end cancelled; exit 0' TERM; while :; do echo wait for the net; sleep 0.05; done",
       {
         read: (_, line) => ({ state: { lines: 1, last: line }, events: [], waiting: line.startsWith("wait") }),
-        end: ({ last }) =>
+        end: ({ state: { last } }) =>
           last.startsWith("wait")
             ? { kind: "waiting", cause: "network", message: last, hint: null, until: null }
             : { kind: "completed", text: last },

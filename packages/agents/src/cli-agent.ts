@@ -1,5 +1,6 @@
 // The common part of all agents that are command-line programs: process, session, events, result and probe.
 
+import { realpathSync } from "node:fs";
 import type {
   Agent,
   AgentArgs,
@@ -13,44 +14,49 @@ import type {
   FailureCause,
   SessionReader,
 } from "@holdfast/core/agent";
-import { sha256 } from "@holdfast/core/json";
+import { asRecord, asText, sha256 } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
 import { randomId } from "@holdfast/platform/identity";
 import { childEnvironment } from "@holdfast/platform/marked-process";
 import { type ProcessResult, findProgram, runProcess } from "@holdfast/platform/subprocess";
 import { type AgentExit, agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
 import { AGENT_VERSIONS, judgeVersion } from "./agent-versions.ts";
-import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
+import { UNKNOWN_USAGE, classifyExit, notStarted, sharedHint } from "./failure-cause.ts";
 
 /** Creates an agent from a CLI adapter. */
-export function createCliAgent<State>(dialect: CliAdapter<State>, params: CliAgentParams): Agent {
+export function createCliAgent<State, Before>(adapter: CliAdapter<State, Before>, params: CliAgentParams): Agent {
+  const callOf = (task: AgentTask): CliCall => {
+    const extra = params.args?.[adapter.name] ?? [];
+    const env = agentEnvironment({ agent: adapter.name, task, args: extra, named: params.env });
+    const call = { task, session: task.session, extra, env, now: () => params.clock.now() };
+    if (task.session !== null && !isFork(task)) return call;
+    if (!adapter.capabilities.chooseSession) return { ...call, session: null };
+    const isTaken = (id: string): boolean => adapter.isTaken?.(id, call) ?? false;
+    return { ...call, session: newSessionId(task, isTaken, adapter.sessionIds) };
+  };
   return {
-    name: dialect.name,
-    capabilities: dialect.capabilities,
-    sessions: dialect.sessions,
-    ...(dialect.records === undefined ? {} : { records: dialect.records }),
-    async run(given) {
-      const task = { ...given, idleMs: given.idleMs ?? dialect.idleMs };
-      const extra = params.args?.[dialect.name] ?? [];
-      const env = agentEnvironment({ agent: dialect.name, task, args: extra, named: params.env });
-      const found = findProgram(dialect.program, env["PATH"]);
-      if (found === undefined) return nothingDone(task.session, missing(dialect));
-      const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
-      return await perform({ dialect, call, line: dialect.native?.(found) ?? [found] });
+    name: adapter.name,
+    capabilities: adapter.capabilities,
+    sessions: adapter.sessions,
+    ...(adapter.records === undefined ? {} : { records: adapter.records }),
+    async run(task) {
+      const call = callOf(task);
+      const found = findProgram(adapter.program, call.env["PATH"]);
+      if (found === undefined) return notStarted(task.session, missing(adapter));
+      return await runCall({ adapter, call, line: adapter.native?.(found) ?? [found] });
     },
     preview(task) {
-      const extra = params.args?.[dialect.name] ?? [];
-      const env = agentEnvironment({ agent: dialect.name, task, args: extra, named: params.env });
-      const call = prepare(dialect, { task, session: task.session, extra, env, now: () => params.clock.now() });
-      const plan = dialect.plan(call);
+      const call = callOf(task);
+      const plan = adapter.plan(call);
       const { args, env: more } = plan.kind === "start" ? plan : { args: [], env: {} };
       const shown = args.map((arg) =>
         arg.replaceAll(task.prompt, "<prompt>").replaceAll(call.session ?? "\0", "<session>"),
       );
-      const names = Object.keys({ ...env, ...dialect.environment, ...more });
-      return { argv: [findProgram(dialect.program, env["PATH"]) ?? dialect.program, ...shown], env: names.toSorted() };
+      const names = Object.keys({ ...call.env, ...adapter.environment, ...more });
+      const program = findProgram(adapter.program, call.env["PATH"]) ?? adapter.program;
+      return { argv: [program, ...shown], env: names.toSorted() };
     },
-    probe: () => probeProgram(dialect, params.env),
+    probe: () => probeProgram(adapter, params.env),
   };
 }
 
@@ -61,92 +67,76 @@ export interface CliAgentParams {
   readonly env?: readonly string[];
 }
 
-/** A new session or a fork gets a new id if the agent accepts one. */
-function prepare<State>(dialect: CliAdapter<State>, call: CliCall): CliCall {
-  const { task } = call;
-  const isNew = task.session === null || isFork(task);
-  if (!isNew) return call;
-  if (!dialect.capabilities.chooseSession) return { ...call, session: null };
-  const isTaken = (id: string): boolean => dialect.isTaken?.(id, call) ?? false;
-  return { ...call, session: newSessionId(task, isTaken, dialect.sessionIds) };
-}
-
-async function perform<State>(params: {
-  readonly dialect: CliAdapter<State>;
+async function runCall<State, Before>(params: {
+  readonly adapter: CliAdapter<State, Before>;
   readonly call: CliCall;
   readonly line: readonly [string, ...string[]];
 }): Promise<AgentOutcome> {
-  const { dialect, call } = params;
-  const [command, ...before] = params.line;
+  const { adapter, call } = params;
+  const [command, ...launcherArgs] = params.line;
   const { task } = call;
-  if (isFork(task) && !dialect.capabilities.forkAtMessage) return nothingDone(task.session, cannotFork(dialect));
-  const plan = dialect.plan(call);
-  if (plan.kind === "refused") return nothingDone(task.session, plan);
-  const emit = ignoreListenerErrors(task.onEvent);
-  let { state } = plan;
+  if (isFork(task) && !adapter.capabilities.forkAtMessage) return notStarted(task.session, cannotFork(adapter));
+  const plan = adapter.plan(call);
+  if (plan.kind === "refused") return notStarted(task.session, plan);
+  const notify = ignoreListenerErrors(task.onEvent);
+  let state = adapter.initial;
   let session: string | null = null;
   let worked = false;
   let atStop: State | null = null;
-  let told = 0;
+  let reportedTokens = 0;
   const watch = createWaitTimeout(task.idleMs);
-  const tell = (event: AgentEvent): void => {
+  const emit = (event: AgentEvent): void => {
     if (event.kind === "text" || event.kind === "tool") worked = true;
     if (event.kind === "tool") watch.acted();
     if (event.kind === "session" && event.id === session) return;
     if (event.kind === "session") session = event.id;
-    if (event.kind === "usage") told += event.tokens;
-    emit(event);
+    if (event.kind === "usage") reportedTokens += event.tokens;
+    notify(event);
   };
   // The session is reported before the start, so that a resume after a crash at any later moment can use it.
-  if (call.session !== null && !task.signal.aborted) tell({ kind: "session", id: call.session });
+  if (call.session !== null && !task.signal.aborted) emit({ kind: "session", id: call.session });
   const signal = AbortSignal.any([task.signal, watch.signal]);
   const raw = await runAgentProcess({
     env: call.env,
-    task: { ...task, signal, env: { ...task.env, ...dialect.environment, ...plan.env } },
+    task: { ...task, signal, env: { ...task.env, ...adapter.environment, ...plan.env } },
     command,
-    args: [...before, ...plan.args],
-    input: plan.input,
+    args: [...launcherArgs, ...plan.args],
+    input: task.prompt,
     onStop: () => (atStop = state),
     onErrorLine(line) {
-      if (dialect.isWaiting?.(line) === true) watch.line(true);
-      if (dialect.isOverflow?.(line) === true) watch.overflow();
+      if (adapter.isWaiting?.(line) === true) watch.line(true);
+      if (adapter.isOverflow?.(line) === true) watch.overflow();
     },
     onLine(line) {
-      const step = dialect.read(state, line);
-      state = step.state;
-      watch.line(step.waiting === true);
-      for (const event of step.events) tell(event);
+      const parsed = adapter.read(state, line);
+      state = parsed.state;
+      watch.line(parsed.waiting === true);
+      for (const event of parsed.events) emit(event);
     },
   });
   watch.stop();
   const isOurs = raw.kind === "interrupted" && !task.signal.aborted;
   const exit: AgentExit = isOurs ? { ...raw, kind: "idle" } : raw;
-  const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : dialect.usage(state, call);
-  const untold = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0) - told;
-  if (untold > 0) tell({ kind: "usage", tokens: untold });
+  const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : adapter.usage(state, call, plan.before);
+  const unreported = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0) - reportedTokens;
+  if (unreported > 0) emit({ kind: "usage", tokens: unreported });
   // The state before the stop is used, because some agents report success when they are ended.
-  const end = dialect.end(atStop ?? state, exit, call);
-  const judged = classifyResult({ end, exit, title: dialect.title, worked, now: call.now(), task });
-  return { ...judged, session: session ?? task.session, usage };
+  const end = adapter.end({ state: atStop ?? state, exit, call, before: plan.before });
+  const classified = classifyResult({ end, exit, title: adapter.title, worked, now: call.now(), task });
+  return { ...classified, session: session ?? task.session, usage };
 }
 
 function isFork(task: AgentTask): boolean {
   return task.forkAt !== undefined && task.forkAt !== null;
 }
 
-function nothingDone(session: string | null, failure: CliFailure): AgentOutcome {
-  const { cause, message, hint, until } = failure;
-  const usage = { inputTokens: 0, outputTokens: 0, microUsd: 0 };
-  return { kind: "failed", cause, message, hint, until, session, usage, instant: true };
-}
-
-function missing(dialect: { readonly title: string; readonly program: string; readonly install: string }): CliFailure {
-  const message = `${dialect.title} is not installed: there is no ${dialect.program} on PATH`;
-  return { cause: "missing", message, hint: dialect.install, until: null };
+function missing(adapter: { readonly title: string; readonly program: string; readonly install: string }): CliFailure {
+  const message = `${adapter.title} is not installed: ${adapter.program} is not on PATH`;
+  return { cause: "missing", message, hint: adapter.install, until: null };
 }
 
 function cannotFork({ title }: { readonly title: string }): CliFailure {
-  const message = `${title} cannot go on from the middle of a session`;
+  const message = `${title} cannot fork a session at a message`;
   return { cause: "session_lost", message, hint: null, until: null };
 }
 
@@ -157,7 +147,7 @@ function cannotFork({ title }: { readonly title: string }): CliFailure {
  * `read` and `end` are pure; the others may read the agent's own files. Only `plan` may write them, where an agent
  * would otherwise lose a session.
  */
-export interface CliAdapter<State> {
+export interface CliAdapter<State, Before = null> {
   /** The part before the colon of `provider:model`. */
   readonly name: string;
   /** The name used in messages. */
@@ -169,11 +159,8 @@ export interface CliAdapter<State> {
   readonly capabilities: AgentCapabilities;
   readonly sessions: AgentSessions | null;
   readonly records?: SessionReader;
-  /**
-   * The idle limit if a task sets none. It is longer than the agent is ever silent while it works, and no call hangs
-   * for ever.
-   */
-  readonly idleMs: number;
+  /** The state before the first output line. */
+  readonly initial: State;
   /** Environment variables for every start of the program, including probes. */
   readonly environment?: Readonly<Record<string, string>>;
   /**
@@ -185,7 +172,7 @@ export interface CliAdapter<State> {
   readonly sessionIds?: UuidVersion;
   /** True if this session id was used before. Called only for agents that can choose one. */
   isTaken?(session: string, call: CliCall): boolean;
-  plan(call: CliCall): CliPlan<State>;
+  plan(call: CliCall): CliPlan<Before>;
   /** Reads one line of standard output. Never throws: an irrelevant line changes nothing. */
   read(state: State, line: string): ParsedLine<State>;
   /**
@@ -198,11 +185,26 @@ export interface CliAdapter<State> {
    */
   isOverflow?(line: string): boolean;
   /** The result according to the lines, independent of the exit status. */
-  end(state: State, exit: AgentExit, call: CliCall): CliResult;
+  end(params: {
+    readonly state: State;
+    readonly exit: AgentExit;
+    readonly call: CliCall;
+    readonly before: Before;
+  }): CliResult;
   /** The usage of this call alone, even if it was killed. No process of the agent runs any more. */
-  usage(state: State, call: CliCall): AgentUsage;
-  /** `run` starts the program with these arguments, our environment and no input. A probe must not cost any tokens. */
-  probe(run: (args: readonly string[]) => Promise<ProcessResult>): Promise<AgentProbe>;
+  usage(state: State, call: CliCall, before: Before): AgentUsage;
+  /**
+   * Checks the login of a program that responds; null if nothing is wrong. `run` starts the program with these
+   * arguments, our environment and no input. It must not cost any tokens.
+   */
+  checkLogin?(run: ProgramRunner): Promise<LoginProblem | null>;
+}
+
+type ProgramRunner = (args: readonly string[]) => Promise<ProcessResult>;
+
+export interface LoginProblem {
+  readonly problem: string;
+  readonly hint: string;
 }
 
 export interface CliCall {
@@ -220,14 +222,15 @@ export interface CliCall {
   now(): number;
 }
 
-type CliPlan<State> =
+type CliPlan<Before> =
+  /** The prompt is passed on standard input, because an argument is limited to 128 KB. */
   | {
       readonly kind: "start";
       readonly args: readonly string[];
-      readonly input: string;
       /** Overrides the task's environment. */
-      readonly env: Readonly<Record<string, string>>;
-      readonly state: State;
+      readonly env?: Readonly<Record<string, string>>;
+      /** The agent's session files before the call, to count what the call adds. */
+      readonly before: Before;
     }
   /** Nothing was started and nothing was spent. */
   | ({ readonly kind: "refused" } & CliFailure);
@@ -259,7 +262,9 @@ export interface CliFailure {
   readonly until: string | null;
 }
 
-type Judged = Pick<Extract<AgentOutcome, { kind: "completed" }>, "kind" | "text"> | Omit<Failed, "session" | "usage">;
+type Classified =
+  | Pick<Extract<AgentOutcome, { kind: "completed" }>, "kind" | "text">
+  | Omit<Failed, "session" | "usage">;
 type Failed = Extract<AgentOutcome, { kind: "failed" }>;
 
 /**
@@ -274,13 +279,13 @@ export function classifyResult(params: {
   readonly worked: boolean;
   readonly now: number;
   readonly task: Pick<AgentTask, "timeoutMs" | "idleMs">;
-}): Judged {
+}): Classified {
   const { end, exit, title, worked, now } = params;
   const { timeoutMs, idleMs } = params.task;
   const ended = classifyExit({ exit, name: title, now, timeoutMs, idleMs });
   const byItself = exit.survivors === null && exit.kind === "exited";
-  const isInstant = (byItself || exit.kind === "signalled") && !worked && exit.milliseconds < INSTANT_MS;
-  const fail = (failure: CliFailure): Judged => {
+  const isInstant = (byItself || exit.kind === "signalled") && !worked && exit.milliseconds < EARLY_EXIT_MS;
+  const fail = (failure: CliFailure): Classified => {
     const { cause, message, hint, until } = failure;
     return { kind: "failed", cause, message, hint, until, instant: isInstant && !SAME_AGAIN.includes(cause) };
   };
@@ -301,7 +306,7 @@ export function classifyResult(params: {
 /** Causes with which the same call would fail again. */
 const SAME_AGAIN: readonly FailureCause[] = ["context_too_long", "permission_denied"];
 /** These programs take a second or two to report that they cannot start. */
-const INSTANT_MS = 10_000;
+const EARLY_EXIT_MS = 10_000;
 
 /**
  * The id of a new session, as a UUID. It is derived from the call, so that an attempt whose record was lost in a crash
@@ -322,21 +327,15 @@ export function newSessionId(
 type UuidVersion = "5" | "8";
 
 function uuidOf(hex: string, version: UuidVersion): string {
-  const parts = [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    `${version}${hex.slice(13, 16)}`,
-    `a${hex.slice(17, 20)}`,
-    hex.slice(20, 32),
-  ];
-  return parts.join("-");
+  const third = `${version}${hex.slice(13, 16)}`;
+  return [hex.slice(0, 8), hex.slice(8, 12), third, `a${hex.slice(17, 20)}`, hex.slice(20, 32)].join("-");
 }
 
 /**
  * The idle limit for an agent that keeps printing that it waits. It starts with the first such line in a row; any other
  * line cancels it.
  */
-export function createWaitTimeout(idleMs: number | null): WaitingWatch {
+export function createWaitTimeout(idleMs: number | null): WaitTimeout {
   const controller = new AbortController();
   let timer: NodeJS.Timeout | null = null;
   let overflows = 0;
@@ -362,7 +361,7 @@ export function createWaitTimeout(idleMs: number | null): WaitingWatch {
 /** The first overflow leads to a summary of the history, which may help. The next one shows that it did not. */
 const MAX_OVERFLOWS = 3;
 
-interface WaitingWatch {
+interface WaitTimeout {
   /** Aborted when the agent has waited too long. */
   readonly signal: AbortSignal;
   line(isWaiting: boolean): void;
@@ -376,41 +375,31 @@ interface WaitingWatch {
   stop(): void;
 }
 
-/** Checks that the program exists and responds. */
-async function probeProgram<State>(
-  dialect: CliAdapter<State>,
+/** Checks that the program exists and responds, its version and its login. */
+async function probeProgram<State, Before>(
+  adapter: CliAdapter<State, Before>,
   named: readonly string[] | undefined,
 ): Promise<AgentProbe> {
-  const { title, program, install } = dialect;
+  const { title, program, install } = adapter;
   const found = findProgram(program);
-  if (found === undefined) {
-    const problem = `There is no ${program} on PATH`;
-    return { installed: false, version: null, problem, hint: install };
-  }
-  const [command, ...before] = dialect.native?.(found) ?? [found];
-  const base = agentEnvironment({ agent: dialect.name, task: { model: null, env: {} }, named });
-  const env = childEnvironment({ base, mark: `probe-${randomId()}`, env: dialect.environment ?? {} });
+  if (found === undefined)
+    return { installed: false, version: null, problem: `${program} is not on PATH`, hint: install };
+  const [command, ...launcherArgs] = adapter.native?.(found) ?? [found];
+  const base = agentEnvironment({ agent: adapter.name, task: { model: null, env: {} }, named });
+  const env = childEnvironment({ base, mark: `probe-${randomId()}`, env: adapter.environment ?? {} });
+  const run: ProgramRunner = (args) =>
+    runProcess({ command, args: [...launcherArgs, ...args], cwd: "/", env, timeoutMs: PROBE_MS });
   try {
-    const probe = await dialect.probe((args) =>
-      runProcess({ command, args: [...before, ...args], cwd: "/", env, timeoutMs: PROBE_MS }),
-    );
-    const known = AGENT_VERSIONS[dialect.name];
-    if (known === undefined) return probe;
-    switch (judgeVersion(dialect.name, probe.version)) {
-      case "ok":
-        return probe;
-      case "too_old": {
-        const problem = `Version ${probe.version ?? ""} is too old: Holdfast needs ${known.minimum} or newer (${known.needs})`;
-        return { ...probe, problem, hint: `Upgrade it: ${known.upgrade}` };
-      }
-      case "unknown": {
-        if (probe.problem !== null) return probe;
-        const problem = `Its version cannot be read; Holdfast needs ${known.minimum} or newer`;
-        return { ...probe, problem, hint: `Run ${program} --version by hand.` };
-      }
+    const probe = await probeVersion(run, { program, install });
+    const login = probe.problem === null ? ((await adapter.checkLogin?.(run)) ?? null) : null;
+    const known = AGENT_VERSIONS[adapter.name];
+    if (known !== undefined && judgeVersion(adapter.name, probe.version) === "too_old") {
+      const problem = `Version ${probe.version ?? ""} is too old: Holdfast needs ${known.minimum} or newer (${known.needs})`;
+      return { ...probe, problem, hint: `Upgrade it: ${known.upgrade}` };
     }
+    return { ...probe, ...login };
   } catch (error) {
-    const problem = `${title} could not be asked: ${error instanceof Error ? error.message : String(error)}`;
+    const problem = `${title} does not respond: ${error instanceof Error ? error.message : String(error)}`;
     return { installed: true, version: null, problem, hint: `Run ${program} --version by hand.` };
   }
 }
@@ -418,17 +407,59 @@ async function probeProgram<State>(
 /** Some programs take seconds to print their version, and longer on a busy machine. */
 const PROBE_MS = 30_000;
 
-/** Probes with `--version`, for programs without a command that reports a login. */
-export async function probeVersion(
-  run: (args: readonly string[]) => Promise<ProcessResult>,
+async function probeVersion(
+  run: ProgramRunner,
   { program, install }: { readonly program: string; readonly install: string },
 ): Promise<AgentProbe> {
-  const answer = await run(["--version"]);
-  const said = `${answer.stdout.toString("utf8")}\n${answer.stderr}`;
-  const version = /\d+\.\d+\.\d+[\w.+-]*/.exec(said)?.[0].replace(/\.$/, "") ?? null;
-  if (answer.code === 0 && version !== null) return { installed: true, version, problem: null, hint: null };
-  const problem = `${program} --version failed: ${answer.stderr.trim().slice(-300) || `exit ${answer.code ?? "none"}`}`;
+  const { code, stdout, stderr } = await run(["--version"]);
+  const output = `${stdout.toString("utf8")}\n${stderr}`;
+  const version = /\d+\.\d+\.\d+[\w.+-]*/.exec(output)?.[0].replace(/\.$/, "") ?? null;
+  if (code === 0 && version !== null) return { installed: true, version, problem: null, hint: null };
+  const problem = `${program} --version failed: ${stderr.trim().slice(-300) || `exit ${code ?? "none"}`}`;
   return { installed: true, version: null, problem, hint: install };
+}
+
+/** Capabilities that all these agents share. */
+export const CLI_CAPABILITIES = { resume: true, forkAtMessage: false, usage: true, structuredOutput: false };
+
+/**
+ * The command behind a launcher script that npm installs. A launcher starts a second process, and if it is killed, the
+ * agent continues alone. `inner` returns null for a path that is not the launcher, which is then started unchanged.
+ */
+export function unwrapLauncher(
+  found: string,
+  inner: (script: string) => readonly [string, ...string[]] | null,
+): readonly [string, ...string[]] {
+  try {
+    return inner(realpathSync(found)) ?? [found];
+  } catch {
+    return [found];
+  }
+}
+
+/** The part of a tool's input that is worth showing to the user: the first of these fields that has a text. */
+export function toolDetail(input: unknown, fields: readonly string[]): string {
+  const record = asRecord(input);
+  return fields.map((field) => asText(record[field])).find((text) => text !== "") ?? "";
+}
+
+/** Builds the failures of one agent, with the agent's own hint or the shared one. */
+export function createFailures(agent: {
+  readonly name: string;
+  readonly title: string;
+  readonly hints: Partial<Readonly<Record<FailureCause, string>>>;
+}) {
+  const { name, title, hints } = agent;
+  const fail = (cause: FailureCause, message: string, until: string | null = null) => {
+    const hint = hints[cause] ?? sharedHint(cause, name);
+    return { kind: "failed", cause, message, hint, until } as const;
+  };
+  return {
+    failure: (cause: FailureCause, text: string, until: string | null = null) =>
+      fail(cause, `${title}: ${(text || "failed without a message").slice(0, 500)}`, until),
+    denied: (tools: Iterable<string>) =>
+      fail("permission_denied", `${title} was not allowed to use ${[...tools].join(", ")}`),
+  };
 }
 
 /**
@@ -445,13 +476,33 @@ export function permissionArgs(params: {
   return extra.some((arg) => words.includes(arg.split("=")[0] ?? "")) ? extra : [...ours, ...extra];
 }
 
+/** All input tokens, cached or not, and all output tokens, including reasoning. */
+export interface TokenCount {
+  readonly input: number;
+  readonly output: number;
+  /** The cached part of the input. Absent: the agent does not report it. */
+  readonly cached?: number;
+}
+
+export const NO_TOKENS: TokenCount = { input: 0, output: 0 };
+
+export function addTokens(one: TokenCount, other: TokenCount): TokenCount {
+  const sum = { input: one.input + other.input, output: one.output + other.output };
+  if (one.cached === undefined && other.cached === undefined) return sum;
+  return { ...sum, cached: (one.cached ?? 0) + (other.cached ?? 0) };
+}
+
+/** The sum without the cached part. */
+export function sumTokens(counts: Iterable<TokenCount>): { readonly input: number; readonly output: number } {
+  const { input, output } = [...counts].reduce(addTokens, NO_TOKENS);
+  return { input, output };
+}
+
 /**
  * Usage of an agent that reports tokens and dollars; `spent` is null if it reported nothing. A model without a known
  * price reports 0, which is treated as unknown.
  */
-export function pricedUsage(
-  spent: { readonly input: number; readonly output: number; readonly cost: number } | null,
-): AgentUsage {
+export function pricedUsage(spent: (TokenCount & { readonly cost: number }) | null): AgentUsage {
   if (spent === null) return UNKNOWN_USAGE;
   const { input, output, cost } = spent;
   const isPriced = cost > 0 || input + output === 0;
@@ -459,19 +510,14 @@ export function pricedUsage(
 }
 
 /** Usage of an agent that reports tokens but no cost. Zero tokens cost nothing; any other cost is unknown. */
-export function unpricedUsage(tokens: {
-  readonly input: number;
-  readonly output: number;
-  /** The cached part of the input, which has another price. Absent if the agent does not report it. */
-  readonly cached?: number;
-}): AgentUsage {
-  const { input, output, cached } = tokens;
+export function unpricedUsage({ input, output, cached }: TokenCount): AgentUsage {
   const microUsd = input + output === 0 ? 0 : null;
-  const told = cached === undefined ? {} : { cachedTokens: cached };
-  return { inputTokens: input, outputTokens: output, ...told, microUsd };
+  const cachedTokens = cached === undefined ? {} : { cachedTokens: cached };
+  return { inputTokens: input, outputTokens: output, ...cachedTokens, microUsd };
 }
 
 /** The plan of an adapter when the agent has no record of the session to resume. */
-export function sessionNotFound(message: string) {
+export function sessionNotFound(title: string, session: string) {
+  const message = `${title} has no record of session ${session} for this worktree`;
   return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
 }

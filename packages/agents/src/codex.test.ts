@@ -10,9 +10,9 @@ import {
   codexArgs,
   codexEnv,
   findNativeBinary,
+  nextRetry,
   readCodexLine,
   resetTime,
-  retryTime,
   sumResponseTokens,
   totalTokens,
 } from "./codex.ts";
@@ -38,19 +38,18 @@ describe("argv", () => {
   test("behind npm's wrapper stands the program; anything else is the program", (context) => {
     const root = scratchDirectory(context.onTestFinished);
     const at = (path: string) => join(root, path);
+    const start = (path: string) => findNativeBinary(path).join(" ");
     const vendor = `node_modules/@openai/codex-${process.platform}-${process.arch}`;
     for (const folder of ["node_modules/.bin", "node_modules/@openai/codex/bin", `${vendor}/vendor/any-target/bin`])
       mkdirSync(at(folder), { recursive: true });
     writeFileSync(at("node_modules/@openai/codex/bin/codex.js"), "");
     symlinkSync("../@openai/codex/bin/codex.js", at("node_modules/.bin/codex"));
-    expect(findNativeBinary(at("node_modules/.bin/codex"))).toBe(at("node_modules/.bin/codex"));
+    expect(start(at("node_modules/.bin/codex"))).toBe(at("node_modules/.bin/codex"));
     writeFileSync(at(`${vendor}/package.json`), "{}");
     writeFileSync(at(`${vendor}/vendor/any-target/bin/codex`), "");
-    expect(findNativeBinary(at("node_modules/.bin/codex"))).toBe(at(`${vendor}/vendor/any-target/bin/codex`));
-    expect(findNativeBinary(at(`${vendor}/vendor/any-target/bin/codex`))).toBe(
-      at(`${vendor}/vendor/any-target/bin/codex`),
-    );
-    expect(findNativeBinary("/no/such/codex")).toBe("/no/such/codex");
+    expect(start(at("node_modules/.bin/codex"))).toBe(at(`${vendor}/vendor/any-target/bin/codex`));
+    expect(start(at(`${vendor}/vendor/any-target/bin/codex`))).toBe(at(`${vendor}/vendor/any-target/bin/codex`));
+    expect(start("/no/such/codex")).toBe("/no/such/codex");
   });
 
   test("a sandbox of the user's own holds, also for one that may do all, and where a session goes on", () => {
@@ -225,8 +224,8 @@ describe("reset time", () => {
     const line = (time: string, wait: string) =>
       `${time}  WARN codex_core::responses_retry: stream disconnected - retrying sampling request (1/5 in ${wait})... retries=1\n`;
     const log = line("2026-11-15T09:00:00.000000Z", "3600.5s") + line("2026-11-15T10:00:00.000000Z", "250ms");
-    expect(retryTime(line("2026-11-15T09:00:00.000000Z", "3600.5s"))).toBe(Date.parse("2026-11-15T10:00:00.500Z"));
-    expect(retryTime(log)).toBe(Date.parse("2026-11-15T10:00:00.250Z"));
-    expect(retryTime("something else")).toBeNull();
+    expect(nextRetry(line("2026-11-15T09:00:00.000000Z", "3600.5s"))).toBe(Date.parse("2026-11-15T10:00:00.500Z"));
+    expect(nextRetry(log)).toBe(Date.parse("2026-11-15T10:00:00.250Z"));
+    expect(nextRetry("something else")).toBeNull();
   });
 });

@@ -1,59 +1,106 @@
 // The CLI adapter for OpenAI Codex: arguments, output lines, usage, failures and session files.
 
-import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import type {
-  Agent,
-  AgentEvent,
-  AgentProbe,
-  AgentSessions,
-  AgentTask,
-  AgentUsage,
-  FailureCause,
-} from "@holdfast/core/agent";
+import type { Agent, AgentEvent, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
+import type { PriceTable } from "@holdfast/core/budget";
 import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
-import type { ProcessResult } from "@holdfast/platform/subprocess";
 import {
+  CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
-  type CliFailure,
   type CliResult,
+  NO_TOKENS,
   type ParsedLine,
+  type TokenCount,
+  addTokens,
   createCliAgent,
-  probeVersion,
+  createFailures,
   sessionNotFound,
   unpricedUsage,
+  unwrapLauncher,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfResponse, sharedHint } from "./failure-cause.ts";
+import { UNKNOWN_USAGE, causeOfResponse, causeOfStatus, isoTime } from "./failure-cause.ts";
 import {
+  type Environment,
   type TurnRecord,
-  findCompletedTurn,
+  createFileSessions,
   listNames,
   parseJsonRecord,
-  readAgentFile,
-  readSessionFile,
-  writeSessionFile,
+  readAgentText,
+  sizeOf,
 } from "./session-files.ts";
 
-/** Codex' record of a session is one file. Codex cannot fork at a message, so lastMessage is null. */
-export const codexSessions: AgentSessions = {
-  async read({ session }) {
-    const path = findRollout(locateTranscript({ session, env: process.env }));
-    const text = readSessionFile({ path, title: "Codex" });
-    return text === null ? null : { text, lastMessage: null };
-  },
-  async write({ session, text }) {
-    const place = locateTranscript({ session, env: process.env });
-    writeSessionFile({ path: findRollout(place) ?? placeOfLost(place, text), text });
-  },
-  tokensIn: (text) => plain(sumResponseTokens(text)),
-  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
+/** `codex:MODEL`: OpenAI Codex. */
+export function createCodexAgent(params: CliAgentParams): Agent {
+  const adapter: CliAdapter<CodexState, Before> = {
+    name: "codex",
+    title: "Codex",
+    program: "codex",
+    install: "Install it: npm install -g @openai/codex, then log in with `codex login`.",
+    capabilities: { ...CLI_CAPABILITIES, chooseSession: false, cost: false },
+    sessions: codexSessions,
+    initial: INITIAL_CODEX_STATE,
+    native: findNativeBinary,
+    plan({ task, env, extra }) {
+      const file = task.session === null ? null : findRollout(locateTranscript({ session: task.session, env }));
+      if (task.session !== null && file === null) return sessionNotFound("Codex", task.session);
+      const before = file === null ? NO_FILE : { bytes: sizeOf(file), total: totalTokens(readAgentText(file)) };
+      return { kind: "start", args: codexArgs({ task, extra }), env: codexEnv(env), before };
+    },
+    read: readCodexLine,
+    end({ state, exit, call: { task, now } }) {
+      const answered = state.begun.size > 0 || state.text !== "";
+      return classifyCodex({ state, stderr: exit.stderr, resumes: task.session !== null, answered, now: now() });
+    },
+    usage: (state, { env }, before) => codexUsage(state, env, before),
+    /** `login status` reads stored credentials without a network request. */
+    async checkLogin(run) {
+      if (hasOwnAccess(process.env)) return null;
+      const { code, stdout, stderr } = await run(["login", "status"]);
+      if (code === 0 || !/not logged in/i.test(`${stdout.toString("utf8")}${stderr}`)) return null;
+      const hint = "Log in with `codex login`, or with a key: `printenv OPENAI_API_KEY | codex login --with-api-key`.";
+      return { problem: "Codex is not logged in", hint };
+    },
+  };
+  return createCliAgent(adapter, params);
+}
+
+/** The session's file when a call began. */
+interface Before {
+  readonly bytes: number;
+  /** The tokens of the thread according to Codex. */
+  readonly total: TokenCount;
+}
+
+const NO_FILE: Before = { bytes: 0, total: NO_TOKENS };
+
+/** US dollars per million tokens, from OpenAI's public list of January 2026, standard tier. */
+export const CODEX_PRICES: PriceTable = {
+  "codex:gpt-4.1": { input: 2, cached: 0.5, output: 8 },
+  "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 },
+  "codex:gpt-5-codex": { input: 1.25, cached: 0.125, output: 10 },
+  "codex:gpt-5-mini": { input: 0.25, cached: 0.025, output: 2 },
+  "codex:gpt-5.1": { input: 1.25, cached: 0.125, output: 10 },
+  "codex:gpt-5.1-codex": { input: 1.25, cached: 0.125, output: 10 },
+  "codex:gpt-5.1-codex-mini": { input: 0.25, cached: 0.025, output: 2 },
+  "codex:gpt-5.2": { input: 1.75, cached: 0.175, output: 14 },
+  "codex:o3": { input: 2, cached: 0.5, output: 8 },
+  "codex:o4-mini": { input: 1.1, cached: 0.275, output: 4.4 },
 };
 
-function plain(tokens: ReturnType<typeof sumResponseTokens>): { readonly input: number; readonly output: number } {
-  return { input: tokens?.input ?? 0, output: tokens?.output ?? 0 };
-}
+/** Codex' record of a session is one file. Codex cannot fork at a message. */
+export const codexSessions = createFileSessions({
+  title: "Codex",
+  find: (key) => findRollout(locateTranscript(key)),
+  create: (key, text) => missingRolloutPath(locateTranscript(key), text),
+  tokensIn(text) {
+    const { input, output } = sumResponseTokens(text) ?? NO_TOKENS;
+    return { input, output };
+  },
+  readTurn: readTurnLine,
+});
 
 function readTurnLine(line: JsonRecord): TurnRecord | null {
   const payload = asRecord(line["payload"]);
@@ -64,88 +111,25 @@ function readTurnLine(line: JsonRecord): TurnRecord | null {
   return type === "task_complete" ? { kind: "answer", text: asText(payload["last_agent_message"]) } : { kind: "open" };
 }
 
-/** `codex:MODEL`: OpenAI Codex. */
-export function createCodexAgent(params: CliAgentParams): Agent {
-  return createCliAgent(CODEX, params);
-}
-
-interface Call {
-  readonly read: CodexState;
-  /** Length of the session's file when the call began. */
-  readonly bytesBefore: number;
-  readonly totalBefore: TokenCount;
-}
-
-const INSTALL = "Install it: npm install -g @openai/codex, then log in with `codex login`.";
-
-const CODEX: CliAdapter<Call> = {
-  name: "codex",
-  title: "Codex",
-  program: "codex",
-  install: INSTALL,
-  capabilities: {
-    resume: true,
-    forkAtMessage: false,
-    chooseSession: false,
-    usage: true,
-    cost: false,
-    structuredOutput: false,
-  },
-  sessions: codexSessions,
-  // Codex prints nothing while the model thinks and while a command runs. Its own limit for a silent stream is five
-  // minutes.
-  idleMs: 15 * 60_000,
-  native: (path) => [findNativeBinary(path)],
-  plan({ task, env, extra }) {
-    const file = task.session === null ? null : findRollout(locateTranscript({ session: task.session, env }));
-    if (task.session !== null && file === null) return lost(task.session);
-    return {
-      kind: "start",
-      args: codexArgs({ task, extra }),
-      input: task.prompt,
-      env: codexEnv(env),
-      state: {
-        read: INITIAL_CODEX_STATE,
-        bytesBefore: file === null ? 0 : sizeOf(file),
-        totalBefore: totalTokens(file === null ? "" : readAdded(file, 0)),
-      },
-    };
-  },
-  read(state, line) {
-    const step = readCodexLine(state.read, line);
-    return { ...step, state: { ...state, read: step.state } };
-  },
-  end(state, exit, { task, now }) {
-    const { read } = state;
-    const answered = read.begun.size > 0 || read.text !== "";
-    return classifyCodex({ state: read, stderr: exit.stderr, resumes: task.session !== null, answered, now: now() });
-  },
-  usage: (state, { env }) => usageOf(state, env),
-  probe: (run) => probeCodex(run, INSTALL),
-};
-
 /**
  * The rollout has a record of each answer, even of a killed call. The terminal event counts the whole thread and omits
  * killed calls, so it is used only without a rollout.
  */
-function usageOf(state: Call, env: Readonly<Record<string, string | undefined>>): AgentUsage {
-  const { read, bytesBefore, totalBefore } = state;
-  const file = read.session === null ? null : findRollout(locateTranscript({ session: read.session, env }));
-  const answers = file === null ? null : sumResponseTokens(readAdded(file, bytesBefore));
+function codexUsage(state: CodexState, env: Environment, before: Before): AgentUsage {
+  const file = state.session === null ? null : findRollout(locateTranscript({ session: state.session, env }));
+  const answers = file === null ? null : sumResponseTokens(readAgentText(file, before.bytes));
   if (answers !== null) return unpricedUsage(answers);
-  const { total } = read;
+  const { total } = state;
   if (total !== null) {
-    const since = (now: number, before: number) => (now < before ? now : now - before);
-    const input = since(total.input, totalBefore.input);
-    const cached = since(total.cached, totalBefore.cached);
-    return unpricedUsage({ input, output: since(total.output, totalBefore.output), cached });
+    const since = (now = 0, then = 0) => (now < then ? now : now - then);
+    return unpricedUsage({
+      input: since(total.input, before.total.input),
+      output: since(total.output, before.total.output),
+      cached: since(total.cached, before.total.cached),
+    });
   }
   // A turn that was rejected before any answer used no tokens. For an interrupted one the usage is unknown.
-  return read.end === "failed" ? unpricedUsage({ input: 0, output: 0 }) : UNKNOWN_USAGE;
-}
-
-function lost(session: string) {
-  return sessionNotFound(`Codex has no rollout of session ${session}`);
+  return state.end === "failed" ? unpricedUsage(NO_TOKENS) : UNKNOWN_USAGE;
 }
 
 /** The arguments of Codex. The prompt is passed on standard input, because an argument is limited to 128 KB. */
@@ -195,7 +179,7 @@ function withoutSandbox(extra: readonly string[]): readonly string[] {
 const SANDBOX = ["--sandbox", "-s"];
 
 /** Codex reports only in its log how long it waits after a rejection. A user's own RUST_LOG is kept. */
-export function codexEnv(env: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string>> {
+export function codexEnv(env: Environment): Readonly<Record<string, string>> {
   return (env["RUST_LOG"] ?? "") === "" ? { RUST_LOG: "error,codex_core::responses_retry=warn" } : {};
 }
 
@@ -290,36 +274,30 @@ export function classifyCodex(params: {
   const { state, stderr } = params;
   switch (state.end) {
     case "completed":
-      return withoutDenials(state, stderr);
+      return classifyCompleted(state, stderr);
     case "failed":
-      return { kind: "failed", ...failureOf(state.trouble ?? "", params) };
+      return failureOf(state.trouble ?? "", params);
     case "open":
-      if (state.trouble !== null) return { kind: "waiting", ...failureOf(state.trouble, params) };
-      return beforeStart(stderr);
+      if (state.trouble !== null) return { ...failureOf(state.trouble, params), kind: "waiting" };
+      return classifyNotStarted(stderr);
   }
 }
 
 /** Events do not contain denials; Codex reports them only to the model and in its log. */
-function withoutDenials({ text }: CodexState, stderr: string): CliResult {
-  const denial = /tools::router: error=(.*(?:rejected by user approval settings|escalated permissions).*)/.exec(
-    stderr,
-  )?.[1];
-  if (denial === undefined) return { kind: "completed", text };
-  const message = `Codex was not allowed to act: ${denial}`;
-  return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
+function classifyCompleted({ text }: CodexState, stderr: string): CliResult {
+  const denial = /tools::router: error=(.*(?:rejected by user approval settings|escalated permissions).*)/.exec(stderr);
+  if (denial === null) return { kind: "completed", text };
+  return failure("permission_denied", `was not allowed to act: ${denial[1] ?? ""}`);
 }
 
-function beforeStart(stderr: string): CliResult {
+function classifyNotStarted(stderr: string): CliResult {
   const tooLong = /turn\/start failed: (.*?)(?: \(code|,? data:).*"input_too_large"/.exec(stderr)?.[1];
-  if (tooLong !== undefined)
-    return { kind: "failed", cause: "context_too_long", message: `Codex: ${tooLong}`, hint: TOO_LONG, until: null };
-  const refusal = /thread\/resume failed: (.*)/.exec(stderr)?.[1];
+  if (tooLong !== undefined) return failure("context_too_long", tooLong);
+  const rejected = /thread\/resume failed: (.*)/.exec(stderr)?.[1];
   // Another process still writes to the session. That is temporary, and a new session would start a second agent.
-  if (refusal === undefined || /active writer/.test(refusal)) return { kind: "open" };
-  return { kind: "failed", cause: "session_lost", message: `Codex: ${refusal}`, hint: null, until: null };
+  if (rejected === undefined || /active writer/.test(rejected)) return { kind: "open" };
+  return failure("session_lost", rejected);
 }
-
-const TOO_LONG = sharedHint("context_too_long", "codex");
 
 function failureOf(
   text: string,
@@ -329,20 +307,18 @@ function failureOf(
     readonly answered: boolean;
     readonly now: number;
   },
-): CliFailure {
+) {
   const cause = causeOf(text, params);
-  const at = cause === "rate_limit" ? (resetTime(text, params.now) ?? retryTime(params.stderr)) : null;
-  const until = at === null ? null : new Date(at).toISOString();
-  const message = `Codex: ${(wordsOf(text) || "failed without a word").slice(0, 500)}`;
-  return { cause, message, hint: HINTS[cause] ?? sharedHint(cause, "codex"), until };
+  const at = cause === "rate_limit" ? (resetTime(text, params.now) ?? nextRetry(params.stderr)) : null;
+  return failure(cause, asText(errorOf(text)?.["message"]) || text, isoTime(at));
 }
 
 function causeOf(text: string, params: { readonly resumes: boolean; readonly answered: boolean }): FailureCause {
   const answer = causeOfResponse(text);
   if (answer !== null) return answer;
-  for (const [words, cause] of WORDS) if (words.test(text)) return cause;
-  const status = Number(/\bstatus:? (\d{3})\b/.exec(text)?.[1] ?? Number.NaN);
-  const byStatus = STATUSES[status] ?? (status >= 500 ? "overload" : null);
+  for (const [pattern, cause] of PATTERNS) if (pattern.test(text)) return cause;
+  const status = Number(/\bstatus:? (\d{3})\b/.exec(text)?.[1] ?? 0);
+  const byStatus = causeOfStatus(status);
   if (byStatus !== null) return byStatus;
   // This is the first request of a resumed session. If the provider rejects it, the history is invalid.
   const isRefusal = errorOf(text) !== null || status === 400;
@@ -350,7 +326,7 @@ function causeOf(text: string, params: { readonly resumes: boolean; readonly ans
 }
 
 /** The order matters: "Reconnecting… (stream disconnected: …)" may contain any of the later phrases. */
-const WORDS: readonly (readonly [RegExp, FailureCause])[] = [
+const PATTERNS: readonly (readonly [RegExp, FailureCause])[] = [
   [/context_length_exceeded|exceeds the context window|ran out of room in the model.s context/i, "context_too_long"],
   [/hit your usage limit|usage_limit_reached/i, "rate_limit"],
   [/insufficient_quota|quota exceeded|upgrade to plus|out of credits/i, "billing"],
@@ -362,34 +338,25 @@ const WORDS: readonly (readonly [RegExp, FailureCause])[] = [
   [/stream disconnected|waiting for network|connection failed|error sending request|timed? ?out|dns error/i, "network"],
 ];
 
-const STATUSES: Readonly<Record<number, FailureCause | undefined>> = {
-  401: "auth",
-  402: "billing",
-  403: "auth",
-  408: "network",
-  429: "rate_limit",
-};
-
-const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
-  auth: "Log in with `codex login`, or set the key that ~/.codex/config.toml names.",
-  billing: "Add credit to the OpenAI account, or log in with another one.",
-  missing: "Choose a model that the account may use: codex:MODEL, or codex for its default.",
-  permission_denied: "Run with --yolo, or allow it in ~/.codex/config.toml.",
-};
+const { failure } = createFailures({
+  name: "codex",
+  title: "Codex",
+  hints: {
+    auth: "Log in with `codex login`, or set the key that ~/.codex/config.toml names.",
+    billing: "Add credit to the OpenAI account, or log in with another one.",
+    missing: "Choose a model that the account may use: codex:MODEL, or codex for its default.",
+    permission_denied: "Run with --yolo, or allow it in ~/.codex/config.toml.",
+  },
+});
 
 /** The provider's answer if the message is one; otherwise null. */
-function errorOf(text: string): ReturnType<typeof asRecord> | null {
+function errorOf(text: string): JsonRecord | null {
   try {
     const { error } = asRecord(JSON.parse(text));
     return error === undefined ? null : asRecord(error);
   } catch {
     return null;
   }
-}
-
-function wordsOf(text: string): string {
-  const error = errorOf(text);
-  return error === null ? text : asText(error["message"]) || text;
 }
 
 /**
@@ -402,8 +369,8 @@ export function resetTime(text: string, now: number): number | null {
   if (at !== null) return localTime(at.slice(1), now);
   const spans = /try again in ((?:\d+ (?:day|hour|minute|second)s?[ ,]*(?:and )?)+)/.exec(text)?.[1];
   if (spans === undefined) return null;
-  const parts = [...spans.matchAll(/(\d+) (day|hour|minute|second)/g)];
-  return now + parts.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS[unit ?? ""] ?? 0), MINUTE);
+  const units = [...spans.matchAll(/(\d+) (day|hour|minute|second)/g)];
+  return now + units.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS[unit ?? ""] ?? 0), MINUTE);
 }
 
 const MINUTE = 60_000;
@@ -416,8 +383,8 @@ const UNITS: Readonly<Record<string, number>> = {
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /** In the local time zone, because Codex prints it for users. */
-function localTime(parts: readonly (string | undefined)[], now: number): number | null {
-  const [month, day, year, hour, minute, half] = parts;
+function localTime(matched: readonly (string | undefined)[], now: number): number | null {
+  const [month, day, year, hour, minute, half] = matched;
   const date = new Date(now);
   if (month !== undefined) date.setFullYear(Number(year), MONTHS.indexOf(month), Number(day));
   date.setHours((Number(hour) % 12) + (half === "P" ? 12 : 0), Number(minute), 0, 0);
@@ -429,23 +396,13 @@ function localTime(parts: readonly (string | undefined)[], now: number): number 
  * The time of Codex' next retry, from its log: `… responses_retry: … (1/5 in 3599.99s)…`. Each line starts with its
  * time.
  */
-export function retryTime(stderr: string): number | null {
+export function nextRetry(stderr: string): number | null {
   const last = [...stderr.matchAll(/^(\S+Z)\s.*responses_retry: .*\(\d+\/\d+ in ([\d.]+)(ms|s)\)/gm)].at(-1);
   if (last === undefined) return null;
   const [, moment, amount, unit] = last;
   const at = Date.parse(moment ?? "") + Number(amount) * (unit === "s" ? 1000 : 1);
   return Number.isFinite(at) ? at : null;
 }
-
-/** All input tokens, cached or not, and all output tokens, including reasoning. */
-interface TokenCount {
-  readonly input: number;
-  readonly output: number;
-  /** The cached part of the input. */
-  readonly cached: number;
-}
-
-const NO_TOKENS: TokenCount = { input: 0, output: 0, cached: 0 };
 
 /** Parses the `usage` of events and of the rollout; null if it is none. */
 function tokensOf(value: unknown): TokenCount | null {
@@ -464,31 +421,19 @@ export function sumResponseTokens(lines: string): TokenCount | null {
     const tokens = tokensOf(payload["usage"]);
     if (tokens !== null) answers.set(asText(payload["response_id"]) || String(answers.size), tokens);
   }
-  if (answers.size === 0) return null;
-  let sum = NO_TOKENS;
-  for (const { input, output, cached } of answers.values())
-    sum = { input: sum.input + input, output: sum.output + output, cached: sum.cached + cached };
-  return sum;
+  return answers.size === 0 ? null : [...answers.values()].reduce(addTokens);
 }
 
 /** The tokens of the thread according to Codex, to which a terminal event adds. A killed call may be missing. */
 export function totalTokens(lines: string): TokenCount {
   const last = payloadsOf(lines, '"total_token_usage"').at(-1);
-  return tokensOf(asRecord(last?.["info"])["total_token_usage"]) ?? NO_TOKENS;
+  return tokensOf(asRecord(last?.["info"])["total_token_usage"]) ?? { ...NO_TOKENS, cached: 0 };
 }
 
 /** Most of a rollout is instructions and tool output, so only lines with the word are parsed. */
-function payloadsOf(lines: string, word: string): readonly ReturnType<typeof asRecord>[] {
-  return lines.split("\n").flatMap((line) => (line.includes(word) ? [payloadOf(line)] : []));
-}
-
-function payloadOf(line: string): ReturnType<typeof asRecord> {
-  try {
-    return asRecord(asRecord(JSON.parse(line))["payload"]);
-  } catch {
-    // The last line of a killed call may be incomplete.
-    return {};
-  }
+function payloadsOf(lines: string, word: string): readonly JsonRecord[] {
+  const found = lines.split("\n").filter((line) => line.includes(word));
+  return found.map((line) => asRecord(parseJsonRecord(line)["payload"]));
 }
 
 function isCount(value: unknown): value is number {
@@ -496,8 +441,10 @@ function isCount(value: unknown): value is number {
 }
 
 /** The session's own file; null if there is none. */
-export function findRollout(place: TranscriptPlace): string | null {
-  return findBelow(place.sessions, place.ending, FOLDERS_DEEP) ?? findBelow(place.archived, place.ending, 0);
+export function findRollout(location: TranscriptLocation): string | null {
+  return (
+    findBelow(location.sessions, location.ending, FOLDERS_DEEP) ?? findBelow(location.archived, location.ending, 0)
+  );
 }
 
 const FOLDERS_DEEP = 3;
@@ -513,33 +460,20 @@ function findBelow(folder: string, ending: string, depth: number): string | null
   return null;
 }
 
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-}
-
-/** The text after the first `from` bytes. */
-function readAdded(path: string, from: number): string {
-  return readAgentFile(path)?.subarray(from).toString("utf8") ?? "";
-}
-
 /**
  * The directories where Codex stores its sessions. A file name begins with the start time of the session, so it is
  * found by its ending.
  */
-export function locateTranscript(params: {
-  readonly session: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}): TranscriptPlace {
-  const { session, env } = params;
-  const home = codexHome(env);
+export function locateTranscript(key: { readonly session: string; readonly env: Environment }): TranscriptLocation {
+  const home = codexHome(key.env);
   return {
     sessions: join(home, "sessions"),
     archived: join(home, "archived_sessions"),
-    ending: `-${session}.jsonl`,
+    ending: `-${key.session}.jsonl`,
   };
 }
 
-interface TranscriptPlace {
+interface TranscriptLocation {
   /** Contains directories by year, month and day. */
   readonly sessions: string;
   /** Contains no directories. */
@@ -547,7 +481,7 @@ interface TranscriptPlace {
   readonly ending: string;
 }
 
-function codexHome(env: Readonly<Record<string, string | undefined>>): string {
+function codexHome(env: Environment): string {
   return env["CODEX_HOME"] || join(env["HOME"] ?? "/", ".codex");
 }
 
@@ -555,62 +489,36 @@ function codexHome(env: Readonly<Record<string, string | undefined>>): string {
  * The path of a lost session file. Codex remembers the name, which it derives from the timestamp in the first line, in
  * local time.
  */
-function placeOfLost(place: TranscriptPlace, text: string): string {
+function missingRolloutPath(location: TranscriptLocation, text: string): string {
   const moment = /"timestamp":"(\d{4}-[\d:.T-]+Z)","cwd"/.exec(text)?.[1] ?? /"timestamp":"([^"]+)"/.exec(text)?.[1];
   const date = new Date(moment ?? 0);
-  const two = (part: number) => String(part).padStart(2, "0");
+  const two = (number: number) => String(number).padStart(2, "0");
   const [year, month, day] = [String(date.getFullYear()), two(date.getMonth() + 1), two(date.getDate())];
   const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join("-");
-  return join(place.sessions, year, month, day, `rollout-${year}-${month}-${day}T${clock}${place.ending}`);
+  return join(location.sessions, year, month, day, `rollout-${year}-${month}-${day}T${clock}${location.ending}`);
 }
 
-/**
- * `login status` reads stored credentials without a network request. A user with a custom provider or an API key needs
- * no login.
- */
-async function probeCodex(
-  run: (args: readonly string[]) => Promise<ProcessResult>,
-  install: string,
-): Promise<AgentProbe> {
-  const found = await probeVersion(run, { program: "codex", install });
-  if (found.problem !== null || hasOwnAccess(process.env)) return found;
-  const login = await run(["login", "status"]);
-  const isLoggedOut = login.code !== 0 && /not logged in/i.test(`${login.stdout.toString("utf8")}${login.stderr}`);
-  if (!isLoggedOut) return found;
-  const hint = "Log in with `codex login`, or with a key: `printenv OPENAI_API_KEY | codex login --with-api-key`.";
-  return { ...found, problem: "Codex is not logged in", hint };
-}
-
-function hasOwnAccess(env: Readonly<Record<string, string | undefined>>): boolean {
+/** A user with a custom provider or an API key needs no login. */
+function hasOwnAccess(env: Environment): boolean {
   if ((env["CODEX_API_KEY"] ?? "") !== "") return true;
-  const provider = /^\s*model_provider\s*=\s*["']([^"']+)/m.exec(
-    readAdded(join(codexHome(env), "config.toml"), 0),
-  )?.[1];
+  const config = readAgentText(join(codexHome(env), "config.toml"));
+  const provider = /^\s*model_provider\s*=\s*["']([^"']+)/m.exec(config)?.[1];
   return provider !== undefined && provider !== "openai";
 }
 
-/**
- * The Codex binary behind the wrapper that npm installs. The wrapper may be a second process, and if it is killed,
- * Codex continues alone. A path that is not this wrapper is returned unchanged.
- */
-export function findNativeBinary(found: string): string {
-  try {
-    const script = realpathSync(found);
-    return script.endsWith(".js") ? (inPackage(script) ?? found) : found;
-  } catch {
-    return found;
-  }
-}
-
-function inPackage(script: string): string | null {
-  for (const vendor of [vendorOfPlatform(script), join(dirname(script), "../vendor")]) {
-    if (vendor === null || !existsSync(vendor)) continue;
-    for (const target of readdirSync(vendor)) {
-      const binary = join(vendor, target, "bin", process.platform === "win32" ? "codex.exe" : "codex");
-      if (existsSync(binary)) return binary;
+/** The Codex binary behind the launcher that npm installs. */
+export function findNativeBinary(found: string): readonly [string, ...string[]] {
+  return unwrapLauncher(found, (script) => {
+    const vendors = script.endsWith(".js") ? [vendorOfPlatform(script), join(dirname(script), "../vendor")] : [];
+    for (const vendor of vendors) {
+      if (vendor === null || !existsSync(vendor)) continue;
+      for (const target of readdirSync(vendor)) {
+        const binary = join(vendor, target, "bin", process.platform === "win32" ? "codex.exe" : "codex");
+        if (existsSync(binary)) return [binary];
+      }
     }
-  }
-  return null;
+    return null;
+  });
 }
 
 function vendorOfPlatform(script: string): string | null {

@@ -3,8 +3,8 @@
 import type { Agent, AgentCapabilities } from "@holdfast/core/agent";
 import type { Clock } from "@holdfast/platform/clock";
 import { findProgram, shellCommand } from "@holdfast/platform/subprocess";
-import { agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
-import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
+import { agentEnvironment, commandLabel, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
+import { UNKNOWN_USAGE, classifyExit, notStarted } from "./failure-cause.ts";
 
 /**
  * `command:<shell command>`: any program that reads a prompt on standard input, works in its current directory and
@@ -20,16 +20,8 @@ export function createCommandAgent(params: {
     sessions: null,
     async run(task) {
       if (task.model === null || task.model.trim() === "") {
-        return {
-          kind: "failed",
-          cause: "missing",
-          message: "No command is given for the agent",
-          hint: "Write it after the colon: command:my-agent --flag.",
-          until: null,
-          session: null,
-          usage: UNKNOWN_USAGE,
-          instant: true,
-        };
+        const hint = "Write it after the colon: command:my-agent --flag.";
+        return notStarted(null, { cause: "missing", message: "No command is given for the agent", hint });
       }
       const emit = ignoreListenerErrors(task.onEvent);
       const exit = await runAgentProcess({
@@ -40,7 +32,7 @@ export function createCommandAgent(params: {
         onLine: (text) => emit({ kind: "text", text }),
       });
       const { timeoutMs, idleMs } = task;
-      const failed = classifyExit({ exit, name: nameOf(task.model), now: params.clock.now(), timeoutMs, idleMs });
+      const failed = classifyExit({ exit, name: commandLabel(task.model), now: params.clock.now(), timeoutMs, idleMs });
       return failed ?? { kind: "completed", text: exit.stdout, session: null, usage: UNKNOWN_USAGE };
     },
     preview(task) {
@@ -50,13 +42,13 @@ export function createCommandAgent(params: {
     },
     probe() {
       const { command } = shellCommand("");
-      const isThere = command.startsWith("/") ? findProgram(command.slice(1), "/") : findProgram(command);
+      const found = command.startsWith("/") ? findProgram(command.slice(1), "/") : findProgram(command);
       return Promise.resolve(
-        isThere === undefined
+        found === undefined
           ? {
               installed: false,
               version: null,
-              problem: `There is no shell at ${command}`,
+              problem: `The shell ${command} does not exist`,
               hint: "Install a POSIX shell.",
             }
           : { installed: true, version: null, problem: null, hint: null },
@@ -74,8 +66,3 @@ const CAPABILITIES: AgentCapabilities = {
   structuredOutput: false,
   seed: true,
 };
-
-function nameOf(command: string): string {
-  const line = command.trim().replaceAll(/\s+/g, " ");
-  return `\`${line.length > 80 ? `${line.slice(0, 79)}…` : line}\``;
-}

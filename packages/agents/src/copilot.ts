@@ -1,54 +1,87 @@
 // The CLI adapter for GitHub Copilot CLI: arguments, output lines, usage, failures and session files.
 
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import type { Agent, AgentSessions, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
+import type { Agent, AgentTask, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText } from "@holdfast/core/json";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
   type CliCall,
-  type CliFailure,
   type CliResult,
   type ParsedLine,
+  type TokenCount,
+  addTokens,
   createCliAgent,
+  createFailures,
   permissionArgs,
-  probeVersion,
   sessionNotFound,
+  sumTokens,
+  toolDetail,
   unpricedUsage,
+  unwrapLauncher,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfMessage, causeOfResponse, causeOfStatus, sharedHint } from "./failure-cause.ts";
+import { UNKNOWN_USAGE, causeOfProvider, causeOfResponse } from "./failure-cause.ts";
 import {
+  type Environment,
   type TurnRecord,
-  findCompletedTurn,
+  asNumber,
+  createFileSessions,
   parseJsonRecord,
-  readAgentFile,
-  readSessionFile,
-  writeSessionFile,
+  readAgentText,
 } from "./session-files.ts";
 
+/** `copilot:MODEL`: GitHub Copilot CLI. */
+export function createCopilotAgent(params: CliAgentParams): Agent {
+  /** `before` has the ids of the usage records in the session when the call began. */
+  const adapter: CliAdapter<CopilotState, ReadonlySet<string>> = {
+    name: "copilot",
+    title: "Copilot CLI",
+    program: "copilot",
+    install: "Install it: npm install -g @github/copilot, then run `copilot login`.",
+    capabilities: { ...CLI_CAPABILITIES, chooseSession: true, cost: false },
+    sessions: copilotSessions,
+    initial: INITIAL_COPILOT_STATE,
+    native: (path) => unwrapLauncher(path, nativeBinary),
+    isTaken: (session, { env }) => existsSync(transcriptPath({ session, env })),
+    plan(call) {
+      const { task, session } = call;
+      if (session === null) throw new TypeError("Copilot CLI's session is chosen before it starts");
+      if (task.session !== null && !existsSync(transcriptPath({ session, env: call.env })))
+        return sessionNotFound("Copilot CLI", task.session);
+      const before = new Set(tokensByEvent(sessionText(call)).keys());
+      return { kind: "start", args: copilotArgs({ task, session, extra: call.extra }), before };
+    },
+    read: readCopilotLine,
+    end: ({ state, exit, call: { task } }) => classifyCopilot({ state, exit, resumes: task.session !== null }),
+    // The output contains no tokens. The session record contains them for each answer, even of a killed call.
+    usage(_, call, before) {
+      const own = [...tokensByEvent(sessionText(call))].filter(([id]) => !before.has(id)).map(([, tokens]) => tokens);
+      return own.length === 0 ? UNKNOWN_USAGE : unpricedUsage(own.reduce(addTokens));
+    },
+  };
+  return createCliAgent(adapter, params);
+}
+
+function sessionText({ session, env }: CliCall): string {
+  return readAgentText(transcriptPath({ session: session ?? "", env }));
+}
+
 /** Copilot CLI's record of a session: one file. */
-const copilotSessions: AgentSessions = {
-  async read({ session }) {
-    const text = readSessionFile({ path: transcriptPath({ session, env: process.env }), title: "Copilot CLI" });
-    return text === null ? null : { text, lastMessage: null };
-  },
-  async write({ session, text }) {
-    writeSessionFile({ path: transcriptPath({ session, env: process.env }), text });
-  },
+const copilotSessions = createFileSessions({
+  title: "Copilot CLI",
+  find: transcriptPath,
+  create: transcriptPath,
   // Copilot CLI writes the tokens some time after the answer. No record therefore means unknown, not zero.
   tokensIn(text) {
-    const answers = [...tokensByEvent(text).values()];
-    if (answers.length === 0) return null;
-    return {
-      input: answers.reduce((sum, answer) => sum + answer.input, 0),
-      output: answers.reduce((sum, answer) => sum + answer.output, 0),
-    };
+    const answers = tokensByEvent(text);
+    return answers.size === 0 ? null : sumTokens(answers.values());
   },
-  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
-};
+  readTurn: readTurnLine,
+});
 
 function readTurnLine(line: JsonRecord): TurnRecord | null {
   const type = asText(line["type"]);
@@ -58,75 +91,6 @@ function readTurnLine(line: JsonRecord): TurnRecord | null {
   if (type === "assistant.turn_end" || !/^(?:assistant|tool)\./.test(type)) return null;
   const isLast = type === "assistant.message" && asRecords(data["toolRequests"]).length === 0;
   return isLast ? { kind: "answer", text: asText(data["content"]) } : { kind: "open" };
-}
-
-/** `copilot:MODEL`: GitHub Copilot CLI. */
-export function createCopilotAgent(params: CliAgentParams): Agent {
-  return createCliAgent(COPILOT, params);
-}
-
-interface Call {
-  readonly read: CopilotState;
-  /** Ids of the usage records in the session when the call began. */
-  readonly before: ReadonlySet<string>;
-}
-
-const INSTALL = "Install it: npm install -g @github/copilot, then run `copilot login`.";
-
-const COPILOT: CliAdapter<Call> = {
-  name: "copilot",
-  title: "Copilot CLI",
-  program: "copilot",
-  install: INSTALL,
-  capabilities: {
-    resume: true,
-    forkAtMessage: false,
-    chooseSession: true,
-    usage: true,
-    cost: false,
-    structuredOutput: false,
-  },
-  sessions: copilotSessions,
-  // Copilot CLI prints nothing while a command runs.
-  idleMs: 15 * 60_000,
-  native: (path) => [nativeBinary(path)],
-  isTaken: (session, { env }) => existsSync(transcriptPath({ session, env })),
-  plan(call) {
-    const { task, session } = call;
-    if (session === null) throw new TypeError("Copilot CLI's session is chosen before it starts");
-    const text = recordOf(call);
-    if (task.session !== null && text === null) return lost(task.session);
-    return {
-      kind: "start",
-      args: copilotArgs({ task, session, extra: call.extra }),
-      input: task.prompt,
-      env: {},
-      state: { read: INITIAL_COPILOT_STATE, before: new Set(tokensByEvent(text ?? "").keys()) },
-    };
-  },
-  read(state, line) {
-    const step = readCopilotLine(state.read, line);
-    return { ...step, state: { ...state, read: step.state } };
-  },
-  end: ({ read }, exit, { task }) => classifyCopilot({ state: read, exit, resumes: task.session !== null }),
-  usage: usageOf,
-  probe: (run) => probeVersion(run, { program: "copilot", install: INSTALL }),
-};
-
-/** The output contains no tokens. The session record contains them for each answer, even of a killed call. */
-function usageOf({ before }: Call, call: CliCall): AgentUsage {
-  const own = [...tokensByEvent(recordOf(call) ?? "")].filter(([id]) => !before.has(id)).map(([, spent]) => spent);
-  if (own.length === 0) return UNKNOWN_USAGE;
-  const sum = (of: "input" | "output") => own.reduce((total, spent) => total + spent[of], 0);
-  return unpricedUsage({ input: sum("input"), output: sum("output") });
-}
-
-function recordOf({ session, env }: CliCall): string | null {
-  return readAgentFile(transcriptPath({ session: session ?? "", env }))?.toString("utf8") ?? null;
-}
-
-function lost(session: string) {
-  return sessionNotFound(`Copilot CLI has nothing of session ${session}`);
 }
 
 /** The arguments of Copilot CLI. Without a prompt argument it reads standard input, which may have any length. */
@@ -199,20 +163,20 @@ function readEvent(state: CopilotState, event: JsonRecord, data: JsonRecord): Pa
     case "tool.execution_start": {
       const name = asText(data["toolName"]);
       const calls = new Map([...state.calls, [asText(data["toolCallId"]), name]]);
-      const tool = { kind: "tool", name, detail: detailOf(data["arguments"]) } as const;
+      const tool = { kind: "tool", name, detail: toolDetail(data["arguments"], DETAILS) } as const;
       return { state: { ...state, calls, hasActed: true }, events: [tool] };
     }
     case "tool.execution_complete":
       return { state: readResult(state, data), events: [] };
     case "model.call_failure": {
-      const refused = { type: "", message: asText(data["errorMessage"]), status: numberOf(data["statusCode"]) };
+      const refused = { type: "", message: asText(data["errorMessage"]), status: asNumber(data["statusCode"]) };
       return { state: { ...state, refused }, events: [] };
     }
     case "session.error":
       return { state: { ...state, error: errorOf(data) }, events: [] };
     case "result": {
       const id = asText(event["sessionId"]);
-      const exitCode = numberOf(event["exitCode"]) ?? 1;
+      const exitCode = asNumber(event["exitCode"]) ?? 1;
       return { state: { ...state, exitCode }, events: id === "" ? [] : [{ kind: "session", id }] };
     }
     default:
@@ -227,22 +191,10 @@ function readResult(state: CopilotState, data: JsonRecord): CopilotState {
 }
 
 function errorOf(data: JsonRecord): CopilotError {
-  return { type: asText(data["errorType"]), message: asText(data["message"]), status: numberOf(data["statusCode"]) };
+  return { type: asText(data["errorType"]), message: asText(data["message"]), status: asNumber(data["statusCode"]) };
 }
 
-function numberOf(value: unknown): number | null {
-  return typeof value === "number" ? value : null;
-}
-
-/** The part of a tool's input that is worth showing to the user. */
-function detailOf(value: unknown): string {
-  const input = asRecord(value);
-  for (const key of ["command", "path", "pattern", "url", "query", "prompt"]) {
-    const text = asText(input[key]);
-    if (text !== "") return text;
-  }
-  return "";
-}
+const DETAILS = ["command", "path", "pattern", "url", "query", "prompt"];
 
 export function classifyCopilot(params: {
   readonly state: CopilotState;
@@ -251,44 +203,35 @@ export function classifyCopilot(params: {
 }): CliResult {
   const { state, exit, resumes } = params;
   const isFirst = resumes && !state.hasActed;
-  if (state.error !== null) return { kind: "failed", ...failureOf(state.error, state.refused, isFirst) };
-  if (state.exitCode === null) return withoutResult(state, exit, isFirst);
-  if (state.denied.size > 0)
-    return { kind: "failed", ...failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`) };
+  if (state.error !== null) return failureOf(state.error, state.refused, isFirst);
+  if (state.exitCode === null) return classifyNoResult(state, exit, isFirst);
+  if (state.denied.size > 0) return denied(state.denied);
   // Copilot CLI prints this text instead of an answer and reports no failure.
   if (state.exitCode === 0 && /^The model returned no content because .*blocked by content filtering/.test(state.text))
-    return { kind: "failed", ...failure("refusal", state.text) };
+    return failure("refusal", state.text);
   if (state.exitCode === 0) return { kind: "completed", text: state.text };
-  return { kind: "failed", ...failure("crash", `its result is ${state.exitCode}`) };
+  return failure("crash", `its result is ${state.exitCode}`);
 }
 
 /** Copilot CLI reports errors before the start only as text. */
-function withoutResult(
+function classifyNoResult(
   { refused }: CopilotState,
   { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
   isFirst: boolean,
 ): CliResult {
-  if (refused !== null) return { kind: "waiting", ...failureOf(refused, null, isFirst) };
+  if (refused !== null) return { ...failureOf(refused, null, isFirst), kind: "waiting" };
   if (kind !== "exited" || code === 0) return { kind: "open" };
-  const [, words = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
-  if (/No session, task, or name matched/.test(stderr)) return { kind: "failed", ...failure("session_lost", words) };
-  if (/No authentication information|not (?:logged in|authenticated)/i.test(stderr))
-    return { kind: "failed", ...failure("auth", words) };
-  return /model .*(?:not available|not found)/i.test(stderr)
-    ? { kind: "failed", ...failure("missing", words) }
-    : { kind: "open" };
+  const [, message = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
+  if (/No session, task, or name matched/.test(stderr)) return failure("session_lost", message);
+  if (/No authentication information|not (?:logged in|authenticated)/i.test(stderr)) return failure("auth", message);
+  return /model .*(?:not available|not found)/i.test(stderr) ? failure("missing", message) : { kind: "open" };
 }
 
-function failureOf(error: CopilotError, refused: CopilotError | null, isFirst: boolean): CliFailure {
-  const words = `${error.message} ${refused?.message ?? ""}`;
+function failureOf(error: CopilotError, refused: CopilotError | null, isFirst: boolean) {
+  const message = `${error.message} ${refused?.message ?? ""}`;
   const status = error.status ?? refused?.status ?? null;
-  const cause =
-    causeOfResponse(words) ??
-    CAUSES[error.type] ??
-    causeOfMessage(words) ??
-    causeOfStatus(status) ??
-    (status === 400 && isFirst ? "session_lost" : "crash");
-  return failure(cause, error.message || "failed without a word");
+  const cause = causeOfResponse(message) ?? CAUSES[error.type] ?? causeOfProvider({ message, status, isFirst });
+  return failure(cause, error.message);
 }
 
 const CAUSES: Readonly<Record<string, FailureCause>> = {
@@ -299,25 +242,20 @@ const CAUSES: Readonly<Record<string, FailureCause>> = {
   context_limit: "context_too_long",
 };
 
-function failure(cause: FailureCause, words: string): CliFailure {
-  return {
-    cause,
-    message: `Copilot CLI: ${words.slice(0, 500)}`,
-    hint: HINTS[cause] ?? sharedHint(cause, "copilot"),
-    until: null,
-  };
-}
-
-const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
-  auth: "Run `copilot login`, or set COPILOT_GITHUB_TOKEN.",
-  billing: "The plan's requests are used up: wait for the next month, or allow more in the account's settings.",
-  missing: "Choose a model that the account may use: copilot:MODEL, or copilot for its default.",
-  permission_denied: "Run with --yolo, or allow the tool in Copilot CLI's settings.",
-};
+const { failure, denied } = createFailures({
+  name: "copilot",
+  title: "Copilot CLI",
+  hints: {
+    auth: "Run `copilot login`, or set COPILOT_GITHUB_TOKEN.",
+    billing: "The plan's requests are used up: wait for the next month, or allow more in the account's settings.",
+    missing: "Choose a model that the account may use: copilot:MODEL, or copilot for its default.",
+    permission_denied: "Run with --yolo, or allow the tool in Copilot CLI's settings.",
+  },
+});
 
 /** The tokens of each answer by event id, from a session's file. The input includes cached tokens. */
-export function tokensByEvent(text: string): ReadonlyMap<string, { readonly input: number; readonly output: number }> {
-  const found = new Map<string, { readonly input: number; readonly output: number }>();
+export function tokensByEvent(text: string): ReadonlyMap<string, TokenCount> {
+  const found = new Map<string, TokenCount>();
   for (const line of text.split("\n")) {
     if (!line.includes('"session.usage_record"')) continue;
     const event = parseJsonRecord(line);
@@ -330,36 +268,20 @@ export function tokensByEvent(text: string): ReadonlyMap<string, { readonly inpu
 }
 
 /** The path where Copilot CLI stores the events of a session, for any worktree. */
-export function transcriptPath(params: {
-  readonly session: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}): string {
-  const { session, env } = params;
+export function transcriptPath({ session, env }: { readonly session: string; readonly env: Environment }): string {
   const home = env["COPILOT_HOME"] || join(env["HOME"] ?? "/", ".copilot");
   return join(home, "session-state", session, "events.jsonl");
 }
 
-/**
- * The Copilot binary behind the loader that npm installs. The loader is a second process, and if it is killed, Copilot
- * CLI continues alone. A path that is not this loader is returned unchanged.
- */
-function nativeBinary(found: string): string {
-  try {
-    const script = realpathSync(found);
-    return script.endsWith(".js") ? (besideLoader(script) ?? found) : found;
-  } catch {
-    return found;
-  }
-}
-
-/** Tries glibc first and musl second, in the order of the loader on a glibc system. */
-function besideLoader(script: string): string | null {
+/** The binary behind npm's launcher. Tries glibc first and musl second, like the launcher on a glibc system. */
+function nativeBinary(script: string): readonly [string] | null {
+  if (!script.endsWith(".js")) return null;
   const kinds = process.platform === "linux" ? ["linux", "linuxmusl"] : [process.platform];
   for (const kind of kinds) {
     try {
       const main = createRequire(script).resolve(`@github/copilot-${kind}-${process.arch}`);
       const binary = join(dirname(main), process.platform === "win32" ? "copilot.exe" : "copilot");
-      if (existsSync(binary)) return binary;
+      if (existsSync(binary)) return [binary];
     } catch {
       continue;
     }

@@ -26,13 +26,13 @@ export function classifyExit(params: {
   if (exit.survivors !== null) return failure("hang", `${name} left processes behind: ${exit.survivors}`);
   switch (exit.kind) {
     case "interrupted":
-      return failure("interrupted", `${name} was stopped because the run was`);
+      return failure("interrupted", `${name} was stopped together with the run`);
     case "timed_out":
-      return failure("timeout", `${name} had not ended after ${seconds(params.timeoutMs)}`, "Give it more time.");
+      return failure("timeout", `${name} did not exit within ${seconds(params.timeoutMs)}`, "Give it more time.");
     case "idle":
       return failure("hang", `${name} printed nothing for ${seconds(params.idleMs)}`);
     case "not_started":
-      return notStarted(name, exit.reason ?? "no reason given");
+      return classifyStart(name, exit.reason ?? "no reason given");
     case "signalled":
       return { ...failure("killed", `${name} was ended by ${exit.signal ?? "a signal"}`), instant: isInstant(exit) };
     case "exited":
@@ -41,10 +41,21 @@ export function classifyExit(params: {
 }
 
 const RUN_IT = "Run it by hand in the worktree to see what is missing.";
-const INSTANT_MS = 2000;
+/** A program that failed within this time, in milliseconds, had no time to work. */
+export const INSTANT_MS = 2000;
 const EX_TEMPFAIL = 75;
 
-function notStarted(name: string, reason: string): Failed {
+/** The outcome of a call for which no program was started, so nothing was spent. */
+export function notStarted(
+  session: string | null,
+  failure: Pick<Failed, "cause" | "message" | "hint"> & { readonly until?: string | null },
+): Failed {
+  const { cause, message, hint, until = null } = failure;
+  const usage = { inputTokens: 0, outputTokens: 0, microUsd: 0 };
+  return { kind: "failed", cause, message, hint, until, session, usage, instant: true };
+}
+
+function classifyStart(name: string, reason: string): Failed {
   const message = `${name} could not be started: ${reason}`;
   // Out of processes, memory or open files. That is temporary and needs no action of the user.
   if (/\b(?:EMFILE|ENFILE|EAGAIN|ENOMEM)\b/.test(reason)) return { ...failure("crash", message), instant: true };
@@ -54,12 +65,12 @@ function notStarted(name: string, reason: string): Failed {
 function classifyCode(params: { readonly exit: AgentExit; readonly name: string; readonly now: number }): Failed {
   const { exit, name, now } = params;
   const code = exit.code ?? 0;
-  const said = lastWords(exit);
-  if (code === 126 || code === 127) return failure("missing", `${name} could not be run${said}`, RUN_IT);
-  if (code > 128 && code < 128 + 65) return failure("killed", `${name} was ended by signal ${code - 128}${said}`);
+  const output = lastLines(exit);
+  if (code === 126 || code === 127) return failure("missing", `${name} could not be run${output}`, RUN_IT);
+  if (code > 128 && code < 128 + 65) return failure("killed", `${name} was ended by signal ${code - 128}${output}`);
   if (code === EX_TEMPFAIL)
-    return { ...failure("overload", `${name} asks for a later try${said}`), until: retryAfter(exit.stderr, now) };
-  return failure("crash", `${name} failed with exit ${code}${said}`);
+    return { ...failure("overload", `${name} asks to be retried later${output}`), until: retryAfter(exit.stderr, now) };
+  return failure("crash", `${name} failed with exit ${code}${output}`);
 }
 
 function failure(cause: FailureCause, message: string, hint: string | null = null): Failed {
@@ -74,22 +85,26 @@ function isInstant(exit: AgentExit): boolean {
   return exit.stdout.trim() === "" && exit.milliseconds < INSTANT_MS;
 }
 
-function lastWords(exit: AgentExit): string {
+function lastLines(exit: AgentExit): string {
   const text = exit.stderr.trim() === "" ? exit.stdout : exit.stderr;
   const lines = text.trim().split("\n").slice(-3).join("; ").slice(-500);
   return lines === "" ? "" : `: ${lines}`;
 }
 
-/** `retry-after: 90` (seconds) or a date, as in HTTP. The last one counts. */
+/** The last `retry-after:` line that the program printed. */
 function retryAfter(stderr: string, now: number): string | null {
-  const value = [...stderr.matchAll(/^\s*retry-after:[ \t]*(\S.*?)\s*$/gim)].at(-1)?.[1];
-  if (value === undefined) return null;
-  const at = /^\d+(?:\.\d+)?$/.test(value) ? now + Number(value) * 1000 : Date.parse(value);
-  return Number.isFinite(at) && Math.abs(at) < MAX_DATE ? new Date(at).toISOString() : null;
+  return retryTime([...stderr.matchAll(/^\s*retry-after:[ \t]*(\S.*?)\s*$/gim)].at(-1)?.[1] ?? "", now);
 }
 
-/** Later dates have no ISO 8601 form with a four-digit year. */
-const MAX_DATE = Date.UTC(9999, 11, 31);
+/** Parses `retry-after` as seconds or as a date, as in HTTP; null if it is empty or invalid. */
+export function retryTime(header: string, now: number): string | null {
+  return isoTime(/^\d+(?:\.\d+)?$/.test(header) ? now + Number(header) * 1000 : Date.parse(header));
+}
+
+/** ISO 8601 of milliseconds since the epoch; null for no time, or one that has no form with a four-digit year. */
+export function isoTime(at: number | null): string | null {
+  return at !== null && at >= 0 && at < Date.UTC(9999, 11, 31) ? new Date(at).toISOString() : null;
+}
 
 function seconds(milliseconds: number | null): string {
   return `${(milliseconds ?? 0) / 1000} s`;
@@ -120,20 +135,22 @@ export function causeOfStatus(status: number | null): FailureCause | null {
  * Causes whose HTTP status suggests another one: a proxy's page (often 403), an unsupported client version (400), a
  * model that declines. It is checked before all other phrases.
  */
-export function causeOfResponse(words: string): FailureCause | null {
+export function causeOfResponse(message: string): FailureCause | null {
   if (
-    /<!doctype html|<html[\s>]|is an HTML page|blocked by a gateway or proxy|proxy or gateway intercepting/i.test(words)
+    /<!doctype html|<html[\s>]|is an HTML page|blocked by a gateway or proxy|proxy or gateway intercepting/i.test(
+      message,
+    )
   )
     return "proxy";
   if (
     /requires a newer version|newer version .{0,60}required|version .{0,60}(?:no longer supported|too old|out of date|outdated)|(?:update|upgrade) (?:to the latest version|your (?:client|cli))/i.test(
-      words,
+      message,
     )
   )
     return "too_old";
   if (
     /content[_ -]?filter|legal\/aup|prohibited_content|blocked (?:due to|by) (?:the )?safety|safety settings/i.test(
-      words,
+      message,
     )
   )
     return "refusal";
@@ -157,27 +174,37 @@ export function sharedHint(cause: FailureCause, agent: string): string | null {
 }
 
 /** Interprets the providers' own phrases where a status has several meanings. */
-export function causeOfMessage(words: string): FailureCause | null {
+export function causeOfMessage(message: string): FailureCause | null {
   if (
     /prompt (?:is|as) too long|context.{0,10}(?:length|window)|maximum context|too many tokens|prompt budget/i.test(
-      words,
+      message,
     )
   )
     return "context_too_long";
-  if (/insufficient_quota|credit balance|billing/i.test(words)) return "billing";
+  if (/insufficient_quota|credit balance|billing/i.test(message)) return "billing";
   if (
     /fetch failed|stream (?:ended|closed) (?:without|before)|connection|socket|unexpected EOF|ECONN|ENOTFOUND|ETIMEDOUT|\bterminated\b|network/i.test(
-      words,
+      message,
     )
   )
     return "network";
   return null;
 }
 
-/** Parses `retry-after` as seconds or as a date; null if it is empty or invalid. */
-export function retryTime(header: string, now: number): string | null {
-  if (header === "") return null;
-  const seconds = Number(header);
-  const at = Number.isFinite(seconds) ? now + seconds * 1000 : Date.parse(header);
-  return Number.isFinite(at) && Math.abs(at) < 8.64e15 ? new Date(at).toISOString() : null;
+/**
+ * The cause of a provider's error that an agent reports as a message and sometimes a status. `isFirst` marks the first
+ * request of a resumed session: if the provider rejects it as invalid, the history is.
+ */
+export function causeOfProvider(params: {
+  readonly message: string;
+  readonly status: number | null;
+  readonly isFirst: boolean;
+}): FailureCause {
+  const { message, status, isFirst } = params;
+  return (
+    causeOfResponse(message) ??
+    causeOfMessage(message) ??
+    causeOfStatus(status) ??
+    (status === 400 && isFirst ? "session_lost" : "crash")
+  );
 }

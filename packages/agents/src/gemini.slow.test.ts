@@ -194,7 +194,7 @@ describe("killed", () => {
         for (const { path } of chatsOf(scene, session)) renameSync(path, path.replace(/T\d\d-\d\d-/, "T00-00-"));
         expect(await run("the second words", session)).toMatchObject({ kind: "completed", session });
         // The defect of Gemini CLI itself. When this assertion fails, the workaround can be removed.
-        expect(chatsOf(scene, session).map(({ isHollow }) => isHollow)).toEqual([false, true]);
+        expect(chatsOf(scene, session).map(({ isEmpty }) => isEmpty)).toEqual([false, true]);
         expect(await run("another session", null)).toMatchObject({ kind: "completed" });
         expect(await run("the third words", session)).toMatchObject({ kind: "completed", session });
         const asked = JSON.stringify(scene.server.requests.at(-1)?.body);

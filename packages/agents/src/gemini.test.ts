@@ -96,7 +96,7 @@ describe("reader", () => {
           (lines[0] ?? "").slice(0, -3),
         ].join("\n");
         const chat = parseChat(text);
-        expect(chat).toMatchObject({ session: "abc", isHollow: false });
+        expect(chat).toMatchObject({ session: "abc", isEmpty: false });
         expect([...chat.answers.values()]).toEqual(
           answers.map(({ input, more, cached }) => ({ input, output: more, cached })),
         );
@@ -108,9 +108,9 @@ describe("reader", () => {
     const context = { type: "user", content: [{ text: "<session_context>\nToday…</session_context>" }] };
     const head = JSON.stringify({ sessionId: "abc" });
     const set = JSON.stringify({ $set: { messages: [context] } });
-    expect(parseChat([head, set].join("\n"))).toMatchObject({ session: "abc", isHollow: true });
+    expect(parseChat([head, set].join("\n"))).toMatchObject({ session: "abc", isEmpty: true });
     const said = JSON.stringify({ type: "user", content: [{ text: "Do it." }] });
-    expect(parseChat([head, set, said].join("\n")).isHollow).toBe(false);
+    expect(parseChat([head, set, said].join("\n")).isEmpty).toBe(false);
   });
 });
 

@@ -1,32 +1,104 @@
 // The CLI adapter for Gemini CLI: arguments, output lines, usage, failures and session files.
 
-import { rmSync } from "node:fs";
-import { join } from "node:path";
-import type { Agent, AgentProbe, AgentSessions, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
+import { existsSync, renameSync, rmSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { Agent, AgentSessions, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
+import type { PriceTable } from "@holdfast/core/budget";
 import { type JsonRecord, asRecord, asRecords, asText, sha256, textOf } from "@holdfast/core/json";
-import type { ProcessResult } from "@holdfast/platform/subprocess";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
   type CliCall,
   type CliResult,
   type ParsedLine,
+  type TokenCount,
+  addTokens,
   createCliAgent,
+  createFailures,
   permissionArgs,
-  probeVersion,
   sessionNotFound,
+  sumTokens,
+  toolDetail,
   unpricedUsage,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfResponse, sharedHint } from "./failure-cause.ts";
+import { UNKNOWN_USAGE, causeOfResponse, causeOfStatus, isoTime } from "./failure-cause.ts";
 import {
+  type Environment,
+  type SessionKey,
   listNames,
   parseJsonRecord,
-  readAgentFile,
+  readAgentText,
   readSessionFile,
   realPathOf,
   writeSessionFile,
 } from "./session-files.ts";
+
+/** `gemini:MODEL`: Gemini CLI. */
+export function createGeminiAgent(params: CliAgentParams): Agent {
+  /** `before` has the ids of the messages in the session when the call began. */
+  const adapter: CliAdapter<GeminiState, ReadonlySet<string>> = {
+    name: "gemini",
+    title: "Gemini CLI",
+    program: "gemini",
+    install: "Install it: npm install -g @google/gemini-cli, then set GEMINI_API_KEY, or run `gemini` once and log in.",
+    capabilities: { ...CLI_CAPABILITIES, chooseSession: true, cost: false },
+    sessions: geminiSessions,
+    initial: INITIAL_GEMINI_STATE,
+    // Gemini CLI would start itself a second time with more memory, and killing the first process would leave the
+    // second running.
+    environment: { GEMINI_CLI_NO_RELAUNCH: "true" },
+    isTaken: (session, call) => findChats(locate(session, call)).length > 0,
+    plan(call) {
+      const { task, session } = call;
+      if (session === null) throw new TypeError("Gemini CLI's session is chosen before it starts");
+      if (Buffer.byteLength(task.prompt) > MAX_PROMPT_BYTES) return tooLong(task.prompt);
+      const location = locate(session, call);
+      removeEmptyChats(location);
+      const chats = findChats(location);
+      if (task.session !== null && chats.every(({ isEmpty }) => isEmpty))
+        return sessionNotFound("Gemini CLI", task.session);
+      const before = new Set(chats.flatMap(({ answers }) => [...answers.keys()]));
+      return { kind: "start", args: geminiArgs({ task, session, extra: call.extra }), before };
+    },
+    read: readGeminiLine,
+    end: ({ state, exit, call: { task, now } }) =>
+      classifyGemini({ state, exit, resumes: task.session !== null, now: now() }),
+    usage: geminiUsage,
+    // No command reports the login, so the settings are read.
+    checkLogin: () =>
+      Promise.resolve(hasAccess(process.env) ? null : { problem: "Gemini CLI is not logged in", hint: LOG_IN }),
+  };
+  return createCliAgent(adapter, params);
+}
+
+/**
+ * US dollars per million tokens, from Google's public list of January 2026, standard tier, for prompts of up to 200 000
+ * tokens.
+ */
+export const GEMINI_PRICES: PriceTable = {
+  "gemini:gemini-2.5-flash": { input: 0.3, cached: 0.03, output: 2.5 },
+  "gemini:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
+  "gemini:gemini-2.5-pro": { input: 1.25, cached: 0.125, output: 10 },
+};
+
+/**
+ * The result counts this process alone, including side calls. Without a result, the new answers in the session's files
+ * are counted.
+ */
+function geminiUsage(state: GeminiState, call: CliCall, before: ReadonlySet<string>): AgentUsage {
+  const total = state.result?.tokens ?? null;
+  if (total !== null) return unpricedUsage(total);
+  const chats = findChats(locate(call.session ?? "", call));
+  const answers = new Map(chats.flatMap((chat) => [...chat.answers]));
+  const own = [...answers].filter(([id]) => !before.has(id)).map(([, tokens]) => tokens);
+  return own.length === 0 ? UNKNOWN_USAGE : unpricedUsage(own.reduce(addTokens));
+}
+
+function locate(session: string, { task, env }: CliCall): TranscriptLocation {
+  return locateTranscript({ session, cwd: task.cwd, env });
+}
 
 /** The arguments of Gemini CLI. Without a prompt argument it reads standard input, which may have any length. */
 export function geminiArgs(params: {
@@ -49,12 +121,6 @@ export function geminiArgs(params: {
   ];
 }
 
-/**
- * Gemini CLI would start itself a second time with more memory, and killing the first process would leave the second
- * running.
- */
-const GEMINI_ENV = { GEMINI_CLI_NO_RELAUNCH: "true" };
-
 /** Gemini CLI's record of a session: the one of its files that contains messages. It cannot fork at a message. */
 export const geminiSessions: AgentSessions = {
   async read({ session, cwd }) {
@@ -63,105 +129,28 @@ export const geminiSessions: AgentSessions = {
     return text === null ? null : { text, lastMessage: null };
   },
   async write({ session, cwd, text }) {
-    const place = locateTranscript({ session, cwd, env: process.env });
-    const path = mainFile(place) ?? join(folderFor(place), "chats", nameOfLost(place, parseChat(text).startTime));
+    const location = locateTranscript({ session, cwd, env: process.env });
+    const path =
+      mainFile(location) ?? join(folderFor(location), "chats", chatFileName(location, parseChat(text).startTime));
     writeSessionFile({ path, text });
     // Any other file of the session is newer than the restored one.
-    for (const chat of findChats(place)) if (chat.path !== path) rmSync(chat.path, { force: true });
+    for (const chat of findChats(location)) if (chat.path !== path) rmSync(chat.path, { force: true });
   },
-  tokensIn(text) {
-    const { input, output } = [...parseChat(text).answers.values()].reduce(add, NO_TOKENS);
-    return { input, output };
-  },
+  tokensIn: (text) => sumTokens(parseChat(text).answers.values()),
 };
 
-function mainFile(place: TranscriptPlace): string | null {
-  return findChats(place).find(({ isHollow }) => !isHollow)?.path ?? null;
+function mainFile(location: TranscriptLocation): string | null {
+  return findChats(location).find(({ isEmpty }) => !isEmpty)?.path ?? null;
 }
 
 /** Gemini CLI finds the project directory by the worktree path inside it, and first in its own list of projects. */
-function folderFor({ tmp, cwd }: TranscriptPlace): string {
+function folderFor({ tmp, cwd }: TranscriptLocation): string {
   const [folder] = projectFolders({ tmp, cwd });
   if (folder !== undefined) return folder;
-  const listed = asText(asRecord(parseJsonRecord(readText(join(tmp, "../projects.json")))["projects"])[cwd]);
+  const listed = asText(asRecord(parseJsonRecord(readAgentText(join(tmp, "../projects.json")))["projects"])[cwd]);
   const made = join(tmp, listed === "" ? `worktree-${sha256(cwd).slice(0, 12)}` : listed);
   writeSessionFile({ path: join(made, ".project_root"), text: cwd });
   return made;
-}
-
-/** `gemini:MODEL`: Gemini CLI. */
-export function createGeminiAgent(params: CliAgentParams): Agent {
-  return createCliAgent(GEMINI, params);
-}
-
-interface Call {
-  readonly read: GeminiState;
-  /** Ids of the messages in the session when the call began. */
-  readonly before: ReadonlySet<string>;
-}
-
-const INSTALL =
-  "Install it: npm install -g @google/gemini-cli, then set GEMINI_API_KEY, or run `gemini` once and log in.";
-
-const GEMINI: CliAdapter<Call> = {
-  name: "gemini",
-  title: "Gemini CLI",
-  program: "gemini",
-  install: INSTALL,
-  capabilities: {
-    resume: true,
-    forkAtMessage: false,
-    chooseSession: true,
-    usage: true,
-    cost: false,
-    structuredOutput: false,
-  },
-  sessions: geminiSessions,
-  // Gemini CLI prints nothing while the model thinks and while a command runs.
-  idleMs: 15 * 60_000,
-  environment: GEMINI_ENV,
-  isTaken: (session, call) => findChats(placeOf(session, call)).length > 0,
-  plan(call) {
-    const { task, session } = call;
-    if (session === null) throw new TypeError("Gemini CLI's session is chosen before it starts");
-    if (Buffer.byteLength(task.prompt) > MAX_PROMPT_BYTES) return tooLong(task.prompt);
-    const place = placeOf(session, call);
-    removeEmptyChats(place);
-    const chats = findChats(place);
-    if (task.session !== null && chats.every(({ isHollow }) => isHollow)) return lost(task.session);
-    return {
-      kind: "start",
-      args: geminiArgs({ task, session, extra: call.extra }),
-      input: task.prompt,
-      env: {},
-      state: { read: INITIAL_GEMINI_STATE, before: new Set(chats.flatMap(({ answers }) => [...answers.keys()])) },
-    };
-  },
-  read(state, line) {
-    const { state: read, events } = readGeminiLine(state.read, line);
-    return { state: { ...state, read }, events };
-  },
-  end: ({ read }, exit, { task, now }) =>
-    classifyGemini({ state: read, exit, resumes: task.session !== null, now: now() }),
-  usage: usageOf,
-  probe: (run) => probeGemini(run, INSTALL),
-};
-
-/**
- * The result counts this process alone, including side calls. Without a result, the new answers in the session's files
- * are counted.
- */
-function usageOf({ read, before }: Call, call: CliCall): AgentUsage {
-  const told = read.result?.tokens ?? null;
-  if (told !== null) return unpricedUsage(told);
-  const chats = findChats(placeOf(call.session ?? "", call));
-  const answers = new Map(chats.flatMap((chat) => [...chat.answers]));
-  const own = [...answers].filter(([id]) => !before.has(id)).map(([, tokens]) => tokens);
-  return own.length === 0 ? UNKNOWN_USAGE : unpricedUsage(own.reduce(add, NO_TOKENS));
-}
-
-function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
-  return locateTranscript({ session, cwd: task.cwd, env });
 }
 
 /**
@@ -171,12 +160,8 @@ function placeOf(session: string, { task, env }: CliCall): TranscriptPlace {
 const MAX_PROMPT_BYTES = 600_000;
 
 function tooLong(prompt: string) {
-  const message = `Gemini CLI loses its result after a prompt of ${Buffer.byteLength(prompt)} bytes; it can take ${MAX_PROMPT_BYTES}`;
+  const message = `Gemini CLI loses its result after a prompt of ${Buffer.byteLength(prompt)} bytes; the limit is ${MAX_PROMPT_BYTES}`;
   return { kind: "refused", cause: "context_too_long", message, hint: null, until: null } as const;
-}
-
-function lost(session: string) {
-  return sessionNotFound(`Gemini CLI has nothing of session ${session} for this worktree`);
 }
 
 /** State after the output lines of one call so far. */
@@ -216,7 +201,7 @@ export function readGeminiLine(state: GeminiState, line: string): ParsedLine<Gem
       return { state, events: id === "" ? [] : [{ kind: "session", id }] };
     }
     case "message":
-      return event["role"] === "assistant" ? readWords(state, event) : { state, events: [] };
+      return event["role"] === "assistant" ? readMessage(state, event) : { state, events: [] };
     case "tool_use":
       return readCall(state, event);
     case "tool_result":
@@ -230,11 +215,11 @@ export function readGeminiLine(state: GeminiState, line: string): ParsedLine<Gem
   }
 }
 
-function readWords(state: GeminiState, event: JsonRecord): ParsedLine<GeminiState> {
+function readMessage(state: GeminiState, event: JsonRecord): ParsedLine<GeminiState> {
   const text = asText(event["content"]);
   if (text === "") return { state, events: [] };
-  const said = event["delta"] === true ? `${state.text}${text}` : text;
-  return { state: { ...state, text: said, hasActed: true }, events: [{ kind: "text", text }] };
+  const whole = event["delta"] === true ? `${state.text}${text}` : text;
+  return { state: { ...state, text: whole, hasActed: true }, events: [{ kind: "text", text }] };
 }
 
 function readCall(state: GeminiState, event: JsonRecord): ParsedLine<GeminiState> {
@@ -242,19 +227,11 @@ function readCall(state: GeminiState, event: JsonRecord): ParsedLine<GeminiState
   const calls = new Map([...state.calls, [asText(event["tool_id"]), name]]);
   return {
     state: { ...state, text: "", hasActed: true, calls },
-    events: [{ kind: "tool", name, detail: detailOf(event["parameters"]) }],
+    events: [{ kind: "tool", name, detail: toolDetail(event["parameters"], DETAILS) }],
   };
 }
 
-/** The part of a tool's input that is worth showing to the user. */
-function detailOf(value: unknown): string {
-  const input = asRecord(value);
-  for (const key of ["command", "file_path", "dir_path", "pattern", "query", "url", "prompt"]) {
-    const text = asText(input[key]);
-    if (text !== "") return text;
-  }
-  return "";
-}
+const DETAILS = ["command", "file_path", "dir_path", "pattern", "query", "url", "prompt"];
 
 function readAnswer(state: GeminiState, event: JsonRecord): GeminiState {
   const id = asText(event["tool_id"]);
@@ -286,27 +263,14 @@ export function classifyGemini(params: {
 }): CliResult {
   const { state, exit } = params;
   const { result } = state;
-  if (result === null) return withoutResult(exit, params.resumes);
-  if (!result.isError) return withoutDenials(state);
+  if (result === null) return classifyNoResult(exit, params.resumes);
+  if (!result.isError) return state.denied.size === 0 ? { kind: "completed", text: state.text } : denied(state.denied);
   const { cause, until } = causeOf(result, params);
-  const words = wordsOf(result.message) || "failed without a word";
-  return {
-    kind: "failed",
-    cause,
-    message: `Gemini CLI: ${words.slice(0, 500)}`,
-    hint: HINTS[cause] ?? sharedHint(cause, "gemini"),
-    until,
-  };
-}
-
-function withoutDenials({ text, denied }: GeminiState): CliResult {
-  if (denied.size === 0) return { kind: "completed", text };
-  const message = `Gemini CLI was not allowed to use ${[...denied].join(", ")}`;
-  return { kind: "failed", cause: "permission_denied", message, hint: HINTS.permission_denied ?? null, until: null };
+  return failure(cause, asText(errorOf(result.message)["message"]) || inBrackets(result.message), until);
 }
 
 /** Gemini CLI has special exit codes for errors before the start. */
-function withoutResult(
+function classifyNoResult(
   { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
   resumes: boolean,
 ): CliResult {
@@ -314,9 +278,9 @@ function withoutResult(
   const cause =
     code === 41 ? "auth" : code === 42 && resumes && /resuming session/i.test(stderr) ? "session_lost" : null;
   if (cause === null) return { kind: "open" };
-  const said = stderr.split("\n").filter((line) => line.trim() !== "" && !/^(?:YOLO mode|Warning:|Ripgrep)/.test(line));
-  const message = `Gemini CLI: ${said.slice(-3).join(" ").slice(0, 500)}`;
-  return { kind: "failed", cause, message, hint: HINTS[cause] ?? null, until: null };
+  const lines = stderr.split("\n");
+  const errors = lines.filter((line) => line.trim() !== "" && !/^(?:YOLO mode|Warning:|Ripgrep)/.test(line));
+  return failure(cause, errors.slice(-3).join(" "));
 }
 
 function causeOf(
@@ -333,12 +297,13 @@ function causeOf(
   const status = typeof code === "number" ? code : statusOf(params.exit.code);
   const at = status === 429 ? resetTime(message, params.now) : null;
   return {
-    cause: causeOfResponse(message) ?? byWords(message, error) ?? byStatus(status) ?? otherwise(status, params),
-    until: at === null ? null : new Date(at).toISOString(),
+    cause:
+      causeOfResponse(message) ?? byMessage(message, error) ?? causeOfStatus(status) ?? classifyOther(status, params),
+    until: isoTime(at),
   };
 }
 
-function byWords(message: string, error: JsonRecord): FailureCause | null {
+function byMessage(message: string, error: JsonRecord): FailureCause | null {
   const reasons = asRecords(error["details"]).map((detail) => asText(detail["reason"]));
   if (reasons.includes("API_KEY_INVALID") || /API key (?:not valid|expired)/i.test(message)) return "auth";
   if (/exceeds the maximum number of tokens|context window will overflow/i.test(message)) return "context_too_long";
@@ -350,18 +315,8 @@ function byWords(message: string, error: JsonRecord): FailureCause | null {
   return null;
 }
 
-function byStatus(status: number | null): FailureCause | null {
-  if (status === 401 || status === 403) return "auth";
-  if (status === 402) return "billing";
-  if (status === 404) return "missing";
-  if (status === 408) return "network";
-  if (status === 413) return "context_too_long";
-  if (status === 429) return "rate_limit";
-  return status !== null && status >= 500 ? "overload" : null;
-}
-
 /** This is the first request of a resumed session. If the provider rejects it, the history is invalid. */
-function otherwise(
+function classifyOther(
   status: number | null,
   { state, resumes }: { readonly state: GeminiState; readonly resumes: boolean },
 ): FailureCause {
@@ -375,12 +330,18 @@ function statusOf(code: number | null): number | null {
 
 const STATUSES = [400, 401, 402, 403, 404, 408, 413, 429, 500, 502, 503, 504, 529];
 
-const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
-  auth: "Set GEMINI_API_KEY, or run `gemini` once by hand and log in.",
-  billing: "Enable billing for the Google project, or use another key.",
-  missing: "Choose a model that the account may use: gemini:MODEL, or gemini for its default.",
-  permission_denied: "Run with --yolo, or allow the tool in ~/.gemini/settings.json.",
-};
+const LOG_IN = "Set GEMINI_API_KEY, or run `gemini` once by hand and log in.";
+
+const { failure, denied } = createFailures({
+  name: "gemini",
+  title: "Gemini CLI",
+  hints: {
+    auth: LOG_IN,
+    billing: "Enable billing for the Google project, or use another key.",
+    missing: "Choose a model that the account may use: gemini:MODEL, or gemini for its default.",
+    permission_denied: "Run with --yolo, or allow the tool in ~/.gemini/settings.json.",
+  },
+});
 
 /** Parses `[API Error: …]`, which contains the provider's answer or plain text. */
 function errorOf(message: string): JsonRecord {
@@ -389,10 +350,6 @@ function errorOf(message: string): JsonRecord {
   } catch {
     return {};
   }
-}
-
-function wordsOf(message: string): string {
-  return asText(errorOf(message)["message"]) || inBrackets(message);
 }
 
 function inBrackets(message: string): string {
@@ -410,8 +367,8 @@ export function resetTime(message: string, now: number): number | null {
 }
 
 function spanOf(text: string): number {
-  const parts = [...text.matchAll(/([\d.]+)(ms|[dhms])/g)];
-  return parts.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS[unit ?? ""] ?? 0), 0);
+  const spans = [...text.matchAll(/([\d.]+)(ms|[dhms])/g)];
+  return spans.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS[unit ?? ""] ?? 0), 0);
 }
 
 const HOUR = 3_600_000;
@@ -434,16 +391,6 @@ function nextMidnight(now: number): number {
 
 const ZONE = "America/Los_Angeles";
 
-/** All input tokens, cached or not, and all other tokens: answers and reasoning. */
-interface TokenCount {
-  readonly input: number;
-  readonly output: number;
-  /** The cached part of the input. */
-  readonly cached: number;
-}
-
-const NO_TOKENS: TokenCount = { input: 0, output: 0, cached: 0 };
-
 /** Parses the `stats` of a result; null if it is none. */
 function tokensOfStats(value: unknown): TokenCount | null {
   const { input_tokens: input, total_tokens: total, cached } = asRecord(value);
@@ -463,10 +410,6 @@ function split(input: unknown, total: unknown, cached: unknown): TokenCount | nu
   return input >= 0 && total >= input ? { input, output: total - input, cached: given } : null;
 }
 
-function add(one: TokenCount, other: TokenCount): TokenCount {
-  return { input: one.input + other.input, output: one.output + other.output, cached: one.cached + other.cached };
-}
-
 /** The content of a session's file: lines that add or replace a message by its id, or set fields of the session. */
 interface Chat {
   readonly session: string;
@@ -475,13 +418,13 @@ interface Chat {
   /** Tokens of each answer by message id. */
   readonly answers: ReadonlyMap<string, TokenCount>;
   /** True if the file contains no message of the user or the model: it cannot be resumed. */
-  readonly isHollow: boolean;
+  readonly isEmpty: boolean;
 }
 
 export function parseChat(text: string): Chat {
   let session = "";
   let startTime = "";
-  let isHollow = true;
+  let isEmpty = true;
   const answers = new Map<string, TokenCount>();
   for (const line of text.split("\n")) {
     // The last line of a killed call may be incomplete.
@@ -490,12 +433,12 @@ export function parseChat(text: string): Chat {
     session ||= asText(record["sessionId"]);
     startTime ||= asText(record["startTime"]);
     for (const message of [record, ...asRecords(set["messages"])]) {
-      if (isSaid(message)) isHollow = false;
+      if (isSaid(message)) isEmpty = false;
       const tokens = message["type"] === "gemini" ? tokensOfChat(message["tokens"]) : null;
       if (tokens !== null) answers.set(asText(message["id"]), tokens);
     }
   }
-  return { session, startTime, answers, isHollow };
+  return { session, startTime, answers, isEmpty };
 }
 
 /** The first message is generated by Gemini CLI and describes its environment. */
@@ -509,8 +452,8 @@ interface ChatFile extends Chat {
 }
 
 /** The files of one session, ordered by name and therefore by the minute in which they were created. */
-export function findChats(place: TranscriptPlace): readonly ChatFile[] {
-  return chatsIn(place, place.ending).filter(({ session }) => session === place.session);
+export function findChats(location: TranscriptLocation): readonly ChatFile[] {
+  return chatsIn(location, location.ending).filter(({ session }) => session === location.session);
 }
 
 /**
@@ -518,35 +461,30 @@ export function findChats(place: TranscriptPlace): readonly ChatFile[] {
  * another session starts in the same place, it removes that file and every other file of the same session. Therefore we
  * remove files without messages first.
  */
-export function removeEmptyChats(place: TranscriptPlace): void {
-  const chats = chatsIn(place, ".jsonl");
-  for (const { path, session, isHollow } of chats) {
-    const isDouble = chats.some((other) => other.session === session && other.path !== path && !other.isHollow);
-    if (isHollow && isDouble) rmSync(path, { force: true });
+function removeEmptyChats(location: TranscriptLocation): void {
+  const chats = chatsIn(location, ".jsonl");
+  for (const { path, session, isEmpty } of chats) {
+    const isDouble = chats.some((other) => other.session === session && other.path !== path && !other.isEmpty);
+    if (isEmpty && isDouble) rmSync(path, { force: true });
   }
 }
 
-function chatsIn(place: TranscriptPlace, ending: string): readonly ChatFile[] {
-  return projectFolders(place)
+function chatsIn(location: TranscriptLocation, ending: string): readonly ChatFile[] {
+  return projectFolders(location)
     .flatMap((project) => {
       const folder = join(project, "chats");
       const names = listNames(folder).filter((name) => name.startsWith("session-") && name.endsWith(ending));
       return names.toSorted().map((name) => join(folder, name));
     })
-    .map((path) => ({ path, ...parseChat(readText(path)) }));
+    .map((path) => ({ path, ...parseChat(readAgentText(path)) }));
 }
 
 /** The project directories that belong to this worktree. */
-function projectFolders({ tmp, cwd }: Pick<TranscriptPlace, "tmp" | "cwd">): readonly string[] {
+function projectFolders({ tmp, cwd }: Pick<TranscriptLocation, "tmp" | "cwd">): readonly string[] {
   const roots = new Set([cwd, realPathOf(cwd)]);
   return listNames(tmp)
     .map((project) => join(tmp, project))
-    .filter((folder) => roots.has(readText(join(folder, ".project_root")).trim()));
-}
-
-/** The text of a file; "" if it cannot be read. */
-function readText(path: string): string {
-  return readAgentFile(path)?.toString("utf8") ?? "";
+    .filter((folder) => roots.has(readAgentText(join(folder, ".project_root")).trim()));
 }
 
 /**
@@ -554,17 +492,12 @@ function readText(path: string): string {
  * id>.jsonl`. Only `<tmp>/<project>/.project_root` maps a project name to a worktree. A session may have several files,
  * one for each minute in which it was resumed.
  */
-export function locateTranscript(params: {
-  readonly session: string;
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}): TranscriptPlace {
-  const { session, cwd, env } = params;
+export function locateTranscript({ session, cwd, env }: SessionKey): TranscriptLocation {
   const home = env["GEMINI_CLI_HOME"] || (env["HOME"] ?? "/");
   return { tmp: join(home, ".gemini", "tmp"), cwd, session, ending: `-${session.slice(0, 8)}.jsonl` };
 }
 
-interface TranscriptPlace {
+interface TranscriptLocation {
   readonly tmp: string;
   readonly cwd: string;
   readonly session: string;
@@ -572,28 +505,36 @@ interface TranscriptPlace {
 }
 
 /** The name of a session file that was created at that time. */
-function nameOfLost({ ending }: TranscriptPlace, startTime: string): string {
+function chatFileName({ ending }: TranscriptLocation, startTime: string): string {
   const minute = startTime.slice(0, "2026-01-01T00:00".length).replaceAll(":", "-");
   return `session-${minute === "" ? "1970-01-01T00-00" : minute}${ending}`;
 }
 
-/** No command reports the login, so the settings are read. The probe makes no network request. */
-async function probeGemini(
-  run: (args: readonly string[]) => Promise<ProcessResult>,
-  install: string,
-): Promise<AgentProbe> {
-  const found = await probeVersion(run, { program: "gemini", install });
-  if (found.problem !== null || hasAccess(process.env)) return found;
-  const hint = "Set GEMINI_API_KEY, or run `gemini` once by hand and log in.";
-  return { ...found, problem: "Gemini CLI is not logged in", hint };
-}
-
-function hasAccess(env: Readonly<Record<string, string | undefined>>): boolean {
+function hasAccess(env: Environment): boolean {
   const given = ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"];
   if (given.some((name) => (env[name] ?? "") !== "")) return true;
   const home = env["GEMINI_CLI_HOME"] || (env["HOME"] ?? "/");
-  const settings = parseJsonRecord(readText(join(home, ".gemini", "settings.json")));
+  const settings = parseJsonRecord(readAgentText(join(home, ".gemini", "settings.json")));
   const chosen = asText(asRecord(asRecord(settings["security"])["auth"])["selectedType"]);
   // A key may also be in a .env file or in the keyring. Only a login with Google has its own file.
-  return chosen === "oauth-personal" ? readText(join(home, ".gemini", "oauth_creds.json")) !== "" : chosen !== "";
+  return chosen === "oauth-personal" ? readAgentText(join(home, ".gemini", "oauth_creds.json")) !== "" : chosen !== "";
 }
+
+/**
+ * Gemini CLI names a session file after the minute. If a session is loaded in the minute it was created, Gemini CLI
+ * opens the same file again, empty, and the session is lost. Therefore a file of this minute is renamed to an earlier
+ * one first; Gemini CLI finds it by its content. An empty duplicate of another session would destroy that session too
+ * (see removeEmptyChats).
+ */
+export function protectGeminiSession(session: string | null, { task, env }: Pick<CliCall, "task" | "env">): void {
+  const location = locateTranscript({ session: session ?? "", cwd: task.cwd, env });
+  removeEmptyChats(location);
+  if (session === null) return;
+  for (const { path } of findChats(location)) {
+    const older = join(dirname(path), basename(path).replace(MINUTE, EARLIEST));
+    if (older !== path && !existsSync(older)) renameSync(path, older);
+  }
+}
+
+const MINUTE = /^session-\d{4}-\d\d-\d\dT\d\d-\d\d/;
+const EARLIEST = "session-2000-01-01T00-00";

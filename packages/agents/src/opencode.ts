@@ -7,17 +7,95 @@ import { type JsonRecord, asRecord, asText } from "@holdfast/core/json";
 import { createMasking } from "@holdfast/core/mask";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
   type CliResult,
+  NO_TOKENS,
   type ParsedLine,
+  type TokenCount,
+  addTokens,
   createCliAgent,
+  createFailures,
   permissionArgs,
   pricedUsage,
-  probeVersion,
+  sumTokens,
+  toolDetail,
 } from "./cli-agent.ts";
-import { causeOfMessage, causeOfResponse, causeOfStatus, retryTime, sharedHint } from "./failure-cause.ts";
-import { parseJsonRecord } from "./session-files.ts";
+import { causeOfMessage, causeOfProvider, causeOfResponse, retryTime } from "./failure-cause.ts";
+import { type Environment, asCount, asNumber, parseJsonRecord } from "./session-files.ts";
+
+/** `opencode:PROVIDER/MODEL`. */
+export function createOpencodeAgent(params: CliAgentParams): Agent {
+  const adapter: CliAdapter<OpencodeState> = {
+    name: "opencode",
+    title: "opencode",
+    program: "opencode",
+    install: "Install it: npm install -g opencode-ai, then run `opencode auth login`.",
+    capabilities: { ...CLI_CAPABILITIES, chooseSession: false, cost: true },
+    // All sessions are in one database, which Holdfast reads and never writes.
+    sessions: null,
+    records: opencodeRecords,
+    initial: INITIAL_OPENCODE_STATE,
+    environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
+    plan: ({ task, env, extra }) => ({
+      kind: "start",
+      args: opencodeArgs({ task, extra }),
+      env: opencodeEnv({ task, env }),
+      before: null,
+    }),
+    read: readOpencodeLine,
+    isWaiting: (line) => STREAM_ERROR.test(line),
+    isOverflow,
+    end: ({ state, exit, call: { task, now } }) =>
+      classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
+    // Each step is reported once, for this call alone.
+    usage: ({ spent }) => pricedUsage(spent),
+  };
+  return createCliAgent(adapter, params);
+}
+
+/**
+ * The arguments of OpenCode; the prompt is passed on standard input. With a title, OpenCode does not ask a model for
+ * one.
+ */
+export function opencodeArgs(params: {
+  readonly task: Pick<AgentTask, "cwd" | "model" | "yolo" | "session" | "role">;
+  readonly extra: readonly string[];
+}): readonly string[] {
+  const { task, extra } = params;
+  return [
+    "run",
+    // OpenCode retries a failed request for ever and reports that only in its log.
+    "--print-logs",
+    "--log-level",
+    "ERROR",
+    "--format",
+    "json",
+    "--dir",
+    task.cwd,
+    "--title",
+    task.role,
+    ...permissionArgs({ ours: task.yolo ? ["--auto"] : [], extra, words: ["--auto"] }),
+    ...(task.model === null ? [] : ["--model", task.model]),
+    ...(task.session === null ? [] : ["--session", task.session]),
+  ];
+}
+
+/**
+ * OpenCode uses PWD instead of its working directory. By default it allows everything. Without yolo it may edit files
+ * in the worktree, and requests that need approval are denied, because no user can be asked.
+ */
+export function opencodeEnv(params: {
+  readonly task: Pick<AgentTask, "cwd" | "yolo">;
+  readonly env: Environment;
+}): Readonly<Record<string, string>> {
+  const { task, env } = params;
+  const isOwn = task.yolo || (env["OPENCODE_PERMISSION"] ?? "") !== "";
+  return { PWD: task.cwd, ...(isOwn ? {} : { OPENCODE_PERMISSION: JSON.stringify(ASK) }) };
+}
+
+const ASK = { bash: "ask", webfetch: "ask", external_directory: "ask" };
 
 /** OpenCode has no terminal event: a call is complete when its last step ended with the reason "stop". */
 export function classifyOpencode(params: {
@@ -32,13 +110,13 @@ export function classifyOpencode(params: {
   if (exit.kind === "idle" && waiting.kind === "waiting" && waiting.cause === "context_too_long") return waiting;
   if (state.error !== null) return failedWith(state.error, params);
   if (params.resumes && exit.kind === "exited" && exit.code !== 0 && /Session not found/.test(exit.stderr))
-    return failure("session_lost", "the session is not there");
+    return failure("session_lost", "the session does not exist");
   if (state.isEmpty) return { ...failure("network", "the provider's answers are empty"), kind: "waiting" };
   if (state.reason === null) return waiting;
-  if (state.denied.size > 0) return failure("permission_denied", `not allowed to use ${[...state.denied].join(", ")}`);
+  if (state.denied.size > 0) return denied(state.denied);
   if (state.reason === "stop") return { kind: "completed", text: state.text };
   const cause = causeOfResponse(state.reason) ?? "crash";
-  return failure(cause, `stopped in the middle: ${state.reason}`);
+  return failure(cause, `stopped before the end: ${state.reason}`);
 }
 
 /** A log line: a request failed and will be retried. */
@@ -57,15 +135,12 @@ export function isOverflow(line: string): boolean {
  * a status.
  */
 export function waitingInLog(stderr: string): CliResult {
-  const line = stderr
-    .split("\n")
-    .toReversed()
-    .find((one) => STREAM_ERROR.test(one));
+  const line = stderr.split("\n").findLast((one) => STREAM_ERROR.test(one));
   if (line === undefined) return { kind: "open" };
-  const words = (STREAM_ERROR.exec(line)?.[1] ?? "").replaceAll('\\"', '"');
-  const limited = /rate.?limit|too many requests|\b429\b|quota/i.test(words) ? "rate_limit" : null;
-  const cause = causeOfResponse(words) ?? limited ?? causeOfMessage(words) ?? "overload";
-  return { ...failure(cause, words), kind: "waiting" };
+  const message = (STREAM_ERROR.exec(line)?.[1] ?? "").replaceAll('\\"', '"');
+  const limited = /rate.?limit|too many requests|\b429\b|quota/i.test(message) ? "rate_limit" : null;
+  const cause = causeOfResponse(message) ?? limited ?? causeOfMessage(message) ?? "overload";
+  return { ...failure(cause, message), kind: "waiting" };
 }
 
 function failedWith(
@@ -74,21 +149,18 @@ function failedWith(
 ): CliResult {
   const data = asRecord(error["data"]);
   const name = asText(error["name"]);
-  const words = asText(data["message"]) || name || "failed without a word";
-  const status = typeof data["statusCode"] === "number" ? data["statusCode"] : null;
-  const isHistory = status === 400 && resumes && !state.hasActed;
+  const text = asText(data["message"]) || name;
+  const message = `${text} ${asText(data["responseBody"])}`;
   const cause =
     CAUSES[name] ??
-    causeOfResponse(`${words} ${asText(data["responseBody"])}`) ??
-    causeOfMessage(`${words} ${asText(data["responseBody"])}`) ??
-    causeOfStatus(status) ??
-    (isHistory ? "session_lost" : "crash");
+    causeOfProvider({ message, status: asNumber(data["statusCode"]), isFirst: resumes && !state.hasActed });
   const header = asText(asRecord(data["responseHeaders"])["retry-after"]);
   const until = cause === "rate_limit" || cause === "overload" ? retryTime(header, now) : null;
+  const failed = failure(cause, text, until);
   // OpenCode uses this name for an unknown model and for any other unexpected error.
-  const hint =
-    name === "UnknownError" ? "See opencode's log; `opencode models` names the models that it knows." : undefined;
-  return failure(cause, words, { until, ...(hint === undefined ? {} : { hint }) });
+  return name === "UnknownError"
+    ? { ...failed, hint: "Read opencode's log; `opencode models` lists its models." }
+    : failed;
 }
 
 const CAUSES: Readonly<Record<string, FailureCause>> = {
@@ -97,21 +169,16 @@ const CAUSES: Readonly<Record<string, FailureCause>> = {
   MessageOutputLengthError: "context_too_long",
 };
 
-function failure(
-  cause: FailureCause,
-  words: string,
-  more: { readonly until?: string | null; readonly hint?: string } = {},
-): Extract<CliResult, { kind: "failed" }> {
-  const { until = null, hint = HINTS[cause] ?? sharedHint(cause, "opencode") } = more;
-  return { kind: "failed", cause, message: `opencode: ${words.slice(0, 500)}`, hint, until };
-}
-
-const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
-  auth: "Run `opencode auth login`, or set the provider's key.",
-  billing: "Pay the provider, or use another key.",
-  missing: "Choose a model that `opencode models` names: opencode:PROVIDER/MODEL.",
-  permission_denied: "Run with --yolo, or allow the tool in opencode.json.",
-};
+const { failure, denied } = createFailures({
+  name: "opencode",
+  title: "opencode",
+  hints: {
+    auth: "Run `opencode auth login`, or set the provider's key.",
+    billing: "Pay the provider, or use another key.",
+    missing: "Choose a model that `opencode models` lists: opencode:PROVIDER/MODEL.",
+    permission_denied: "Run with --yolo, or allow the tool in opencode.json.",
+  },
+});
 
 /** State after the output lines of one call so far. */
 export interface OpencodeState {
@@ -129,9 +196,7 @@ export interface OpencodeState {
   readonly spent: OpencodeSpent | null;
 }
 
-interface OpencodeSpent {
-  readonly input: number;
-  readonly output: number;
+interface OpencodeSpent extends TokenCount {
   /** US dollars, by OpenCode's own price list. */
   readonly cost: number;
 }
@@ -161,8 +226,8 @@ function readEvent(state: OpencodeState, event: JsonRecord): ParsedLine<Opencode
     case "text": {
       const text = asText(part["text"]);
       if (text === "") return { state, events: [] };
-      const said = state.text === "" ? text : `${state.text}\n${text}`;
-      return { state: { ...state, text: said, hasActed: true }, events: [{ kind: "text", text }] };
+      const whole = state.text === "" ? text : `${state.text}\n${text}`;
+      return { state: { ...state, text: whole, hasActed: true }, events: [{ kind: "text", text }] };
     }
     case "tool_use":
       return readCall(state, part);
@@ -183,46 +248,39 @@ function readCall(state: OpencodeState, part: JsonRecord): ParsedLine<OpencodeSt
   const denied = isDenied ? new Set([...state.denied, name]) : state.denied;
   return {
     state: { ...state, hasActed: true, denied },
-    events: [{ kind: "tool", name, detail: detailOf(input) }],
+    events: [{ kind: "tool", name, detail: toolDetail(input, DETAILS) }],
   };
 }
 
 /** OpenCode has no field for a denial, so the text is matched. */
 const DENIED = /^The user (?:rejected permission|has specified a rule which prevents)/;
 
-/** The part of a tool's input that is worth showing to the user. */
-function detailOf(value: unknown): string {
-  const input = asRecord(value);
-  for (const key of ["command", "filePath", "path", "pattern", "url", "description"]) {
-    const text = asText(input[key]);
-    if (text !== "") return text;
-  }
-  return "";
-}
+const DETAILS = ["command", "filePath", "path", "pattern", "url", "description"];
 
 function readFinish(state: OpencodeState, part: JsonRecord): ParsedLine<OpencodeState> {
-  const tokens = asRecord(part["tokens"]);
-  const cache = asRecord(tokens["cache"]);
-  const input = count(tokens["input"]) + count(cache["read"]) + count(cache["write"]);
-  const output = count(tokens["output"]) + count(tokens["reasoning"]);
-  const before = state.spent ?? { input: 0, output: 0, cost: 0 };
+  const own = tokensOf(part);
   const spent = {
-    input: before.input + input,
-    output: before.output + output,
-    cost: before.cost + count(part["cost"]),
+    ...addTokens(state.spent ?? NO_TOKENS, own),
+    cost: (state.spent?.cost ?? 0) + asCount(part["cost"]),
   };
-  const told = input + output;
+  const tokens = own.input + own.output;
   const reason = asText(part["reason"]);
-  const isEmpty = reason === "unknown" && told === 0 && state.text === "";
+  const isEmpty = reason === "unknown" && tokens === 0 && state.text === "";
   return {
     state: { ...state, reason, isEmpty, spent },
-    events: told === 0 ? [] : [{ kind: "usage", tokens: told }],
+    events: tokens === 0 ? [] : [{ kind: "usage", tokens }],
     waiting: isEmpty,
   };
 }
 
-function count(value: unknown): number {
-  return typeof value === "number" && value >= 0 ? value : 0;
+/** The tokens of a step or a message: cached tokens are input, reasoning is output. */
+function tokensOf(data: JsonRecord): TokenCount {
+  const tokens = asRecord(data["tokens"]);
+  const cache = asRecord(tokens["cache"]);
+  return {
+    input: asCount(tokens["input"]) + asCount(cache["read"]) + asCount(cache["write"]),
+    output: asCount(tokens["output"]) + asCount(tokens["reasoning"]),
+  };
 }
 
 /**
@@ -231,7 +289,7 @@ function count(value: unknown): number {
 const opencodeRecords: SessionReader = {
   async tokens({ session }) {
     const messages = await messagesOf(session);
-    return messages === null ? null : messages.map(tokensOf).reduce(add, { input: 0, output: 0 });
+    return messages === null ? null : sumTokens(messages.map(({ data }) => tokensOf(data)));
   },
   async answer({ session }, prompt) {
     const messages = (await messagesOf(session)) ?? [];
@@ -275,110 +333,7 @@ async function messagesOf(session: string): Promise<readonly Message[] | null> {
   }
 }
 
-function databaseIn(env: NodeJS.ProcessEnv): string {
+function databaseIn(env: Environment): string {
   const data = env["XDG_DATA_HOME"] || join(env["HOME"] ?? "/", ".local", "share");
   return join(data, "opencode", "opencode.db");
 }
-
-interface Tokens {
-  readonly input: number;
-  readonly output: number;
-}
-
-/** Counted as at the end of a step on standard output: cached tokens are input, reasoning is output. */
-function tokensOf({ data }: Message): Tokens {
-  const tokens = asRecord(data["tokens"]);
-  const cache = asRecord(tokens["cache"]);
-  return {
-    input: count(tokens["input"]) + count(cache["read"]) + count(cache["write"]),
-    output: count(tokens["output"]) + count(tokens["reasoning"]),
-  };
-}
-
-function add(one: Tokens, other: Tokens): Tokens {
-  return { input: one.input + other.input, output: one.output + other.output };
-}
-
-/** `opencode:PROVIDER/MODEL`. */
-export function createOpencodeAgent(params: CliAgentParams): Agent {
-  return createCliAgent(OPENCODE, params);
-}
-
-const INSTALL = "Install it: npm install -g opencode-ai, then run `opencode auth login`.";
-
-const OPENCODE: CliAdapter<OpencodeState> = {
-  name: "opencode",
-  title: "opencode",
-  program: "opencode",
-  install: INSTALL,
-  capabilities: {
-    resume: true,
-    forkAtMessage: false,
-    chooseSession: false,
-    usage: true,
-    cost: true,
-    structuredOutput: false,
-  },
-  // All sessions are in one database, which Holdfast reads and never writes.
-  sessions: null,
-  records: opencodeRecords,
-  // OpenCode prints an answer when it is complete and a command when it has ended. It reports retries only in its log.
-  idleMs: 15 * 60_000,
-  environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
-  plan: ({ task, env, extra }) => ({
-    kind: "start",
-    args: opencodeArgs({ task, extra }),
-    input: task.prompt,
-    env: opencodeEnv({ task, env }),
-    state: INITIAL_OPENCODE_STATE,
-  }),
-  read: readOpencodeLine,
-  isWaiting: (line) => STREAM_ERROR.test(line),
-  isOverflow,
-  end: (state, exit, { task, now }) => classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
-  // Each step is reported once, for this call alone.
-  usage: ({ spent }) => pricedUsage(spent),
-  probe: (run) => probeVersion(run, { program: "opencode", install: INSTALL }),
-};
-
-/**
- * The arguments of OpenCode; the prompt is passed on standard input. With a title, OpenCode does not ask a model for
- * one.
- */
-export function opencodeArgs(params: {
-  readonly task: Pick<AgentTask, "cwd" | "model" | "yolo" | "session" | "role">;
-  readonly extra: readonly string[];
-}): readonly string[] {
-  const { task, extra } = params;
-  return [
-    "run",
-    // OpenCode retries a failed request for ever and reports that only in its log.
-    "--print-logs",
-    "--log-level",
-    "ERROR",
-    "--format",
-    "json",
-    "--dir",
-    task.cwd,
-    "--title",
-    task.role,
-    ...permissionArgs({ ours: task.yolo ? ["--auto"] : [], extra, words: ["--auto"] }),
-    ...(task.model === null ? [] : ["--model", task.model]),
-    ...(task.session === null ? [] : ["--session", task.session]),
-  ];
-}
-
-/**
- * OpenCode uses PWD instead of its working directory. By default it allows everything. Without yolo it may edit files
- * in the worktree, and requests that need approval are denied, because no user can be asked.
- */
-export function opencodeEnv(params: {
-  readonly task: Pick<AgentTask, "cwd" | "yolo">;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}): Readonly<Record<string, string>> {
-  const { task, env } = params;
-  const isOwn = task.yolo || (env["OPENCODE_PERMISSION"] ?? "") !== "";
-  return { PWD: task.cwd, ...(isOwn ? {} : { OPENCODE_PERMISSION: JSON.stringify(ASK) }) };
-}
-
-const ASK = { bash: "ask", webfetch: "ask", external_directory: "ask" };

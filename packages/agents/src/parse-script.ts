@@ -6,7 +6,7 @@ import { FAILURE_CAUSES } from "@holdfast/core/agent";
 import { nearest } from "@holdfast/core/options";
 import { type YamlProblem, type YamlText, keyNode, parseYaml } from "@holdfast/platform/yaml";
 
-export type ParsedScript =
+type ParsedScript =
   | { readonly ok: true; readonly script: Script }
   /** One text per problem, `line:column: message`, followed by the source line. */
   | { readonly ok: false; readonly problems: readonly string[] };
@@ -17,9 +17,12 @@ export function parseScript(text: string): ParsedScript {
   if (!read.ok) return failed(text, read, read.faults);
   const result = scriptSchema.safeParse(read.value);
   if (result.success) return { ok: true, script: result.data };
-  const told = result.error.issues.flatMap(explain);
-  const faults = told.map(({ path, message }) => ({ range: [startOf(read.document, path)], message }));
-  return failed(text, read, faults);
+  const problems = result.error.issues.flatMap(explain);
+  return failed(
+    text,
+    read,
+    problems.map(({ path, message }) => ({ range: [startOf(read.document, path)], message })),
+  );
 }
 
 interface Issue {
@@ -56,8 +59,8 @@ function nameOf(path: readonly PropertyKey[]): string {
 /** The offset of the node at the path, or of its nearest existing parent. */
 function startOf(document: Document, path: readonly PropertyKey[]): number {
   for (let depth = path.length; depth > 0; depth -= 1) {
-    const place = path.slice(0, depth);
-    const key = keyNode(document, place) ?? document.getIn(place, true);
+    const parent = path.slice(0, depth);
+    const key = keyNode(document, parent) ?? document.getIn(parent, true);
     if (isNode(key) && key.range) return key.range[0];
   }
   return document.contents?.range?.[0] ?? 0;
@@ -145,9 +148,9 @@ export type Answer = z.output<typeof answer>;
 export type Edit = z.output<typeof edit>;
 
 /** The valid keys next to an unknown key, used to suggest one. */
-function knownScriptKeys(place: readonly PropertyKey[]): readonly string[] {
+function knownScriptKeys(path: readonly PropertyKey[]): readonly string[] {
   let schema: unknown = scriptSchema;
-  for (const key of place) {
+  for (const key of path) {
     const inner = unwrap(schema);
     if (inner instanceof z.ZodMiniArray) schema = inner.def.element;
     else if (inner instanceof z.ZodMiniObject) schema = inner.shape[String(key)];

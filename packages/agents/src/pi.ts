@@ -1,30 +1,180 @@
 // The CLI adapter for pi: arguments, output lines, usage, failures and session files.
 
 import { join } from "node:path";
-import type { Agent, AgentSessions, AgentTask, FailureCause } from "@holdfast/core/agent";
+import type { Agent, AgentTask } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
 import type { AgentExit } from "./agent-process.ts";
 import {
+  CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
   type CliResult,
   type ParsedLine,
+  type TokenCount,
+  addTokens,
   createCliAgent,
+  createFailures,
   permissionArgs,
   pricedUsage,
-  probeVersion,
   sessionNotFound,
+  sumTokens,
+  toolDetail,
 } from "./cli-agent.ts";
-import { causeOfMessage, causeOfResponse, causeOfStatus, sharedHint } from "./failure-cause.ts";
+import { causeOfProvider } from "./failure-cause.ts";
 import {
+  type SessionKey,
   type TurnRecord,
-  findCompletedTurn,
+  asCount,
+  createFileSessions,
   listNames,
   parseJsonRecord,
-  readSessionFile,
   realPathOf,
-  writeSessionFile,
 } from "./session-files.ts";
+
+/** `pi:PROVIDER/MODEL`. */
+export function createPiAgent(params: CliAgentParams): Agent {
+  const adapter: CliAdapter<PiState> = {
+    name: "pi",
+    title: "pi",
+    program: "pi",
+    install: "Install it: npm install -g @earendil-works/pi-coding-agent, then run `pi` once and /login.",
+    capabilities: { ...CLI_CAPABILITIES, chooseSession: false, cost: true },
+    sessions: piSessions,
+    initial: INITIAL_PI_STATE,
+    environment: { PI_SKIP_VERSION_CHECK: "1" },
+    plan({ task, env, extra }) {
+      const { session, cwd } = task;
+      // pi would offer to import a session of another worktree and wait for an answer.
+      if (session !== null && findSession({ session, cwd, env }) === null) return sessionNotFound("pi", session);
+      return { kind: "start", args: piArgs({ task, extra }), before: null };
+    },
+    read: readPiLine,
+    end: ({ state, exit, call: { task } }) =>
+      classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),
+    // Each message is reported once, for this call alone.
+    usage: ({ spent, open }) => pricedUsage(open === null ? spent : add(spent, open)),
+  };
+  return createCliAgent(adapter, params);
+}
+
+/** pi's record of a session: one file. */
+const piSessions = createFileSessions({
+  title: "pi",
+  find: findSession,
+  create(key, text) {
+    const location = locateTranscript(key);
+    const [head = ""] = text.split("\n", 1);
+    return join(location.folder, sessionFileName(location, asText(parseJsonRecord(head)["timestamp"])));
+  },
+  tokensIn: (text) => sumTokens(text.split("\n").map((line) => spentOf(asRecord(parseJsonRecord(line)["message"])))),
+  readTurn: readTurnLine,
+});
+
+function readTurnLine(line: JsonRecord): TurnRecord | null {
+  if (line["type"] !== "message") return null;
+  const message = asRecord(line["message"]);
+  const text = textOf(asRecords(message["content"]).filter(({ type }) => type === "text"));
+  if (message["role"] === "user") return { kind: "prompt", text };
+  const isEnd = message["role"] === "assistant" && message["stopReason"] === "stop";
+  return isEnd ? { kind: "answer", text } : { kind: "open" };
+}
+
+export function findSession(key: SessionKey): string | null {
+  const { folder, ending } = locateTranscript(key);
+  const name = listNames(folder).find((found) => found.endsWith(ending));
+  return name === undefined ? null : join(folder, name);
+}
+
+/**
+ * The arguments of pi; the prompt is passed on standard input. pi never asks for permission, so a tool that is not
+ * allowed must not be offered.
+ */
+export function piArgs(params: {
+  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
+  readonly extra: readonly string[];
+}): readonly string[] {
+  const { task, extra } = params;
+  const ours = task.yolo ? [] : ["--tools", "read,edit,write,grep,find,ls"];
+  return [
+    "--print",
+    "--mode",
+    "json",
+    ...permissionArgs({ ours, extra, words: ["--tools", "-t", "--no-tools"] }),
+    ...(task.model === null ? [] : ["--model", task.model]),
+    ...(task.session === null ? [] : ["--session", task.session]),
+  ];
+}
+
+/** pi always exits with 0, so the end of its last message decides. */
+export function classifyPi(params: {
+  readonly state: PiState;
+  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
+  readonly resumes: boolean;
+  readonly yolo: boolean;
+}): CliResult {
+  const { state, exit, resumes, yolo } = params;
+  const { last } = state;
+  if (last === null) return classifyNoMessage(exit);
+  if (last.stop === "error") {
+    // The message starts with the HTTP status, followed by the provider's answer.
+    const status = /^(\d{3})\b/.exec(last.error)?.[1];
+    const isFirst = resumes && !state.hasActed;
+    const cause = causeOfProvider({
+      message: last.error,
+      status: status === undefined ? null : Number(status),
+      isFirst,
+    });
+    return failure(cause, last.error);
+  }
+  if (!state.isOver) return { kind: "open" };
+  if (!yolo && state.absent.size > 0) return denied(state.absent);
+  // pi treats a response that it cannot parse as empty, such as a proxy's page or a stream without events.
+  const spent = (state.spent?.input ?? 0) + (state.spent?.output ?? 0);
+  if (last.stop === "stop" && last.text === "" && spent === 0 && !state.hasActed)
+    return failure("network", "the provider's answer was empty");
+  if (last.stop === "stop") return { kind: "completed", text: last.text };
+  return failure("crash", `stopped before the end: ${last.stop}`);
+}
+
+/** pi reports errors before the start only as text. */
+function classifyNoMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">): CliResult {
+  if (kind !== "exited" || code === 0) return { kind: "open" };
+  const [, message = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
+  if (/No session found/.test(stderr)) return failure("session_lost", message);
+  if (/Model .*not found/.test(stderr)) return failure("missing", message);
+  return /No API key|No models available/.test(stderr) ? failure("auth", message) : { kind: "open" };
+}
+
+const { failure, denied } = createFailures({
+  name: "pi",
+  title: "pi",
+  hints: {
+    auth: "Run `pi` once by hand and /login, or set the provider's key.",
+    billing: "Pay the provider, or use another key.",
+    missing: "Choose a model that `pi --list-models` lists: pi:PROVIDER/MODEL.",
+    permission_denied: "Run with --yolo: without it pi has no shell.",
+  },
+});
+
+/** Where pi stores a session that began in `cwd`: `<folder>/<time>_<session>.jsonl`. */
+export function locateTranscript({ session, cwd, env }: SessionKey): TranscriptLocation {
+  const home = env["HOME"] ?? "/";
+  const expanded = (path: string) => (path === "~" || path.startsWith("~/") ? `${home}${path.slice(1)}` : path);
+  const own = env["PI_CODING_AGENT_SESSION_DIR"] || "";
+  const agent = expanded(env["PI_CODING_AGENT_DIR"] || join(home, ".pi", "agent"));
+  const project = `--${realPathOf(cwd).replace(/^\//, "").replaceAll(/[/:]/g, "-")}--`;
+  return { folder: own === "" ? join(agent, "sessions", project) : expanded(own), ending: `_${session}.jsonl` };
+}
+
+interface TranscriptLocation {
+  readonly folder: string;
+  readonly ending: string;
+}
+
+/** The name that pi gives to a session that began at that time. */
+export function sessionFileName({ ending }: TranscriptLocation, timestamp: string): string {
+  return `${timestamp.replaceAll(/[:.]/g, "-") || "1970-01-01T00-00-00-000Z"}${ending}`;
+}
 
 /** State after the output lines of one call so far. */
 export interface PiState {
@@ -41,9 +191,7 @@ export interface PiState {
   readonly open: PiSpent | null;
 }
 
-interface PiSpent {
-  readonly input: number;
-  readonly output: number;
+interface PiSpent extends TokenCount {
   /** US dollars, by pi's own price list. */
   readonly cost: number;
 }
@@ -78,7 +226,11 @@ export function readPiLine(state: PiState, line: string): ParsedLine<PiState> {
     case "message_end":
       return isModels ? readMessage(state, message) : { state, events: [] };
     case "tool_execution_start": {
-      const tool = { kind: "tool", name: asText(event["toolName"]), detail: detailOf(event["args"]) } as const;
+      const tool = {
+        kind: "tool",
+        name: asText(event["toolName"]),
+        detail: toolDetail(event["args"], ["command", "path", "pattern"]),
+      } as const;
       return { state: { ...state, hasActed: true }, events: [tool] };
     }
     case "tool_execution_end":
@@ -104,216 +256,20 @@ function readMessage(state: PiState, message: JsonRecord): ParsedLine<PiState> {
 
 function readResult(state: PiState, event: JsonRecord): PiState {
   const name = asText(event["toolName"]);
-  const said = textOf(asRecord(event["result"])["content"]);
-  const isAbsent = event["isError"] === true && said === `Tool ${name} not found`;
+  const text = textOf(asRecord(event["result"])["content"]);
+  const isAbsent = event["isError"] === true && text === `Tool ${name} not found`;
   return isAbsent ? { ...state, absent: new Set([...state.absent, name]) } : state;
-}
-
-/** The part of a tool's input that is worth showing to the user. */
-function detailOf(value: unknown): string {
-  const input = asRecord(value);
-  for (const key of ["command", "path", "pattern"]) {
-    const text = asText(input[key]);
-    if (text !== "") return text;
-  }
-  return "";
 }
 
 function spentOf(message: JsonRecord): PiSpent {
   const usage = asRecord(message["usage"]);
   return {
-    input: count(usage["input"]) + count(usage["cacheRead"]) + count(usage["cacheWrite"]),
-    output: count(usage["output"]),
-    cost: count(asRecord(usage["cost"])["total"]),
+    input: asCount(usage["input"]) + asCount(usage["cacheRead"]) + asCount(usage["cacheWrite"]),
+    output: asCount(usage["output"]),
+    cost: asCount(asRecord(usage["cost"])["total"]),
   };
 }
 
 function add(one: PiSpent | null, other: PiSpent): PiSpent {
-  if (one === null) return other;
-  return { input: one.input + other.input, output: one.output + other.output, cost: one.cost + other.cost };
-}
-
-function count(value: unknown): number {
-  return typeof value === "number" && value >= 0 ? value : 0;
-}
-
-/** pi's record of a session: one file. */
-const piSessions: AgentSessions = {
-  async read({ session, cwd }) {
-    const text = readSessionFile({ path: findSession({ session, cwd, env: process.env }), title: "pi" });
-    return text === null ? null : { text, lastMessage: null };
-  },
-  async write({ session, cwd, text }) {
-    const place = locateTranscript({ session, cwd: realPathOf(cwd), env: process.env });
-    const [head = ""] = text.split("\n", 1);
-    const lost = join(place.folder, sessionFileName(place, asText(parseJsonRecord(head)["timestamp"])));
-    writeSessionFile({ path: findSession({ session, cwd, env: process.env }) ?? lost, text });
-  },
-  tokensIn(text) {
-    const answers = text.split("\n").map((line) => asRecord(parseJsonRecord(line)["message"]));
-    const sum = answers.map(spentOf).reduce(add, { input: 0, output: 0, cost: 0 });
-    return { input: sum.input, output: sum.output };
-  },
-  answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurnLine),
-};
-
-function readTurnLine(line: JsonRecord): TurnRecord | null {
-  if (line["type"] !== "message") return null;
-  const message = asRecord(line["message"]);
-  const text = textOf(asRecords(message["content"]).filter(({ type }) => type === "text"));
-  if (message["role"] === "user") return { kind: "prompt", text };
-  const isEnd = message["role"] === "assistant" && message["stopReason"] === "stop";
-  return isEnd ? { kind: "answer", text } : { kind: "open" };
-}
-
-export function findSession(params: Parameters<typeof locateTranscript>[0]): string | null {
-  const { folder, ending } = locateTranscript({ ...params, cwd: realPathOf(params.cwd) });
-  const name = listNames(folder).find((found) => found.endsWith(ending));
-  return name === undefined ? null : join(folder, name);
-}
-
-/** `pi:PROVIDER/MODEL`. */
-export function createPiAgent(params: CliAgentParams): Agent {
-  return createCliAgent(PI, params);
-}
-
-const INSTALL = "Install it: npm install -g @earendil-works/pi-coding-agent, then run `pi` once and /login.";
-
-const PI: CliAdapter<PiState> = {
-  name: "pi",
-  title: "pi",
-  program: "pi",
-  install: INSTALL,
-  capabilities: {
-    resume: true,
-    forkAtMessage: false,
-    chooseSession: false,
-    usage: true,
-    cost: true,
-    structuredOutput: false,
-  },
-  sessions: piSessions,
-  // pi prints nothing while a command runs, and while it waits as long as a provider requested.
-  idleMs: 15 * 60_000,
-  environment: { PI_SKIP_VERSION_CHECK: "1" },
-  plan({ task, env, extra }) {
-    const { session, cwd } = task;
-    // pi would offer to import a session of another worktree and wait for an answer.
-    if (session !== null && findSession({ session, cwd, env }) === null) return lost(session);
-    return { kind: "start", args: piArgs({ task, extra }), input: task.prompt, env: {}, state: INITIAL_PI_STATE };
-  },
-  read: readPiLine,
-  end: (state, exit, { task }) => classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),
-  // Each message is reported once, for this call alone.
-  usage: ({ spent, open }) => pricedUsage(open === null ? spent : add(spent, open)),
-  probe: (run) => probeVersion(run, { program: "pi", install: INSTALL }),
-};
-
-function lost(session: string) {
-  return sessionNotFound(`pi has nothing of session ${session} for this worktree`);
-}
-
-/**
- * The arguments of pi; the prompt is passed on standard input. pi never asks for permission, so a tool that is not
- * allowed must not be offered.
- */
-export function piArgs(params: {
-  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  readonly extra: readonly string[];
-}): readonly string[] {
-  const { task, extra } = params;
-  const ours = task.yolo ? [] : ["--tools", "read,edit,write,grep,find,ls"];
-  return [
-    "--print",
-    "--mode",
-    "json",
-    ...permissionArgs({ ours, extra, words: ["--tools", "-t", "--no-tools"] }),
-    ...(task.model === null ? [] : ["--model", task.model]),
-    ...(task.session === null ? [] : ["--session", task.session]),
-  ];
-}
-
-/** pi always exits with 0, so the end of its last message decides. */
-export function classifyPi(params: {
-  readonly state: PiState;
-  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
-  readonly resumes: boolean;
-  readonly yolo: boolean;
-}): CliResult {
-  const { state, exit, resumes, yolo } = params;
-  const { last } = state;
-  if (last === null) return withoutMessage(exit);
-  if (last.stop === "error") return failure(causeOf(last.error, resumes && !state.hasActed), last.error || "failed");
-  if (!state.isOver) return { kind: "open" };
-  if (!yolo && state.absent.size > 0)
-    return failure("permission_denied", `not allowed to use ${[...state.absent].join(", ")}`);
-  // pi treats a response that it cannot parse as empty, such as a proxy's page or a stream without events.
-  const spent = (state.spent?.input ?? 0) + (state.spent?.output ?? 0);
-  if (last.stop === "stop" && last.text === "" && spent === 0 && !state.hasActed)
-    return failure("network", "the provider's answer was empty");
-  if (last.stop === "stop") return { kind: "completed", text: last.text };
-  return failure("crash", `stopped in the middle: ${last.stop}`);
-}
-
-/** The message starts with the HTTP status, followed by the provider's answer. */
-function causeOf(error: string, isFirst: boolean): FailureCause {
-  const status = /^(\d{3})\b/.exec(error)?.[1];
-  const code = status === undefined ? null : Number(status);
-  return (
-    causeOfResponse(error) ??
-    causeOfMessage(error) ??
-    causeOfStatus(code) ??
-    (code === 400 && isFirst ? "session_lost" : "crash")
-  );
-}
-
-/** pi reports errors before the start only as text. */
-function withoutMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">): CliResult {
-  if (kind !== "exited" || code === 0) return { kind: "open" };
-  const [, words = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
-  if (/No session found/.test(stderr)) return failure("session_lost", words);
-  if (/Model .*not found/.test(stderr)) return failure("missing", words);
-  return /No API key|No models available/.test(stderr) ? failure("auth", words) : { kind: "open" };
-}
-
-function failure(cause: FailureCause, words: string): CliResult {
-  return {
-    kind: "failed",
-    cause,
-    message: `pi: ${words.slice(0, 500)}`,
-    hint: HINTS[cause] ?? sharedHint(cause, "pi"),
-    until: null,
-  };
-}
-
-const HINTS: Partial<Readonly<Record<FailureCause, string>>> = {
-  auth: "Run `pi` once by hand and /login, or set the provider's key.",
-  billing: "Pay the provider, or use another key.",
-  missing: "Choose a model that `pi --list-models` names: pi:PROVIDER/MODEL.",
-  permission_denied: "Run with --yolo: without it pi has no shell.",
-};
-
-/** Where pi stores a session that began in `cwd`: `<folder>/<time>_<session>.jsonl`. */
-export function locateTranscript(params: {
-  readonly session: string;
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}): TranscriptPlace {
-  const { session, cwd, env } = params;
-  const home = env["HOME"] ?? "/";
-  const expanded = (path: string) => (path === "~" || path.startsWith("~/") ? `${home}${path.slice(1)}` : path);
-  const own = env["PI_CODING_AGENT_SESSION_DIR"] || "";
-  const agent = expanded(env["PI_CODING_AGENT_DIR"] || join(home, ".pi", "agent"));
-  const project = `--${cwd.replace(/^\//, "").replaceAll(/[/:]/g, "-")}--`;
-  return { folder: own === "" ? join(agent, "sessions", project) : expanded(own), ending: `_${session}.jsonl` };
-}
-
-interface TranscriptPlace {
-  readonly folder: string;
-  readonly ending: string;
-}
-
-/** The name that pi gives to a session that began at that time. */
-export function sessionFileName({ ending }: TranscriptPlace, timestamp: string): string {
-  return `${timestamp.replaceAll(/[:.]/g, "-") || "1970-01-01T00-00-00-000Z"}${ending}`;
+  return one === null ? other : { ...addTokens(one, other), cost: one.cost + other.cost };
 }

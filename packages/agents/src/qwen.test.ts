@@ -9,8 +9,7 @@ import {
   parseRequestRecord,
   qwenArgs,
   readQwenLine,
-  sumTokens,
-  transcriptPath,
+  sessionFile,
 } from "./qwen.ts";
 
 describe("argv", () => {
@@ -162,7 +161,9 @@ describe("record", () => {
     const before = `${answer("a", 10, 1)}\n${error(500)}\n`;
     expect(parseRequestRecord(before, before)).toEqual({ answers: new Map(), refused: null });
     const cached = answer("b", 7, 2, { cached_content_token_count: 5 });
-    expect(sumTokens(parseRequestRecord(`${before}${cached}\n`, before))).toEqual({ input: 7, output: 2, cached: 5 });
+    expect([...parseRequestRecord(`${before}${cached}\n`, before).answers.values()]).toEqual([
+      { input: 7, output: 2, cached: 5 },
+    ]);
   });
 
   test("a refusal holds until the work has an answer", () => {
@@ -176,7 +177,7 @@ describe("record", () => {
 });
 
 describe("transcript place", () => {
-  const at = (env: Record<string, string>) => transcriptPath({ session: "s1", cwd: "/w/a.b_c", env });
+  const at = (env: Record<string, string>) => sessionFile({ session: "s1", cwd: "/w/a.b_c", env });
 
   test("one file a session, in a folder named like the worktree", () => {
     expect(at({ HOME: "/h" })).toBe("/h/.qwen/projects/-w-a-b-c/chats/s1.jsonl");

@@ -7,10 +7,10 @@ import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { createAcpAgent } from "./acp.ts";
 import { createClaudeAgent } from "./claude.ts";
-import { createCodexAgent } from "./codex.ts";
+import { CODEX_PRICES, createCodexAgent } from "./codex.ts";
 import { createCommandAgent } from "./command.ts";
 import { createCopilotAgent } from "./copilot.ts";
-import { createGeminiAgent } from "./gemini.ts";
+import { GEMINI_PRICES, createGeminiAgent } from "./gemini.ts";
 import { createOpencodeAgent } from "./opencode.ts";
 import { createPiAgent } from "./pi.ts";
 import { createQwenAgent } from "./qwen.ts";
@@ -63,22 +63,7 @@ export function createAgentRegistry(params: {
 }
 
 /**
- * Prices for agents that report tokens but no cost, in US dollars per million tokens. They are from the public lists of
- * January 2026, standard tier, for prompts of up to 200 000 tokens. Prices change: `prices:` in the config overrides
- * them, and a model in neither list has an unknown price.
+ * Prices for agents that report tokens but no cost. Prices change: `prices:` in the config overrides them, and a model
+ * in neither list has an unknown price.
  */
-export const DEFAULT_PRICES: PriceTable = {
-  "codex:gpt-4.1": { input: 2, cached: 0.5, output: 8 },
-  "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 },
-  "codex:gpt-5-codex": { input: 1.25, cached: 0.125, output: 10 },
-  "codex:gpt-5-mini": { input: 0.25, cached: 0.025, output: 2 },
-  "codex:gpt-5.1": { input: 1.25, cached: 0.125, output: 10 },
-  "codex:gpt-5.1-codex": { input: 1.25, cached: 0.125, output: 10 },
-  "codex:gpt-5.1-codex-mini": { input: 0.25, cached: 0.025, output: 2 },
-  "codex:gpt-5.2": { input: 1.75, cached: 0.175, output: 14 },
-  "codex:o3": { input: 2, cached: 0.5, output: 8 },
-  "codex:o4-mini": { input: 1.1, cached: 0.275, output: 4.4 },
-  "gemini:gemini-2.5-flash": { input: 0.3, cached: 0.03, output: 2.5 },
-  "gemini:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
-  "gemini:gemini-2.5-pro": { input: 1.25, cached: 0.125, output: 10 },
-};
+export const DEFAULT_PRICES: PriceTable = { ...CODEX_PRICES, ...GEMINI_PRICES };

@@ -10,13 +10,13 @@ import type { RunnerAction } from "./scripted.ts";
 
 text(process.stdin)
   // The input comes from our own parent process, from a validated script.
-  .then((input) => perform(JSON.parse(input) as readonly RunnerAction[]))
+  .then((input) => performAll(JSON.parse(input) as readonly RunnerAction[]))
   .catch((error: unknown) => {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
     process.exitCode = 1;
   });
 
-async function perform(actions: readonly RunnerAction[]): Promise<void> {
+async function performAll(actions: readonly RunnerAction[]): Promise<void> {
   for (const action of actions) await act(action);
 }
 
@@ -33,7 +33,8 @@ async function act(action: RunnerAction): Promise<void> {
       return;
     case "replace": {
       const before = await readFile(action.path, "utf8");
-      if (!before.includes(action.find)) throw new Error(`${action.path} does not hold ${JSON.stringify(action.find)}`);
+      if (!before.includes(action.find))
+        throw new Error(`${action.path} does not contain ${JSON.stringify(action.find)}`);
       await writeFile(
         action.path,
         before.replaceAll(action.find, () => action.text),
@@ -78,8 +79,11 @@ const ORPHAN = `
  * the result is deterministic.
  */
 async function leaveOrphan(action: Extract<RunnerAction, { do: "spawn" }>): Promise<void> {
-  const facts = JSON.stringify([action.ignoreTerm, action.afterMs, action.path, action.text]);
-  const child = spawn(process.execPath, ["-e", ORPHAN, facts], { detached: true, stdio: ["ignore", "pipe", "ignore"] });
+  const settings = JSON.stringify([action.ignoreTerm, action.afterMs, action.path, action.text]);
+  const child = spawn(process.execPath, ["-e", ORPHAN, settings], {
+    detached: true,
+    stdio: ["ignore", "pipe", "ignore"],
+  });
   await new Promise((resolve) => child.stdout.once("data", resolve));
   child.stdout.destroy();
   child.unref();

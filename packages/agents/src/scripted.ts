@@ -6,7 +6,7 @@ import { sha256 } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
 import { readRegularFile } from "@holdfast/platform/files";
 import { agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
-import { UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
+import { INSTANT_MS, UNKNOWN_USAGE, classifyExit } from "./failure-cause.ts";
 import type { Answer, Edit, Script } from "./parse-script.ts";
 
 /**
@@ -38,7 +38,7 @@ export function createScriptedAgent(params: {
       const prepared = await prepare({ task, session, directory: params.directory });
       if (typeof prepared === "string") return unusable(prepared, session);
       const env = agentEnvironment({ agent: "scripted", task, named: params.env });
-      return perform({ task, env, session, actions: prepared, clock: params.clock });
+      return runCall({ task, env, session, actions: prepared, clock: params.clock });
     },
     preview(task) {
       const env = Object.keys(agentEnvironment({ agent: "scripted", task, named: params.env }));
@@ -91,7 +91,7 @@ function markerIn(prompt: string): string | null {
 async function readScript(path: string): Promise<Script | string> {
   try {
     const file = readRegularFile({ path, maxBytes: MAX_SCRIPT_BYTES });
-    if (file.kind === "absent") return `The script ${path} is not there`;
+    if (file.kind === "absent") return `The script ${path} does not exist`;
     if (file.kind === "refused") return `The script cannot be read: ${file.why}`;
     // Loading the YAML parser and the schema takes longer than most commands.
     const { parseScript } = await import("./parse-script.ts");
@@ -102,7 +102,7 @@ async function readScript(path: string): Promise<Script | string> {
   }
 }
 
-async function perform(params: {
+async function runCall(params: {
   readonly task: AgentTask;
   readonly env: Readonly<Record<string, string>>;
   readonly session: string | null;
@@ -161,17 +161,9 @@ function outcomeOf(params: {
 }
 
 function unusable(message: string, session: string | null): Extract<AgentOutcome, { kind: "failed" }> {
-  const hint = "docs/agents.md says what a script holds and how an answer is chosen.";
-  return {
-    kind: "failed",
-    cause: "missing",
-    message,
-    hint,
-    until: null,
-    session,
-    usage: UNKNOWN_USAGE,
-    instant: false,
-  };
+  const hint = "The format of a script and how an answer is chosen: docs/agents.md";
+  const usage = UNKNOWN_USAGE;
+  return { kind: "failed", cause: "missing", message, hint, until: null, session, usage, instant: false };
 }
 
 function parseUsage(event: Extract<RunnerEvent, { type: "usage" }>): AgentUsage {
@@ -194,7 +186,6 @@ function parseEvent(line: string): RunnerEvent | null {
  */
 const RUNNER = join(import.meta.dirname, `script-runner${extname(import.meta.filename)}`);
 const MAX_SCRIPT_BYTES = 4_000_000;
-const INSTANT_MS = 2000;
 
 /** Identifies the call. Nothing else selects an answer, so kills, retries and resumes cannot change it. */
 export interface ScriptedCall {
@@ -240,15 +231,15 @@ interface AnswerFiles {
 }
 
 /** Returns the first answer that matches. */
-export function findScriptedAnswer(script: Script, facts: ScriptedCall): Answer | undefined {
+export function findScriptedAnswer(script: Script, call: ScriptedCall): Answer | undefined {
   return script.answers.find(({ when }) => {
     if (when === undefined) return true;
     return (
-      fits(when.role, facts.role) &&
-      fits(when.iteration, facts.iteration) &&
-      fits(when.attempt, facts.attempt) &&
-      fits(when.resumed, facts.resumed) &&
-      fits(when.yolo, facts.yolo)
+      fits(when.role, call.role) &&
+      fits(when.iteration, call.iteration) &&
+      fits(when.attempt, call.attempt) &&
+      fits(when.resumed, call.resumed) &&
+      fits(when.yolo, call.yolo)
     );
   });
 }
@@ -262,18 +253,20 @@ export function planScriptedAnswer(params: {
   const { answer } = params;
   const failure = failureOf(answer, params.attempt);
   const opening: RunnerAction[] = [
-    ...(params.session === null ? [] : [say({ type: "session", id: params.session })]),
+    ...(params.session === null ? [] : [emitEvent({ type: "session", id: params.session })]),
     ...(answer.delayMs === undefined ? [] : [{ do: "wait" as const, ms: answer.delayMs }]),
   ];
   if (failure !== null && answer.fail?.afterEdits !== true) return [...opening, ...usageActions(answer), ...failure];
   return [
     ...opening,
-    ...(answer.edits ?? []).flatMap((edit) => (edit.do === "wait" ? [edit] : [edit, told(edit)])),
+    ...(answer.edits ?? []).flatMap((edit) =>
+      edit.do === "wait" ? [edit] : [edit, emitEvent({ type: "edit", do: edit.do, path: edit.path })],
+    ),
     ...reportsOf(answer, params.files),
     ...usageActions(answer),
     ...spawnOf(answer),
     ...(answer.hang === true ? [{ do: "hang" as const }] : []),
-    ...(failure ?? [say({ type: "result", text: replyOf(answer) }), { do: "exit", code: answer.exit ?? 0 }]),
+    ...(failure ?? [emitEvent({ type: "result", text: replyOf(answer) }), { do: "exit", code: answer.exit ?? 0 }]),
   ];
 }
 
@@ -282,21 +275,17 @@ function fits<T>(wanted: T | readonly T[] | undefined, actual: T): boolean {
   return Array.isArray(wanted) ? wanted.includes(actual) : wanted === actual;
 }
 
-function say(event: RunnerEvent): RunnerAction {
+function emitEvent(event: RunnerEvent): RunnerAction {
   return { do: "say", event };
-}
-
-function told(edit: Exclude<Edit, { do: "wait" }>): RunnerAction {
-  return say({ type: "edit", do: edit.do, path: edit.path });
 }
 
 /** `times` is compared with the attempt number, because a counter in the agent would be lost with its process. */
 function failureOf(answer: Answer, attempt: number): readonly RunnerAction[] | null {
   const { fail } = answer;
   if (fail === undefined || (fail.times !== undefined && attempt > fail.times)) return null;
-  const message = fail.message ?? `The script says that this call fails: ${fail.cause}`;
+  const message = fail.message ?? `The script makes this call fail: ${fail.cause}`;
   return [
-    say({ type: "failure", cause: fail.cause, message, untilMs: fail.untilMs ?? null }),
+    emitEvent({ type: "failure", cause: fail.cause, message, untilMs: fail.untilMs ?? null }),
     { do: "exit", code: answer.exit ?? 1 },
   ];
 }
@@ -304,7 +293,7 @@ function failureOf(answer: Answer, attempt: number): readonly RunnerAction[] | n
 function usageActions({ usage }: Answer): readonly RunnerAction[] {
   if (usage === undefined) return [];
   const { input = null, output = null, microUsd = null } = usage;
-  return [say({ type: "usage", input, output, microUsd })];
+  return [emitEvent({ type: "usage", input, output, microUsd })];
 }
 
 function spawnOf({ spawn }: Answer): readonly RunnerAction[] {
@@ -319,8 +308,8 @@ function reportsOf(answer: Answer, files: AnswerFiles): readonly RunnerAction[] 
     reports.push({ do: "write", path: files.commitReport, text: answer.commitReport });
   if (answer.finalize === undefined) return reports;
   const { title, body = "" } = answer.finalize;
-  const parts = [title, body.trim(), files.completion ?? ""].filter((part) => part !== "");
-  return [...reports, { do: "write", path: files.finalize, text: `${parts.join("\n\n")}\n` }];
+  const sections = [title, body.trim(), files.completion ?? ""].filter((section) => section !== "");
+  return [...reports, { do: "write", path: files.finalize, text: `${sections.join("\n\n")}\n` }];
 }
 
 function replyOf(answer: Answer): string {

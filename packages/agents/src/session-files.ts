@@ -1,11 +1,49 @@
 // Reads and writes the session files of agents, and finds a completed turn in them.
 
-import { readdirSync, realpathSync } from "node:fs";
+import { readdirSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
+import type { AgentSessions } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, isRecord } from "@holdfast/core/json";
 import { createMasking } from "@holdfast/core/mask";
 import { HoldfastError } from "@holdfast/platform/error";
 import { makeDurableDirectory, readRegularFile, writeDurable } from "@holdfast/platform/files";
+
+/** The variables of an environment that locate an agent's files. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A session of an agent: its id, its worktree, and the environment that locates the agent's files. */
+export interface SessionKey {
+  readonly session: string;
+  readonly cwd: string;
+  readonly env: Environment;
+}
+
+/** The sessions of an agent that stores each session in one file of JSON lines. */
+export function createFileSessions(params: {
+  readonly title: string;
+  /** The session's file; null if there is none. */
+  readonly find: (key: SessionKey) => string | null;
+  /** Where to put a file that the agent has lost. */
+  readonly create: (key: SessionKey, text: string) => string;
+  readonly tokensIn: NonNullable<AgentSessions["tokensIn"]>;
+  readonly readTurn: (line: JsonRecord) => TurnRecord | null;
+  /** The last message at which the agent can fork a session. */
+  readonly lastMessage?: (text: string) => string | null;
+}): AgentSessions {
+  const { title, find, create, tokensIn, readTurn, lastMessage = () => null } = params;
+  return {
+    async read(at) {
+      const text = readSessionFile({ path: find({ ...at, env: process.env }), title });
+      return text === null ? null : { text, lastMessage: lastMessage(text) };
+    },
+    async write({ text, ...at }) {
+      const key = { ...at, env: process.env };
+      writeSessionFile({ path: find(key) ?? create(key, text), text });
+    },
+    tokensIn,
+    answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurn),
+  };
+}
 
 /** An agent's session file with secrets masked, so that it may be stored; null if there is none. */
 export function readSessionFile(params: { readonly path: string | null; readonly title: string }): string | null {
@@ -23,8 +61,8 @@ export function writeSessionFile({ path, text }: { readonly path: string; readon
 const MAX_SESSION_BYTES = 64 * 1024 * 1024;
 
 function unreadable(title: string, why: string): HoldfastError {
-  const hint = `The run goes on; the session can still be gone on with from ${title}'s own file.`;
-  return new HoldfastError({ code: "IO_FAILED", message: `A transcript of ${title} cannot be kept: ${why}`, hint });
+  const hint = `The run continues, and the session can still be resumed from ${title}'s own file.`;
+  return new HoldfastError({ code: "IO_FAILED", message: `A transcript of ${title} cannot be copied: ${why}`, hint });
 }
 
 /** The meaning of one line of an agent's record for a turn; null if it has none. */
@@ -39,7 +77,7 @@ export type TurnRecord =
  * The final text of the last turn in a record of JSON lines. It requires that the turn began with this prompt, that the
  * agent ended it, and that no line is truncated. Otherwise null.
  */
-export function findCompletedTurn(
+function findCompletedTurn(
   record: string,
   prompt: string,
   read: (line: JsonRecord) => TurnRecord | null,
@@ -50,10 +88,10 @@ export function findCompletedTurn(
     if (line.trim() === "") continue;
     const parsed = parseLine(line);
     if (parsed === null) return null;
-    const said = read(parsed);
-    if (said === null) continue;
-    if (said.kind === "prompt") isOwn = said.text.trim() === prompt.trim();
-    answer = said.kind === "answer" && said.text !== "" ? said.text : null;
+    const turn = read(parsed);
+    if (turn === null) continue;
+    if (turn.kind === "prompt") isOwn = turn.text.trim() === prompt.trim();
+    answer = turn.kind === "answer" && turn.text !== "" ? turn.text : null;
   }
   return isOwn ? answer : null;
 }
@@ -67,8 +105,8 @@ function parseLine(line: string): JsonRecord | null {
   }
 }
 
-/** Reads an agent's own file, unmasked; null if it cannot be read, because a call is judged by its own output. */
-export function readAgentFile(path: string): Buffer | null {
+/** Reads an agent's own file, unmasked; null if it cannot be read, because a call is classified by its own output. */
+function readAgentFile(path: string): Buffer | null {
   try {
     const file = readRegularFile({ path, maxBytes: MAX_OWN_FILE_BYTES });
     return file.kind === "read" ? file.bytes : null;
@@ -78,6 +116,16 @@ export function readAgentFile(path: string): Buffer | null {
 }
 
 const MAX_OWN_FILE_BYTES = 512 * 1024 * 1024;
+
+/** The text of an agent's own file between two byte offsets; "" if it cannot be read. */
+export function readAgentText(path: string, from = 0, to?: number): string {
+  return readAgentFile(path)?.subarray(from, to).toString("utf8") ?? "";
+}
+
+/** 0 if the file does not exist. */
+export function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
 
 export function listNames(folder: string): readonly string[] {
   try {
@@ -103,4 +151,13 @@ export function parseJsonRecord(text: string): JsonRecord {
   } catch {
     return {};
   }
+}
+
+export function asNumber(value: unknown): number | null {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+/** A number of tokens or dollars; 0 for anything else. */
+export function asCount(value: unknown): number {
+  return Math.max(0, asNumber(value) ?? 0);
 }

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { createCopilotAgent, transcriptPath } from "@holdfast/agents/copilot";
 import { createOpencodeAgent } from "@holdfast/agents/opencode";
 import { createPiAgent } from "@holdfast/agents/pi";
-import { createQwenAgent, readSessionText } from "@holdfast/agents/qwen";
+import { createQwenAgent, sessionFile } from "@holdfast/agents/qwen";
+import { readAgentText } from "@holdfast/agents/session-files";
 import { systemClock } from "@holdfast/platform/clock";
 import type { RealAgent } from "./real-agent-suite.ts";
 import { openAgentScene } from "./real-agents.ts";
@@ -131,7 +132,7 @@ export const REAL_QWEN: RealAgent = {
     "a prompt of five megabytes that nobody reads harms nobody": "Qwen Code refuses it before it asks",
   },
   isRecorded: ({ env, cwd }, session, answers) =>
-    (readSessionText({ session, cwd, env }) ?? "").split(".api_response").length > answers,
+    readAgentText(sessionFile({ session, cwd, env })).split(".api_response").length > answers,
   slowness: 8,
   samples: { contract: 2, kills: 1, faults: 1 },
 };
