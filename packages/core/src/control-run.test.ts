@@ -144,7 +144,7 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     expect(await order()).toMatchObject({ kind: "done", run: { state: { kind: "paused" } } });
     // A resume has nothing to withdraw, because the signal was handled.
     expect(await go(workflow, { parts })).toMatchObject({ kind: "waiting", for: "you" });
-    expect(await order()).toMatchObject({ kind: "standing", run: { state: { kind: "waiting", for: "you" } } });
+    expect(await order()).toMatchObject({ kind: "kept", run: { state: { kind: "waiting", for: "you" } } });
     expect(await go(workflow, { parts })).toMatchObject({ kind: "paused" });
     expect((await store.getRun(ID))?.state).toMatchObject({ for: "you", decision: { name: "go" } });
     expect(await order({ kind: "abort" })).toMatchObject({ kind: "done", run: { state: { kind: "aborted" } } });

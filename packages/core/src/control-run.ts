@@ -133,7 +133,7 @@ export type SignalResult =
   /** The run ended by itself before it handled the signal. */
   | { readonly kind: "ended"; readonly run: RunSummary }
   /** The run waits for something. The signal remains pending, so the run will not continue. */
-  | { readonly kind: "standing"; readonly run: RunSummary }
+  | { readonly kind: "kept"; readonly run: RunSummary }
   /** The signal was withdrawn before the run handled it. */
   | { readonly kind: "taken_back"; readonly run: RunSummary }
   /** This host cannot see the lease holder. It will read the signal if it uses this store. */
@@ -193,7 +193,7 @@ async function doIt({ parts, order }: SignalParams): Promise<SignalResult | null
     const run = await knownRun(parts.store, order.run);
     if (hasEnded(run) && !isDone(order, run)) return { kind: "ended", run };
     const stands = outcome !== null && (await parts.requests?.orderFor(order.run)) !== null;
-    return { kind: stands ? "standing" : "done", run };
+    return { kind: stands ? "kept" : "done", run };
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "LEASE_HELD") return null;
     throw error;

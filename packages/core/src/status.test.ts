@@ -11,9 +11,11 @@ import {
   concernsRun,
   foldRun,
   isResumable,
-  isRunning,
+  STATUS_KINDS,
+  isHeld,
   parseRunFold,
   statusOf,
+  statusWord,
   stepRun,
   unfinishedTarget,
 } from "./status.ts";
@@ -162,7 +164,7 @@ describe("run fold", () => {
   const anEntry = { run: "r", entry: 1, at: "2026-01-01T00:00:00Z", body: {} };
 });
 
-describe("run standing", () => {
+describe("run status", () => {
   const NOW = Date.parse("2026-11-15T12:00:00.000Z");
   const at = (secondsAgo: number): string => new Date(NOW - secondsAgo * 1000).toISOString();
 
@@ -204,15 +206,22 @@ describe("run standing", () => {
       ),
     ),
   ];
-  const ORDERS = [null, { kind: "pause", reason: "said" }, { kind: "abort", reason: "said" }] as const;
+  const SIGNALS = [null, { kind: "pause", reason: "said" }, { kind: "abort", reason: "said" }] as const;
   const STAGES = [null, "iterate", "done", "limit"];
-  const completing: ReadonlySet<string> = new Set(["done", "limit"]);
 
   const all: readonly StatusFacts[] = STATES.flatMap((state) =>
     HOLDERS.flatMap((holder) =>
-      ORDERS.flatMap((order) =>
+      SIGNALS.flatMap((signal) =>
         STAGES.flatMap((stage) =>
-          [false, true].map((manual) => ({ state, holder, order, stage, manual, completing, now: NOW })),
+          [false, true].map((manual) => ({
+            state,
+            holder,
+            signal,
+            stage,
+            manual,
+            finishing: stage === "done" || stage === "limit",
+            now: NOW,
+          })),
         ),
       ),
     ),
@@ -222,78 +231,94 @@ describe("run standing", () => {
     holder !== null && Math.abs(NOW - Date.parse(holder.lease.heartbeatAt)) <= ms;
 
   describe(`over all ${all.length} combinations`, () => {
-    const judged = all.map((facts) => ({ facts, standing: statusOf(facts) }));
+    const judged = all.map((facts) => ({ facts, status: statusOf(facts) }));
     const only = (keep: (facts: StatusFacts) => boolean): readonly RunStatus[] =>
-      judged.filter(({ facts }) => keep(facts)).map(({ standing }) => standing);
+      judged.filter(({ facts }) => keep(facts)).map(({ status }) => status);
     const kinds = (keep: (facts: StatusFacts) => boolean): ReadonlySet<string> =>
       new Set(only(keep).map(({ kind }) => kind));
 
-    test("an end is an end, whoever holds it and whatever was said", () => {
-      expect(kinds(({ state }) => state.kind === "done")).toEqual(new Set(["completed"]));
+    test("an end is an end, whatever the holder and the signal", () => {
+      expect(kinds(({ state }) => state.kind === "done")).toEqual(new Set(["done"]));
       expect(kinds(({ state }) => state.kind === "aborted")).toEqual(new Set(["aborted"]));
-      expect(kinds(({ state, stage }) => state.kind === "failed" && stage === "limit")).toEqual(
-        new Set(["limit_reached"]),
-      );
-      expect(kinds(({ state, stage }) => state.kind === "failed" && stage !== "limit")).toEqual(new Set(["failed"]));
+      expect(kinds(({ state }) => state.kind === "failed")).toEqual(new Set(["failed"]));
+      for (const { facts, status } of judged)
+        if (status.kind === "failed") expect(status.limit).toBe(facts.stage === "limit");
     });
 
-    test("nothing but a living process with a fresh heartbeat that is not stopped is running, completing or queued", () => {
-      for (const { facts, standing } of judged) {
-        if (!["running", "completing", "queued"].includes(standing.kind)) continue;
-        expect(facts.holder).toMatchObject({ liveness: "alive", suspended: false });
-        expect(isFresh(facts, 35_000)).toBe(true);
-        expect(facts.holder?.lease.slot === "waiting").toBe(standing.kind === "queued");
+    test("only a live process, or one on another host with a recent heartbeat, is running or queued", () => {
+      for (const { facts, status } of judged) {
+        if (!isHeld(status)) continue;
         expect(facts.manual).toBe(false);
+        expect(facts.holder?.liveness).not.toBe("dead");
+        if (facts.holder?.liveness === "unknown") expect(isFresh(facts, 60_000)).toBe(true);
+        if (status.kind === "queued") {
+          expect(facts.holder).toMatchObject({ liveness: "alive", suspended: false, lease: { slot: "waiting" } });
+          expect(isFresh(facts, 35_000)).toBe(true);
+        } else expect(status.hostKnown).toBe(facts.holder?.liveness === "alive");
       }
     });
 
-    test("a process that hangs or was stopped is stale, never running; one in the future is no sign of life", () => {
-      const alive = ({ state, holder, manual }: StatusFacts): boolean =>
-        !manual && !isEnded(state) && holder?.liveness === "alive";
-      expect(kinds((facts) => alive(facts) && (facts.holder?.suspended === true || !isFresh(facts, 35_000)))).toEqual(
-        new Set(["stale"]),
-      );
+    test("a process that hangs or is stopped is running and says so; a heartbeat from the future is none", () => {
+      for (const { facts, status } of judged) {
+        if (facts.manual || isEnded(facts.state) || facts.holder?.liveness !== "alive") continue;
+        const { suspended, lease } = facts.holder;
+        const silentSince = isFresh(facts, 35_000) ? null : lease.heartbeatAt;
+        if (suspended || silentSince !== null)
+          expect(status).toMatchObject({ kind: "running", suspended, silentSince });
+        else expect(status.kind).toBe(lease.slot === "waiting" ? "queued" : "running");
+      }
     });
 
-    test("nobody is called crashed who is alive, nor while another host may still be at it", () => {
-      for (const { facts, standing } of judged) {
-        if (standing.kind !== "crashed") continue;
-        expect(facts.holder).not.toBeNull();
-        expect(facts.holder?.liveness).toBe(standing.known === "certain" ? "dead" : "unknown");
-        if (standing.known === "presumed") expect(isFresh(facts, 60_000)).toBe(false);
-        // A fresh loop has no process to check, and has not crashed.
+    test("a run is crashed only if its process is gone, or on another host and long silent", () => {
+      for (const { facts, status } of judged) {
+        if (status.kind !== "crashed") continue;
+        expect(facts.holder?.liveness).toBe(status.certain ? "dead" : "unknown");
+        if (!status.certain) expect(isFresh(facts, 60_000)).toBe(false);
+        // A run that has not started has no work to lose, and has not crashed.
         expect(facts.stage).not.toBeNull();
         expect(facts.state.kind).toBe("active");
-        expect(isResumable(standing)).toBe(true);
+        expect(isResumable(status)).toBe(true);
       }
       expect(kinds(({ holder }) => holder === null)).not.toContain("crashed");
     });
 
-    test("what was said stands when nobody is at it, and shows while somebody is", () => {
-      for (const { facts, standing } of judged) {
-        const { order, state, holder, manual } = facts;
-        if (order === null || manual || isEnded(state)) continue;
-        if (standing.kind === "running") expect(standing.ordered).toBe(order.kind);
+    test("a signal decides the status when no process holds the run, and shows while one does", () => {
+      for (const { facts, status } of judged) {
+        const { signal, state, holder, manual } = facts;
+        if (signal === null || manual || isEnded(state)) continue;
+        if (status.kind === "running") expect(status.stopping).toBe(signal.kind);
         if (holder === null || holder.liveness === "dead")
-          expect(standing.kind).toBe(order.kind === "pause" ? "paused" : "aborted");
+          expect(status.kind).toBe(signal.kind === "pause" ? "paused" : "aborted");
       }
     });
 
-    test("what it waits for is told, unless it is something a person must do", () => {
-      const idle = ({ holder, order, manual }: StatusFacts): boolean => holder === null && order === null && !manual;
-      const waitingFor = (on: string) =>
-        kinds((facts) => idle(facts) && facts.state.kind === "waiting" && facts.state.for === on);
-      expect(waitingFor("budget")).toEqual(new Set(["budget_exhausted"]));
-      expect(kinds((facts) => idle(facts) && facts.state.kind === "paused")).toEqual(new Set(["paused"]));
-      for (const on of ["you", "quota", "provider", "forge", "ci", "disk", "session"])
-        expect(waitingFor(on)).toEqual(new Set(["waiting"]));
+    test("without a holder the journal decides", () => {
+      const idle = ({ holder, signal, manual }: StatusFacts): boolean => holder === null && signal === null && !manual;
+      for (const { facts, status } of judged) {
+        if (!idle(facts)) continue;
+        if (facts.state.kind === "waiting") {
+          const { kind, for: what, reason, until } = facts.state;
+          expect(status).toMatchObject({ kind, for: what, reason, until });
+        }
+        const started = facts.stage !== null;
+        if (facts.state.kind === "active") expect(status).toEqual({ kind: "paused", reason: null, started });
+        if (facts.state.kind === "paused") expect(status).toEqual({ kind: "paused", reason: "why", started });
+      }
       const times = only((facts) => idle(facts) && facts.state.kind === "waiting" && facts.state.until !== null);
       expect(new Set(times.map((one) => one.kind === "waiting" && one.due))).toEqual(new Set([true, false]));
-      expect(kinds((facts) => idle(facts) && facts.state.kind === "active")).toEqual(new Set(["new", "stopped"]));
+    });
+
+    test("a run without a workflow is saved until it ends", () => {
+      expect(kinds(({ manual, state }) => manual && !isEnded(state))).toEqual(new Set(["saved"]));
+    });
+
+    test("every status has a word that begins with its kind", () => {
+      for (const { status } of judged) expect(statusWord(status)).toMatch(new RegExp(`^${status.kind}\\b`));
+      expect(new Set(judged.map(({ status }) => status.kind))).toEqual(new Set(STATUS_KINDS));
     });
 
     test("whatever is at work cannot be resumed, and the other way round", () => {
-      for (const { standing } of judged) expect(isRunning(standing) && isResumable(standing)).toBe(false);
+      for (const { status } of judged) expect(isHeld(status) && isResumable(status)).toBe(false);
     });
   });
 
@@ -301,9 +326,8 @@ describe("run standing", () => {
     fc.assert(
       fc.property(fc.constantFrom(...all), fc.integer({ min: -1_000_000, max: 1_000_000 }), (facts, later) => {
         const [now, then] = [statusOf(facts), statusOf({ ...facts, now: NOW + later })];
-        const living = (one: RunStatus): boolean => isRunning(one) || one.kind === "queued" || one.kind === "elsewhere";
-        if (facts.holder?.liveness === "alive") expect(living(now)).toBe(living(then));
-        if (facts.holder === null || facts.holder.liveness === "dead") expect(living(then)).toBe(false);
+        if (facts.holder?.liveness === "alive") expect(isHeld(now)).toBe(isHeld(then));
+        if (facts.holder === null || facts.holder.liveness === "dead") expect(isHeld(then)).toBe(false);
       }),
     );
   });

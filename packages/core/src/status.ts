@@ -19,52 +19,74 @@ import {
 import { DEFAULT_STALE_AFTER_MS, type Lease, type OwnerLiveness, SILENT_AFTER_MS } from "./lease.ts";
 import { type PendingDecision, type RunState, type WaitingFor, isEnded } from "./run.ts";
 
-/** The status of a run as the user sees it: computed from its journal, its lease and the liveness of the holder; never stored. */
+/** The process that holds a run. */
+export type Holder = Pick<Lease["owner"], "label" | "pid" | "host"> & Pick<Lease, "epoch" | "takenAt" | "heartbeatAt">;
+
+/**
+ * The status of a run as every command, `--json` and the library show it: computed from its journal, its lease and the liveness of the
+ * holder; never stored.
+ */
 export type RunStatus =
-  /** A process with a recent heartbeat executes it. `ordered`: it received a signal and will stop at the next safe point. */
-  | { readonly kind: "running"; readonly ordered: "pause" | "abort" | null }
-  /** Running, in its last stage. */
-  | { readonly kind: "completing" }
-  /** Its process waits for a slot. */
-  | { readonly kind: "queued" }
-  /** Its process exists and has no recent heartbeat: it hangs or is suspended. No other process can acquire its lease. */
-  | { readonly kind: "stale"; readonly since: string; readonly suspended: boolean }
-  /** A process on another host holds it and had a recent heartbeat. */
-  | { readonly kind: "elsewhere"; readonly host: string }
-  /** Waits until its condition is met. `due`: the time has come. */
+  | {
+      readonly kind: "running";
+      readonly holder: Holder;
+      /** The process prepares the run and does not hold its lease yet. */
+      readonly starting: boolean;
+      /** The work is done; the run is in one of its last stages. */
+      readonly finishing: boolean;
+      /** A signal that the process has not handled yet. */
+      readonly stopping: "pause" | "abort" | null;
+      /** The last heartbeat, if it is overdue: the process hangs. No other process can acquire its lease. */
+      readonly silentSince: string | null;
+      /** The operating system has stopped the process. */
+      readonly suspended: boolean;
+      /** False: the process is on another host, so this host cannot check whether it is alive. */
+      readonly hostKnown: boolean;
+    }
+  /** Its process waits for a slot. `position` in the queue, from 1; null: unknown. */
+  | { readonly kind: "queued"; readonly holder: Holder; readonly position: number | null }
+  /** `due`: the time has come. */
   | {
       readonly kind: "waiting";
-      readonly on: Exclude<WaitingFor, "budget">;
+      readonly for: WaitingFor;
+      readonly reason: string;
       readonly until: string | null;
       readonly due: boolean;
+      readonly question: PendingDecision | null;
     }
-  | { readonly kind: "paused" }
-  | { readonly kind: "budget_exhausted" }
-  /** It ended at its own limits. */
-  | { readonly kind: "limit_reached"; readonly reason: string }
-  | { readonly kind: "completed"; readonly at: string }
-  | { readonly kind: "failed"; readonly at: string; readonly reason: string }
-  | { readonly kind: "aborted"; readonly reason: string }
-  /**
-   * Its process exited without releasing its lease. "presumed": it was on another host and has had no heartbeat for too long. `resume`
-   * continues it.
-   */
-  | { readonly kind: "crashed"; readonly known: "certain" | "presumed" }
-  /** Its process released the lease before the end. `resume` continues it. */
-  | { readonly kind: "stopped" }
-  /** Created, and no stage has begun. */
-  | { readonly kind: "new" }
-  /** Saved by hand: no workflow executes it. */
-  | { readonly kind: "manual" };
+  /** No process executes it, and `resume` continues it. `reason`: why the user paused it; null: its process stopped before the end. */
+  | { readonly kind: "paused"; readonly reason: string | null; readonly started: boolean }
+  /** Its process exited without releasing its lease. Not certain: it was on another host, and its heartbeat is long overdue. */
+  | { readonly kind: "crashed"; readonly certain: boolean; readonly holder: Holder }
+  /** Checkpoints that a user or a program saved: no workflow executes it. */
+  | { readonly kind: "saved" }
+  | { readonly kind: "done"; readonly at: string }
+  /** `limit`: it reached its own limit, which `resume` can raise. */
+  | { readonly kind: "failed"; readonly at: string; readonly reason: string; readonly limit: boolean }
+  /** `at`: null while only the signal exists; the next process to acquire the run applies it. */
+  | { readonly kind: "aborted"; readonly at: string | null; readonly reason: string };
 
+export const STATUS_KINDS = [
+  "running",
+  "queued",
+  "waiting",
+  "paused",
+  "crashed",
+  "saved",
+  "done",
+  "failed",
+  "aborted",
+] as const satisfies readonly RunStatus["kind"][];
+
+/** What a status is computed from. */
 export interface StatusFacts {
   readonly state: RunState;
   /** Whether the run is saved by hand, without a workflow. */
   readonly manual: boolean;
   /** Stage of its newest checkpoint; null: there is none. */
   readonly stage: string | null;
-  /** Stages of its workflow in which the main work is already done; empty if unknown. */
-  readonly completing: ReadonlySet<string>;
+  /** Whether this stage comes after the workflow's main work. */
+  readonly finishing: boolean;
   readonly holder: {
     readonly lease: Lease;
     readonly liveness: OwnerLiveness;
@@ -72,7 +94,7 @@ export interface StatusFacts {
     readonly suspended: boolean;
   } | null;
   /** A signal that no process has handled yet. */
-  readonly order: { readonly kind: "pause" | "abort"; readonly reason: string } | null;
+  readonly signal: { readonly kind: "pause" | "abort"; readonly reason: string } | null;
   readonly now: number;
 }
 
@@ -81,13 +103,11 @@ export function statusOf(facts: StatusFacts): RunStatus {
   const { state } = facts;
   switch (state.kind) {
     case "done":
-      return { kind: "completed", at: state.at };
+      return { kind: "done", at: state.at };
     case "aborted":
-      return { kind: "aborted", reason: state.reason };
+      return { kind: "aborted", at: state.at, reason: state.reason };
     case "failed":
-      return facts.stage === LIMIT
-        ? { kind: "limit_reached", reason: state.reason }
-        : { kind: "failed", at: state.at, reason: state.reason };
+      return { kind: "failed", at: state.at, reason: state.reason, limit: facts.stage === LIMIT };
     case "active":
     case "waiting":
     case "paused":
@@ -99,64 +119,108 @@ export function statusOf(facts: StatusFacts): RunStatus {
 const LIMIT = "limit";
 
 /** Null: no live process holds it. */
-function held({ holder, order, completing, stage, manual, now }: StatusFacts): RunStatus | null {
+function held({ holder, signal, finishing, manual, now }: StatusFacts): RunStatus | null {
   if (manual || holder === null || holder.liveness === "dead") return null;
   const { lease, suspended } = holder;
   // A heartbeat from the future was written under a wrong clock, and proves as little as an old one.
   const silence = Math.abs(now - Date.parse(lease.heartbeatAt));
-  if (holder.liveness === "unknown")
-    return silence <= DEFAULT_STALE_AFTER_MS ? { kind: "elsewhere", host: lease.owner.host } : null;
-  if (suspended || !(silence <= SILENT_AFTER_MS)) return { kind: "stale", since: lease.heartbeatAt, suspended };
-  if (lease.slot === "waiting") return { kind: "queued" };
-  if (order !== null) return { kind: "running", ordered: order.kind };
-  return stage !== null && completing.has(stage) ? { kind: "completing" } : { kind: "running", ordered: null };
+  const hostKnown = holder.liveness === "alive";
+  if (!hostKnown && !(silence <= DEFAULT_STALE_AFTER_MS)) return null;
+  const silent = hostKnown && !(silence <= SILENT_AFTER_MS);
+  if (lease.slot === "waiting" && hostKnown && !silent && !suspended)
+    return { kind: "queued", holder: holderOf(lease), position: null };
+  return {
+    kind: "running",
+    holder: holderOf(lease),
+    starting: false,
+    finishing,
+    stopping: signal?.kind ?? null,
+    silentSince: silent ? lease.heartbeatAt : null,
+    suspended,
+    hostKnown,
+  };
+}
+
+function holderOf({ owner, epoch, takenAt, heartbeatAt }: Lease): Holder {
+  const { label, pid, host } = owner;
+  return { label, pid, host, epoch, takenAt, heartbeatAt };
 }
 
 function unheld(
   facts: StatusFacts,
   state: Extract<RunState, { readonly kind: "active" | "waiting" | "paused" }>,
 ): RunStatus {
-  const { order, holder, stage, now } = facts;
-  if (facts.manual) return { kind: "manual" };
+  const { signal, holder, now } = facts;
+  const started = facts.stage !== null;
+  if (facts.manual) return { kind: "saved" };
   // The next process to acquire the run applies the signal first.
-  if (order?.kind === "abort") return { kind: "aborted", reason: order.reason };
-  if (order?.kind === "pause") return { kind: "paused" };
-  if (state.kind === "paused") return { kind: "paused" };
+  if (signal?.kind === "abort") return { kind: "aborted", at: null, reason: signal.reason };
+  if (signal?.kind === "pause") return { kind: "paused", reason: signal.reason, started };
+  if (state.kind === "paused") return { kind: "paused", reason: state.reason, started };
   if (state.kind === "waiting") {
-    const { for: on, until } = state;
-    if (on === "budget") return { kind: "budget_exhausted" };
-    return { kind: "waiting", on, until, due: until !== null && Date.parse(until) <= now };
+    const { for: what, reason, until, decision } = state;
+    const due = until !== null && Date.parse(until) <= now;
+    return { kind: "waiting", for: what, reason, until, due, question: decision ?? null };
   }
-  if (stage === null) return { kind: "new" };
-  if (holder === null) return { kind: "stopped" };
-  return { kind: "crashed", known: holder.liveness === "dead" ? "certain" : "presumed" };
+  if (holder === null || !started) return { kind: "paused", reason: null, started };
+  return { kind: "crashed", certain: holder.liveness === "dead", holder: holderOf(holder.lease) };
 }
 
 /** Whether `resume` would continue it now, as it is. */
-export function isResumable(standing: RunStatus): boolean {
-  switch (standing.kind) {
+export function isResumable(status: RunStatus): boolean {
+  switch (status.kind) {
     case "paused":
+      return status.started;
     case "crashed":
-    case "stopped":
       return true;
     case "waiting":
-      if (standing.on === "provider") return true;
-      return standing.on !== "you" && (standing.until === null || standing.due);
+      if (status.for === "provider") return true;
+      return status.for !== "you" && status.for !== "budget" && (status.until === null || status.due);
     default:
       return false;
   }
 }
 
 /** Whether a process may hold it, working or not. */
-export function isHeld({ kind }: RunStatus): boolean {
-  return HELD.has(kind);
+export function isHeld(status: RunStatus): status is Extract<RunStatus, { readonly kind: "running" | "queued" }> {
+  return status.kind === "running" || status.kind === "queued";
 }
 
-const HELD: ReadonlySet<RunStatus["kind"]> = new Set(["running", "completing", "queued", "stale", "elsewhere"]);
+export function waitsForYou(
+  status: RunStatus,
+): status is Extract<RunStatus, { readonly kind: "waiting" }> & { readonly for: "you" } {
+  return status.kind === "waiting" && status.for === "you";
+}
 
-/** Whether a process executes it and may spend budget. */
-export function isRunning(standing: RunStatus): boolean {
-  return standing.kind === "running" || standing.kind === "completing" || standing.kind === "stale";
+/** The words for a status: its kind, and the detail that changes what the user does next. */
+export function statusWord(status: RunStatus): string {
+  switch (status.kind) {
+    case "running":
+      return runningWord(status);
+    case "queued":
+      return status.position === null ? "queued" : `queued: ${status.position}`;
+    case "waiting":
+      return `waiting for ${status.for === "ci" ? "CI" : status.for}${status.due ? ", due" : ""}`;
+    case "paused":
+      return status.started ? "paused" : "paused: not started";
+    case "crashed":
+      return status.certain ? "crashed" : "crashed: presumed";
+    case "failed":
+      return status.limit ? "failed: limit reached" : "failed";
+    case "saved":
+    case "done":
+    case "aborted":
+      return status.kind;
+  }
+}
+
+function runningWord(status: Extract<RunStatus, { readonly kind: "running" }>): string {
+  if (status.starting) return "running: starting";
+  if (!status.hostKnown) return "running: other host";
+  if (status.suspended) return "running: suspended";
+  if (status.silentSince !== null) return "running: no heartbeat";
+  if (status.stopping !== null) return status.stopping === "pause" ? "running: pausing" : "running: aborting";
+  return status.finishing ? "running: finishing" : "running";
 }
 
 /** The part of a run's journal that concerns the run as a whole. */

@@ -3,6 +3,7 @@ import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast
 import type { Amounts } from "@holdfast/core/position";
 import type { CheckResult } from "@holdfast/core/rollback";
 import type { Work } from "@holdfast/core/run";
+import type { RunStatus } from "@holdfast/core/status";
 import type { EffectSeen, LineagePoint } from "./compare-history.ts";
 
 /**
@@ -18,7 +19,7 @@ export interface ComparedRun {
   readonly workflow: string;
   readonly work: Work;
   /** The status of the run now, even if an older checkpoint of it is compared. */
-  readonly condition: { readonly kind: string; readonly reason: string | null };
+  readonly status: RunStatus;
   readonly stage: string | null;
   readonly iteration: number;
   readonly attempts: Readonly<Record<string, number>>;

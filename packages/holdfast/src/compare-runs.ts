@@ -8,6 +8,7 @@ import { loadFrom } from "@holdfast/core/load-run";
 import type { Position } from "@holdfast/core/position";
 import type { RollbackFacts } from "@holdfast/core/rollback";
 import type { RunHandle } from "@holdfast/core/run-handle";
+import type { RunStatus } from "@holdfast/core/status";
 import { type Store, journalDamage } from "@holdfast/core/store";
 import type { Diff, DiffParams, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -29,13 +30,13 @@ import {
   findBest,
   readMeasures,
 } from "./compare-measures.ts";
-import { type Condition, conditionOf, pullRequestOf } from "./run-status.ts";
+import { pullRequestOf } from "./run-status.ts";
 
 export interface CompareWork {
   readonly store: Store;
   readonly workspaces: Workspaces | null;
   /** `sequence`: compare the run as it was at this checkpoint; null: as it is now. */
-  readonly sides: readonly { readonly handle: RunHandle; readonly sequence: number | null }[];
+  readonly sides: readonly ComparedAt[];
   /** Limits the comparison to these files; all files if absent. */
   readonly paths?: readonly string[];
   /** Also return the differences as text, in git's format. */
@@ -43,6 +44,13 @@ export interface CompareWork {
 }
 
 /** Reads only; changes nothing. */
+interface ComparedAt {
+  readonly handle: RunHandle;
+  /** null: the run as it is now. */
+  readonly sequence: number | null;
+  readonly status: RunStatus;
+}
+
 export async function compareRuns(work: CompareWork): Promise<Comparison> {
   const sides: Side[] = [];
   for (const side of work.sides) sides.push(await readSide(work.store, side));
@@ -202,18 +210,13 @@ interface Side {
 }
 
 /** Acquires no lease and writes nothing, so another process may work on the run meanwhile. */
-async function readSide(
-  store: Store,
-  { handle, sequence: at }: { readonly handle: RunHandle; readonly sequence: number | null },
-): Promise<Side> {
+async function readSide(store: Store, { handle, sequence: at, status }: ComparedAt): Promise<Side> {
   const checkpoint = at === null ? (await handle.newestWhole()).checkpoint : await handle.get(at);
-  const [summary, holder] = await Promise.all([handle.summary(), handle.holder()]);
+  const summary = await handle.summary();
   const own = await readJournal(store, { run: handle.id, to: at });
   const before = await readLineage(store, summary.forkedFrom);
   const position = await positionOf(store, checkpoint, at === null);
   const planes = checkpoint?.planes;
-  const worked = (position?.visit.number ?? 0) > 0;
-  const condition = conditionOf({ run: summary, holder, question: null, worked });
   const { scores, metrics } = readMeasures(planes?.context.values ?? {});
   const sequence = checkpoint?.sequence ?? null;
   return {
@@ -223,7 +226,7 @@ async function readSide(
       sequence,
       workflow: summary.workflow,
       work: summary.work,
-      condition: { kind: condition.kind, reason: reasonOf(condition) },
+      status,
       stage: position === null || position.stage === "none" ? null : position.stage,
       iteration: position?.iteration ?? 0,
       attempts: position?.attempts ?? {},
@@ -271,22 +274,6 @@ async function positionOf(store: Store, checkpoint: Checkpoint | undefined, isNo
   if (checkpoint === undefined) return null;
   const { position } = checkpoint.planes;
   return isNow && position.visit.number > 0 ? (await loadFrom(store, checkpoint)).position : position;
-}
-
-function reasonOf(condition: Condition): string | null {
-  switch (condition.kind) {
-    case "waiting":
-      return `${condition.for}: ${condition.reason}`;
-    case "failed":
-      return condition.reason;
-    case "running":
-    case "held":
-    case "crashed":
-    case "stopped":
-    case "manual":
-    case "done":
-      return null;
-  }
 }
 
 interface ReadJournal {

@@ -17,6 +17,7 @@ import { checkOneOf, checkOptions } from "@holdfast/core/options";
 import type { RetentionPolicy } from "@holdfast/core/retention";
 import { RUN_ID, type Run, type RunSummary, type Work, isEnded, makeRunId, parseAddress } from "@holdfast/core/run";
 import { RunHandle, resolveCheckpoint, resolveRun, runById, runsHere } from "@holdfast/core/run-handle";
+import { type RunWithStatus, readStatuses } from "@holdfast/core/run-statuses";
 import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
 import { type JsonChange, diffJson } from "@holdfast/core/values/diff-json";
@@ -30,15 +31,7 @@ import type { ImportExport } from "./interop/import-export.ts";
 import type { StartParams } from "./plan-start.ts";
 import type { ResumeParams } from "./resume-request.ts";
 import type { RunService } from "./run-service.ts";
-import {
-  type LoopOverview,
-  type RunDetails,
-  type RunWithStatus,
-  readGraph,
-  readLoops,
-  readStatus,
-  readStatuses,
-} from "./run-status.ts";
+import { type LoopOverview, type RunDetails, readGraph, isFinishing, readLoops, readStatus } from "./run-status.ts";
 import type { RunReport } from "./start-run.ts";
 
 /** The entry point for front ends and library users. */
@@ -108,16 +101,24 @@ export class Holdfast implements AsyncDisposable {
   async status(address?: string): Promise<RunDetails> {
     const { id } = await this.resolveRun(address);
     const handle = await this.run(id);
-    const [stood] = await readStatuses(this.#parts, async () => [await handle.summary()]);
-    if (stood === undefined) throw new TypeError("one run has one standing");
-    if (stood.run.workflow === "ralph" && !isHeld(stood.standing)) await this.foreign.markCrashedLoops(id);
-    return await readStatus(handle, { now: this.#parts.clock.now(), standing: stood.standing });
+    const { run, status } = await this.runWithStatus(id);
+    if (run.workflow === "ralph" && !isHeld(status)) await this.foreign.markCrashedLoops(id);
+    return await readStatus(handle, { now: this.#parts.clock.now(), run, status });
+  }
+
+  /** A run with its status; cheaper than `status`, which reads the journal. */
+  async runWithStatus(id: string): Promise<RunWithStatus> {
+    const [found] = await readStatuses(this.#parts, async () => [await (await this.run(id)).summary()], isFinishing);
+    if (found === undefined) throw new TypeError("one run has one status");
+    return found;
   }
 
   /** The task graph of a run as it is now, and the view of it that `status` shows; null if the run has none. */
   async graph(address?: string): Promise<{ readonly graph: Graph; readonly picture: GraphPicture } | null> {
     const { id } = await this.resolveRun(address);
-    return await readGraph(await this.run(id), this.#parts.clock.now());
+    const handle = await this.run(id);
+    const { status } = await this.runWithStatus(id);
+    return await readGraph(handle, { now: this.#parts.clock.now(), status });
   }
 
   /** What the agents of a run printed, one file per call. */
@@ -136,8 +137,8 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** Runs with their status, newest first. */
-  async standings(query: RunQuery = {}): Promise<readonly RunWithStatus[]> {
-    return await readStatuses(this.#parts, () => this.store.listRuns(query));
+  async statuses(query: RunQuery = {}): Promise<readonly RunWithStatus[]> {
+    return await readStatuses(this.#parts, () => this.store.listRuns(query), isFinishing);
   }
 
   /** Runs of the workflows with a concurrency limit: running, queued, and the others. Ended runs only with `ended`. */
@@ -194,10 +195,12 @@ export class Holdfast implements AsyncDisposable {
       // A run without any checkpoint can still be compared.
       if (parseAddress(address).at.kind === "none") {
         const { id } = await this.resolveRun(address);
-        sides.push({ handle: await this.run(id), sequence: null });
+        const { status } = await this.runWithStatus(id);
+        sides.push({ handle: await this.run(id), sequence: null, status });
       } else {
         const { run, sequence } = await this.resolve(address);
-        sides.push({ handle: await this.run(run), sequence });
+        const { status } = await this.runWithStatus(run);
+        sides.push({ handle: await this.run(run), sequence, status });
       }
     }
     return await compareRuns({ ...options, store: this.store, workspaces: this.workspaces, sides });

@@ -7,7 +7,7 @@ export type { OpenParams } from "./open.ts";
 export { doctor } from "./doctor.ts";
 
 // Runs of a workflow
-export type { Condition, RunDetails } from "./run-status.ts";
+export type { RunDetails } from "./run-status.ts";
 export type { StartPlan } from "./plan-start.ts";
 export type { Adapters } from "@holdfast/core/adapters";
 export type { RunReport } from "./start-run.ts";

@@ -1,51 +1,15 @@
 import { describe, expect, test } from "vitest";
 import type { Graph } from "@holdfast/core/graph";
 import type { JsonObject } from "@holdfast/core/json";
-import type { Lease, OwnerLiveness } from "@holdfast/core/lease";
-import type { RunState } from "@holdfast/core/run";
+import type { RunStatus } from "@holdfast/core/status";
 import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
+import { sampleHolder, sampleRunning } from "@holdfast/test-support/sample-run";
 import { openHoldfast } from "./open.ts";
-import { EMPTY_SUMMARY, conditionOf, graphNow, graphTimes, isWrittenByHolder, reduceSummary } from "./run-status.ts";
+import { EMPTY_SUMMARY, graphNow, graphTimes, isWrittenByHolder, reduceSummary } from "./run-status.ts";
 
 describe("run status", () => {
   const AT = "2026-11-15T12:00:00.000Z";
-  const lease: Lease = {
-    run: "r",
-    epoch: 3,
-    owner: { token: "t", host: "laptop", pid: 7, started: "1", boot: "b", label: "holdfast r" },
-    takenAt: AT,
-    heartbeatAt: AT,
-  };
-  const states: Readonly<Record<RunState["kind"], RunState>> = {
-    active: { kind: "active" },
-    waiting: { kind: "waiting", for: "quota", reason: "rate limit", until: AT },
-    done: { kind: "done", at: AT },
-    paused: { kind: "paused", reason: "lunch" },
-    failed: { kind: "failed", at: AT, reason: "stuck" },
-    aborted: { kind: "aborted", at: AT, reason: "enough" },
-  };
-
-  test.each([
-    ["active", undefined, "stopped"],
-    ["active", "alive", "running"],
-    ["active", "dead", "crashed"],
-    ["active", "unknown", "held"],
-    ["waiting", undefined, "waiting"],
-    ["waiting", "dead", "waiting"],
-    ["waiting", "alive", "running"],
-    ["done", "alive", "done"],
-    ["failed", "dead", "failed"],
-  ] as const)("%s, held by %s: %s", (state, alive: OwnerLiveness | undefined, kind) => {
-    const holder = alive === undefined ? undefined : { lease, alive };
-    expect(conditionOf({ run: { state: states[state] }, holder, question: null, worked: true }).kind).toBe(kind);
-  });
-
-  test("a run that no workflow carries is never called resumable", () => {
-    const condition = conditionOf({ run: { state: states.active }, holder: undefined, question: null, worked: false });
-    expect(condition).toEqual({ kind: "manual" });
-  });
-
-  test("the journal alone tells stage, scores, question and last action", () => {
+  test("the journal alone tells stage, scores and last action", () => {
     const entries = [
       { kind: "stage.entered", body: { visit: 1, stage: "impl", iteration: 1 } },
       { kind: "step.started", body: { visit: 1, step: "agent", files: true, estimate: null } },
@@ -80,7 +44,6 @@ describe("run status", () => {
       scores: [{ iteration: 1, score: 60 }],
       step: null,
       last: { at: AT, text: "asks" },
-      question: { name: "merge", question: "Merge?", options: ["yes", "no"] },
       endReason: null,
     });
   });
@@ -103,28 +66,23 @@ describe("run status", () => {
 describe("run graph", () => {
   const AT = "2026-11-15T12:00:00.000Z";
   const LATER = "2026-11-15T12:05:00.000Z";
-  const lease: Lease = {
-    run: "r",
-    epoch: 3,
-    owner: { token: "t", host: "laptop", pid: 7, started: "1", boot: "b", label: "holdfast r" },
-    takenAt: AT,
-    heartbeatAt: LATER,
-  };
+  const holder = { ...sampleHolder, heartbeatAt: LATER };
 
-  test("nobody runs the nodes of a run that nobody carries", () => {
-    const live = (condition: Parameters<typeof graphTimes>[0]["condition"]) =>
-      graphTimes({ condition, now: 1, lastEntryAt: AT }).live;
-    expect(live({ kind: "running", lease })).toBe(true);
-    expect(live({ kind: "held", lease })).toBe(true);
-    expect(live({ kind: "crashed", lease })).toBe(false);
-    expect(live({ kind: "stopped" })).toBe(false);
-    expect(live({ kind: "waiting", for: "you", reason: "", until: null, question: null })).toBe(false);
-    expect(live({ kind: "failed", at: AT, reason: "" })).toBe(false);
+  test("no node runs in a run that no process executes", () => {
+    const live = (status: RunStatus) => graphTimes({ status, now: 1, lastEntryAt: AT }).live;
+    expect(live(sampleRunning())).toBe(true);
+    expect(live(sampleRunning({ hostKnown: false }))).toBe(true);
+    expect(live({ kind: "crashed", certain: true, holder })).toBe(false);
+    expect(live({ kind: "paused", reason: null, started: true })).toBe(false);
+    expect(live({ kind: "queued", holder, position: 1 })).toBe(false);
+    expect(live({ kind: "failed", at: AT, reason: "", limit: false })).toBe(false);
   });
 
   test("a run that died was alive at its last entry, or at a later heartbeat", () => {
-    const seen = (heartbeatAt: string, lastEntryAt: string | null) =>
-      graphTimes({ condition: { kind: "crashed", lease: { ...lease, heartbeatAt } }, now: 1, lastEntryAt }).seenAt;
+    const seen = (heartbeatAt: string, lastEntryAt: string | null) => {
+      const status = { kind: "crashed", certain: true, holder: { ...holder, heartbeatAt } } as const;
+      return graphTimes({ status, now: 1, lastEntryAt }).seenAt;
+    };
     expect(seen(LATER, AT)).toBe(LATER);
     expect(seen(AT, LATER)).toBe(LATER);
     expect(seen(AT, null)).toBe(AT);

@@ -95,7 +95,7 @@ for (const { name, model, found, open, shell, slow, isThere, counted } of AGENTS
       expect(forge.bare.git("show", `holdfast/${RUN}:greeting.txt`)).toBe("hello\n");
       const { input, output, cacheRead } = server.sent();
       const status = JSON.parse((await holdfast.run(["--json", "status", RUN], options)).stdout);
-      expect(status.budget.spent.tokens).toBe(input + cacheRead + output);
+      expect(status.run.budget.spent.tokens).toBe(input + cacheRead + output);
       const store = JSON.parse(readFileSync(join(cwd, ".git/holdfast/store.json"), "utf8"));
       expect(readProcessTable()?.live.filter(({ mark }) => mark?.startsWith(`${store.id}/`) === true)).toEqual([]);
     },
@@ -148,7 +148,7 @@ for (const real of [REAL_PI, REAL_COPILOT, REAL_OPENCODE]) {
       place.server.play(scriptFor(real.shell(commandFor(0)), false));
       const done = await holdfast.run(["resume", RUN], place.options);
       expect(done.status, done.stdout + done.stderr).toBe(0);
-      const { budget } = await place.json("status", RUN);
+      const { budget } = (await place.json("status", RUN)).run;
       const isUnknown = (budget.spent.uncounted ?? 0) > 0;
       await annotate(`${name}: ${isUnknown ? "unknown" : "counted"}`);
       if (isUnknown) {
@@ -197,7 +197,7 @@ for (const real of [REAL_PI, REAL_COPILOT, REAL_QWEN, REAL_OPENCODE]) {
       const done = await holdfast.run(["resume", RUN], place.options);
       expect(done.status, done.stdout + done.stderr).toBe(0);
       expect(place.server.requests).toHaveLength(length);
-      expect((await place.json("status", RUN)).budget.spent.tokens).toBe(sent);
+      expect((await place.json("status", RUN)).run.budget.spent.tokens).toBe(sent);
       expect(place.forge.bare.git("show", `holdfast/${RUN}:greeting.txt`)).toBe("hello\n");
       expect(await place.forge.forge().findPullRequest(`holdfast/${RUN}`)).toMatchObject({ state: "open" });
     },

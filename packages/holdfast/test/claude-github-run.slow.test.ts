@@ -92,7 +92,7 @@ test.skipIf(gh.skip || REAL_CLAUDE.kind === "absent")(
     expect(new Set(pushed.map((line) => line.split(" ")[1])).size, pushed.join("\n")).toBe(pushed.length);
     const { input, output } = server.sent();
     const status = JSON.parse((await holdfast.run(["--json", "status", RUN], options)).stdout);
-    expect(status.budget.spent.tokens, deaths.map(({ name }) => name).join(", ")).toBe(input + output);
+    expect(status.run.budget.spent.tokens, deaths.map(({ name }) => name).join(", ")).toBe(input + output);
     const store = JSON.parse(readFileSync(join(options.cwd, ".git/holdfast/store.json"), "utf8"));
     const left = readProcessTable()?.live.filter(({ mark }) => mark?.startsWith(`${store.id}/`) === true);
     expect(left).toEqual([]);

@@ -44,8 +44,8 @@ test.each(FAILURES)("%s: exit 7 until the time that it gives, then resume contin
   expect(parked.status, parked.stdout + parked.stderr).toBe(7);
   expect(parked.stdout).toContain("Waiting for the forge issue-1");
   expect(scene.repository.pulls).toEqual([]);
-  const { condition } = JSON.parse((await run("--json", "status", "1")).stdout);
-  expect(condition).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
+  const { status } = JSON.parse((await run("--json", "status", "1")).stdout).run;
+  expect(status).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
   const done = await run("resume", "1", "--wait");
   expect(done.status, done.stdout + done.stderr).toBe(0);
   expect(scene.repository.pulls).toHaveLength(1);

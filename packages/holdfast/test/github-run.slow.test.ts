@@ -63,8 +63,7 @@ test.skipIf(gh.skip)(
     expect(repository.pulls[0]?.headCommit).toBe(await scene.tip("holdfast/issue-1"));
     const status = await holdfast.run(["--json", "status", "1"], place.options);
     expect(JSON.parse(status.stdout)).toMatchObject({
-      condition: { kind: "done" },
-      budget: { spent: { tokens: 1000 } },
+      run: { status: { kind: "done" }, budget: { spent: { tokens: 1000 } } },
     });
     expect(done.stdout + done.stderr + status.stdout).not.toContain(TOKEN);
     const kept = readdirSync(place.options.cwd, { recursive: true, withFileTypes: true }).filter((entry) =>

@@ -59,7 +59,7 @@ describe("docs/glossary.md", () => {
     const words = glossary.get("word")?.map((row) => row["word"]) ?? [];
     expect(new Set(words).size).toBe(words.length);
     const nouns =
-      "run workflow stage step effect journal entry lease epoch fencing checkpoint snapshot restore fork tag trigger retention tombstone quarantine worktree forge agent budget gate iteration replay divergence slot heartbeat finding plan store plane position context graph loop signal waiting verdict";
+      "run workflow stage step effect journal entry lease epoch fencing checkpoint snapshot restore fork tag trigger retention tombstone quarantine worktree forge agent budget gate iteration replay divergence slot heartbeat finding plan store plane position context graph loop signal status verdict";
     const missing = nouns.split(" ").filter((noun) => !words.includes(noun));
     expect(missing).toEqual([]);
   });

@@ -2,6 +2,7 @@
 
 import { type Checkpoint, type CheckpointSummary, type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
 import type { RunSummary } from "@holdfast/core/run";
+import type { Holder, RunStatus } from "@holdfast/core/status";
 import type { Page } from "../../holdfast/src/cli/output/page.ts";
 
 const NOW = Date.parse("2026-11-15T12:00:00Z");
@@ -60,4 +61,20 @@ export function sampleRun(changes: Partial<RunSummary> = {}): RunSummary {
     entries: 31,
     ...changes,
   };
+}
+
+export const sampleHolder: Holder = {
+  label: "holdfast run 42",
+  pid: 4711,
+  host: "laptop",
+  epoch: 3,
+  takenAt: "2026-11-15T11:40:00.000Z",
+  heartbeatAt: "2026-11-15T11:59:50.000Z",
+};
+
+type Running = Extract<RunStatus, { readonly kind: "running" }>;
+
+export function sampleRunning(changes: Partial<Running> = {}): Running {
+  const calm = { starting: false, finishing: false, stopping: null, silentSince: null, suspended: false } as const;
+  return { kind: "running", holder: sampleHolder, ...calm, hostKnown: true, ...changes };
 }

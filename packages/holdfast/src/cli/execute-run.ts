@@ -18,8 +18,9 @@ import { EXITS, type Exit } from "./exit.ts";
 import { canRedraw, createReporter, followGraph } from "./live-view.ts";
 import { type Page, type Style, paint } from "./output/page.ts";
 import { spentText } from "./output/quantities.ts";
-import { answerCommands, isAtLimit, raiseBudgetFlags, statusJson } from "./output/status-text.ts";
+import { answerCommands, raiseBudgetFlags } from "./output/status-text.ts";
 import { escapeText, escapeWords, momentText, wrap } from "./output/text.ts";
+import { statusJson } from "./run-json.ts";
 
 /** Shows a run while it executes, and then its outcome. */
 export async function executeRun(
@@ -61,7 +62,7 @@ export async function executeRun(
   const status = await holdfast.status(run);
   if (shell.json)
     shell.write(
-      `${JSON.stringify({ run, outcome, ...(earlier === true ? { earlier } : {}), status: statusJson(status) })}\n`,
+      `${JSON.stringify({ kind: "result", run: statusJson(status), result: outcome, earlier: earlier === true })}\n`,
     );
   else shell.write(outcomeText(outcome, status, shell.page, flags));
   return exitOfOutcome(outcome);
@@ -133,7 +134,7 @@ function headLines(outcome: RunOutcome, status: RunDetails, page: Page): readonl
     case "done":
       return told("green", "Done", `${id}: ${outcome.reason}`, page);
     case "failed":
-      if (isAtLimit(status)) return told("yellow", "Limit reached", `${id}: ${outcome.reason}`, page);
+      if (isAtLimit(status)) return told("yellow", "Failed: limit reached", `${id}: ${outcome.reason}`, page);
       return told("red", "Failed", `${id}: ${outcome.reason}`, page);
     case "aborted":
       return told("red", "Aborted", `${id}: ${outcome.reason}`, page);
@@ -171,9 +172,9 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
     case "waiting": {
       if (outcome.for === "budget")
         return [`Give it more: ${program} resume ${id}${flags.always} ${raiseBudgetFlags(status.budget)}`];
-      const { condition } = status;
-      return condition.kind === "waiting" && condition.question !== null
-        ? [answerCommands(`${program} approve ${id}`, condition.question.options)]
+      const { status: now } = status;
+      return now.kind === "waiting" && now.question !== null
+        ? [answerCommands(`${program} approve ${id}`, now.question.options)]
         : [`Go on with: ${program} resume ${id}${flags.always}`];
     }
     case "paused":
@@ -188,6 +189,10 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
               .join(" ")}`,
           ];
   }
+}
+
+function isAtLimit({ status }: RunDetails): boolean {
+  return status.kind === "failed" && status.limit;
 }
 
 /** A loop without a pull request leaves its work on a branch of this repository. */

@@ -72,7 +72,9 @@ test("once the run holds its lease it is announced no more", async () => {
   await writeFile(agent, `#!/bin/sh\n${ls} ${clone}/.git/holdfast/starting > ${seen}\nexit 1\n`, { mode: 0o755 });
   started = holdfast.start(["run", "1", "--agent", `command:${agent}`], { cwd: clone });
   while (!existsSync(seen)) await sleep(50);
-  expect(JSON.parse((await run("status", "--json")).stdout)).toMatchObject({ runs: [{}], starting: [] });
+  expect(JSON.parse((await run("status", "--json")).stdout)).toMatchObject({
+    runs: [{ status: { kind: expect.any(String) } }],
+  });
   expect(await run("stop", "1")).toMatchObject({ status: 0, stdout: expect.stringMatching(/^Stopped issue-1\./) });
   expect(readFileSync(seen, "utf8")).toBe("");
   expect(announced()).toEqual([]);
@@ -106,14 +108,15 @@ test("status shows a run that is still planned, by issue number, by id and witho
   for (const words of [["status"], ["status", "7"], ["status", "#7"], ["status", "issue-7"]]) {
     const shown = await run(...words);
     expect(shown, words.join(" ")).toMatchObject({ status: 0 });
-    expect(shown.stdout).toMatch(/^issue 7 {2}starting\n/);
+    expect(shown.stdout).toMatch(/^issue 7 {2}running: starting\n/);
     expect(shown.stdout).toContain(`Process ${pid} `);
   }
   const one = JSON.parse((await run("status", "7", "--json")).stdout);
-  expect(one).toMatchObject({ run: null, condition: { kind: "starting", pid, work: { kind: "issue", number: 7 } } });
+  expect(one).toMatchObject({
+    run: { id: null, work: { kind: "issue", number: 7 }, status: { kind: "running", starting: true, holder: { pid } } },
+  });
   expect(JSON.parse((await run("status", "--json")).stdout)).toMatchObject({
-    runs: [],
-    starting: [{ pid, run: null }],
+    runs: [{ id: null, status: { kind: "running", starting: true, holder: { pid } } }],
   });
   expect(announced()).toEqual(before);
   expect((await run("status", "8")).status).not.toBe(0);
@@ -161,7 +164,7 @@ test("killed in its planning, a run leaves a stale file: it is ignored, and the 
   await ended;
   const stale = announced();
   expect(stale).toHaveLength(1);
-  expect(JSON.parse((await run("status", "--json")).stdout)).toEqual({ runs: [], starting: [] });
+  expect(JSON.parse((await run("status", "--json")).stdout)).toMatchObject({ runs: [] });
   expect((await run("stop", "7")).status).not.toBe(0);
   expect(announced()).toEqual(stale);
   const next = await startHeld();

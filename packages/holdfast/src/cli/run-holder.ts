@@ -1,8 +1,8 @@
 /** Handles runs that another process holds or prepares: waits for them, finds them and stops them. */
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Lease } from "@holdfast/core/lease";
 import type { RunHandle } from "@holdfast/core/run-handle";
+import type { Holder } from "@holdfast/core/status";
 import { leaseHeld } from "@holdfast/core/store";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { StartingProcess } from "../announce-start.ts";
@@ -25,7 +25,7 @@ export async function waitForRun(shell: Shell, handle: Pick<RunHandle, "id" | "h
     if (waited > WAIT_MS) throw runHeld(leaseHeld(holder.lease));
     if (waited > NOTE_MS && !said) {
       said = true;
-      shell.say(`Waiting for ${handle.id}: held by ${holderText(holder.lease)} …`);
+      shell.say(`Waiting for ${handle.id}: held by ${holderText(holder.lease.owner)} …`);
     }
     await sleep(POLL_MS, undefined, { signal: shell.signal });
   }
@@ -36,8 +36,9 @@ export const WAIT_MS = 5000;
 const NOTE_MS = 1000;
 const POLL_MS = 50;
 
-export function holderText({ owner }: Pick<Lease, "owner">): string {
-  return `${escapeText(owner.label)} (pid ${owner.pid} on ${escapeText(owner.host)})`;
+/** "holdfast issue-42 (pid 4711 on laptop)". */
+export function holderText({ label, pid, host }: Pick<Holder, "label" | "pid" | "host">): string {
+  return `${escapeText(label)} (pid ${pid} on ${escapeText(host)})`;
 }
 
 /** Adds what the user can do to the store's error, which only names the holder. */

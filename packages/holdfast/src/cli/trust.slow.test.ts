@@ -149,7 +149,7 @@ describe("settings of a repository that need consent", () => {
     await writeFile(file, workflowSource(ASKING));
     const parked = await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
     expect(parked.status, parked.stdout + parked.stderr).toBe(4);
-    const { run: id } = JSON.parse((await run(["approve", "--json"])).stdout);
+    const { id } = JSON.parse((await run(["approve", "--json"])).stdout).run;
     expect((await run(["resume", id])).stderr).not.toContain("consent");
     const marker = JSON.stringify(join(place.clone, "../flow.marker"));
     const changed = `import { writeFileSync } from "node:fs";\nwriteFileSync(${marker}, "");\n${workflowSource(ASKING)}`;
@@ -178,7 +178,7 @@ describe("settings of a repository that need consent", () => {
     const { digest } = JSON.parse((await run(["trust", "--json"])).stdout);
     const settings = { HOLDFAST_TRUST: digest };
     await run(["run", "--task", "Ask me", "--workflow", "asking.ts"], settings);
-    const { run: id } = JSON.parse((await run(["approve", "--json"], settings)).stdout);
+    const { id } = JSON.parse((await run(["approve", "--json"], settings)).stdout).run;
     const marker = JSON.stringify(join(place.clone, "../flow.marker"));
     const changed = `import { writeFileSync } from "node:fs";\nwriteFileSync(${marker}, "");\n${workflowSource(ASKING)}`;
     await writeFile(file, changed);
@@ -205,7 +205,7 @@ describe("settings of a repository that need consent", () => {
     await writeFile(join(place.clone, "steps/one.ts"), 'export * from "./two.ts";\n');
     await writeFile(join(place.clone, "steps/two.ts"), "export {};\n");
     await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
-    const { run: id } = JSON.parse((await run(["approve", "--json"])).stdout);
+    const { id } = JSON.parse((await run(["approve", "--json"])).stdout).run;
     expect((await run(["resume", id])).stderr).not.toContain("consent");
     const marker = JSON.stringify(join(place.clone, "../import.marker"));
     const hostile = `import { writeFileSync } from "node:fs";\nwriteFileSync(${marker}, "");\nexport {};\n`;
@@ -250,7 +250,7 @@ ${workflowSource(ASKING)}`;
     await write("asking.ts", `${source}\nconst read = "README.md";\n`);
     const parked = await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
     expect(parked.status, parked.stdout + parked.stderr).toBe(4);
-    const { run: id } = JSON.parse((await run(["approve", "--json"])).stdout);
+    const { id } = JSON.parse((await run(["approve", "--json"])).stdout).run;
     const isTrusted = async (): Promise<boolean> =>
       JSON.parse((await run(["trust", id, "--json"])).stdout).settings.find(
         ({ key }: { key: string }) => key === "asking.ts",

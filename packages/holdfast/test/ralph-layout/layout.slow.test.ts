@@ -169,9 +169,7 @@ describe("states, as journal and lease tell them", () => {
     await holdfast.store.releaseLease(lease);
     await mirror();
     expect(status()).toBe("paused");
-    expect(listed()).toMatchObject([
-      { status: "paused", pid: null, holdfast: { standing: "stopped, can be resumed" } },
-    ]);
+    expect(listed()).toMatchObject([{ status: "paused", pid: null, holdfast: { status: "paused" } }]);
     await save(holdfast, {
       iteration: 2,
       stage: "done",
@@ -191,7 +189,7 @@ describe("states, as journal and lease tell them", () => {
     expect(readJson(`.aiwg/ralph/loops/${LOOP}/state.json`)).toMatchObject({
       status: "failed",
       error_context: { error_message: "200 iterations" },
-      holdfast: { standing: "limit reached" },
+      holdfast: { status: "failed: limit reached" },
     });
     expect(invalid()).toEqual([]);
   });
@@ -249,8 +247,8 @@ describe("states, as journal and lease tell them", () => {
     writeFileSync(join(root, ".aiwg/ralph/registry.json"), registry);
     rmSync(path);
     mkdirSync(join(path, "in-the-way"), { recursive: true });
-    expect((await holdfast.loops()).loops).toMatchObject([{ standing: { kind: "crashed" } }]);
-    expect((await holdfast.status(LOOP)).standing).toMatchObject({ kind: "crashed" });
+    expect((await holdfast.loops()).loops).toMatchObject([{ status: { kind: "crashed" } }]);
+    expect((await holdfast.status(LOOP)).status).toMatchObject({ kind: "crashed" });
     expect(readdirSync(path)).toEqual(["in-the-way"]);
   });
 
@@ -259,7 +257,7 @@ describe("states, as journal and lease tell them", () => {
     die();
     await mirror();
     expect(status()).toBe("crashed");
-    expect(listed()).toMatchObject([{ status: "crashed", holdfast: { standing: "crashed, can be resumed" } }]);
+    expect(listed()).toMatchObject([{ status: "crashed", holdfast: { status: "crashed" } }]);
   });
 
   test("four loops that are written at once, while they end: the last word is true", async () => {

@@ -73,9 +73,7 @@ test(`four loops at once, killed ${KILLS} times in all (seed ${seed}): every one
     await using holdfast = await openHoldfast({ cwd: ground.repository, create: false });
     const problems = await Array.fromAsync(holdfast.verify());
     expect(problems.filter(({ kind }) => kind === "problem")).toEqual([]);
-    expect(
-      (await holdfast.loops({ ended: true })).loops.filter(({ standing }) => standing.kind !== "completed"),
-    ).toEqual([]);
+    expect((await holdfast.loops({ ended: true })).loops.filter(({ status }) => status.kind !== "done")).toEqual([]);
     const left = readProcessTable()?.live ?? [];
     expect(left.filter(({ mark }) => mark?.startsWith(`${holdfast.store.id}/`) === true)).toEqual([]);
     expect(execFileSync("git", ["status", "--porcelain"], { cwd: ground.repository, encoding: "utf8" })).toBe("");

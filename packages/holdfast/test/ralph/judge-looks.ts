@@ -25,15 +25,15 @@ export function judgeLooks(
     const { from, to } = look;
     const shown = look.loops.loops.find(({ run }) => run.id === loop.run);
     const wrong = (why: string): readonly string[] => [
-      `${loop.run} at ${new Date(from).toISOString()} (${to - from} ms): ${shown?.standing.kind ?? "not there"}, ${why}`,
+      `${loop.run} at ${new Date(from).toISOString()} (${to - from} ms): ${shown?.status.kind ?? "not there"}, ${why}`,
     ];
     if (shown === undefined) return heardBefore(from) ? wrong("but it was at work") : [];
-    const { standing, holder } = shown;
+    const { status } = shown;
+    const holder = "holder" in status ? status.holder : null;
     const at = holdings.findLastIndex(({ pid, takenAt }) => pid === holder?.pid && takenAt <= to + ROUNDED_MS);
     const holding = holdings[at];
-    switch (standing.kind) {
+    switch (status.kind) {
       case "running":
-      case "completing":
       case "queued":
         if (holding === undefined) return wrong(`but ${holder?.pid} never held it`);
         return holding.endedAt < from ? wrong(`but ${holding.pid} was gone`) : [];
@@ -43,9 +43,10 @@ export function judgeLooks(
         const later = holdings.slice(at + 1).find(({ heardAt }) => heardAt !== null && heardAt < from);
         return later === undefined ? [] : wrong(`but ${later.pid} had taken it up`);
       }
-      case "completed":
+      case "done":
         return doneAt > to + ROUNDED_MS ? wrong("but it was not done") : [];
-      case "new":
+      case "paused":
+        if (status.started) return wrong("which no signal made it");
         return heardBefore(from) ? wrong("but it was at work") : [];
       default:
         return wrong("which nobody made it");

@@ -19,7 +19,7 @@ test("a loop that is paused while it waits for its first place is resumed as any
   await requests?.order({ ...order, kind: "pause" });
   const { outcome } = await holdfast.work.start(plan, { place: { whenFull: "wait" } });
   expect(outcome).toMatchObject({ kind: "paused" });
-  expect((await holdfast.status("queued")).standing).toEqual({ kind: "paused" });
+  expect((await holdfast.status("queued")).status).toMatchObject({ kind: "paused" });
   expect(await ground.started()).toBe(0);
   const resumed = await holdfast.resume({ run: "queued", place: { whenFull: "force" } });
   expect(resumed.outcome).toMatchObject({ kind: "done" });

@@ -7,7 +7,6 @@ import type { ProgressListener } from "@holdfast/core/progress";
 import { planRetention } from "@holdfast/core/retention";
 import { isHeld } from "@holdfast/core/status";
 import { allCheckpoints } from "@holdfast/core/store";
-import { readStatuses } from "../../../holdfast/src/run-status.ts";
 import { type CheckpointMirror, LayoutFiles, mirrorCheckpoints } from "../layout-files.ts";
 import {
   type LayoutLocation,
@@ -16,6 +15,7 @@ import {
   listActiveLoops,
   readActiveLoop,
   readDroppedNote,
+  readLoopStatuses,
   writeDroppedNote,
   writeRegistry,
 } from "./layout.ts";
@@ -44,8 +44,8 @@ export async function mirrorLoopLayout(params: {
     if (begun) return;
     begun = true;
     // A loop whose process died cannot report that itself.
-    for (const { run: other, standing } of await listActiveLoops(parts)) {
-      if (standing.status === "crashed") await new LoopLayout({ ...place, run: other.id }).catchUp();
+    for (const { run: other, published } of await listActiveLoops(parts)) {
+      if (published.status === "crashed") await new LoopLayout({ ...place, run: other.id }).catchUp();
     }
     await cleanUpDaily(place);
   };
@@ -179,11 +179,11 @@ function runIn(store: string, document: JsonObject): string | null {
 }
 
 async function goneOf({ parts }: LayoutLocation, runs: readonly string[]): Promise<readonly string[]> {
-  const stood = await readStatuses(parts, async () => {
+  const stood = await readLoopStatuses(parts, async () => {
     const found = await Promise.all(runs.map((run) => parts.store.getRun(run)));
     return found.filter((run) => run !== undefined);
   });
   return stood
-    .filter(({ standing }) => !isHeld(standing) && !(standing.kind === "crashed" && standing.known === "presumed"))
+    .filter(({ status }) => !isHeld(status) && !(status.kind === "crashed" && !status.certain))
     .map(({ run }) => run.id);
 }

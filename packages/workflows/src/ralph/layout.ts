@@ -7,6 +7,8 @@ import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { CheckpointSummary, Trigger } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { type RunSummary, isEnded } from "@holdfast/core/run";
+import { type RunWithStatus, readStatuses } from "@holdfast/core/run-statuses";
+import { type RunStatus, statusWord } from "@holdfast/core/status";
 import { type Store, allCheckpoints, newestUsable } from "@holdfast/core/store";
 import { decompress } from "@holdfast/formats/compression";
 import { type Encoded, toExternalCheckpoint } from "@holdfast/formats/format";
@@ -20,7 +22,6 @@ import {
 } from "@holdfast/formats/loop-document";
 import { writeJson } from "@holdfast/formats/strict-json";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type RunWithStatus, readStatuses } from "../../../holdfast/src/run-status.ts";
 import { LayoutFiles, preserveExisting } from "../layout-files.ts";
 import { WRITTEN_BY, encodeLoopCheckpoint, readLoopRun } from "./loop-checkpoint.ts";
 import {
@@ -34,6 +35,7 @@ import {
   stateDocument,
   statePath,
 } from "./loop-documents.ts";
+import { RALPH_FINISHING } from "./loop-summary.ts";
 import type { LoopLayoutSettings } from "./options.ts";
 
 export interface LayoutLocation {
@@ -320,22 +322,29 @@ export async function writeRegistry(
 
 /** All loops of the store that have not ended, oldest first. */
 export async function listActiveLoops(parts: CoreAdapters): Promise<readonly ActiveLoop[]> {
-  const stood = await readStatuses(parts, async () => {
+  const stood = await readLoopStatuses(parts, async () => {
     const runs = await parts.store.listRuns({ workflow: "ralph" });
     return runs.filter(({ state }) => !isEnded(state));
   });
   const loops: ActiveLoop[] = [];
   for (const one of stood.toReversed()) {
     const loop = await loopOf(parts, one);
-    if (loop !== null && ACTIVE.has(loop.standing.status)) loops.push(loop);
+    if (loop !== null && ACTIVE.has(loop.published.status)) loops.push(loop);
   }
   return loops;
 }
 
 /** Returns null if the run is not a loop or has not begun. */
 export async function readActiveLoop(parts: CoreAdapters, run: RunSummary): Promise<ActiveLoop | null> {
-  const [stood] = await readStatuses(parts, async () => [run]);
+  const [stood] = await readLoopStatuses(parts, async () => [run]);
   return stood === undefined ? null : await loopOf(parts, stood);
+}
+
+export async function readLoopStatuses(
+  parts: CoreAdapters,
+  read: () => Promise<readonly RunSummary[]>,
+): Promise<readonly RunWithStatus[]> {
+  return await readStatuses(parts, read, ({ latest }) => latest !== null && RALPH_FINISHING.has(latest.stage));
 }
 
 async function loopOf(parts: CoreAdapters, stood: RunWithStatus): Promise<ActiveLoop | null> {
@@ -343,55 +352,42 @@ async function loopOf(parts: CoreAdapters, stood: RunWithStatus): Promise<Active
   const { checkpoint: newest } = await newestUsable(parts.store, run.id);
   const live = newest === undefined ? null : readLoopRun(run, newest.planes);
   if (newest === undefined || live === null) return null;
-  return { run, live, newest, store: parts.store.id, priority: stood.priority, standing: standingOf(stood) };
+  return {
+    run,
+    live,
+    newest,
+    store: parts.store.id,
+    priority: stood.priority,
+    published: publishedStatus(stood.status),
+  };
 }
 
 const ACTIVE: ReadonlySet<LoopStatus> = new Set(["running", "paused", "completing", "crashed"]);
 
-function standingOf({ standing, holder }: RunWithStatus): LoopStatusDetail {
-  const nobody = { reason: null, endedAt: null, pid: null, owner: null, heartbeatAt: null };
-  const held =
-    holder === null ? nobody : { ...nobody, owner: `${holder.host}: ${holder.label}`, heartbeatAt: holder.heartbeatAt };
-  const here = holder === null ? held : { ...held, pid: holder.pid };
-  switch (standing.kind) {
+/** The status in the words of the published schema. `detail` has Holdfast's own words. */
+function publishedStatus(status: RunStatus): LoopStatusDetail {
+  const nobody = { detail: statusWord(status), reason: null, endedAt: null, pid: null, owner: null, heartbeatAt: null };
+  switch (status.kind) {
     case "running":
-      return {
-        ...here,
-        status: "running",
-        detail: standing.ordered === null ? "running" : `running, told to ${standing.ordered}`,
-      };
-    case "completing":
-      return { ...here, status: "completing", detail: "completing" };
-    case "stale":
-      return {
-        ...here,
-        status: "running",
-        detail: standing.suspended ? "running, suspended" : "running, gives no sign of life",
-      };
-    case "elsewhere":
-      return { ...held, status: "running", detail: `running on ${standing.host}` };
-    case "queued":
-      return { ...here, status: "paused", detail: "waits for a place among the loops at work" };
+    case "queued": {
+      const { host, label, pid, heartbeatAt } = status.holder;
+      const held = { ...nobody, owner: `${host}: ${label}`, heartbeatAt };
+      if (status.kind === "queued") return { ...held, pid, status: "paused" };
+      const word = status.finishing && status.stopping === null ? "completing" : "running";
+      return { ...held, pid: status.hostKnown ? pid : null, status: word };
+    }
     case "waiting":
-      return { ...nobody, status: "paused", detail: `waits for ${standing.on}` };
     case "paused":
-      return { ...nobody, status: "paused", detail: "paused" };
-    case "budget_exhausted":
-      return { ...nobody, status: "paused", detail: "budget exhausted" };
-    case "stopped":
-    case "new":
-    case "manual":
-      return { ...nobody, status: "paused", detail: "stopped, can be resumed" };
+    case "saved":
+      return { ...nobody, status: "paused" };
     case "crashed":
-      return { ...nobody, status: "crashed", detail: "crashed, can be resumed", reason: "Its process is gone" };
-    case "completed":
-      return { ...nobody, status: "completed", detail: "completed", endedAt: standing.at };
+      return { ...nobody, status: "crashed", reason: "Its process is gone" };
+    case "done":
+      return { ...nobody, status: "completed", endedAt: status.at };
     case "failed":
-      return { ...nobody, status: "failed", detail: "failed", reason: standing.reason, endedAt: standing.at };
-    case "limit_reached":
-      return { ...nobody, status: "failed", detail: "limit reached", reason: standing.reason };
+      return { ...nobody, status: "failed", reason: status.reason, endedAt: status.limit ? null : status.at };
     case "aborted":
-      return { ...nobody, status: "aborted", detail: "aborted", reason: standing.reason };
+      return { ...nobody, status: "aborted", reason: status.reason };
   }
 }
 

@@ -22,17 +22,17 @@ export function stateDocument(
     readonly takenAt: ReadonlyMap<number, string>;
   },
 ): JsonObject {
-  const { run, live, newest, standing, store } = loop;
+  const { run, live, newest, published, store } = loop;
   const { options, state } = live;
   const checks = state.iterations.flatMap((one) => checkOf(one, state.verification, facts.takenAt)).slice(-MAX_CHECKS);
   const last = checks.at(-1)?.timestamp;
   const { totals } = state;
-  const failed = standing.status === "failed" || standing.status === "aborted" || standing.status === "crashed";
+  const failed = published.status === "failed" || published.status === "aborted" || published.status === "crashed";
   return {
     version: "2.0.0",
     ...commonMembers(loop),
     last_updated: newest.createdAt,
-    ...(standing.endedAt === null ? {} : { completed_at: standing.endedAt }),
+    ...(published.endedAt === null ? {} : { completed_at: published.endedAt }),
     configuration: {
       max_iterations: options.maxIterations,
       ...(options.maxMinutes === null ? {} : { timeout_minutes: options.maxMinutes }),
@@ -57,13 +57,13 @@ export function stateDocument(
     ...(failed
       ? {
           error_context: {
-            error_message: standing.reason ?? standing.detail,
-            error_timestamp: standing.endedAt ?? newest.createdAt,
+            error_message: published.reason ?? published.detail,
+            error_timestamp: published.endedAt ?? newest.createdAt,
             recovery_attempted: state.interventions.length > 0,
           },
         }
       : {}),
-    holdfast: { store, run: run.id, stage: newest.stage, standing: standing.detail, reason: standing.reason },
+    holdfast: { store, run: run.id, stage: newest.stage, status: published.detail, reason: published.reason },
   };
 }
 
@@ -144,17 +144,17 @@ function withoutPulse(document: JsonObject): JsonObject {
 }
 
 function registryEntry(loop: ActiveLoop, loopId: string) {
-  const { run, live, newest, standing, priority, store } = loop;
+  const { run, live, newest, published, priority, store } = loop;
   const { maxIterations, maxMinutes } = live.options;
   return {
     ...commonMembers(loop),
     loop_id: loopId,
-    last_active: standing.heartbeatAt ?? newest.createdAt,
+    last_active: published.heartbeatAt ?? newest.createdAt,
     state_file: statePath(loopId),
     max_iterations: maxIterations,
     ...(maxMinutes === null ? {} : { timeout_minutes: maxMinutes }),
     priority,
-    holdfast: { store, run: run.id, standing: standing.detail },
+    holdfast: { store, run: run.id, status: published.detail },
   };
 }
 
@@ -273,7 +273,7 @@ export type LoopStatus = "running" | "paused" | "completing" | "completed" | "fa
 /** The status of a loop, derived from journal and lease at the time of writing. */
 export interface LoopStatusDetail {
   readonly status: LoopStatus;
-  /** Holdfast's own wording, such as "budget exhausted" or "crashed, can be resumed". */
+  /** Holdfast's own wording, such as "waiting for budget". */
   readonly detail: string;
   readonly reason: string | null;
   readonly endedAt: string | null;
@@ -287,26 +287,26 @@ export interface ActiveLoop {
   readonly run: Pick<Run, "id" | "createdAt">;
   readonly live: LoopRun;
   readonly newest: Pick<Checkpoint, "createdAt" | "iteration" | "stage" | "planes">;
-  readonly standing: LoopStatusDetail;
+  readonly published: LoopStatusDetail;
   readonly priority: number;
   /** Id of the store, which distinguishes Holdfast's own entries from others. */
   readonly store: string;
 }
 
 /** Members that the registry and a loop's state share. */
-function commonMembers({ run, live, newest, standing }: ActiveLoop) {
+function commonMembers({ run, live, newest, published }: ActiveLoop) {
   const { options } = live;
   const checks = options.until.map(({ command }) => command);
   return {
     loop_id: live.loopId ?? live.workflowId,
-    status: standing.status,
+    status: published.status,
     // As in the file names: starts at 1, and is 0 before the first iteration.
     iteration: newest.iteration,
     task: options.task,
     ...(checks.length === 0 ? {} : { completion_criteria: checks.join(" && ") }),
     started_at: run.createdAt,
-    pid: standing.pid,
-    ...(standing.owner === null ? {} : { owner: standing.owner }),
+    pid: published.pid,
+    ...(published.owner === null ? {} : { owner: published.owner }),
     working_directory: newest.planes.files?.worktree ?? null,
   };
 }

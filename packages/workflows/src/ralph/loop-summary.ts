@@ -6,6 +6,9 @@ import type { Iteration, LoopFinding } from "./iteration.ts";
 import { type LoopOptions, type MemoryPolicy, type WorkflowType, parseLoopOptions, planUnits } from "./options.ts";
 import { type LoopState, parseLoopState } from "./state.ts";
 
+/** Stages after the last iteration. */
+export const RALPH_FINISHING: ReadonlySet<string> = new Set(["publish", "done", "limit", "fatal"]);
+
 /** The progress, quality and findings of a loop, derived from a checkpoint alone. */
 export interface LoopSummary {
   readonly loop: string | null;

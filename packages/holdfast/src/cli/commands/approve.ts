@@ -1,14 +1,17 @@
 /** The `approve` command: answers the question that a run waits for. */
 import { hostname, userInfo } from "node:os";
+import type { PendingDecision } from "@holdfast/core/run";
+import { waitsForYou } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
-import type { Question, RunDetails } from "../../run-status.ts";
+import type { RunDetails } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { answerCommands, raiseBudgetFlags } from "../output/status-text.ts";
 import { escapeText, escapeWords, wrap } from "../output/text.ts";
+import { runJson } from "../run-json.ts";
 
 export const spec = {
   name: "approve",
@@ -35,7 +38,7 @@ export const spec = {
     { line: "holdfast approve issue-42 yes", about: "answer it" },
     { line: "holdfast approve issue-42 yes && holdfast resume issue-42", about: "answer it and go on" },
   ],
-  json: '{"run": "id", "question": {"name", "question", "options": [...]}, "answer": "..." or null, "by": "..." or null}.',
+  json: '{"run": {...}, "question": {"name", "question", "options": [...]}, "answer": "..." or null, "by": "..." or null}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -45,7 +48,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const answer = input.operand(1);
   if (answer === undefined) {
     shell.print({
-      json: () => ({ run: id, question, answer: null, by: null }),
+      json: () => ({ run: runJson(asking), question, answer: null, by: null }),
       text: (page) => questionText(asking, page),
     });
     shell.say(answerCommands(`${shell.talk.program} approve ${id}`, question.options));
@@ -53,17 +56,18 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
   const by = input.text("by") ?? whoAmI();
   await holdfast.work.approve({ run: id, answer, by });
+  const answered = await holdfast.runWithStatus(id);
   shell.print({
-    json: () => ({ run: id, question, answer, by }),
+    json: () => ({ run: runJson(answered), question, answer, by }),
     text: (page) => indented(`${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${question.question}`, page),
   });
   shell.say(`Go on with: ${shell.talk.program} resume ${id}`);
   return "done";
 }
 
-interface Asking {
+interface Asking extends Pick<RunDetails, "run" | "status"> {
   readonly id: string;
-  readonly question: Question;
+  readonly question: PendingDecision;
   readonly reason: string;
 }
 
@@ -90,29 +94,29 @@ async function findAsking(holdfast: Holdfast, typed: string | undefined): Promis
 }
 
 /** A run that waits for you without its own question waits for permission to continue. */
-function askingOf({ run, condition }: RunDetails): Asking | undefined {
-  if (condition.kind !== "waiting" || condition.for !== "you") return undefined;
-  const question = condition.question ?? { name: "go-on", question: "May it go on?", options: ["yes"] };
-  return { id: run.id, question, reason: condition.reason };
+function askingOf({ run, status }: RunDetails): Asking | undefined {
+  if (!waitsForYou(status)) return undefined;
+  const question = status.question ?? { name: "go-on", question: "May it go on?", options: ["yes"] };
+  return { id: run.id, run, status, question, reason: status.reason };
 }
 
 /**
  * A wait until a time needs no answer. But the user may know better than the provider or the forge, and let the run
  * continue earlier.
  */
-function waitingOf({ run, condition }: RunDetails): Asking | undefined {
-  if (condition.kind !== "waiting" || condition.until === null) return undefined;
-  if (condition.for !== "quota" && condition.for !== "forge") return undefined;
-  const question = `May it go on before ${condition.until}?`;
-  return { id: run.id, question: { name: "go-on", question, options: ["yes"] }, reason: condition.reason };
+function waitingOf({ run, status }: RunDetails): Asking | undefined {
+  if (status.kind !== "waiting" || status.until === null) return undefined;
+  if (status.for !== "quota" && status.for !== "forge") return undefined;
+  const question = `May it go on before ${status.until}?`;
+  return { id: run.id, run, status, question: { name: "go-on", question, options: ["yes"] }, reason: status.reason };
 }
 
-function asksNothing({ run, condition, budget }: RunDetails): HoldfastError {
+function asksNothing({ run, status, budget }: RunDetails): HoldfastError {
   const { id } = run;
-  if (condition.kind !== "waiting") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
-  const more = condition.for === "budget" ? ` ${raiseBudgetFlags(budget)}` : "";
+  if (status.kind !== "waiting") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
+  const more = status.for === "budget" ? ` ${raiseBudgetFlags(budget)}` : "";
   return nobodyAsks(
-    `Run ${id} asks nothing; it waits: ${condition.reason}`,
+    `Run ${id} asks nothing; it waits: ${status.reason}`,
     `Go on with \`holdfast resume ${id}${more}\`.`,
   );
 }

@@ -145,8 +145,7 @@ describe("--max-time", () => {
     const [newest] = await (await holdfast.run("issue-1")).list({ limit: 1 });
     expect(newest).toMatchObject({ trigger: "session_end" });
     expect(await place.json("status", "1")).toMatchObject({
-      condition: { kind: "waiting", for: "session" },
-      budget: { limit: { milliseconds: null } },
+      run: { status: { kind: "waiting", for: "session" }, budget: { limit: { milliseconds: null } } },
     });
     const again = await place.run("resume", "1", "--max-time", "3s");
     expect(again, again.stdout + again.stderr).toMatchObject({ status: 7 });

@@ -240,7 +240,7 @@ async function askHolder(shell: Shell, handle: RunHandle, params: SaveParams): P
     name: params.name ?? null,
     signal: shell.signal,
     patienceMs: WAIT_MS,
-    onWaiting: (by) => shell.say(`Waiting for ${escapeText(handle.id)}: held by ${holderText(by)} …`),
+    onWaiting: (by) => shell.say(`Waiting for ${escapeText(handle.id)}: held by ${holderText(by.owner)} …`),
   });
   switch (asked.kind) {
     case "free":
@@ -258,7 +258,7 @@ async function askHolder(shell: Shell, handle: RunHandle, params: SaveParams): P
     case "failed":
       throw new HoldfastError({
         code: "IO_FAILED",
-        message: `${holderText(asked.by)} carries run ${handle.id} and could not save the checkpoint`,
+        message: `${holderText(asked.by.owner)} carries run ${handle.id} and could not save the checkpoint`,
         hint: "Its terminal says why. What was saved before is safe.",
         data: { run: handle.id },
       });

@@ -57,11 +57,11 @@ async function duel(id: string, env: Readonly<Record<string, string>>): Promise<
   const finished = await journey.runIn(".", args, { env });
   const { run } = JSON.parse(finished.stdout.trim().split("\n").at(-1) ?? "{}");
   expect(run, finished.stderr).toBeDefined();
-  return String(run);
+  return String(run.id);
 }
 
 const at80 = (...args: readonly string[]) => journey.runIn(".", args, { env: { COLUMNS: "80" } });
-const rootOf = async (run: string): Promise<string> => (await journey.json("status", run)).worktree;
+const rootOf = async (run: string): Promise<string> => (await journey.json("status", run)).run.worktree;
 
 test("two runs side by side within 80 columns, as data, as a patch that applies, and one chosen", async () => {
   const [a, b] = [await duel("one", { WORD: "a" }), await duel("two", { WORD: "b" })];
@@ -82,7 +82,7 @@ test("two runs side by side within 80 columns, as data, as a patch that applies,
   expect(compared.runs[0]).toMatchObject({
     run: a,
     workflow: "duel",
-    condition: { kind: "done", reason: null },
+    status: { kind: "done" },
     checks: [{ name: "test", trail: [false, true], last: { pass: true } }],
     score: 90,
     scoreTrail: [40, 90],
@@ -127,10 +127,10 @@ test("forks, checkpoints, a run at work and one with nothing saved can all be co
   const lease = await holdfast.store.takeLease({ run: a, label: "somebody" });
   await holdfast.createRun({ id: "empty" });
   const compared = await journey.json("compare", a, "other", "empty", `${a}@1`);
-  expect(compared.runs.map((run: { readonly condition: { readonly kind: string } }) => run.condition.kind)).toEqual([
+  expect(compared.runs.map((run: { readonly status: { readonly kind: string } }) => run.status.kind)).toEqual([
     "running",
     "done",
-    "manual",
+    "saved",
     "running",
   ]);
   expect(compared.pairs).toHaveLength(6);

@@ -12,7 +12,7 @@ function side(run: string, changes: Partial<ComparedSide> = {}): ComparedSide {
     sequence: 7,
     workflow: "impl",
     work: { kind: "issue", number: 42 },
-    condition: { kind: "done", reason: null },
+    status: { kind: "done", at: "2026-11-15T11:00:00.000Z" },
     stage: "done",
     iteration: 2,
     attempts: {},
@@ -42,7 +42,7 @@ function side(run: string, changes: Partial<ComparedSide> = {}): ComparedSide {
 }
 
 const cheap = side("other-way", {
-  condition: { kind: "waiting", reason: "person: Which of the two?\x1b[31m" },
+  status: { kind: "waiting", for: "you", reason: "Which of the two?\x1b[31m", until: null, due: false, question: null },
   checks: [{ name: "gate-command", trail: [false], last: { pass: false, reason: "" } }],
   spent: { tokens: 9000, microUsd: 40_000, milliseconds: 5000 },
   score: null,
@@ -73,8 +73,8 @@ const two: Comparison = {
 test("two runs side by side; what a run has nothing of is a dash", () => {
   expect(comparisonText(two, PAGE)).toMatchInlineSnapshot(`
     "              fix-login@7              other-way@7
-    state         done                     waiting
-    why           -                        person: Which of the two?\\x1b[31m
+    status        done                     waiting for you
+    why           -                        Which of the two?\\x1b[31m
     stage         done #2                  done #2
     code          4 files, +30 -3          4 files, +30 -3
     gate-command  passes ✗✓ *              fails
@@ -119,10 +119,10 @@ test("more runs are rows, and a block each; nothing is wider than the page", () 
   const text = comparisonText(three, PAGE);
   expect(text.split("\n").filter((line) => displayWidth(line) > 80)).toEqual([]);
   expect(text).toMatchInlineSnapshot(`
-    "RUN               STATE    CODE             CHECKS  SCORE  TOKENS     COST  TIME
-    fix-login@7       done     4 files, +30 -3  pass *     90    120k    $1.25  60 s
-    other-way@7       waiting  4 files, +30 -3  fail             9000  $0.04 *  60 s
-    a-run-w…and-on@7  done     4 files, +30 -3  pass       90    120k    $1.25  60 s
+    "RUN               STATUS           CODE             CHECKS  SCORE     COST  TIME
+    fix-login@7       done             4 files, +30 -3  pass *     90    $1.25  60 s
+    other-way@7       waiting for you  4 files, +30 -3  fail           $0.04 *  60 s
+    a-run-w…and-on@7  done             4 files, +30 -3  pass       90    $1.25  60 s
 
     fix-login@7
       gate-command passes ✗✓ *
@@ -132,7 +132,7 @@ test("more runs are rows, and a block each; nothing is wider than the page", () 
       effects      pull_request #7 on shop
 
     other-way@7
-      why          person: Which of the two?\\x1b[31m
+      why          Which of the two?\\x1b[31m
       gate-command fails
       calls        3
       wall clock   10 min
@@ -163,7 +163,7 @@ test("who is chosen, and what to do next, ready to be copied", () => {
       holdfast cherry-pick other-way@7 PATH --into fix-login
     "
   `);
-  const manual = side("fix-login", { condition: { kind: "manual", reason: null }, pullRequest: null, uncommitted: 2 });
+  const manual = side("fix-login", { status: { kind: "saved" }, pullRequest: null, uncommitted: 2 });
   expect(choiceText({ runs: [manual] }, { id: "fix-login@7", tag: "chosen", untagged: [] }, PAGE))
     .toMatchInlineSnapshot(`
     "Chosen: fix-login@7, tagged chosen.

@@ -1,5 +1,6 @@
 /** The `compare` command: shows runs side by side and tags the chosen one. */
 import type { Amounts } from "@holdfast/core/position";
+import { isHeld } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { EffectSeen, HistoryStep } from "../../compare-history.ts";
 import { type CheckTrail, type CodeChange, allPass } from "../../compare-measures.ts";
@@ -10,7 +11,7 @@ import type { Exit } from "../exit.ts";
 import { findRun, worktreePaths } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { costText, countText, spentKnown, timeText, tokensSpentText } from "../output/quantities.ts";
-import { stageText } from "../output/run-text.ts";
+import { reasonLine, stageText, statusCell } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { escapeLines, escapeText, hangingIndent } from "../output/text.ts";
 
@@ -18,7 +19,7 @@ export const spec = {
   name: "compare",
   summary: "lay runs side by side, and choose one",
   details: [
-    "State, code, checks, scores, metrics, effects, cost and time of two to eight runs, whatever their workflows and whether they are done, parked, dead or at work. Looks only: no lease is taken. RUN is the run as it stands, with the files of its newest checkpoint; RUN@7 is the run as it was then.",
+    "Status, code, checks, scores, metrics, effects, cost and time of two to eight runs, whatever their workflows and whatever their status. Looks only: no lease is taken. RUN is the run as it stands, with the files of its newest checkpoint; RUN@7 is the run as it was then.",
     "Code is counted against the checkpoint that all of them were forked from, else the commit that all began from, else each against its own beginning; and each against each other. What is best in one respect is marked with *; nothing is summed up.",
     "--choose tags the checkpoint of the winner as `chosen`, so that retention keeps it, takes that tag off the others in the same write, and says what to do next. Nothing else is changed, and saying it again changes nothing.",
   ],
@@ -39,7 +40,7 @@ export const spec = {
     { line: "holdfast compare one two three --choose two", about: "keep the second, and hear what to do next" },
   ],
   reads: true,
-  json: '{"runs": [{"id", "run", "sequence", "workflow", "work", "condition": {"kind", "reason"}, "stage", "iteration", "attempts", "calls", "failures", "checks": [{"name", "trail": [true], "last": {"pass", "reason"}}], "score", "scoreTrail", "scores": [{"name", "value"}], "metrics": [{"name", "value"}], "spent", "ownSpent", "time": {"wall", "work"}, "effects": [{"kind", "target", "state", "adopted", "number"}], "pullRequest", "lineage": [{"run", "sequence"}], "branch", "worktree", "tree", "uncommitted", "tags", "damage": ["..."], "base": {"kind", "name", "tree"}, "code": {"files", "added", "removed", "changed": [{"path", "status", "from", "added", "removed"}]}}], "pairs": [{"a", "b", "code", "diverged": {"common": {"run", "sequence"} or null, "beginning": "checkpoint" | "alike" | "none", "first": {"shared", "kind", "a", "b"} or null}}], "best": [{"dimension", "ids"}], "diffs": [{"from", "to", "text"}], "choice": null or {"id", "tag", "untagged": ["RUN@n"]}}. "spent" counts what came before a fork too, "ownSpent" only what came after; times are milliseconds; "code" is null where files are missing.',
+  json: '{"runs": [{"id", "run", "sequence", "workflow", "work", "status": {"kind", ...}, "stage", "iteration", "attempts", "calls", "failures", "checks": [{"name", "trail": [true], "last": {"pass", "reason"}}], "score", "scoreTrail", "scores": [{"name", "value"}], "metrics": [{"name", "value"}], "spent", "ownSpent", "time": {"wall", "work"}, "effects": [{"kind", "target", "state", "adopted", "number"}], "pullRequest", "lineage": [{"run", "sequence"}], "branch", "worktree", "tree", "uncommitted", "tags", "damage": ["..."], "base": {"kind", "name", "tree"}, "code": {"files", "added", "removed", "changed": [{"path", "status", "from", "added", "removed"}]}}], "pairs": [{"a", "b", "code", "diverged": {"common": {"run", "sequence"} or null, "beginning": "checkpoint" | "alike" | "none", "first": {"shared", "kind", "a", "b"} or null}}], "best": [{"dimension", "ids"}], "diffs": [{"from", "to", "text"}], "choice": null or {"id", "tag", "untagged": ["RUN@n"]}}. "spent" counts what came before a fork too, "ownSpent" only what came after; times are milliseconds; "code" is null where files are missing.',
 } as const satisfies CommandSpec;
 
 const MOST = 8;
@@ -222,7 +223,7 @@ export function labelsOf(sides: readonly (readonly string[])[]): readonly string
 function overviewText(compared: Comparison, page: Page): string {
   const columns = [
     { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
-    { title: "STATE" },
+    { title: "STATUS" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 3 },
     { title: "CODE" },
     { title: "CHECKS", optional: true },
@@ -240,7 +241,7 @@ function overviewText(compared: Comparison, page: Page): string {
         : cellOf(compared, run.id, { label: "", text, ...(dimension === undefined ? {} : { dimension }) });
     return [
       { text: run.id, style: "bold" },
-      { text: run.condition.kind },
+      statusCell(run.status),
       cell(stage === null ? "" : stageText({ stage, iteration })),
       cell(codeText(run.code)),
       cell(pass === null ? "" : pass ? "pass" : "fail", "checks"),
@@ -258,7 +259,7 @@ function tokensCell(spent: Amounts): string {
   return tokensSpentText(spent)?.replaceAll(/ tokens\b|tokens /g, "") ?? "";
 }
 
-const IN_OVERVIEW: ReadonlySet<string> = new Set(["state", "stage", "code", "score", "tokens", "cost", "at work"]);
+const IN_OVERVIEW: ReadonlySet<string> = new Set(["status", "stage", "code", "score", "tokens", "cost", "at work"]);
 
 function blocksText(compared: Comparison, page: Page): string {
   return compared.runs
@@ -341,7 +342,7 @@ function rowsOf(run: ComparedSide, page: Page): readonly Row[] {
   const tried = Object.entries(attempts).filter(([, count]) => count > 0);
   const [sole] = run.checks;
   return [
-    ...stateRows(run),
+    ...statusRows(run, page),
     { label: "stage", text: run.stage === null ? "" : stageText({ stage: run.stage, iteration }) },
     { label: "code", text: codeText(run.code) },
     // The mark covers all checks together, so the first check shows it.
@@ -383,27 +384,14 @@ function ownLabel(kind: "check" | "score" | "metric", name: string): string {
 }
 
 const OURS: ReadonlySet<string> = new Set(
-  "state why stage code score calls attempts tokens cost effects"
+  "status why stage code score calls attempts tokens cost effects"
     .split(" ")
     .concat("failed steps", "at work", "wall clock"),
 );
 
-const STYLES: Readonly<Record<string, Style>> = {
-  done: "green",
-  failed: "red",
-  crashed: "red",
-  waiting: "yellow",
-  running: "cyan",
-};
-
-function stateRows({ condition }: ComparedSide): readonly Row[] {
-  const { kind, reason } = condition;
-  const style = STYLES[kind];
-  const text = kind === "manual" ? "saved by hand" : kind;
-  return [
-    { label: "state", text, ...(style === undefined ? {} : { style }) },
-    ...(reason === null ? [] : [{ label: "why", text: reason }]),
-  ];
+function statusRows({ status }: ComparedSide, page: Page): readonly Row[] {
+  const reason = status.kind === "done" ? null : reasonLine(status, page);
+  return [{ label: "status", ...statusCell(status) }, ...(reason === null ? [] : [{ label: "why", text: reason }])];
 }
 
 function codeText(code: CodeChange | null): string {
@@ -487,14 +475,14 @@ interface Step {
 }
 
 function winnerSteps(run: ComparedSide, page: Page): readonly Step[] {
-  switch (run.condition.kind) {
+  switch (run.status.kind) {
     case "running":
-    case "held":
+    case "queued":
       return [{ what: "It is still at work", line: `${page.program} status ${run.run} --watch` }];
     case "waiting":
     case "crashed":
-    case "stopped":
-      return [{ what: "Go on with it", line: `${page.program} resume ${run.run}` }];
+    case "paused":
+      return [{ what: "Continue it", line: `${page.program} resume ${run.run}` }];
     default:
       return mergeSteps(run);
   }
@@ -515,9 +503,9 @@ function mergeSteps({ pullRequest, branch, worktree, uncommitted }: ComparedSide
   return [...commit, { what: "Merge its branch, in your own worktree", line: `git merge ${quoted(branch)}` }];
 }
 
-function otherSteps({ run, condition, pullRequest, worktree, branch }: ComparedSide, page: Page): readonly Step[] {
+function otherSteps({ run, status, pullRequest, worktree, branch }: ComparedSide, page: Page): readonly Step[] {
   return [
-    ...(condition.kind === "running" ? [{ what: `Stop ${run}`, line: `${page.program} stop ${run}` }] : []),
+    ...(isHeld(status) ? [{ what: `Stop ${run}`, line: `${page.program} stop ${run}` }] : []),
     ...(pullRequest === null
       ? []
       : [{ what: `Close pull request #${pullRequest.number} of ${run}`, line: pullRequest.url }]),

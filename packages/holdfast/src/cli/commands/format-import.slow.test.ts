@@ -63,7 +63,7 @@ describe("import and export", () => {
       before: "whole",
     });
     expect(await place.json("list")).toMatchObject({
-      runs: [{ id: "theirs", checkpoints: 1, state: { kind: "active" } }],
+      runs: [{ id: "theirs", checkpoints: 1, status: { kind: "paused" } }],
     });
     const exported = await place.run("format", "export", "theirs", "--to", "impl-json");
     expect(exported.stdout.trim()).toBe(JSON.stringify(JSON.parse(await readFile(seed, "utf8")), null, 2));
@@ -157,7 +157,7 @@ describe("going on with an imported run", () => {
     const resumed = await place.run("resume", run, "--agent", await place.agent([GOOD, REVIEW]));
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
     const status = await place.json("status", run);
-    expect(status).toMatchObject({ condition: { kind: "done" }, worktree: tree, branch: "issue-1" });
+    expect(status).toMatchObject({ run: { status: { kind: "done" }, worktree: tree, branch: "issue-1" } });
     const back = JSON.parse((await place.run("format", "export", run, "--to", "impl-json")).stdout);
     expect(back.state).toMatchObject({
       current_stage: "done",
@@ -184,13 +184,13 @@ describe("going on with an imported run", () => {
     const resumed = await place.run("resume", run, "--agent", agent);
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
     expect(resumed.stdout.replaceAll(/\s+/g, " ")).toContain("work that was never pushed is not in it");
-    expect((await place.json("status", run)).branch).toBe(`holdfast/${run}`);
+    expect((await place.json("status", run)).run.branch).toBe(`holdfast/${run}`);
     const { entries } = await place.json("events", run, "--limit", "all");
     expect(entries).toContainEqual(
       expect.objectContaining({ kind: "note", body: { text: expect.stringContaining(note) } }),
     );
     const done = await place.json("format", "import", await implFile(place, { current_stage: "done" }));
-    expect(await place.json("status", done.run)).toMatchObject({ condition: { kind: "done" } });
+    expect(await place.json("status", done.run)).toMatchObject({ run: { status: { kind: "done" } } });
     expect((await place.run("resume", done.run)).status).toBe(0);
   });
 });

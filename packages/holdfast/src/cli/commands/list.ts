@@ -6,6 +6,7 @@ import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
 import { type ListedRun, checkpointsText, moreText, runsText, unfinishedRestoreText } from "../output/run-text.ts";
 import { parseLimit } from "../parse-arguments.ts";
+import { runJson } from "../run-json.ts";
 
 export const spec = {
   name: "list",
@@ -33,7 +34,7 @@ export const spec = {
     { line: "holdfast list fix-login --trigger manual -n 5", about: "the last five that were taken by hand" },
   ],
   reads: true,
-  json: '{"runs": [...]}, or with RUN {"run": {...}, "checkpoints": [...]}; fields as in the library.',
+  json: '{"runs": [...]}, or with RUN {"run": {...}, "checkpoints": [...]}. A run object is {"id", "workflow", "work", "status": {"kind": "running" | "queued" | "waiting" | "paused" | "crashed" | "saved" | "done" | "failed" | "aborted", ...}, "stage", "iteration", "checkpoints", "latest", "createdAt", "forkedFrom", "labels", "entries", "unfinishedRestore"}, in the output of every command.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -54,7 +55,10 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
   }
   const found = await readRuns(shell, limit);
   const runs = limit === undefined ? found : found.slice(0, limit);
-  shell.print({ json: () => ({ runs }), text: (page) => (runs.length === 0 ? "" : runsText(runs, page)) });
+  shell.print({
+    json: () => ({ runs: runs.map((run) => runJson({ run, status: run.status })) }),
+    text: (page) => (runs.length === 0 ? "" : runsText(runs, page)),
+  });
   if (runs.length === 0)
     shell.say(`No runs yet. Save the first checkpoint with:\n  ${shell.talk.program} checkpoint --name "first"`);
   if (found.length > runs.length) shell.say(moreText("run", runs.length));
@@ -64,8 +68,8 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
 /** Without a store the list is empty; this is not a failure. */
 async function readRuns(shell: Shell, limit: number | undefined): Promise<readonly ListedRun[]> {
   const holdfast = await shell.openIfThere();
-  const found = (await holdfast?.standings(limit === undefined ? {} : { limit: limit + 1 })) ?? [];
-  return found.map(({ run, standing }) => ({ ...run, standing }));
+  const found = (await holdfast?.statuses(limit === undefined ? {} : { limit: limit + 1 })) ?? [];
+  return found.map(({ run, status }) => ({ ...run, status }));
 }
 
 async function listCheckpoints(
@@ -75,7 +79,7 @@ async function listCheckpoints(
 ): Promise<Exit> {
   rejectCheckpointAddress(params.address, "list");
   const holdfast = await shell.open({ create: false });
-  const run = await holdfast.resolveRun(params.address);
+  const { run, status } = await holdfast.runWithStatus((await holdfast.resolveRun(params.address)).id);
   const trigger = triggerOf(input.text("trigger"));
   const stage = input.text("stage");
   const handle = await holdfast.run(run.id);
@@ -86,7 +90,7 @@ async function listCheckpoints(
   });
   const checkpoints = params.limit === undefined ? found : found.slice(0, params.limit);
   shell.print({
-    json: () => ({ run, checkpoints }),
+    json: () => ({ run: runJson({ run, status }), checkpoints }),
     text: (page) =>
       unfinishedRestoreText(run, page) + (checkpoints.length === 0 ? "" : checkpointsText(checkpoints, page)),
   });

@@ -6,7 +6,9 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { type BuiltCommand, type Finished, buildCommand } from "@holdfast/test-support/built-command";
 import { workSuite } from "@holdfast/test-support/cli-repositories";
 import { openHoldfast } from "../../open.ts";
-import type { LoopOverview, RunWithStatus } from "../../run-status.ts";
+import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import { statusWord } from "@holdfast/core/status";
+import type { LoopOverview } from "../../run-status.ts";
 import { gitIn } from "./demo-repository.ts";
 
 describe("loops", () => {
@@ -60,12 +62,13 @@ describe("loops", () => {
       if (found === undefined) throw new Error(`there is no loop for ${task}`);
       return found;
     };
-    const until = async (task: string, kind: RunWithStatus["standing"]["kind"]): Promise<RunWithStatus> => {
+    const until = async (task: string, ...expected: readonly [kind: string, word?: string]): Promise<RunWithStatus> => {
+      const [kind, word] = expected;
       await using here = await openHoldfast({ cwd });
       for (;;) {
         const all = (await here.loops({ ended: true })).loops;
         const found = all.find((one) => one.run.work.kind === "task" && one.run.work.text === task);
-        if (found?.standing.kind === kind) return found;
+        if (found?.status.kind === kind && (word === undefined || statusWord(found.status) === word)) return found;
         await sleep(30);
       }
     };
@@ -106,9 +109,9 @@ describe("loops", () => {
       }
       expect((await loops()).loops.map((one) => one.run.work)).toEqual([{ kind: "task", text: winner?.task }]);
       const low = start("run", ...words("low"), "--wait", "--max-loops", "1");
-      expect(await until("low", "queued")).toMatchObject({ turn: 1 });
+      expect(await until("low", "queued")).toMatchObject({ status: { position: 1 } });
       const high = start("run", ...words("high"), "--wait", "--priority", "high", "--max-loops", "1");
-      expect(await until("high", "queued")).toMatchObject({ turn: 1, priority: 10 });
+      expect(await until("high", "queued")).toMatchObject({ status: { position: 1 }, priority: 10 });
       expect((await run("loops")).stdout).toMatch(/queued: 1[^]*queued: 2/);
       const late = await until("low", "queued");
       expect((await run("loops", late.run.id, "--priority", "50")).stdout).toContain("queued: 1");
@@ -136,12 +139,12 @@ describe("loops", () => {
       const pausing = start("stop", summary.id, "--after-step", "--reason", "lunch");
       for (;;) {
         const shown = (await run("loops")).stdout;
-        if (shown.includes("pausing")) break;
+        if (shown.includes("running: pausing")) break;
       }
       expect(existsSync(join(root, "go"))).toBe(false);
       // The pause is withdrawn before the agent's call has ended.
       expect((await run("resume", summary.id)).stdout).toContain("goes on: it had not paused yet");
-      expect((await until("it", "running")).order).toBeNull();
+      expect((await until("it", "running")).status).toMatchObject({ stopping: null });
       expect((await pausing.ended).stdout).toContain("continues: the signal was withdrawn");
       const now = await run("stop", summary.id, "--reason", "lunch");
       expect(now.stdout).toMatch(/^Paused .*Saved as .*@\d+\.\n$/);
@@ -154,7 +157,7 @@ describe("loops", () => {
       second.child.kill("SIGKILL");
       expect(await until("it", "crashed")).toMatchObject({ resumable: true });
       expect((await run("stop", summary.id, "--after-step")).stdout).toContain("Paused");
-      expect(await until("it", "paused")).toMatchObject({ resumable: true, holder: null });
+      expect(await until("it", "paused")).toMatchObject({ resumable: true });
       go();
       expect(await run("resume", summary.id)).toMatchObject({ status: 0 });
       expect((await run("stop", summary.id, "--after-step")).status).toBe(4);
@@ -173,18 +176,18 @@ describe("loops", () => {
       go();
       const again = await run("resume", `${summary.id}@1`, "--force");
       expect(again.status, again.stderr).toBe(0);
-      await until("it", "completed");
+      await until("it", "done");
     });
 
-    test("a process that is stopped is stale and not running; let go on, it is running again", async () => {
+    test("a process that is stopped is shown as suspended until it continues", async () => {
       const { words, start, run, until, go } = await scene();
       const first = start("run", ...words("it"));
       await until("it", "running");
       first.child.kill("SIGSTOP");
-      expect(await until("it", "stale")).toMatchObject({ resumable: false, standing: { suspended: true } });
-      expect((await run("loops")).stdout).toContain("stale: stopped");
+      expect(await until("it", "running", "running: suspended")).toMatchObject({ resumable: false });
+      expect((await run("loops")).stdout).toContain("running: suspended");
       first.child.kill("SIGCONT");
-      await until("it", "running");
+      await until("it", "running", "running");
       go();
       expect(await first.ended).toMatchObject({ status: 0 });
     });
@@ -195,10 +198,11 @@ describe("loops", () => {
       const { words, run, until, go } = await scene();
       const started = await run("run", ...words("it"), "--detach");
       expect(started.status, started.stderr).toBe(0);
-      const { run: summary, holder } = await until("it", "running");
-      expect(started.stdout).toBe(`Works in the background: ${summary.id} (pid ${holder?.pid})\n`);
+      const { run: summary, status } = await until("it", "running");
+      const pid = status.kind === "running" ? status.holder.pid : null;
+      expect(started.stdout).toBe(`Works in the background: ${summary.id} (pid ${pid})\n`);
       go();
-      await until("it", "completed");
+      await until("it", "done");
       expect((await run("output", summary.id, "--step", "console")).stdout).toContain("Done");
     });
 
@@ -250,17 +254,19 @@ describe("ralph", () => {
     ];
     const limited = await place.run(...words);
     expect(limited.status).toBe(1);
-    const [, run = ""] = /^Limit reached (ralph-reach-nine-[0-9a-f]{8}):/m.exec(limited.stdout) ?? [];
+    const [, run = ""] = /^Failed: limit reached (ralph-reach-nine-[0-9a-f]{8}):/m.exec(limited.stdout) ?? [];
     expect(limited.stdout).toContain(`Allow more: holdfast resume ${run} --max N`);
     expect(limited.stdout).toContain(`git merge holdfast/${run}`);
 
     const shown = await place.run("status", run);
-    expect(shown.stdout).toMatch(new RegExp(`^${run}  limit reached$`, "m"));
+    expect(shown.stdout).toMatch(new RegExp(`^${run}  failed: limit reached$`, "m"));
     expect(shown.stdout).toMatch(/^loop +iteration 2 of 2 {2}✗✗$/m);
     expect(shown.stdout).toMatch(/^measured +6 of 9 tests fail, quality \d+$/m);
     expect(shown.stdout).toMatch(/^best +iteration 1, quality \d+$/m);
     expect(await place.json("status", run)).toMatchObject({
-      loop: { loop: run, maxIterations: 2, best: { iteration: 1 }, iterations: [{ tests: { passed: 5 } }, {}] },
+      run: {
+        loop: { loop: run, maxIterations: 2, best: { iteration: 1 }, iterations: [{ tests: { passed: 5 } }, {}] },
+      },
     });
 
     const refused = await place.run("resume", run);

@@ -1,16 +1,17 @@
 /** The `loops` command: shows running, queued and blocked loops. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { priorityText } from "@holdfast/core/lease";
+import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
-import type { LoopOverview, RunWithStatus } from "../../run-status.ts";
+import type { LoopOverview } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { canRedraw, createLiveRegion } from "../live-view.ts";
 import { findRun } from "../operands.ts";
 import type { Page } from "../output/page.ts";
 import { relativeTime } from "../output/quantities.ts";
-import { stageText, standingWord, workText } from "../output/run-text.ts";
+import { stageText, statusCell, workText } from "../output/run-text.ts";
 import { renderTable } from "../output/table.ts";
 import { readPriority } from "../parse-arguments.ts";
 
@@ -18,7 +19,7 @@ export const spec = {
   name: "loops",
   summary: "show the loops of this repository, and who is next",
   details: [
-    "Each loop with its state, told at this moment from its journal and from the process that holds it: running, completing, queued (its process waits for a place), paused, waiting (for a quota, a person, a time), stale (its process gives no sign of life), crashed (resume goes on), stopped, and with --all those that have ended: completed, failed, aborted, limit reached. BEAT is how long ago its process last gave a sign of life.",
+    "Each loop with its state, computed from its journal and from the process that holds it, as `status` shows it; with --all also those that have ended. BEAT is how long ago its process last gave a sign of life.",
     "No more than `loops.max` of them work at once (4). One more is refused, unless it waits with --wait, by priority and then by age, or goes over the limit with --force.",
     "With RUN and --priority its priority is changed, also while it works or waits.",
   ],
@@ -36,7 +37,7 @@ export const spec = {
     { line: "holdfast loops --all --json", about: "all of them, for a program" },
   ],
   reads: true,
-  json: '{"at", "limit": N or null, "atWork": N, "loops": [{"run": {...}, "standing": {"kind": ...}, "resumable", "priority", "holder": {"pid", "host", "heartbeatAt", ...} or null, "turn", "order"}]}; with --watch one line whenever something changed.',
+  json: '{"at", "limit": N or null, "atWork": N, "loops": [{"run": {...}, "status": {"kind": ...}, "resumable", "priority"}]}; with --watch one line whenever something changed.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -102,7 +103,7 @@ export function loopsText({ loops, limit, atWork }: LoopOverview, page: Page): s
   const columns = [
     // Shown whole while there is space, because users type it.
     { title: "LOOP", shrinkTo: 48, last: true, cut: "middle" },
-    { title: "STATE" },
+    { title: "STATUS" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 1 },
     { title: "PRIORITY", optional: true, expendable: 2 },
     { title: "BEAT", optional: true },
@@ -110,7 +111,7 @@ export function loopsText({ loops, limit, atWork }: LoopOverview, page: Page): s
   ] as const;
   const rows = loops.map((one) => [
     { text: one.run.id, style: "bold" } as const,
-    stateCell(one),
+    statusCell(one.status),
     { text: one.run.latest === null ? "" : stageText(one.run.latest) },
     { text: one.priority === 0 ? "" : priorityText(one.priority) },
     { text: beatText(one, page), style: "dim" } as const,
@@ -120,12 +121,7 @@ export function loopsText({ loops, limit, atWork }: LoopOverview, page: Page): s
   return `${renderTable({ columns, rows }, page)}At work: ${atWork}${places}.\n`;
 }
 
-function stateCell(one: RunWithStatus) {
-  const { word, style } = standingWord(one.standing);
-  return { text: one.turn === null ? word : `${word}: ${one.turn}`, style };
-}
-
 /** The last heartbeat; "" if no process holds the loop. */
-function beatText({ holder, standing }: RunWithStatus, page: Page): string {
-  return holder === null || standing.kind === "completed" ? "" : relativeTime(holder.heartbeatAt, page.now);
+function beatText({ status }: RunWithStatus, page: Page): string {
+  return "holder" in status ? relativeTime(status.holder.heartbeatAt, page.now) : "";
 }

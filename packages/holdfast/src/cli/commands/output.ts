@@ -1,5 +1,6 @@
 /** The `output` command: prints what the agents of a run printed. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { isHeld } from "@holdfast/core/status";
 import type { AgentLogFile } from "../../agent-output.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -82,7 +83,7 @@ async function follow(
   let shown: string | undefined;
   for (let first = true; ; first = false) {
     // Read the status before the files, so that everything written before the end is shown.
-    const { condition } = await holdfast.status(params.run);
+    const { status } = await holdfast.status(params.run);
     for (const file of await params.list()) {
       const start = read.get(file.path) ?? 0;
       if (file.bytes <= start) continue;
@@ -101,7 +102,7 @@ async function follow(
           return "done";
       }
     }
-    if (condition.kind !== "running" && condition.kind !== "held") return "done";
+    if (!isHeld(status)) return "done";
     await sleep(POLL_MS, undefined, { signal: shell.signal });
   }
 }

@@ -55,7 +55,7 @@ export default defineWorkflow({
     });
     expect(finished.status, finished.stderr + finished.stdout).toBe(1);
     const { run } = JSON.parse(finished.stdout.trim().split("\n").at(-1) ?? "{}");
-    return String(run);
+    return String(run.id);
   }
 
   const at80 = (args: readonly string[]) => journey.runIn(".", args, { env: { COLUMNS: "80" } });

@@ -26,7 +26,7 @@ describe("quota wait", () => {
     // After the wait it fails at once for another reason, so a later process finds it waiting for something else.
     const agent = await place.agent([limited(1, 10_000), { when: { attempt: 2 }, fail: { cause: "auth" } }, GOOD]);
     expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
-    const { condition } = await place.json("status", "1");
+    const { status } = (await place.json("status", "1")).run;
     const early = await place.run("resume", "1");
     expect(early).toMatchObject({ status: 7, stdout: expect.stringMatching(/answers again at .*Until/s) });
     const [killed, ...waiters] = [1, 2, 3].map(() => place.start("resume", "1", "--wait"));
@@ -35,21 +35,21 @@ describe("quota wait", () => {
     const ends = await Promise.all(waiters.map(({ ended }) => ended));
     const shown = JSON.stringify(ends, null, 2);
     expect(ends.map(({ status }) => status).toSorted(), shown).toEqual([4, 5]);
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(condition.until));
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(status.until));
     for (const { stderr } of ends) expect(stderr, shown).toMatch(/Waiting for issue-1 until /);
     expect(await count(place, "run.continued")).toBe(1);
-    expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "waiting", for: "you" } });
+    expect(await place.json("status", "1")).toMatchObject({ run: { status: { kind: "waiting", for: "you" } } });
   });
 
   test("a forge that is down at the moment of a resume does not shorten the wait for the provider", async () => {
     const place = await work.begin();
     const agent = await place.agent([limited(1, 3_600_000), GOOD]);
     expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
-    const { condition } = await place.json("status", "1");
+    const { status } = (await place.json("status", "1")).run;
     await rename(place.remote, `${place.remote}.away`);
     const resumed = await place.run("resume", "1");
     expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 7 });
-    expect((await place.json("status", "1")).condition).toEqual(condition);
+    expect((await place.json("status", "1")).run.status).toEqual(status);
   });
 
   test("run --wait stays up through one limit after the other, and the run is done", async () => {
@@ -116,7 +116,7 @@ describe("provider wait", () => {
       expect(dry.uses).toMatchObject({ agents: [{ role: "impl", agent }], yolo: false });
       expect((await place.run("resume", "1", "--dry-run")).stdout).toContain(`Would use`);
       expect(await place.json("status", "1")).toMatchObject({
-        condition: { for: "provider", until: expect.any(String) },
+        run: { status: { for: "provider", until: expect.any(String) } },
       });
       // The time is when `--wait` tries again; a user need not wait for it.
       await place.agent([GOOD]);
@@ -137,7 +137,7 @@ describe("provider wait", () => {
     expect(parked.status, parked.stdout + parked.stderr).toBe(4);
     expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
     expect(parked.stdout).not.toMatch(/quota/);
-    expect(await place.json("status", "1")).toMatchObject({ condition: { for: "you", until: null } });
+    expect(await place.json("status", "1")).toMatchObject({ run: { status: { for: "you", until: null } } });
   });
 });
 
@@ -207,7 +207,7 @@ describe("full disk", () => {
       expect(said.replaceAll(/\s+/g, "")).toContain(realpathSync(full));
       // Only a store that is full itself needs what it kept for this.
       expect(existsSync(join(store, "reserve"))).toBe(what !== "store");
-      expect(JSON.stringify(await place.json("status", "1"))).toContain('"on":"disk"');
+      expect(JSON.stringify(await place.json("status", "1"))).toContain('"for":"disk"');
       expect((await place.run("status", "1")).stdout).not.toContain("crashed");
       // Without room it does not begin again, and costs nothing.
       const again = await place.run("resume", "1");
@@ -377,7 +377,7 @@ describe("leaving", () => {
       child.kill("SIGINT");
       expect((await ended).status).toBe(130);
       while (isAlive(agent)) await pause(20);
-      expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "crashed" } });
+      expect(await place.json("status", "1")).toMatchObject({ run: { status: { kind: "crashed" } } });
     });
 
     test("when the terminal is closed: the run is saved as for any other signal, however often it is told", async () => {
@@ -387,7 +387,7 @@ describe("leaving", () => {
       child.kill("SIGHUP");
       expect((await ended).status).toBe(143);
       expect(isAlive(agent)).toBe(false);
-      expect(await place.json("status", "1")).toMatchObject({ condition: { kind: "stopped" } });
+      expect(await place.json("status", "1")).toMatchObject({ run: { status: { kind: "paused" } } });
     });
   });
 });

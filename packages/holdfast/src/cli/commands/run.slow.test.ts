@@ -49,8 +49,7 @@ describe("work", () => {
         state: "open",
       });
       expect(await place.json("status", "1")).toMatchObject({
-        condition: { kind: "done" },
-        budget: { spent: { tokens: 1000 } },
+        run: { status: { kind: "done" }, budget: { spent: { tokens: 1000 } } },
       });
       const again = await place.run("resume", "issue-1");
       expect(again).toMatchObject({ status: 0 });
@@ -120,7 +119,7 @@ describe("work", () => {
       const resumed = await place.run("resume", "1");
       expect(resumed, resumed.stdout + resumed.stderr).toMatchObject({ status: 7 });
       expect(resumed.stdout).toContain("Waiting for the forge issue-1");
-      expect((await place.json("status", "1")).condition).toMatchObject({ kind: "waiting", for: "forge" });
+      expect((await place.json("status", "1")).run.status).toMatchObject({ kind: "waiting", for: "forge" });
       const waiting = place.start("resume", "1", "--wait", "--agent", await place.agent([GOOD]));
       await waiting.says("Waiting for the forge issue-1");
       await rename(`${place.remote}.away`, place.remote);
@@ -185,9 +184,9 @@ describe("work", () => {
         .map((line) => JSON.parse(line));
       expect(lines[0]).toMatchObject({ run: "issue-1", kind: "started" });
       expect(lines.at(-1)).toMatchObject({
-        run: "issue-1",
-        outcome: { kind: "done" },
-        status: { condition: { kind: "done" } },
+        kind: "result",
+        run: { id: "issue-1", status: { kind: "done" } },
+        result: { kind: "done" },
       });
     });
 
@@ -218,8 +217,7 @@ describe("work", () => {
       const first = place.start("run", "1", "--agent", agent);
       await first.says("half.txt");
       expect(await place.json("status", "issue-1")).toMatchObject({
-        condition: { kind: "running", lease: { owner: { pid: first.child.pid } } },
-        step: "agent",
+        run: { status: { kind: "running", holder: { pid: first.child.pid } }, step: "agent" },
       });
       const second = await place.run("run", "1", "--agent", agent);
       expect(second.status).toBe(5);
@@ -231,7 +229,7 @@ describe("work", () => {
       const ended = await first.ended;
       expect(ended.status).toBe(130);
       expect(ended.stdout).toContain("Go on with: holdfast resume issue-1");
-      expect(await place.json("status", "issue-1")).toMatchObject({ condition: { kind: "stopped" } });
+      expect(await place.json("status", "issue-1")).toMatchObject({ run: { status: { kind: "paused" } } });
       const third = await place.run("run", "1", "--agent", agent);
       expect(third).toMatchObject({ status: 4, stderr: expect.stringContaining("holdfast resume issue-1") });
       await place.agent([GOOD]);
@@ -290,7 +288,7 @@ describe("work", () => {
       first.child.kill("SIGKILL");
       await first.ended;
       const status = await place.run("status");
-      expect(status.stdout).toContain("issue-1  crashed, resumable");
+      expect(status.stdout).toContain("issue-1  crashed");
       expect(status.stderr).toContain("holdfast resume issue-1");
       const forge = openLocalForge({ repository: place.remote });
       await editIssue(forge.location, "What is it?", "What is it, really?");
@@ -317,7 +315,7 @@ describe("work", () => {
       const done = await place.run("resume", "1", "--max-tokens", "9000");
       expect(done.status, done.stdout + done.stderr).toBe(0);
       expect(await place.json("status", "1")).toMatchObject({
-        budget: { spent: { tokens: 2000 }, limit: { tokens: 9000 } },
+        run: { budget: { spent: { tokens: 2000 }, limit: { tokens: 9000 } } },
       });
     });
 
@@ -327,7 +325,7 @@ describe("work", () => {
       const fatal = await place.run("run", "1", "--no-review", "--agent", agent);
       expect(fatal.status, fatal.stdout + fatal.stderr).toBe(1);
       expect(fatal.stdout).toContain("Failed issue-1: ");
-      const reason = (await place.json("status", "1")).condition.reason;
+      const reason = (await place.json("status", "1")).run.status.reason;
       expect(await place.run("resume", "1")).toMatchObject({ status: 1, stderr: expect.stringContaining(reason) });
       expect(await place.run("resume", "1", "--force")).toMatchObject({ status: 2 });
       await place.agent([GOOD]);
@@ -382,7 +380,7 @@ export default defineWorkflow({
     expect(parked.stdout).toContain("Waiting for you");
     const shown = await place.run("approve");
     expect(shown).toMatchObject({ status: 4, stdout: expect.stringContaining("asks: Shall it go on?") });
-    const { run } = JSON.parse((await place.run("approve", "--json")).stdout);
+    const { id: run } = JSON.parse((await place.run("approve", "--json")).stdout).run;
     expect(await place.run("approve", run, "maybe")).toMatchObject({ status: 2 });
     expect(await place.run("resume", run)).toMatchObject({ status: 4 });
     expect(await place.run("approve", run, "yes", "--by", "ann")).toMatchObject({ status: 0 });
@@ -496,7 +494,7 @@ describe("denials", () => {
     expect(done.stdout).toMatch(/^\S+ +Denied: Claude Code was not allowed to use Bash/m);
     expect(done.stdout).toMatch(/^Denied Claude Code was not allowed to use Bash. --yolo allows it.$/m);
     expect(await notes(place)).toContainEqual(expect.stringContaining(`Denied: ${MESSAGE}`));
-    expect(await place.json("status", "issue-1")).toMatchObject({ denied: [MESSAGE] });
+    expect(await place.json("status", "issue-1")).toMatchObject({ run: { denied: [MESSAGE] } });
   });
 
   test("the same denial twice is a question, not another iteration; allow answers it for the rest of the run", async () => {
@@ -620,7 +618,7 @@ describe("unknown usage", () => {
     const [{ id }] = runs;
     expect(JSON.stringify(runs)).not.toMatch(/"(?:tokens|microUsd)":0/);
     const unknown = { tokens: null, microUsd: null, uncounted: 1, unpriced: 1 };
-    expect((await place.json("status", id)).budget.spent).toMatchObject(unknown);
+    expect((await place.json("status", id)).run.budget.spent).toMatchObject(unknown);
     expect((await place.json("show", `${id}@latest`)).checkpoint.planes.position.budget.spent).toMatchObject(unknown);
     expect((await place.json("compare", id, id)).runs[0].spent).toMatchObject(unknown);
     expect((await place.run("list")).stdout).not.toMatch(/\b0 tokens|\$0\.00/);

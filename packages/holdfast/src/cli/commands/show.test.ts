@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { PAGE, sampleCheckpoint, samplePlanes, sampleRun, sampleSummary } from "@holdfast/test-support/sample-run";
+import {
+  PAGE,
+  sampleCheckpoint,
+  samplePlanes,
+  sampleRun,
+  sampleRunning,
+  sampleSummary,
+} from "@holdfast/test-support/sample-run";
 import { displayWidth } from "../output/text.ts";
 import { checkpointText, runText } from "./show.ts";
 
@@ -7,17 +14,9 @@ test("a run that somebody holds", () => {
   const text = runText(
     {
       run: sampleRun({
-        state: { kind: "waiting", for: "quota", reason: "5 h limit", until: "2026-11-15T14:00:00Z" },
         forkedFrom: { id: "first-try@3", digest: "" },
       }),
-      lease: {
-        run: "fix-login",
-        epoch: 3,
-        owner: { token: "t", host: "laptop", pid: 4711, started: null, boot: null, label: "holdfast run 42" },
-        takenAt: "2026-11-15T11:00:00Z",
-        heartbeatAt: "2026-11-15T11:59:30Z",
-      },
-      holder: "unknown",
+      status: sampleRunning({ hostKnown: false }),
       worktree: "/home/ann/src/shop-worktrees/fix-login",
       checkpoints: [sampleSummary(), sampleSummary({ sequence: 6, trigger: "stage" })],
       dropped: 5,
@@ -25,8 +24,7 @@ test("a run that somebody holds", () => {
     PAGE,
   );
   expect(text).toMatchInlineSnapshot(`
-    "fix-login  waiting: quota
-    why          5 h limit; until 2026-11-15 14:00:00 UTC (in 2 h)
+    "fix-login  running: other host
     work         issue #42
     workflow     impl
     stage        implement #2
@@ -34,7 +32,7 @@ test("a run that somebody holds", () => {
     saved        2026-11-15 11:55:00 UTC (5 min ago)
     forked from  first-try@3
     worktree     /home/ann/src/shop-worktrees/fix-login
-    held by      holdfast run 42 (pid 4711 on laptop), last sign of life 30 s ago
+    held by      holdfast run 42 (pid 4711 on laptop), last heartbeat 10 s ago
     journal      31 entries
     dropped      5 checkpoints by retention (holdfast events fix-login)
 
@@ -49,14 +47,13 @@ test("a run that somebody holds", () => {
 test("a run without checkpoints", () => {
   const shown = {
     run: sampleRun({ checkpoints: 0, latest: null }),
-    lease: null,
-    holder: null,
+    status: { kind: "saved" } as const,
     worktree: null,
     checkpoints: [],
     dropped: 0,
   };
   expect(runText(shown, PAGE)).toMatchInlineSnapshot(`
-    "fix-login  active
+    "fix-login  saved
     work        issue #42
     workflow    impl
     created     2026-11-15 10:00:00 UTC (2 h ago)

@@ -1,9 +1,9 @@
 /** The `show` command: shows a run, or one checkpoint with all its planes. */
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
-import type { Lease, OwnerLiveness } from "@holdfast/core/lease";
 import type { Amounts } from "@holdfast/core/position";
-import type { RunState, RunSummary } from "@holdfast/core/run";
+import type { RunSummary } from "@holdfast/core/run";
+import type { Holder, RunStatus } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type GraphPicture, pictureGraph } from "../../graph-view.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -23,14 +23,16 @@ import {
 } from "../output/quantities.ts";
 import {
   checkpointsText,
+  reasonLine,
   skippedLine,
   skippedPaths,
   stageText,
-  stateCell,
+  statusCell,
   unfinishedRestoreText,
   workText,
 } from "../output/run-text.ts";
 import { escapeText, fieldsText, momentText, sectionText, truncate } from "../output/text.ts";
+import { runJson } from "../run-json.ts";
 
 export const spec = {
   name: "show",
@@ -63,7 +65,7 @@ export const spec = {
     { line: "holdfast show --graph issue-42 > graph.mmd", about: "the task graph, for a page that draws Mermaid" },
   ],
   reads: true,
-  json: '{"run": {...}, "lease": {...} or null, "holder": "alive" | "dead" | "unknown" or null, "worktree": "path" or null, "checkpoints": [newest ten], "dropped": n}, or for a checkpoint {"checkpoint": {..., "planes": {...}}}; with --values the state itself; with --graph {"of": "RUN or RUN@N", "graph": {as in status}, "edges": [...]}.',
+  json: '{"run": {...}, "worktree": "path" or null, "checkpoints": [newest ten], "dropped": n}, or for a checkpoint {"checkpoint": {..., "planes": {...}}}; with --values the state itself; with --graph {"of": "RUN or RUN@N", "graph": {as in status}, "edges": [...]}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -78,23 +80,26 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 }
 
 async function showRun(shell: Shell, holdfast: Holdfast, address: string | undefined): Promise<Exit> {
-  const summary = await holdfast.resolveRun(address);
-  const handle = await holdfast.run(summary.id);
-  const [holder, checkpoints, workspace, tombstones] = await Promise.all([
-    handle.holder(),
+  const { id } = await holdfast.resolveRun(address);
+  const { run, status } = await holdfast.runWithStatus(id);
+  const handle = await holdfast.run(id);
+  const [checkpoints, workspace, tombstones] = await Promise.all([
     handle.list({ limit: 10 }),
     handle.workspace(),
     handle.tombstones(),
   ]);
   const shown = {
-    run: summary,
-    lease: holder?.lease ?? null,
-    holder: holder?.alive ?? null,
+    run,
+    status,
     worktree: workspace?.root ?? null,
     checkpoints,
     dropped: tombstones.length,
   };
-  shell.print({ json: () => shown, text: (page) => runText(shown, page) });
+  const { worktree, dropped } = shown;
+  shell.print({
+    json: () => ({ run: runJson(shown), worktree, checkpoints, dropped }),
+    text: (page) => runText(shown, page),
+  });
   shell.say(nextText(shown, shell.talk));
   return "done";
 }
@@ -139,9 +144,7 @@ function showValues(shell: Shell, checkpoint: Checkpoint): Exit {
 
 interface ShownRun {
   readonly run: RunSummary;
-  readonly lease: Lease | null;
-  /** Whether the process that holds the lease is alive. */
-  readonly holder: OwnerLiveness | null;
+  readonly status: RunStatus;
   readonly worktree: string | null;
   /** The newest ten checkpoints. */
   readonly checkpoints: readonly CheckpointSummary[];
@@ -149,12 +152,12 @@ interface ShownRun {
 }
 
 export function runText(shown: ShownRun, page: Page): string {
-  const { run, lease } = shown;
-  const state = stateCell(run.state);
-  const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, state.style ?? "dim", state.text)}\n`;
+  const { run, status } = shown;
+  const { text, style } = statusCell(status);
+  const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, text)}\n`;
   const fields = fieldsText(
     [
-      ["why", reasonText(run.state, page)],
+      ["why", reasonLine(status, page)],
       ["work", workText(run.work)],
       ["workflow", run.workflow],
       ["stage", run.latest === null ? null : stageText(run.latest)],
@@ -162,7 +165,7 @@ export function runText(shown: ShownRun, page: Page): string {
       ["saved", run.latest === null ? null : momentText(run.latest.createdAt, page)],
       ["forked from", run.forkedFrom?.id ?? null],
       ["worktree", shown.worktree],
-      [shown.holder === "dead" ? "left by" : "held by", lease === null ? null : leaseText(lease, shown.holder, page)],
+      [status.kind === "crashed" ? "left by" : "held by", "holder" in status ? leaseText(status, page) : null],
       ["journal", countText(run.entries, "entry", "entries")],
       [
         "dropped",
@@ -179,28 +182,10 @@ export function runText(shown: ShownRun, page: Page): string {
   return title + unfinishedRestoreText(run, page) + fields + sectionText(`Checkpoints${some}`, body, page);
 }
 
-function reasonText(state: RunState, page: Page): string | null {
-  switch (state.kind) {
-    case "active":
-      return null;
-    case "done":
-      return `done ${relativeTime(state.at, page.now)}`;
-    case "paused":
-    case "failed":
-    case "aborted":
-      return state.reason;
-    case "waiting":
-      return state.until === null ? state.reason : `${state.reason}; until ${momentText(state.until, page)}`;
-  }
-}
-
-/** A dead holder blocks nothing, although its last heartbeat may be a second old. */
-function leaseText(lease: Lease, holder: OwnerLiveness | null, page: Page): string {
-  const { owner } = lease;
-  const who = `pid ${owner.pid} on ${owner.host}`;
-  if (holder === "dead") return `${who}, which ended without letting go; the run is free`;
-  const sign = holder === "alive" ? "running" : `last sign of life ${relativeTime(lease.heartbeatAt, page.now)}`;
-  return `${owner.label} (${who}), ${sign}`;
+function leaseText(status: Extract<RunStatus, { readonly holder: Holder }>, page: Page): string {
+  const { label, pid, host, heartbeatAt } = status.holder;
+  if (status.kind === "crashed") return `pid ${pid} on ${host}, which exited without releasing its lease`;
+  return `${label} (pid ${pid} on ${host}), last heartbeat ${relativeTime(heartbeatAt, page.now)}`;
 }
 
 /** Printed to stderr: the commands that the user may type next. */

@@ -55,7 +55,7 @@ describe("a run with a task graph", () => {
     const live = await shown("status", "working");
     expect(live).toMatch(/ ▸ api \* .*\n.* running \d+ min/);
     expect(live).toContain("1 of 4 complete, 1 running, 2 pending");
-    const document = JSON.parse(await shown("status", "working", "--json"));
+    const document = JSON.parse(await shown("status", "working", "--json")).run;
     expect(document.graph).toMatchObject({
       batches: [["spec"], ["api", "db"], ["tests"]],
       counts: { complete: 1, running: 1, interrupted: 0, pending: 2 },
@@ -92,7 +92,7 @@ describe("a run with a task graph", () => {
   test("one that has none says so", async () => {
     await (await runWith("plain", null)).close();
     expect(await shown("status", "plain")).not.toContain("Graph");
-    expect(JSON.parse(await shown("status", "plain", "--json")).graph).toBeNull();
+    expect(JSON.parse(await shown("status", "plain", "--json")).run.graph).toBeNull();
     const { status, stderr, stdout } = await place.run("show", "--graph", "plain");
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toContain("Run plain has no task graph");
@@ -109,12 +109,12 @@ describe("a run with a task graph", () => {
     await writeFile(file, workflowSource(WORKFLOW));
     const started = place.start("run", "1", "--workflow", "graphs.ts", "--agent", await place.agent([]));
     await started.says("waiting");
-    const running = JSON.parse(await shown("status", "issue-1", "--json"));
+    const running = JSON.parse(await shown("status", "issue-1", "--json")).run;
     expect(running.graph.counts).toMatchObject({ complete: 1, running: 1, pending: 1 });
     started.child.kill("SIGKILL");
     await started.ended;
-    const crashed = JSON.parse(await shown("status", "1", "--json"));
-    expect(crashed.condition.kind).toBe("crashed");
+    const crashed = JSON.parse(await shown("status", "1", "--json")).run;
+    expect(crashed.status.kind).toBe("crashed");
     expect(crashed.graph).toMatchObject({
       counts: { complete: 1, running: 0, interrupted: 1, pending: 1 },
       resumePoint: "api",

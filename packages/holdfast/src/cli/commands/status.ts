@@ -1,5 +1,6 @@
 /** The `status` command: shows the status of a run and who holds it, once or continuously. */
 import { isEnded } from "@holdfast/core/run";
+import { statusWord } from "@holdfast/core/status";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -10,24 +11,16 @@ import { canRedraw, createLiveRegion } from "../live-view.ts";
 import { findRun } from "../operands.ts";
 import { countsText } from "../output/graph-text.ts";
 import { countText } from "../output/quantities.ts";
-import {
-  compactStatusText,
-  nextText,
-  startingJson,
-  startingText,
-  statusJson,
-  statusText,
-  statusWord,
-  statusesText,
-} from "../output/status-text.ts";
+import { compactStatusText, nextText, startingText, statusText, statusesText } from "../output/status-text.ts";
 import { escapeText, truncate } from "../output/text.ts";
 import { findStarting } from "../run-holder.ts";
+import { startingJson, statusJson } from "../run-json.ts";
 
 export const spec = {
   name: "status",
-  summary: "where a run stands, and who holds it",
+  summary: "show the status of a run, and which process holds it",
   details: [
-    "Read from the journal and the lease, so it is true also when the process that worked on the run was killed: running (with who holds it), parked (on what, until when), crashed or stopped (and how to continue), done, or fatal with the reason. Without an argument: all runs that are not finished. A run that is being prepared and has no record yet (its process reads the issue, fetches and plans) is shown as starting.",
+    "Computed from the journal and the lease, so it is true also when the process of the run was killed. A run is running, queued (for a slot), waiting (for you, quota, the provider, the forge, budget, CI, disk space or the next session), paused, crashed, done, failed or aborted; or saved, if it has only checkpoints that you took by hand. Without an argument: all runs that have not ended. A run without a record yet (its process reads the issue, fetches and plans) is running: starting.",
     "A run whose stage works on a task graph shows it too: batches side by side, each node with its state and how long it took, those on the critical path marked with *. A node that was running when its process died is interrupted, and its time is the least it can have been. A graph too large for the screen is summed up, one line a batch.",
   ],
   operands: [
@@ -46,10 +39,10 @@ export const spec = {
   examples: [
     { line: "holdfast status", about: "everything that is under way" },
     { line: "holdfast status issue-42 --watch", about: "look over the shoulder of a run in another terminal" },
-    { line: "holdfast status issue-42 --json | jq .condition.kind", about: "for a script" },
+    { line: "holdfast status issue-42 --json | jq -r .status.kind", about: "for a script" },
   ],
   reads: true,
-  json: '{"run": {...}, "condition": {"kind": "running" | "held" | "waiting" | "crashed" | "stopped" | "manual" | "done" | "fatal", ...}, "stage", "iteration", "scores": [...], "budget", "last", "graph": null or {"batches": [[ids]], "nodes": [{"id", "state", "attempts", "startedAt", "endedAt", "elapsed", "critical", ...}], "counts", "criticalPath", "resumePoint", ...}, ...}; without RUN {"runs": [such objects], "starting": [{"pid", "host", "since", "run": "id" or null, "workflow", "work"}]}; a run without a record yet is {"run": null, "condition": {"kind": "starting", "pid", ...}}; with --watch one JSON line for each change.',
+  json: '{"run": {...}}; without RUN {"runs": [...]}; with --watch one line {"kind": "status", "run": {...}} for each change. The run object also has "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied" and "damaged".',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -58,14 +51,14 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (typed === undefined && !input.on("watch")) return await showAll(shell, holdfast);
   const prepared = await preparedOnly(shell, holdfast, typed, input.on("watch"));
   if (prepared !== undefined) {
-    shell.print({ json: () => startingJson(prepared), text: (page) => startingText(prepared, page) });
+    shell.print({ json: () => ({ run: startingJson(prepared) }), text: (page) => startingText(prepared, page) });
     shell.say(`Stop it: ${shell.talk.program} stop ${stopName(prepared)}`);
     return "done";
   }
   const { id } = typed === undefined ? await newestUnfinished(holdfast) : await findRun(holdfast, typed);
   if (input.on("watch")) return await watchStatus(shell, holdfast, id);
   const status = await holdfast.status(id);
-  shell.print({ json: () => statusJson(status), text: (page) => statusText(status, page) });
+  shell.print({ json: () => ({ run: statusJson(status) }), text: (page) => statusText(status, page) });
   shell.say(nextText(status, shell.talk));
   return "done";
 }
@@ -103,7 +96,7 @@ async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
   for (const { id } of open) statuses.push(await holdfast.status(id));
   const [only] = statuses;
   shell.print({
-    json: () => ({ runs: statuses.map(statusJson), starting: fresh }),
+    json: () => ({ runs: [...fresh.map(startingJson), ...statuses.map(statusJson)] }),
     text: (page) =>
       fresh.map((one) => startingText(one, page)).join("") +
       (only === undefined ? "" : statuses.length === 1 ? statusText(only, page) : statusesText(statuses, page)),
@@ -132,7 +125,7 @@ async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promi
     for (;;) {
       const status = await holdfast.status(run);
       if (!show.status(status)) return "done";
-      if (isEnded(status.condition)) return "done";
+      if (isEnded(status.status)) return "done";
       await wake.next(LOOK_MS, shell.signal);
       shell.signal.throwIfAborted();
     }
@@ -152,7 +145,7 @@ function jsonLines(shell: Shell): Shower {
   let before = "";
   return {
     status(status) {
-      const document = statusJson(status);
+      const document = { kind: "status", run: statusJson(status) };
       // A change of times alone is not a change.
       const content = JSON.stringify(document, (key, value) => (CLOCKS.has(key) ? undefined : value));
       if (content === before) return true;
@@ -171,7 +164,7 @@ function plainLines(shell: Shell): Shower {
     status(status) {
       const place = status.stage === null ? "" : `  ${status.stage} #${status.iteration}`;
       const counted = status.graph === null ? "" : `  ${countsText(status.graph.counts)}`;
-      const line = `${escapeText(`${status.run.id}  ${statusWord(status).word}${place}${counted}  ${status.last?.text ?? ""}`)}\n`;
+      const line = `${escapeText(`${status.run.id}  ${statusWord(status.status)}${place}${counted}  ${status.last?.text ?? ""}`)}\n`;
       if (line === before) return true;
       before = line;
       return shell.write(line);

@@ -1,19 +1,18 @@
 /** The `stop` command: interrupts a run, pauses it after its current step, or aborts it. */
-import { isEnded } from "@holdfast/core/run";
 import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SignalResult } from "@holdfast/core/control-run";
-import type { Lease } from "@holdfast/core/lease";
-import { isRunning } from "@holdfast/core/status";
+import { isEnded } from "@holdfast/core/run";
+import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import { type Holder, isHeld, statusWord } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast } from "../../holdfast.ts";
-import type { RunDetails, RunWithStatus } from "../../run-status.ts";
+import type { RunDetails } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
-import { standingWord } from "../output/run-text.ts";
-import { leaseOwnerText, nextText, statusWord } from "../output/status-text.ts";
+import { nextText } from "../output/status-text.ts";
 import { escapeText } from "../output/text.ts";
 import { findStarting, holderText, interrupt, startingName, stillStarting, stopStarting } from "../run-holder.ts";
 
@@ -71,21 +70,21 @@ async function interruptRun(shell: Shell, typed: string | undefined): Promise<Ex
   const prepared = await findStarting(holdfast, typed);
   if (prepared.length > 0) return await stopPrepared(shell, holdfast, prepared, typed);
   const before = await chosen(holdfast, typed);
-  const { condition } = before;
+  const { status } = before;
   const { id } = before.run;
-  if (condition.kind === "held") throw elsewhere(id, condition.lease);
-  if (condition.kind !== "running") {
-    const { word } = statusWord(before);
+  if (!isHeld(status)) {
     shell.print({
-      json: () => ({ run: id, requested: "stop", result: "not_running", status: condition }),
-      text: () => `${id} is not running (${word}).\n`,
+      json: () => ({ run: id, requested: "stop", result: "not_running", status }),
+      text: () => `${id} is not running (${statusWord(status)}).\n`,
     });
     shell.say(nextText(before, shell.talk));
     return "done";
   }
-  shell.say(`Stopping ${escapeText(leaseOwnerText(condition.lease))} …`);
-  interrupt(condition.lease.owner.pid);
-  await waitUntilLeft(shell, holdfast, { run: id, epoch: condition.lease.epoch });
+  const { holder } = status;
+  if (status.kind === "running" && !status.hostKnown) throw elsewhere(id, holder);
+  shell.say(`Stopping ${holderText(holder)} …`);
+  interrupt(holder.pid);
+  await waitUntilLeft(shell, holdfast, { run: id, epoch: holder.epoch });
   return await report(shell, holdfast, id);
 }
 
@@ -93,7 +92,7 @@ async function report(shell: Shell, holdfast: Holdfast, id: string): Promise<Exi
   const after = await holdfast.status(id);
   const saved = after.run.latest === null ? "" : ` Saved as ${id}@${after.run.latest.sequence}.`;
   shell.print({
-    json: () => ({ run: id, requested: "stop", result: "done", status: after.condition }),
+    json: () => ({ run: id, requested: "stop", result: "done", status: after.status }),
     text: () => `Stopped ${id}.${saved}\n`,
   });
   shell.say(nextText(after, shell.talk));
@@ -127,7 +126,7 @@ async function runningRuns(holdfast: Holdfast): Promise<readonly RunDetails[]> {
   for (const { id, state } of await holdfast.listRuns()) {
     if (isEnded(state)) continue;
     const status = await holdfast.status(id);
-    if (status.condition.kind === "running") running.push(status);
+    if (isHeld(status.status)) running.push(status);
   }
   return running;
 }
@@ -148,7 +147,7 @@ async function chosen(holdfast: Holdfast, typed: string | undefined): Promise<Ru
     if (isEnded(state)) continue;
     const status = await holdfast.status(id);
     newest ??= status;
-    if (status.condition.kind === "running") running.push(status);
+    if (isHeld(status.status)) running.push(status);
   }
   const [only, other] = running;
   if (other !== undefined) throw several(running.map(({ run }) => run.id));
@@ -170,12 +169,12 @@ async function waitUntilLeft(
 
 const POLL_MS = 50;
 
-function elsewhere(run: string, lease: Lease): HoldfastError {
+function elsewhere(run: string, holder: Holder): HoldfastError {
   return new HoldfastError({
     code: "LEASE_HELD",
-    message: `Run ${run} is held by ${leaseOwnerText(lease)}, which cannot be reached from here`,
-    hint: `Run \`holdfast stop ${run}\` on ${lease.owner.host}, or send a signal: \`holdfast stop ${run} --after-step\`.`,
-    data: { run, owner: lease.owner },
+    message: `Run ${run} is held by ${holderText(holder)}, which cannot be reached from here`,
+    hint: `Run \`holdfast stop ${run}\` on ${holder.host}, or send a signal: \`holdfast stop ${run} --after-step\`.`,
+    data: { run, owner: holder },
   });
 }
 
@@ -213,53 +212,47 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
         now || kind === "abort"
           ? ""
           : "\nIt finishes its current step first. Ctrl+C ends this waiting, and the run pauses all the same.";
-      shell.say(`Waiting for ${escapeText(holderText(by))} …${when}`);
+      shell.say(`Waiting for ${holderText(by.owner)} …${when}`);
     },
   });
-  const stood = await standingIn(holdfast, run);
+  const stood = await holdfast.runWithStatus(run);
   shell.print({
-    json: () => ({ run, requested: kind, result: RESULTS[sent.kind], status: stood.standing }),
+    json: () => ({ run, requested: kind, result: RESULTS[sent.kind], status: stood.status }),
     text: () => `${signalResultText(kind, sent, stood)}\n`,
   });
   const { program } = shell.talk;
-  if (kind === "pause" && stood.standing.kind === "paused") shell.say(`Continue with: ${program} resume ${run}`);
+  if (kind === "pause" && stood.status.kind === "paused") shell.say(`Continue with: ${program} resume ${run}`);
   if (kind === "abort" && sent.kind === "done") shell.say(`Result: ${program} status ${run}`);
   return sent.kind === "ended" ? "needs_you" : "done";
 }
 
 const RESULTS: Readonly<Record<SignalResult["kind"], string>> = {
   done: "done",
-  standing: "pending",
+  kept: "pending",
   taken_back: "withdrawn",
   ended: "ended",
   elsewhere: "other_host",
 };
 
-function signalResultText(kind: SignalRequest["kind"], sent: SignalResult, { run, standing }: RunWithStatus): string {
+function signalResultText(kind: SignalRequest["kind"], sent: SignalResult, { run, status }: RunWithStatus): string {
   const saved = run.latest === null ? "" : ` Saved as ${run.id}@${run.latest.sequence}.`;
   const done = kind === "pause" ? "Paused" : "Aborted";
   switch (sent.kind) {
     case "done":
       return `${done} ${run.id}.${saved}`;
-    case "standing":
+    case "kept":
       return `Paused ${run.id}: it does not continue when the wait is over.`;
     case "taken_back":
       return `${run.id} continues: the signal was withdrawn.`;
     case "ended":
-      return `${run.id} has ended (${standingWord(standing).word}); nothing was changed.`;
+      return `${run.id} has ended (${statusWord(status)}); nothing was changed.`;
     case "elsewhere":
-      return `Sent the signal to ${escapeText(holderText(sent.by))}, which this host cannot see.`;
+      return `Sent the signal to ${holderText(sent.by.owner)}, which this host cannot see.`;
   }
 }
 
-async function standingIn(holdfast: Holdfast, id: string): Promise<RunWithStatus> {
-  const found = (await holdfast.standings()).find(({ run }) => run.id === id);
-  if (found === undefined) throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });
-  return found;
-}
-
 async function onlyOne(holdfast: Holdfast): Promise<string> {
-  const running = (await holdfast.standings()).filter(({ standing }) => isRunning(standing));
+  const running = (await holdfast.statuses()).filter(({ status }) => status.kind === "running");
   const [only, other] = running;
   if (only !== undefined && other === undefined) return only.run.id;
   if (other !== undefined) throw several(running.map(({ run }) => run.id));

@@ -5,14 +5,14 @@ import { displayWidth } from "./text.ts";
 
 describe("view", () => {
   test("runs at 80 columns", () => {
-    const listed = (standing: ListedRun["standing"], run: Parameters<typeof sampleRun>[0] = {}): ListedRun => ({
+    const listed = (status: ListedRun["status"], run: Parameters<typeof sampleRun>[0] = {}): ListedRun => ({
       ...sampleRun(run),
-      standing,
+      status,
     });
     const runs = [
-      listed({ kind: "manual" }),
+      listed({ kind: "saved" }),
       listed(
-        { kind: "waiting", on: "quota", until: null, due: false },
+        { kind: "waiting", for: "quota", reason: "5 h limit", until: null, due: false, question: null },
         {
           id: "issue-42-k3f9",
           state: { kind: "waiting", for: "quota", reason: "5 h limit", until: null },
@@ -20,11 +20,11 @@ describe("view", () => {
         },
       ),
       listed(
-        { kind: "new" },
+        { kind: "paused", reason: null, started: false },
         { id: "new", work: { kind: "none" }, latest: null, checkpoints: 0, createdAt: "2026-11-15T11:59:58Z" },
       ),
       listed(
-        { kind: "completed", at: "2026-11-14T12:00:00Z" },
+        { kind: "done", at: "2026-11-14T12:00:00Z" },
         {
           id: "rewrite-everything-from-the-ground-up-k3f9",
           state: { kind: "done", at: "2026-11-14T12:00:00Z" },
@@ -36,23 +36,23 @@ describe("view", () => {
         },
       ),
       listed(
-        { kind: "aborted", reason: "x" },
+        { kind: "aborted", at: "2026-10-01T12:00:00Z", reason: "x" },
         {
           id: "bad",
-          state: { kind: "failed", at: "2026-10-01T12:00:00Z", reason: "x" },
+          state: { kind: "aborted", at: "2026-10-01T12:00:00Z", reason: "x" },
           latest: { sequence: 3, createdAt: "2026-08-01T12:00:00Z", stage: "review", iteration: 9 },
         },
       ),
     ];
     expect(runsText(runs, PAGE)).toMatchInlineSnapshot(`
-    "RUN                       STATE           SAVED  STAGE     LATEST     WORK
-    fix-login                 open                7  impleme…  5 min ago  issue #42
-    issue-42-k3f9             waiting: quota    120  impleme…  5 min ago  issue #42
-    new                       not begun           0            just now
-    rewrite-everyth…-up-k3f9  completed           7  done      1 d ago    書き直す …
-    bad                       aborted             7  review …  3 mo ago   issue #42
-    "
-  `);
+      "RUN                  STATUS               SAVED  STAGE     LATEST     WORK
+      fix-login            saved                    7  impleme…  5 min ago  issue #42
+      issue-42-k3f9        waiting for quota      120  impleme…  5 min ago  issue #42
+      new                  paused: not started      0            just now
+      rewrite-ev…-up-k3f9  done                     7  done      1 d ago    書き直す …
+      bad                  aborted                  7  review …  3 mo ago   issue #42
+      "
+    `);
   });
 
   test("checkpoints at 80 columns; columns that say nothing are left out", () => {

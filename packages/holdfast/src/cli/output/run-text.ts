@@ -1,20 +1,20 @@
 /** Formats lists of runs and checkpoints, and the words for a run's status. */
 import type { CheckpointSummary, FilesPlane, Skipped } from "@holdfast/core/checkpoint";
-import type { RunState, RunSummary, Work } from "@holdfast/core/run";
-import type { RunStatus } from "@holdfast/core/status";
+import type { RunSummary, Work } from "@holdfast/core/run";
+import { type RunStatus, statusWord } from "@holdfast/core/status";
 import { type Page, type Style, paint } from "./page.ts";
 import { byteText, relativeTime, scoreText } from "./quantities.ts";
 import { type Cell, renderTable } from "./table.ts";
-import { displayWidth, escapeText, truncate } from "./text.ts";
+import { displayWidth, escapeText, momentText, truncate } from "./text.ts";
 
 export interface ListedRun extends RunSummary {
-  readonly standing: RunStatus;
+  readonly status: RunStatus;
 }
 
 export function runsText(runs: readonly ListedRun[], page: Page): string {
   const columns = [
     { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
-    { title: "STATE" },
+    { title: "STATUS" },
     { title: "SAVED", align: "right", expendable: 1 },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 2 },
     { title: "LATEST" },
@@ -22,7 +22,7 @@ export function runsText(runs: readonly ListedRun[], page: Page): string {
   ] as const;
   const rows = runs.map((run): readonly Cell[] => [
     { text: run.id, style: "bold" },
-    run.unfinishedRestore === null ? standingCell(run.standing) : { text: "half restored", style: "red" },
+    run.unfinishedRestore === null ? statusCell(run.status) : { text: "half restored", style: "red" },
     { text: String(run.checkpoints) },
     { text: run.latest === null ? "" : stageText(run.latest) },
     { text: relativeTime(run.latest?.createdAt ?? run.createdAt, page.now), style: "dim" },
@@ -61,24 +61,47 @@ export function moreText(what: "run" | "checkpoint", shown: number): string {
   return `Only ${newest} shown; --limit all shows every one.`;
 }
 
-/** A run that is saved by hand is shown as open. */
-function standingCell(standing: RunStatus): Cell {
-  if (standing.kind === "manual") return { text: "open", style: "cyan" };
-  const { word, style } = standingWord(standing);
-  return { text: word, style };
+/** The status of a run, with the same words in every command. */
+export function statusCell(status: RunStatus): Cell & { readonly style: Style } {
+  return { text: statusWord(status), style: styleOf(status) };
 }
 
-export function stateCell(state: RunState): Cell {
-  const style: Readonly<Record<RunState["kind"], Style>> = {
-    active: "cyan",
-    waiting: "yellow",
-    paused: "yellow",
-    done: "green",
-    failed: "red",
-    aborted: "red",
-  };
-  const text = state.kind === "waiting" ? `waiting: ${state.for}` : state.kind;
-  return { text, style: style[state.kind] };
+/** Why the run has this status; null: the status says everything. */
+export function reasonLine(status: RunStatus, page: Page): string | null {
+  switch (status.kind) {
+    case "waiting":
+      return status.until === null ? status.reason : `${status.reason}; until ${momentText(status.until, page)}`;
+    case "paused":
+    case "failed":
+    case "aborted":
+      return status.reason === "" ? null : status.reason;
+    case "done":
+      return `done ${relativeTime(status.at, page.now)}`;
+    default:
+      return null;
+  }
+}
+
+function styleOf(status: RunStatus): Style {
+  switch (status.kind) {
+    case "running":
+      if (status.suspended || status.silentSince !== null) return "red";
+      return status.stopping === null && status.hostKnown ? "cyan" : "yellow";
+    case "saved":
+      return "cyan";
+    case "queued":
+    case "waiting":
+      return "yellow";
+    case "paused":
+      return status.started ? "yellow" : "dim";
+    case "done":
+      return "green";
+    case "failed":
+      return status.limit ? "yellow" : "red";
+    case "crashed":
+    case "aborted":
+      return "red";
+  }
 }
 
 /** A run without a workflow is in the stage "none", which is not shown. */
@@ -102,46 +125,6 @@ export function workText(work: Work): string {
 function nameText(checkpoint: Pick<CheckpointSummary, "name" | "tags">): string {
   const tags = checkpoint.tags.map((tag) => `@${tag}`);
   return [...tags, ...(checkpoint.name === null ? [] : [checkpoint.name])].join(" ");
-}
-
-/** The status of a run in one or two words. */
-export function standingWord(standing: RunStatus): { readonly word: string; readonly style: Style } {
-  switch (standing.kind) {
-    case "running":
-      return standing.ordered === null
-        ? { word: "running", style: "cyan" }
-        : { word: standing.ordered === "pause" ? "pausing" : "aborting", style: "yellow" };
-    case "completing":
-      return { word: "completing", style: "cyan" };
-    case "queued":
-      return { word: "queued", style: "yellow" };
-    case "stale":
-      return { word: standing.suspended ? "stale: stopped" : "stale", style: "red" };
-    case "elsewhere":
-      return { word: "held elsewhere", style: "yellow" };
-    case "waiting":
-      return { word: standing.due ? `due: ${standing.on}` : `waiting: ${standing.on}`, style: "yellow" };
-    case "paused":
-      return { word: "paused", style: "yellow" };
-    case "budget_exhausted":
-      return { word: "budget exhausted", style: "yellow" };
-    case "limit_reached":
-      return { word: "limit reached", style: "red" };
-    case "completed":
-      return { word: "completed", style: "green" };
-    case "failed":
-      return { word: "failed", style: "red" };
-    case "aborted":
-      return { word: "aborted", style: "red" };
-    case "crashed":
-      return { word: standing.known === "certain" ? "crashed" : "crashed?", style: "red" };
-    case "stopped":
-      return { word: "stopped", style: "yellow" };
-    case "new":
-      return { word: "not begun", style: "dim" };
-    case "manual":
-      return { word: "manual", style: "dim" };
-  }
 }
 
 /** Shown with every view of the run: its files may be a mix of two checkpoints. "" if there is no unfinished restore. */

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { newBudget } from "@holdfast/core/budget";
+import { sampleHolder, sampleRunning } from "@holdfast/test-support/sample-run";
 import type { RunDetails } from "../../run-status.ts";
 import { answerCommands, nextText, raiseBudgetFlags, sparkline, statusText, statusesText } from "./status-text.ts";
 import { displayWidth } from "./text.ts";
@@ -8,13 +9,6 @@ import { displayWidth } from "./text.ts";
 describe("view", () => {
   const NOW = Date.parse("2026-11-15T12:00:00.000Z");
   const PAGE = { width: 80, color: false, terminal: true, now: NOW, offset: () => 0, program: "holdfast" };
-  const lease = {
-    run: "issue-42",
-    epoch: 3,
-    owner: { token: "t", host: "laptop", pid: 4711, started: "1", boot: "b", label: "holdfast run issue-42" },
-    takenAt: "2026-11-15T11:40:00.000Z",
-    heartbeatAt: "2026-11-15T11:59:50.000Z",
-  };
   const base: RunDetails = {
     run: {
       id: "issue-42",
@@ -29,8 +23,7 @@ describe("view", () => {
       latest: { sequence: 12, createdAt: "2026-11-15T11:58:00.000Z", stage: "review", iteration: 3 },
       entries: 90,
     },
-    standing: { kind: "stopped" },
-    condition: { kind: "running", lease },
+    status: sampleRunning(),
     stage: "review",
     iteration: 3,
     since: "2026-11-15T11:58:00.000Z",
@@ -55,19 +48,19 @@ describe("view", () => {
 
   test("a run under way", () => {
     expect(statusText(base, PAGE)).toMatchInlineSnapshot(`
-    "issue-42  running
-    Held by holdfast run issue-42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC
-    (20 min ago); last sign of life 10 s ago.
-    work        issue #42: Login fails
-    stage       review #3, in reviewer (entered 2 min ago)
-    last        reviewer began (1 min ago)
-    scores      60 75 70  ▅▇▆, best 75 at @8
-    spent       120k tokens, $1.25 of $5.00, 15 min
-    saved       12 checkpoints, newest @12 2 min ago
-    branch      holdfast/issue-42
-    worktree    /home/ann/src/shop-worktrees/issue-42
-    "
-  `);
+      "issue-42  running
+      Held by holdfast run 42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC (20
+      min ago); last heartbeat 10 s ago.
+      work        issue #42: Login fails
+      stage       review #3, in reviewer (entered 2 min ago)
+      last        reviewer began (1 min ago)
+      scores      60 75 70  ▅▇▆, best 75 at @8
+      spent       120k tokens, $1.25 of $5.00, 15 min
+      saved       12 checkpoints, newest @12 2 min ago
+      branch      holdfast/issue-42
+      worktree    /home/ann/src/shop-worktrees/issue-42
+      "
+    `);
     expect(nextText(base, PAGE)).toMatchInlineSnapshot(
       `
     "Watch it: holdfast status issue-42 --watch
@@ -77,29 +70,35 @@ describe("view", () => {
   });
 
   test("a fork, or an import, that nobody has worked on yet is gone on with, not called saved by hand", () => {
-    const untouched: RunDetails = { ...base, condition: { kind: "manual" }, standing: { kind: "stopped" } };
-    expect(statusText(untouched, PAGE)).toContain(
-      "issue-42  stopped\nForked or imported; nobody has worked on it yet.",
-    );
+    const untouched: RunDetails = { ...base, since: null, status: { kind: "paused", reason: null, started: true } };
+    expect(statusText(untouched, PAGE)).toContain("issue-42  paused\nImported; no process has executed it yet.");
+    const forked: RunDetails = { ...untouched, run: { ...base.run, forkedFrom: { id: "first@3", digest: "" } } };
+    expect(statusText(forked, PAGE)).toContain("issue-42  paused\nForked; no process has executed it yet.");
     expect(nextText(untouched, PAGE)).toBe("Go on with: holdfast resume issue-42");
   });
 
   test("what it waits for, or why it ended, stands first", () => {
-    const shown = (condition: RunDetails["condition"], standing = base.standing) => {
-      const text = statusText({ ...base, condition, standing }, PAGE);
+    const shown = (status: RunDetails["status"]) => {
+      const text = statusText({ ...base, status }, PAGE);
       for (const line of text.split("\n")) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
-      return `${text.split("\nwork")[0]}\n> ${nextText({ ...base, condition, standing }, PAGE)}`;
+      return `${text.split("\nwork")[0]}\n> ${nextText({ ...base, status }, PAGE)}`;
     };
     expect(
       [
-        shown({ kind: "crashed", lease }),
-        shown({ kind: "stopped" }),
-        shown({ kind: "held", lease }),
+        shown({ kind: "crashed", certain: true, holder: sampleHolder }),
+        shown({ kind: "crashed", certain: false, holder: sampleHolder }),
+        shown({ kind: "paused", reason: null, started: true }),
+        shown({ kind: "paused", reason: "paused by eva: lunch", started: true }),
+        shown(sampleRunning({ hostKnown: false })),
+        shown(sampleRunning({ suspended: true, silentSince: sampleHolder.heartbeatAt })),
+        shown(sampleRunning({ stopping: "pause" })),
+        shown({ kind: "queued", holder: sampleHolder, position: 2 }),
         shown({
           kind: "waiting",
           for: "quota",
           reason: "The provider's limit is reached",
           until: "2026-11-15T14:00:00.000Z",
+          due: false,
           question: null,
         }),
         shown({
@@ -107,6 +106,7 @@ describe("view", () => {
           for: "you",
           reason: "A decision is needed",
           until: null,
+          due: false,
           question: { name: "merge", question: "Merge it?", options: ["yes", "no"] },
         }),
         shown({ kind: "done", at: "2026-11-15T11:59:00.000Z" }),
@@ -114,61 +114,98 @@ describe("view", () => {
           kind: "failed",
           at: "2026-11-15T11:59:00.000Z",
           reason: "Review scores showed no improvement for 4 consecutive failures",
+          limit: false,
         }),
-        shown({ kind: "manual" }, { kind: "manual" }),
+        shown({ kind: "failed", at: "2026-11-15T11:59:00.000Z", reason: "20 iterations", limit: true }),
+        shown({ kind: "aborted", at: null, reason: "aborted by eva" }),
+        shown({ kind: "saved" }),
       ].join("\n\n"),
     ).toMatchInlineSnapshot(`
-    "issue-42  crashed, resumable
-    Its process (pid 4711 on laptop) ended without letting go. What it had finished
-    is saved.
-    > Go on with: holdfast resume issue-42
+      "issue-42  crashed
+      Its process (pid 4711 on laptop) exited without releasing its lease. What it had
+      finished is saved.
+      > Go on with: holdfast resume issue-42
 
-    issue-42  stopped, resumable
-    Nobody works on it now. Everything is saved.
-    > Go on with: holdfast resume issue-42
+      issue-42  crashed: presumed
+      Its process (pid 4711 on laptop) has sent no heartbeat since 2026-11-15 11:59:50
+      UTC (10 s ago). This host cannot check whether it exited.
+      > Go on with: holdfast resume issue-42
 
-    issue-42  held elsewhere
-    Held by holdfast run issue-42 (pid 4711 on laptop); last sign of life 10 s ago.
-    From here it cannot be seen whether it still runs.
-    > 
+      issue-42  paused
+      No process executes it. Everything is saved.
+      > Go on with: holdfast resume issue-42
 
-    issue-42  waiting: quota
-    The provider's limit is reached. Until 2026-11-15 14:00:00 UTC (in 2 h).
-    > Go on with: holdfast resume issue-42
+      issue-42  paused
+      paused by eva: lunch.
+      > Go on with: holdfast resume issue-42
 
-    issue-42  waiting: you
-    A decision is needed. It asks: Merge it? (yes / no)
-    > Answer with: holdfast approve issue-42 yes
-             or: holdfast approve issue-42 no
+      issue-42  running: other host
+      Held by holdfast run 42 (pid 4711 on laptop); last heartbeat 10 s ago. This host
+      cannot check whether that process is alive.
+      > 
 
-    issue-42  done
-    Done 1 min ago.
-    > 
+      issue-42  running: suspended
+      Held by holdfast run 42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC (20
+      min ago); last heartbeat 10 s ago. The operating system has stopped the process.
+      > Watch it: holdfast status issue-42 --watch
+      Stop it:  holdfast stop issue-42
 
-    issue-42  failed
-    Review scores showed no improvement for 4 consecutive failures.
-    > What happened: holdfast events issue-42
-    Begin again from a checkpoint: holdfast resume issue-42@N --force
+      issue-42  running: pausing
+      Held by holdfast run 42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC (20
+      min ago); last heartbeat 10 s ago.
+      > Watch it: holdfast status issue-42 --watch
+      Stop it:  holdfast stop issue-42
 
-    issue-42  manual
-    Saved by hand: no workflow carries it.
-    > Its checkpoints: holdfast list issue-42"
-  `);
+      issue-42  queued: 2
+      Held by holdfast run 42 (pid 4711 on laptop), which waits for a slot.
+      > Stop it:  holdfast stop issue-42
+
+      issue-42  waiting for quota
+      The provider's limit is reached. Until 2026-11-15 14:00:00 UTC (in 2 h).
+      > Go on with: holdfast resume issue-42
+
+      issue-42  waiting for you
+      A decision is needed. It asks: Merge it? (yes / no)
+      > Answer with: holdfast approve issue-42 yes
+               or: holdfast approve issue-42 no
+
+      issue-42  done
+      Done 1 min ago.
+      > 
+
+      issue-42  failed
+      Review scores showed no improvement for 4 consecutive failures.
+      > What happened: holdfast events issue-42
+      Begin again from a checkpoint: holdfast resume issue-42@N --force
+
+      issue-42  failed: limit reached
+      20 iterations.
+      > Allow more: holdfast resume issue-42 --max N
+
+      issue-42  aborted
+      aborted by eva.
+      > Begin again from a checkpoint: holdfast resume issue-42@N --force
+
+      issue-42  saved
+      Saved by hand: no workflow executes it.
+      > Its checkpoints: holdfast list issue-42"
+    `);
   });
 
   test("one that has not begun is not called saved by hand", () => {
-    const text = statusText({ ...base, condition: { kind: "manual" }, standing: { kind: "new" } }, PAGE);
-    expect(text).toContain("Started again with the same words, it begins.");
+    const text = statusText({ ...base, status: { kind: "paused", reason: null, started: false } }, PAGE);
+    expect(text).toContain("The same `run` command starts it.");
     expect(text).not.toContain("by hand");
   });
 
   test("several in one table", () => {
-    expect(statusesText([base, { ...base, condition: { kind: "crashed", lease } }], PAGE)).toMatchInlineSnapshot(`
-    "RUN       STATE               STAGE      SCORES  LAST
-    issue-42  running             review #3  ▅▇▆     reviewer began
-    issue-42  crashed, resumable  review #3  ▅▇▆     reviewer began
-    "
-  `);
+    expect(statusesText([base, { ...base, status: { kind: "crashed", certain: true, holder: sampleHolder } }], PAGE))
+      .toMatchInlineSnapshot(`
+        "RUN       STATUS   STAGE      SCORES  SPENT                       LAST
+        issue-42  running  review #3  ▅▇▆     120k tokens, $1.25, 15 min  reviewer began
+        issue-42  crashed  review #3  ▅▇▆     120k tokens, $1.25, 15 min  reviewer began
+        "
+      `);
   });
 });
 

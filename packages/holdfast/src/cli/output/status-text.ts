@@ -1,15 +1,15 @@
 /** Formats the status of runs for `status`, `loops` and the end of a session, and suggests the next command. */
 import { RESOURCES, type Resource, exceeded } from "@holdfast/core/budget";
-import type { Lease } from "@holdfast/core/lease";
 import type { Budget } from "@holdfast/core/position";
+import type { RunStatus } from "@holdfast/core/status";
 import type { LoopSummary } from "@holdfast/workflows/ralph/loop-summary";
 import type { StartingProcess } from "../../announce-start.ts";
-import type { Condition, RunDetails } from "../../run-status.ts";
-import { startingName } from "../run-holder.ts";
+import type { RunDetails } from "../../run-status.ts";
+import { holderText, startingName } from "../run-holder.ts";
 import { compactGraphLines, graphLines } from "./graph-text.ts";
-import { type Page, type Style, paint } from "./page.ts";
-import { countText, relativeTime, scoreText, spentKnown, spentText } from "./quantities.ts";
-import { stageText, standingWord, workText } from "./run-text.ts";
+import { type Page, paint } from "./page.ts";
+import { countText, relativeTime, scoreText, spentText } from "./quantities.ts";
+import { stageText, statusCell, workText } from "./run-text.ts";
 import { renderTable } from "./table.ts";
 import { escapeText, escapeWords, fieldsText, momentText, sectionText, wrap } from "./text.ts";
 
@@ -30,14 +30,10 @@ function graphText({ graph, budget }: RunDetails, page: Page): string {
 }
 
 function fieldsOf(status: RunDetails, page: Page): string {
-  const { run, condition } = status;
-  const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
-  const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, word)}\n`;
-  const why = isUnbegun(status)
-    ? NOT_BEGUN
-    : isUntouched(status)
-      ? "Forked or imported; nobody has worked on it yet."
-      : whyText(condition, page);
+  const { run } = status;
+  const { text, style } = statusCell(status.status);
+  const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, text)}\n`;
+  const why = whyText(status, page);
   const explained = why === null ? "" : wrapped(escapeWords(why), page);
   const fields = fieldsText(
     [
@@ -78,8 +74,9 @@ function loopFields({ loop, iteration }: RunDetails, page: Page): readonly (read
 /** A run whose record does not exist yet. */
 export function startingText(starting: StartingProcess, page: Page): string {
   const { pid, host, since, work, workflow } = starting;
-  const title = `${paint(page, "bold", escapeText(startingName(starting)))}  ${paint(page, "cyan", "starting")}\n`;
-  const why = `Process ${pid} on ${host} prepares it since ${momentText(since, page)}; nothing was begun yet.`;
+  const { text, style } = statusCell(startingStatus(starting));
+  const title = `${paint(page, "bold", escapeText(startingName(starting)))}  ${paint(page, style, text)}\n`;
+  const why = `Process ${pid} on ${host} prepares it since ${momentText(since, page)}; no stage has started.`;
   const fields = fieldsText(
     [
       ["work", workText(work)],
@@ -93,17 +90,16 @@ export function startingText(starting: StartingProcess, page: Page): string {
 export function statusesText(statuses: readonly RunDetails[], page: Page): string {
   const columns = [
     { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
-    { title: "STATE" },
+    { title: "STATUS" },
     { title: "STAGE", shrinkTo: 8, optional: true },
     { title: "SCORES", optional: true, expendable: 2 },
     { title: "SPENT", optional: true, expendable: 3 },
     { title: "LAST", shrinkTo: 16, expendable: 1 },
   ] as const;
   const rows = statuses.map((status) => {
-    const { word, style } = isAtLimit(status) ? AT_LIMIT : statusWord(status);
     return [
       { text: status.run.id, style: "bold" } as const,
-      { text: word, style },
+      statusCell(status.status),
       { text: status.stage === null ? "" : stageText({ stage: status.stage, iteration: status.iteration }) },
       {
         text: sparkline(
@@ -119,126 +115,73 @@ export function statusesText(statuses: readonly RunDetails[], page: Page): strin
 }
 
 /** Printed to stderr: the command to run next. */
-export function nextText(status: RunDetails, page: Page): string {
-  const { condition, run } = status;
-  switch (condition.kind) {
+export function nextText({ run, status, budget }: RunDetails, { program }: Page): string {
+  const resume = `${program} resume ${run.id}`;
+  switch (status.kind) {
     case "running":
-      return `Watch it: ${page.program} status ${run.id} --watch\nStop it:  ${page.program} stop ${run.id}`;
+      if (!status.hostKnown) return "";
+      return `Watch it: ${program} status ${run.id} --watch\nStop it:  ${program} stop ${run.id}`;
+    case "queued":
+      return `Stop it:  ${program} stop ${run.id}`;
     case "waiting":
-      if (condition.for === "budget")
-        return `Give it more: ${page.program} resume ${run.id} ${raiseBudgetFlags(status.budget)}`;
-      return condition.question === null
-        ? `Go on with: ${page.program} resume ${run.id}`
-        : answerCommands(`${page.program} approve ${run.id}`, condition.question.options);
+      if (status.for === "budget") return `Give it more: ${resume} ${raiseBudgetFlags(budget)}`;
+      return status.question === null
+        ? `Go on with: ${resume}`
+        : answerCommands(`${program} approve ${run.id}`, status.question.options);
+    case "paused":
+      return status.started ? `Go on with: ${resume}` : `Not needed any more: ${program} stop ${run.id} --now`;
     case "crashed":
-    case "stopped":
-      return `Go on with: ${page.program} resume ${run.id}`;
+      return `Go on with: ${resume}`;
     case "failed":
-      if (isAtLimit(status)) return `Allow more: ${page.program} resume ${run.id} --max N`;
-      return `What happened: ${page.program} events ${run.id}\nBegin again from a checkpoint: ${page.program} resume ${run.id}@N --force`;
-    case "manual":
-      if (isUnbegun(status)) return `Not needed any more: ${page.program} stop ${run.id} --now`;
-      if (isUntouched(status)) return `Go on with: ${page.program} resume ${run.id}`;
-      return `Its checkpoints: ${page.program} list ${run.id}`;
-    case "held":
+      if (status.limit) return `Allow more: ${resume} --max N`;
+      return `What happened: ${program} events ${run.id}\nBegin again from a checkpoint: ${resume}@N --force`;
+    case "aborted":
+      return `Begin again from a checkpoint: ${resume}@N --force`;
+    case "saved":
+      return `Its checkpoints: ${program} list ${run.id}`;
     case "done":
       return "";
   }
 }
 
-const AT_LIMIT = { word: "limit reached", style: "yellow" } as const;
-
-/** A loop that reached its iteration limit has not failed, and it is not done. */
-export function isAtLimit({ condition, loop, stage }: Pick<RunDetails, "condition" | "loop" | "stage">): boolean {
-  return condition.kind === "failed" && loop !== null && stage === "limit";
-}
-
-/** Uses the detailed status if it says more than the lease alone. */
-export function statusWord({ condition, standing }: Pick<RunDetails, "condition" | "standing">): {
-  readonly word: string;
-  readonly style: Style;
-} {
-  return isUntouched({ condition, standing }) ||
-    SAYS_MORE.has(standing.kind) ||
-    (standing.kind === "running" && standing.ordered !== null)
-    ? standingWord(standing)
-    : wordOf(condition);
-}
-
-/** A workflow is set to execute the run, but its own journal has no stage yet. */
-function isUntouched({ condition, standing }: Pick<RunDetails, "condition" | "standing">): boolean {
-  return condition.kind === "manual" && standing.kind === "stopped";
-}
-
-const SAYS_MORE: ReadonlySet<RunDetails["standing"]["kind"]> = new Set([
-  "completing",
-  "queued",
-  "stale",
-  "paused",
-  "aborted",
-  "budget_exhausted",
-  "new",
-]);
-
-function wordOf(condition: Condition): { readonly word: string; readonly style: Style } {
-  switch (condition.kind) {
-    case "running":
-      return { word: "running", style: "cyan" };
-    case "held":
-      return { word: "held elsewhere", style: "yellow" };
-    case "waiting":
-      return { word: `waiting: ${condition.for}`, style: "yellow" };
-    case "crashed":
-      return { word: "crashed, resumable", style: "red" };
-    case "stopped":
-      return { word: "stopped, resumable", style: "yellow" };
-    case "manual":
-      return { word: "manual", style: "dim" };
-    case "done":
-      return { word: "done", style: "green" };
-    case "failed":
-      return { word: "failed", style: "red" };
-  }
-}
-
-/** Its process got no slot, or died, before the first stage. */
-function isUnbegun({ standing }: RunDetails): boolean {
-  return standing.kind === "new";
-}
-
-const NOT_BEGUN = "Nothing of it was done yet. Started again with the same words, it begins.";
-
-function whyText(condition: Condition, page: Page): string | null {
-  switch (condition.kind) {
+function whyText({ status, since, run }: RunDetails, page: Page): string | null {
+  switch (status.kind) {
     case "running": {
-      const beat = relativeTime(condition.lease.heartbeatAt, page.now);
-      return `Held by ${leaseOwnerText(condition.lease)} since ${momentText(condition.lease.takenAt, page)}; last sign of life ${beat}.`;
+      const { holder } = status;
+      const beat = `last heartbeat ${relativeTime(holder.heartbeatAt, page.now)}`;
+      if (!status.hostKnown)
+        return `Held by ${holderText(holder)}; ${beat}. This host cannot check whether that process is alive.`;
+      const stopped = status.suspended ? " The operating system has stopped the process." : "";
+      return `Held by ${holderText(holder)} since ${momentText(holder.takenAt, page)}; ${beat}.${stopped}`;
     }
-    case "held":
-      return `Held by ${leaseOwnerText(condition.lease)}; last sign of life ${relativeTime(condition.lease.heartbeatAt, page.now)}. From here it cannot be seen whether it still runs.`;
+    case "queued":
+      return `Held by ${holderText(status.holder)}, which waits for a slot.`;
     case "waiting": {
-      const until = condition.until === null ? "" : ` Until ${momentText(condition.until, page)}.`;
-      const { question } = condition;
-      const asks = question === null || question.question === condition.reason ? "" : ` It asks: ${question.question}`;
+      const until = status.until === null ? "" : ` Until ${momentText(status.until, page)}.`;
+      const { question } = status;
+      const asks = question === null || question.question === status.reason ? "" : ` It asks: ${question.question}`;
       const asked = question === null ? "" : `${asks} (${question.options.join(" / ")})`;
-      return `${sentence(condition.reason)}${until}${asked}`;
+      return `${sentence(status.reason)}${until}${asked}`;
     }
     case "crashed":
-      return `Its process (pid ${condition.lease.owner.pid} on ${condition.lease.owner.host}) ended without letting go. What it had finished is saved.`;
-    case "stopped":
-      return "Nobody works on it now. Everything is saved.";
-    case "manual":
-      return "Saved by hand: no workflow carries it.";
+      if (!status.certain)
+        return `Its process (pid ${status.holder.pid} on ${status.holder.host}) has sent no heartbeat since ${momentText(status.holder.heartbeatAt, page)}. This host cannot check whether it exited.`;
+      return `Its process (pid ${status.holder.pid} on ${status.holder.host}) exited without releasing its lease. What it had finished is saved.`;
+    case "paused":
+      if (!status.started) return "No stage has started. The same `run` command starts it.";
+      if (status.reason !== null && status.reason !== "") return sentence(status.reason);
+      if (since === null && run.forkedFrom !== null) return "Forked; no process has executed it yet.";
+      return since === null
+        ? "Imported; no process has executed it yet."
+        : "No process executes it. Everything is saved.";
+    case "saved":
+      return "Saved by hand: no workflow executes it.";
     case "done":
-      return `Done ${relativeTime(condition.at, page.now)}.`;
+      return `Done ${relativeTime(status.at, page.now)}.`;
     case "failed":
-      return sentence(condition.reason);
+    case "aborted":
+      return status.reason === "" ? null : sentence(status.reason);
   }
-}
-
-/** "holdfast issue-42 (pid 4711 on laptop)". */
-export function leaseOwnerText({ owner }: Pick<Lease, "owner">): string {
-  return `${owner.label} (pid ${owner.pid} on ${owner.host})`;
 }
 
 function stageLine(status: RunDetails, page: Page): string | null {
@@ -277,15 +220,11 @@ function wrapped(text: string, page: Page): string {
   return `${wrap(text, Math.min(page.width, 100)).join("\n")}\n`;
 }
 
-/** An unknown cost is null, not 0. */
-export function statusJson(status: RunDetails) {
-  const { budget } = status;
-  return { ...status, budget: budget === null ? null : { ...budget, spent: spentKnown(budget.spent) } };
-}
-
-/** A run without a record: only the process that prepares it is known. */
-export function startingJson(starting: StartingProcess) {
-  return { run: null, condition: { kind: "starting", ...starting } };
+/** The status of a run that a process prepares. */
+export function startingStatus({ pid, host, since }: StartingProcess): RunStatus {
+  const holder = { label: "holdfast", pid, host, epoch: 0, takenAt: since, heartbeatAt: since };
+  const rest = { finishing: false, stopping: null, silentSince: null, suspended: false, hostKnown: true } as const;
+  return { kind: "running", holder, starting: true, ...rest };
 }
 
 /**

@@ -1,0 +1,89 @@
+// Reads the status of runs: their leases, the liveness of the holders, pending signals and the queue for slots.
+
+import type { CoreAdapters } from "./adapters.ts";
+import { type Lease, PRIORITIES, inTurn, priorityKey, readPriority } from "./lease.ts";
+import { type RunSummary, isEnded } from "./run.ts";
+import { type RunStatus, type StatusFacts, isResumable, statusOf } from "./status.ts";
+
+/** A run with its status at the time of reading. */
+export interface RunWithStatus {
+  readonly run: RunSummary;
+  readonly status: RunStatus;
+  /** Whether `resume` would continue the run now. */
+  readonly resumable: boolean;
+  readonly priority: number;
+}
+
+/** Whether the run's stage comes after its workflow's main work. */
+export type IsFinishing = (run: RunSummary) => boolean;
+
+/**
+ * Keeps the given order. Reads the runs after their leases: a run that ends in between then counts as ended, not as
+ * crashed.
+ */
+export async function readStatuses(
+  parts: CoreAdapters,
+  read: () => Promise<readonly RunSummary[]>,
+  isFinishing: IsFinishing,
+): Promise<readonly RunWithStatus[]> {
+  const holders = await readHolders(parts);
+  const runs = await read();
+  const now = parts.clock.now();
+  const found = await Promise.all(
+    runs.map((run) => readOne(parts, { run, holder: holders.get(run.id) ?? null, finishing: isFinishing(run), now })),
+  );
+  const queue = found
+    .flatMap(({ run, status, priority }) => {
+      const lease = holders.get(run.id)?.lease;
+      return status.kind === "queued" && lease !== undefined ? [{ lease, priority }] : [];
+    })
+    .toSorted(inTurn)
+    .map(({ lease }) => lease.run);
+  return found.map((one) =>
+    one.status.kind === "queued" ? { ...one, status: { ...one.status, position: queue.indexOf(one.run.id) + 1 } } : one,
+  );
+}
+
+type LeaseHolder = NonNullable<StatusFacts["holder"]>;
+
+/**
+ * A holder that released its lease and exited between the two reads did not crash. So the leases must be equal before
+ * and after.
+ */
+async function readHolders(parts: CoreAdapters): Promise<ReadonlyMap<string, LeaseHolder>> {
+  let leases = await parts.store.listLeases();
+  for (;;) {
+    const holders = new Map(leases.map((lease) => [lease.run, leaseHolder(parts, lease)]));
+    const after = await parts.store.listLeases();
+    if (signatureOf(leases) === signatureOf(after)) return holders;
+    leases = after;
+  }
+}
+
+function signatureOf(leases: readonly Lease[]): string {
+  return leases.map(({ run, epoch }) => `${run} ${epoch}`).join("\n");
+}
+
+function leaseHolder(parts: CoreAdapters, lease: Lease): LeaseHolder {
+  const liveness = parts.liveness(lease.owner);
+  return { lease, liveness, suspended: liveness === "alive" && parts.suspended?.(lease.owner) === true };
+}
+
+async function readOne(
+  parts: CoreAdapters,
+  params: {
+    readonly run: RunSummary;
+    readonly holder: LeaseHolder | null;
+    readonly finishing: boolean;
+    readonly now: number;
+  },
+): Promise<RunWithStatus> {
+  const { run, ...facts } = params;
+  const signal = isEnded(run.state) ? null : ((await parts.requests?.orderFor(run.id)) ?? null);
+  const stage = run.latest?.stage ?? null;
+  const manual = run.workflow === "manual" || stage === "none";
+  const status = statusOf({ ...facts, state: run.state, manual, stage, signal });
+  const kept = await parts.store.getMeta(priorityKey(run.id));
+  const priority = kept === undefined ? PRIORITIES.normal : readPriority(kept);
+  return { run, status, resumable: isResumable(status), priority };
+}
