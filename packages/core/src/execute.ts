@@ -74,12 +74,13 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
     const ordered = await applySignal(parts, lease.lease, summary);
     if (ordered !== null) return ordered;
     const { state } = summary;
-    const { position } = await loadRun(parts, run);
-    // Without free space the work would be done, and paid for, only to fail again.
-    const isFull = state.kind === "waiting" && state.for === "disk" && !(await hasDiskSpace(parts, run));
-    if (state.kind === "waiting" && (isFull || !mayContinue({ state, position, now: parts.clock.now() }))) {
+    if (state.kind === "waiting") {
+      const { position } = await loadRun(parts, run);
+      // Without free space the work would be done, and paid for, only to fail again.
+      const isFull = state.for === "disk" && !(await hasDiskSpace(parts, run));
       const { for: what, reason, until } = state;
-      return { kind: "waiting", for: what, reason, until };
+      if (isFull || !mayContinue({ state, position, now: parts.clock.now() }))
+        return { kind: "waiting", for: what, reason, until };
     }
     return await carry(summary, lease).catch((error: unknown) => waitForDisk(parts, lease.lease, error));
   } finally {
