@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createServer } from "node:net";
 
-/** A PostgreSQL of its own on a loopback port. It refuses to run as root, so root hands it to the user "postgres". */
+/** Starts a PostgreSQL server on a loopback port. The server refuses to run as root; root runs it as the user "postgres". */
 export async function startPostgres(directory) {
   const bin = findBin();
   const root = process.getuid?.() === 0;
@@ -29,10 +29,8 @@ export async function startPostgres(directory) {
   run("initdb", "-D", data, "-A", "trust", "-U", "bench", "--no-instructions");
   const options = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
   run("pg_ctl", "-D", data, "-w", "-l", join(data, "log"), "-o", options, "start");
-  const leader = Number(readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]);
   return {
     url: `postgresql://bench@127.0.0.1:${port}/bench`,
-    pids: [leader],
     stop: () => run("pg_ctl", "-D", data, "-m", "fast", "stop"),
   };
 }

@@ -1,25 +1,18 @@
+// Restate, one node, with the server binary of its npm package. By default it syncs its log for each record.
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { join, dirname } from "node:path";
 import { createServer } from "node:http2";
 import * as restate from "@restatedev/restate-sdk";
 import * as clients from "@restatedev/restate-sdk-clients";
-import { createMarks } from "../engine/marks.ts";
 
-/** Restate, one node, the server binary that its npm package ships; its log is synced for every record by default. */
 export async function open(directory) {
   const [ingress, admin, fabric, service] = [18080, 19070, 15122, 19080];
-  const marks = createMarks();
   const steps = restate.service({
     name: "steps",
     handlers: {
-      run: async (context, { workflow, steps: count }) => {
-        for (let at = 0; at < count; at += 1) {
-          await context.run(`step-${at}`, () => {
-            marks.hit(workflow);
-            return at;
-          });
-        }
+      run: async (context, { steps: count }) => {
+        for (let at = 0; at < count; at += 1) await context.run(`step-${at}`, () => at);
       },
     },
   });
@@ -48,12 +41,9 @@ export async function open(directory) {
   const client = clients.connect({ url: `http://127.0.0.1:${ingress}` });
   return {
     durability: "its own replicated log on RocksDB, one node, synced",
-    servers: [server.pid],
-    async run({ workflows, steps: count }) {
-      marks.reset(workflows);
-      const service = client.serviceClient({ name: "steps" });
-      await Promise.all(Array.from({ length: workflows }, (_, at) => service.run({ workflow: at, steps: count })));
-      return marks.all();
+    async run({ runs, steps: count }) {
+      const caller = client.serviceClient({ name: "steps" });
+      await Promise.all(Array.from({ length: runs }, () => caller.run({ steps: count })));
     },
     async close() {
       server.kill("SIGKILL");
@@ -62,7 +52,7 @@ export async function open(directory) {
   };
 }
 
-/** The package's own start script only looks this up and starts it. */
+/** The start script of the package does nothing but find and start this binary. */
 function serverBinary() {
   const require = createRequire(import.meta.url);
   const name = `@restatedev/restate-server-${process.platform}-${process.arch}`;
