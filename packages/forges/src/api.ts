@@ -40,18 +40,18 @@ export function createApi(params: ApiParams): Api {
   const once = async (request: ApiRequest): Promise<Exclude<ClassifiedResponse, { kind: "turned_away" }>> => {
     const answer = await transport.send(request);
     const what = `${request.method} ${withoutQuery(request.path)}`;
-    const judged = classifyResponse(answer, { forge, what, fix: transport.fix, now: clock.now() });
-    if (judged.kind === "turned_away") throw judged.error;
-    return judged;
+    const response = classifyResponse(answer, { forge, what, fix: transport.fix, now: clock.now() });
+    if (response.kind === "turned_away") throw response.error;
+    return response;
   };
   const get = async (path: string): Promise<Extract<ClassifiedResponse, { kind: "ok" | "absent" }>> => {
     for (let attempt = 1; ; attempt += 1) {
-      const judged = await once({ method: "GET", path });
-      if (judged.kind === "ok" || judged.kind === "absent") return judged;
+      const response = await once({ method: "GET", path });
+      if (response.kind === "ok" || response.kind === "absent") return response;
       const what = `GET ${withoutQuery(path)}`;
-      if (judged.kind === "refused")
-        throw unreadable(forge, what, { reason: `status ${judged.status}: ${judged.message}` });
-      if (attempt === ATTEMPTS) throw unreadable(forge, what, judged);
+      if (response.kind === "refused")
+        throw unreadable(forge, what, { reason: `status ${response.status}: ${response.message}` });
+      if (attempt === ATTEMPTS) throw unreadable(forge, what, response);
       await setTimeout(pauseMs * 2 ** (attempt - 1));
     }
   };
@@ -60,27 +60,27 @@ export function createApi(params: ApiParams): Api {
     if (parsed.success) return parsed.data;
     const [issue] = parsed.error.issues;
     const where = issue === undefined || issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
-    throw unreadable(forge, what, { reason: `the answer has another shape than expected${where}` });
+    throw unreadable(forge, what, { reason: `the response does not have the expected fields${where}` });
   };
   return {
     parse,
     async read(path, shape) {
-      const judged = await get(path);
-      return judged.kind === "absent" ? null : parse(judged.body, shape, `GET ${withoutQuery(path)}`);
+      const response = await get(path);
+      return response.kind === "absent" ? null : parse(response.body, shape, `GET ${withoutQuery(path)}`);
     },
     async list(path, shape, items = (page) => page) {
       const found = [];
       for (let next: string | null = withSize(path); next !== null;) {
-        const judged = await get(next);
-        if (judged.kind === "absent") return null;
-        found.push(...parse(items(judged.body), z.array(shape), `GET ${withoutQuery(path)}`));
-        next = nextPage(withSize(path), judged.headers.get("link"));
+        const response = await get(next);
+        if (response.kind === "absent") return null;
+        found.push(...parse(items(response.body), z.array(shape), `GET ${withoutQuery(path)}`));
+        next = nextPage(withSize(path), response.headers.get("link"));
       }
       return found;
     },
     write: once,
     lost: (what, loss) =>
-      unreadable(forge, what, { ...loss, reason: `${loss.reason}; whether it was done is not known` }),
+      unreadable(forge, what, { ...loss, reason: `${loss.reason}; the outcome of the request is unknown` }),
   };
 }
 
@@ -106,11 +106,11 @@ function unreadable(
   what: string,
   { reason, until, why }: Omit<Extract<ClassifiedResponse, { kind: "lost" }>, "kind">,
 ): HoldfastError {
-  const failed = why === "connection" ? `The connection to ${forge} failed` : `${forge} gave no usable answer`;
+  const failed = why === "connection" ? `The connection to ${forge} failed` : `${forge} returned no usable response`;
   return new HoldfastError({
     code: "FORGE_FAILED",
     message: `${failed} (${what}): ${reason}`,
-    hint: "Try again when the network and the forge work; what was done already is found and not done again.",
+    hint: "Try again when the network and the forge work. Holdfast finds what was done already and does not repeat it.",
     retry: "later",
     data: { ...(until === undefined ? {} : { until }), ...(why === undefined ? {} : { why }) },
   });
@@ -160,8 +160,8 @@ function messageOf({ status, body }: Answered): string {
   const errors = isJsonArray(body["errors"]) ? body["errors"] : [];
   const details = errors.flatMap((error) => {
     if (typeof error === "string") return [error];
-    const told = isJsonObject(error) ? error["message"] : undefined;
-    return typeof told === "string" ? [told] : [];
+    const detail = isJsonObject(error) ? error["message"] : undefined;
+    return typeof detail === "string" ? [detail] : [];
   });
   const text =
     typeof message === "string" ? message : message === undefined ? `status ${status}` : JSON.stringify(message);
@@ -188,7 +188,7 @@ function limitedUntil({ status, headers }: Answered, message: string, now: numbe
     isTooQuick ||
     (status === 403 && /secondary rate limit|abuse detection|rate limit exceeded/i.test(message))
   )
-    return iso(now + UNTOLD_MS);
+    return iso(now + DEFAULT_RETRY_MS);
   return null;
 }
 
@@ -206,7 +206,7 @@ const MOVED = "it has moved; set the remote to its new address";
 const LAST_TIME = Date.UTC(9999, 0);
 
 /** The wait that GitHub recommends where it gives no time. */
-const UNTOLD_MS = 60_000;
+const DEFAULT_RETRY_MS = 60_000;
 
 /** True if the forge lists sufficient scopes and the token has none of them. */
 function lacksScope({ headers }: Answered): boolean {
@@ -234,14 +234,14 @@ function permissionFix({ headers, body }: Answered, fix: string): string {
 }
 
 function denied(at: { readonly forge: string; readonly what: string }, why: string, hint: string): HoldfastError {
-  const message = `${at.forge} does not let us in (${at.what}): ${why}`;
+  const message = `${at.forge} denied access (${at.what}): ${why}`;
   return new HoldfastError({ code: "FORGE_DENIED", message, hint, retry: "ask" });
 }
 
 function limited(at: { readonly forge: string; readonly what: string }, why: string, until: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_FAILED",
-    message: `${at.forge} takes no more requests until ${until} (${at.what}): ${why}`,
+    message: `${at.forge} accepts no more requests until ${until} (${at.what}): ${why}`,
     hint: "Wait until then; the run continues by itself, or resume it then.",
     retry: "later",
     data: { why: "rate_limit", until, undone: true },
@@ -259,7 +259,7 @@ function cut(text: string): string {
 }
 
 /** How to handle each outcome of a write, the same for every forge and resource. */
-interface Written<T> {
+interface WriteOnceParams<T> {
   readonly request: Parameters<Api["write"]>[0];
   /** Parses the created resource from a successful response. */
   readonly done: (body: Json | undefined, what: string) => T | Promise<T>;
@@ -277,24 +277,29 @@ interface Written<T> {
  * Sends the request once and never repeats it blindly. A write with an unknown outcome whose result is not found
  * becomes an error.
  */
-export async function writeOnce<T>(api: Api, written: Written<T>): Promise<T> {
-  const { request } = written;
+export async function writeOnce<T>(api: Api, params: WriteOnceParams<T>): Promise<T> {
+  const { request } = params;
   const what = `${request.method} ${request.path}`;
-  const judged = await api.write(request);
-  switch (judged.kind) {
+  const response = await api.write(request);
+  switch (response.kind) {
     case "ok":
-      return await written.done(judged.body, what);
+      return await params.done(response.body, what);
     case "lost": {
-      const made = await written.find();
+      const made = await params.find();
       if (made !== null) return made;
-      throw api.lost(what, judged);
+      throw api.lost(what, response);
     }
     case "absent":
-      throw await written.hidden();
+      throw await params.hidden();
     case "refused": {
-      const answer = await written.refused(judged);
+      const answer = await params.refused(response);
       if (answer instanceof HoldfastError) throw answer;
       return answer;
     }
   }
+}
+
+/** The error for a change that a forge rejects. */
+export function forgeRefused(message: string, hint: string, data: Readonly<Record<string, unknown>>): HoldfastError {
+  return new HoldfastError({ code: "FORGE_REFUSED", message, hint, data });
 }

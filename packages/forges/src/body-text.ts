@@ -72,9 +72,9 @@ export function reviewText(
   remarks: readonly { readonly file: string; readonly line: number | null; readonly body: string }[],
 ): string {
   const lines = remarks.map(
-    ({ file, line, body: said }) => `${file}${line === null ? "" : `:${line}`}: ${said.trim()}`,
+    ({ file, line, body: text }) => `${file}${line === null ? "" : `:${line}`}: ${text.trim()}`,
   );
-  return [body.trim(), ...lines].filter((part) => part !== "").join("\n\n");
+  return [body.trim(), ...lines].filter((text) => text !== "").join("\n\n");
 }
 
 export function subjectNumber(on: Subject): number {

@@ -15,8 +15,12 @@ export function combineChecks(runs: readonly CheckRun[]): Checks {
 }
 
 export function requireCommit(commit: string): void {
-  if (/^[0-9a-f]{40,64}$/.test(commit)) return;
-  throw new HoldfastError({ code: "USAGE", message: `${commit} is not a commit`, hint: "Give its whole name." });
+  if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(commit)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(commit)} is not a commit id`,
+    hint: "Give the whole id, as `git rev-parse` prints it.",
+  });
 }
 
 /** FORGE_FAILED with retry "later": the forge may not have processed a recent push yet. */

@@ -4,93 +4,88 @@ import * as z from "zod/mini";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Api, writeOnce } from "./api.ts";
+import { type Api, forgeRefused, writeOnce } from "./api.ts";
 import { hasMarker, requireKey, requireText, truncateBody, withMarker } from "./body-text.ts";
 
-export async function readIssue(place: GithubRepository, number: number): Promise<IssueSnapshot | null> {
-  const found = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
-  if (found === null) return await confirmAbsent(place);
+export async function readIssue(github: GithubRepository, number: number): Promise<IssueSnapshot | null> {
+  const found = await github.api.read(`${repositoryPath(github)}/issues/${number}`, ISSUE);
+  if (found === null) return await confirmAbsent(github);
   if (found.pull_request !== undefined) return null;
-  return (await hasMovedAway(place, found)) ? null : snapshotOf(found);
+  return (await hasMovedAway(github, found)) ? null : snapshotOf(found);
 }
 
 /**
  * Searches the complete list, newest first. The search index lags behind and would miss an issue created a moment ago.
  * If GitHub reports our login, only our own issues are listed, because a large repository has too many.
  */
-export async function findIssue(place: GithubRepository, key: string): Promise<IssueSnapshot | null> {
+export async function findIssue(github: GithubRepository, key: string): Promise<IssueSnapshot | null> {
   requireKey(key);
-  const login = await place.login();
+  const login = await github.login();
   const creator = login === null ? "" : `&creator=${encodeURIComponent(login)}`;
-  const path = `${repositoryPath(place)}/issues?state=all&sort=created&direction=desc${creator}`;
-  const all = (await place.api.list(path, ISSUE)) ?? (await confirmAbsent(place)) ?? [];
+  const path = `${repositoryPath(github)}/issues?state=all&sort=created&direction=desc${creator}`;
+  const all = (await github.api.list(path, ISSUE)) ?? (await confirmAbsent(github)) ?? [];
   const found = all.find(({ body, pull_request }) => pull_request === undefined && hasMarker(body ?? "", key));
   return found === undefined ? null : snapshotOf(found);
 }
 
 export async function createIssue(
-  place: GithubRepository,
+  github: GithubRepository,
   issue: Parameters<Forge["createIssue"]>[0],
 ): Promise<IssueSnapshot> {
   requireText("title", issue.title);
   const body = truncateBody(issue.body, MAX_BODY_LENGTH, (text) => withMarker(text, issue.key));
-  const there = await findIssue(place, issue.key);
+  const there = await findIssue(github, issue.key);
   if (there !== null) return there;
-  const path = `${repositoryPath(place)}/issues`;
+  const path = `${repositoryPath(github)}/issues`;
   const labels = [...new Set(issue.labels)];
-  return await writeOnce(place.api, {
+  return await writeOnce(github.api, {
     request: { method: "POST", path, body: { title: issue.title, body, labels } },
-    done: (made, what) => snapshotOf(place.api.parse(made, ISSUE, what)),
-    find: () => findIssue(place, issue.key),
+    done: (made, what) => snapshotOf(github.api.parse(made, ISSUE, what)),
+    find: () => findIssue(github, issue.key),
     async hidden() {
-      await readRepository(place);
-      return refusedIssues(place, "it takes no issues");
+      await readRepository(github);
+      return refusedIssues(github, "issues are disabled");
     },
-    refused: ({ message }) => refusedIssues(place, message),
+    refused: ({ message }) => refusedIssues(github, message),
   });
 }
 
 /** Equal labels are not written, because each change is an event that users see. GitHub labels are case-insensitive. */
-export async function setLabels(place: GithubRepository, number: number, labels: readonly string[]): Promise<void> {
+export async function setLabels(github: GithubRepository, number: number, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
-  const found = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
-  if (found === null) throw await missingSubject(place, number);
+  const found = await github.api.read(`${repositoryPath(github)}/issues/${number}`, ISSUE);
+  if (found === null) throw await subjectNotFound(github, number);
   if (sameLabels(found.labels.map(nameOf), wanted)) return;
-  const path = `${repositoryPath(place)}/issues/${number}/labels`;
-  await writeOnce(place.api, {
+  const path = `${repositoryPath(github)}/issues/${number}/labels`;
+  await writeOnce(github.api, {
     request: { method: "PUT", path, body: { labels: wanted } },
     done: () => true,
     async find() {
-      const after = await place.api.read(`${repositoryPath(place)}/issues/${number}`, ISSUE);
+      const after = await github.api.read(`${repositoryPath(github)}/issues/${number}`, ISSUE);
       return after !== null && sameLabels(after.labels.map(nameOf), wanted) ? true : null;
     },
-    hidden: () => writeDenied(place, `set labels of ${number}`),
+    hidden: () => writeDenied(github, `set labels of ${number}`),
     refused: ({ message }) =>
-      new HoldfastError({
-        code: "FORGE_REFUSED",
-        message: `the labels of ${number} in ${repositoryName(place)} cannot be set: ${message}`,
-        hint: "Look at the labels that were asked for.",
-        data: { why: "labels", number },
-      }),
+      forgeRefused(
+        `the labels of ${number} in ${repositoryName(github)} cannot be set: ${message}`,
+        "Check the requested labels.",
+        { why: "labels", number },
+      ),
   });
 }
 
 /** Throws FORGE_DENIED if the whole repository is not visible. */
-async function missingSubject(place: GithubRepository, number: number): Promise<HoldfastError> {
-  await readRepository(place);
-  return new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `there is no issue or pull request ${number} in ${repositoryName(place)}`,
-    hint: "Name another number.",
-    data: { why: "issue_missing", number },
-  });
+async function subjectNotFound(github: GithubRepository, number: number): Promise<HoldfastError> {
+  await readRepository(github);
+  const message = `issue or pull request ${number} does not exist in ${repositoryName(github)}`;
+  return forgeRefused(message, "Give another number.", { why: "issue_missing", number });
 }
 
 /** GitHub reports a forbidden write to a readable resource as "not found". */
-export function writeDenied(place: GithubRepository, what: string): HoldfastError {
+export function writeDenied(github: GithubRepository, what: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_DENIED",
-    message: `GitHub does not let us ${what} in ${repositoryName(place)}`,
+    message: `GitHub denied permission to ${what} in ${repositoryName(github)}`,
     hint: "Give the login the right to write issues and pull requests there.",
     retry: "ask",
   });
@@ -114,12 +109,12 @@ function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
   return { number, title, body: body ?? "", state, labels: labels.map(nameOf), updatedAt: issue.updated_at };
 }
 
-/** A transferred issue still answers at its old address, with the repository and number of its new place. */
-async function hasMovedAway(place: GithubRepository, issue: z.infer<typeof ISSUE>): Promise<boolean> {
+/** A transferred issue still answers at its old address, with the repository and number of its new repository. */
+async function hasMovedAway(github: GithubRepository, issue: z.infer<typeof ISSUE>): Promise<boolean> {
   const named = (name: string): boolean => issue.repository_url.toLowerCase().endsWith(`/${name.toLowerCase()}`);
-  if (named(`${place.owner}/${place.name}`)) return false;
+  if (named(`${github.owner}/${github.name}`)) return false;
   // The repository itself may have been renamed.
-  return !named((await readRepository(place)).full_name);
+  return !named((await readRepository(github)).full_name);
 }
 
 function nameOf(label: z.infer<typeof LABEL>): string {
@@ -131,55 +126,50 @@ function sameLabels(a: readonly string[], b: readonly string[]): boolean {
   return known.size === b.length && b.every((label) => known.has(label.toLowerCase()));
 }
 
-function refusedIssues(place: GithubRepository, why: string): HoldfastError {
-  return new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `no issue can be created in ${repositoryName(place)}: ${why}`,
-    hint: "Look whether the repository has issues turned on.",
-    data: { why: "issue_refused" },
-  });
+function refusedIssues(github: GithubRepository, why: string): HoldfastError {
+  const message = `an issue cannot be created in ${repositoryName(github)}: ${why}`;
+  return forgeRefused(message, "Check that issues are enabled for the repository.", { why: "issue_refused" });
 }
 
 export async function findComment(
-  place: GithubRepository,
+  github: GithubRepository,
   number: number,
   key: string,
 ): Promise<{ readonly url: string } | null> {
   requireKey(key);
-  const all = await place.api.list(pathOf(place, number), COMMENT);
-  if (all === null) throw await missingSubject(place, number);
+  const all = await github.api.list(pathOf(github, number), COMMENT);
+  if (all === null) throw await subjectNotFound(github, number);
   const found = all.find(({ body }) => hasMarker(body ?? "", key));
   return found === undefined ? null : { url: found.html_url };
 }
 
 export async function addComment(
-  place: GithubRepository,
+  github: GithubRepository,
   number: number,
   comment: { readonly body: string; readonly key: string },
 ): Promise<{ readonly url: string }> {
   const body = truncateBody(comment.body, MAX_BODY_LENGTH, (text) => withMarker(text, comment.key));
-  const there = await findComment(place, number, comment.key);
+  const there = await findComment(github, number, comment.key);
   if (there !== null) return there;
-  const path = pathOf(place, number);
-  return await writeOnce(place.api, {
+  const path = pathOf(github, number);
+  return await writeOnce(github.api, {
     request: { method: "POST", path, body: { body } },
-    done: (made, what) => ({ url: place.api.parse(made, COMMENT, what).html_url }),
-    find: () => findComment(place, number, comment.key),
-    hidden: () => writeDenied(place, `comment on ${number}`),
+    done: (made, what) => ({ url: github.api.parse(made, COMMENT, what).html_url }),
+    find: () => findComment(github, number, comment.key),
+    hidden: () => writeDenied(github, `comment on ${number}`),
     refused: ({ message }) =>
-      new HoldfastError({
-        code: "FORGE_REFUSED",
-        message: `${number} in ${repositoryName(place)} takes no comment: ${message}`,
-        hint: "Look whether its conversation is locked.",
-        data: { why: "comment_refused", number },
-      }),
+      forgeRefused(
+        `a comment on ${number} in ${repositoryName(github)} cannot be created: ${message}`,
+        "Check whether the conversation is locked.",
+        { why: "comment_refused", number },
+      ),
   });
 }
 
 const COMMENT = z.object({ body: z.nullish(z.string()), html_url: z.string() });
 
-function pathOf(place: GithubRepository, number: number): string {
-  return `${repositoryPath(place)}/issues/${number}/comments`;
+function pathOf(github: GithubRepository, number: number): string {
+  return `${repositoryPath(github)}/issues/${number}/comments`;
 }
 
 /**
@@ -204,20 +194,20 @@ export function repositoryName({ host, owner, name }: GithubRepository): string 
 }
 
 /** Throws FORGE_DENIED if the repository is not visible: GitHub does not distinguish hidden from absent. */
-export async function readRepository(place: GithubRepository): Promise<Repository> {
-  const found = await place.api.read(repositoryPath(place), REPOSITORY);
+export async function readRepository(github: GithubRepository): Promise<Repository> {
+  const found = await github.api.read(repositoryPath(github), REPOSITORY);
   if (found !== null) return found;
   throw new HoldfastError({
     code: "FORGE_DENIED",
-    message: `GitHub shows no repository ${place.owner}/${place.name} on ${place.host}`,
+    message: `repository ${github.owner}/${github.name} is not visible on ${github.host}`,
     hint: "Check the remote's URL, and that the login may see this repository.",
     retry: "ask",
   });
 }
 
 /** In a visible repository, an absent resource does not exist. In a hidden one this is unknown, so it throws. */
-export async function confirmAbsent(place: GithubRepository): Promise<null> {
-  await readRepository(place);
+export async function confirmAbsent(github: GithubRepository): Promise<null> {
+  await readRepository(github);
   return null;
 }
 

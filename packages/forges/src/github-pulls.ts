@@ -2,9 +2,8 @@
 
 import * as z from "zod/mini";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
-import { HoldfastError } from "@holdfast/platform/error";
-import { type ClassifiedResponse, writeOnce } from "./api.ts";
-import { hasMarker, keepMarkers, requireText, reviewText, truncateBody, withMarker } from "./body-text.ts";
+import { type ClassifiedResponse, forgeRefused, writeOnce } from "./api.ts";
+import { hasMarker, requireText, reviewText, truncateBody, withMarker } from "./body-text.ts";
 import {
   type GithubRepository,
   MAX_BODY_LENGTH,
@@ -14,109 +13,104 @@ import {
   repositoryPath,
   writeDenied,
 } from "./github-issues.ts";
+import { type ServerPulls, mergeServerPull, requirePull, updateServerPull } from "./server-pulls.ts";
 
-export async function findPull(place: GithubRepository, head: string): Promise<PullRequest | null> {
-  const all = await listPulls(place, head);
+export async function findPull(github: GithubRepository, head: string): Promise<PullRequest | null> {
+  const all = await listPulls(github, head);
   const found = all.find((pull) => stateOf(pull) === "open") ?? all[0];
   // Only a request for the single pull request reports whether it can be merged.
-  return found === undefined ? null : await getPull(place, found.number);
+  return found === undefined ? null : await getPull(github, found.number);
 }
 
-export async function getPull(place: GithubRepository, number: number): Promise<PullRequest | null> {
-  const found = await place.api.read(pathOf(place, number), PULL);
-  return found === null ? await confirmAbsent(place) : viewPull(found);
+export async function getPull(github: GithubRepository, number: number): Promise<PullRequest | null> {
+  const found = await github.api.read(pathOf(github, number), PULL);
+  return found === null ? await confirmAbsent(github) : toPullRequest(found);
 }
 
-export async function createPull(place: GithubRepository, request: NewPullRequest): Promise<PullRequest> {
+export async function createPull(github: GithubRepository, request: NewPullRequest): Promise<PullRequest> {
   requireText("title", request.title);
   const { title, base, draft, key } = request;
   const body = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, key));
-  const made = await findMade(place, request);
+  const made = await findMade(github, request);
   if (made !== null) return made;
-  const path = `${repositoryPath(place)}/pulls`;
-  const head = headOf(place, request.head);
-  return await writeOnce(place.api, {
+  const path = `${repositoryPath(github)}/pulls`;
+  const head = headOf(github, request.head);
+  return await writeOnce(github.api, {
     request: { method: "POST", path, body: { title, body, base, draft, ...head } },
-    done: (answer, what) => viewPull(place.api.parse(answer, PULL, what)),
-    find: () => findMade(place, request),
+    done: (answer, what) => toPullRequest(github.api.parse(answer, PULL, what)),
+    find: () => findMade(github, request),
     async hidden() {
-      await readRepository(place);
-      return writeDenied(place, "create a pull request");
+      await readRepository(github);
+      return writeDenied(github, "create a pull request");
     },
-    async refused(judged) {
-      const refusal = classifyPullError(judged);
+    async refused(response) {
+      const error = classifyPullError(response);
       // Another call with the same key was faster, or this one succeeded a moment ago.
-      const there = refusal.why === "exists" ? await findMade(place, request) : null;
-      if (there !== null) return there;
-      const open = refusal.why === "exists" ? await findPull(place, request.head) : null;
-      return new HoldfastError({
-        code: "FORGE_REFUSED",
-        message: `no pull request of ${request.head} into ${base} can be made in ${repositoryName(place)}: ${judged.message}`,
-        hint: refusal.hint,
-        data: { why: refusal.why, ...(open === null ? {} : { number: open.number, url: open.url }) },
-      });
+      const made = error.why === "exists" ? await findMade(github, request) : null;
+      if (made !== null) return made;
+      const open = error.why === "exists" ? await findPull(github, request.head) : null;
+      return forgeRefused(
+        `a pull request of ${request.head} into ${base} cannot be created in ${repositoryName(github)}: ${response.message}`,
+        error.hint,
+        { why: error.why, ...(open === null ? {} : { number: open.number, url: open.url }) },
+      );
     },
   });
 }
 
 export async function updatePull(
-  place: GithubRepository,
+  github: GithubRepository,
   number: number,
   change: { readonly title?: string; readonly body?: string },
 ): Promise<PullRequest> {
-  if (change.title !== undefined) requireText("title", change.title);
-  const pull = await requirePull(place, number);
-  const title = change.title ?? pull.title;
-  const body =
-    change.body === undefined
-      ? pull.body
-      : truncateBody(change.body, MAX_BODY_LENGTH, (text) => keepMarkers(text, pull.body));
-  if (title === pull.title && body === pull.body) return pull;
-  const path = pathOf(place, number);
-  return await writeOnce(place.api, {
-    request: { method: "PATCH", path, body: { title, body } },
-    done: (answer, what) => viewPull(place.api.parse(answer, PULL, what)),
-    async find() {
-      const after = await requirePull(place, number);
-      return after.title === title && after.body === body ? after : null;
-    },
-    hidden: () => writeDenied(place, `change pull request ${number}`),
-    refused: ({ message }) =>
-      new HoldfastError({
-        code: "FORGE_REFUSED",
-        message: `pull request ${number} in ${repositoryName(place)} cannot be changed: ${message}`,
-        hint: "Look at the title and the body that were asked for.",
-        data: { why: "change_refused", number },
-      }),
+  return await updateServerPull(pullsOf(github), number, {
+    change,
+    request: ({ title, body }) => ({ method: "PATCH", path: pathOf(github, number), body: { title, body } }),
   });
 }
 
-async function requirePull(place: GithubRepository, number: number): Promise<PullRequest> {
-  const pull = await getPull(place, number);
-  if (pull !== null) return pull;
-  throw new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `there is no pull request ${number} in ${repositoryName(place)}`,
-    hint: "Name another number.",
-    data: { why: "pull_missing", number },
+export async function mergePull(
+  github: GithubRepository,
+  number: number,
+  { head }: { readonly head: string },
+): Promise<PullRequest> {
+  return await mergeServerPull(pullsOf(github), number, {
+    head,
+    request: async () => ({
+      method: "PUT",
+      path: `${pathOf(github, number)}/merge`,
+      body: { sha: head, merge_method: await methodOf(github) },
+    }),
   });
 }
 
-async function findMade(place: GithubRepository, request: NewPullRequest): Promise<PullRequest | null> {
-  const all = await listPulls(place, request.head);
+function pullsOf(github: GithubRepository): ServerPulls {
+  return {
+    api: github.api,
+    noun: "pull request",
+    location: repositoryName(github),
+    maxBodyLength: MAX_BODY_LENGTH,
+    get: (number) => getPull(github, number),
+    parse: (body, what) => toPullRequest(github.api.parse(body, PULL, what)),
+    denied: (what) => writeDenied(github, what),
+  };
+}
+
+async function findMade(github: GithubRepository, request: NewPullRequest): Promise<PullRequest | null> {
+  const all = await listPulls(github, request.head);
   const made = all.find((pull) => hasMarker(pull.body ?? "", request.key));
-  return made === undefined ? null : await getPull(place, made.number);
+  return made === undefined ? null : await getPull(github, made.number);
 }
 
 /**
  * Newest first. Filters by the exact head again, because GitHub ignores a filter it does not understand and returns
  * everything.
  */
-async function listPulls(place: GithubRepository, head: string): Promise<readonly GithubPull[]> {
-  const label = `${place.head.owner}:${head}`;
-  const path = `${repositoryPath(place)}/pulls?state=all&sort=created&direction=desc&head=${encodeURIComponent(label)}`;
-  const all = (await place.api.list(path, PULL)) ?? (await confirmAbsent(place)) ?? [];
-  return all.filter(({ head: { ref, label: its } }) => ref === head && isOwner(its, place.head.owner));
+async function listPulls(github: GithubRepository, head: string): Promise<readonly GithubPull[]> {
+  const label = `${github.head.owner}:${head}`;
+  const path = `${repositoryPath(github)}/pulls?state=all&sort=created&direction=desc&head=${encodeURIComponent(label)}`;
+  const all = (await github.api.list(path, PULL)) ?? (await confirmAbsent(github)) ?? [];
+  return all.filter(({ head: { ref, label: its } }) => ref === head && isOwner(its, github.head.owner));
 }
 
 function isOwner(label: string | null | undefined, owner: string): boolean {
@@ -126,18 +120,18 @@ function isOwner(label: string | null | undefined, owner: string): boolean {
 /**
  * The branch name within one repository. For a fork also its owner, and its name if one owner has both repositories.
  */
-function headOf(place: GithubRepository, branch: string): { readonly head: string; readonly head_repo?: string } {
-  const { owner, name } = place.head;
-  if (owner.toLowerCase() !== place.owner.toLowerCase()) return { head: `${owner}:${branch}` };
-  if (name.toLowerCase() === place.name.toLowerCase()) return { head: branch };
+function headOf(github: GithubRepository, branch: string): { readonly head: string; readonly head_repo?: string } {
+  const { owner, name } = github.head;
+  if (owner.toLowerCase() !== github.owner.toLowerCase()) return { head: `${owner}:${branch}` };
+  if (name.toLowerCase() === github.name.toLowerCase()) return { head: branch };
   return { head: `${owner}:${branch}`, head_repo: name };
 }
 
-function pathOf(place: GithubRepository, number: number): string {
-  return `${repositoryPath(place)}/pulls/${number}`;
+function pathOf(github: GithubRepository, number: number): string {
+  return `${repositoryPath(github)}/pulls/${number}`;
 }
 
-interface PullRefusal {
+interface PullError {
   readonly why: "exists" | "head_missing" | "base_missing" | "nothing_new" | "drafts_off" | "refused";
   readonly hint: string;
 }
@@ -146,7 +140,7 @@ interface PullRefusal {
 export function classifyPullError({
   message,
   body,
-}: Pick<Extract<ClassifiedResponse, { kind: "refused" }>, "message" | "body">): PullRefusal {
+}: Pick<Extract<ClassifiedResponse, { kind: "refused" }>, "message" | "body">): PullError {
   const parsed = z.safeParse(BODY, body);
   const errors = parsed.success ? (parsed.data.errors ?? []) : [];
   const isInvalid = (field: string): boolean =>
@@ -154,10 +148,10 @@ export function classifyPullError({
   if (/pull request already exists/i.test(message)) return { why: "exists", hint: "Use that one, or close it first." };
   if (/no commits between/i.test(message)) return { why: "nothing_new", hint: "Commit and push something first." };
   if (isInvalid("head")) return { why: "head_missing", hint: "Push it first, then create the pull request." };
-  if (isInvalid("base")) return { why: "base_missing", hint: "Name a branch that the repository has." };
+  if (isInvalid("base")) return { why: "base_missing", hint: "Give a branch that exists in the repository." };
   if (/draft pull requests are not supported/i.test(message))
     return { why: "drafts_off", hint: "Set impl.draft to false: this repository has no drafts." };
-  return { why: "refused", hint: "Look at the repository's rules for pull requests." };
+  return { why: "refused", hint: "Check the repository's rules for pull requests." };
 }
 
 const BODY = z.object({
@@ -185,7 +179,7 @@ const PULL = z.object({
 
 type GithubPull = z.infer<typeof PULL>;
 
-function viewPull(pull: GithubPull): PullRequest {
+function toPullRequest(pull: GithubPull): PullRequest {
   const { number, title, body, head, base, draft = false } = pull;
   const state = stateOf(pull);
   return {
@@ -232,66 +226,21 @@ export function mergeabilityOf(pull: Pick<GithubPull, "mergeable" | "mergeable_s
   }
 }
 
-/** GitHub merges only while the head is the given commit. A pull request that is already merged counts as success. */
-export async function mergePull(
-  place: GithubRepository,
-  number: number,
-  params: { readonly head: string },
-): Promise<PullRequest> {
-  const pull = await requirePull(place, number);
-  if (pull.state === "merged") return pull;
-  if (pull.state === "closed") throw cannot(place, number, "closed", "it is closed");
-  if (pull.headCommit !== params.head)
-    throw cannot(place, number, "head_moved", `${pull.head} is at ${pull.headCommit}, not at ${params.head}`);
-  if (pull.draft) throw cannot(place, number, "draft", "it is a draft");
-  const path = `${repositoryPath(place)}/pulls/${number}/merge`;
-  const method = await methodOf(place);
-  return await writeOnce(place.api, {
-    request: { method: "PUT", path, body: { sha: params.head, merge_method: method } },
-    done: () => requirePull(place, number),
-    async find() {
-      const after = await getPull(place, number);
-      return after?.state === "merged" ? after : null;
-    },
-    hidden: () => writeDenied(place, `merge pull request ${number}`),
-    async refused({ status, message }) {
-      const after = await requirePull(place, number);
-      // Another merge was faster.
-      return after.state === "merged"
-        ? after
-        : cannot(place, number, status === 409 ? "head_moved" : whyOf(after), message);
-    },
-  });
-}
-
 /** Prefers a merge commit, because only that keeps the reviewed commits. */
-async function methodOf(place: GithubRepository): Promise<"merge" | "squash" | "rebase"> {
-  const repository = await readRepository(place);
-  if (repository.allow_merge_commit !== false) return "merge";
-  return repository.allow_squash_merge === false ? "rebase" : "squash";
-}
-
-function whyOf({ mergeability }: PullRequest): string {
-  return mergeability === "mergeable" || mergeability === "unknown" ? "refused" : mergeability;
-}
-
-function cannot(place: GithubRepository, number: number, why: string, message: string): HoldfastError {
-  return new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `pull request ${number} in ${repositoryName(place)} cannot be merged: ${message}`,
-    hint: "Look at the pull request again; nothing was merged.",
-    data: { why, number },
-  });
+async function methodOf(github: GithubRepository): Promise<"merge" | "squash" | "rebase"> {
+  const settings = await readRepository(github);
+  if (settings.allow_merge_commit !== false) return "merge";
+  return settings.allow_squash_merge === false ? "rebase" : "squash";
 }
 
 /** Includes the line comments, which GitHub stores separately. Reviews that are not submitted yet are omitted. */
-export async function readReviews(place: GithubRepository, number: number): Promise<readonly PullRequestReview[]> {
-  const path = `${repositoryPath(place)}/pulls/${number}`;
-  const reviews = await place.api.list(`${path}/reviews`, REVIEW);
-  const remarks = reviews === null || reviews.length === 0 ? [] : await place.api.list(`${path}/comments`, REMARK);
+export async function readReviews(github: GithubRepository, number: number): Promise<readonly PullRequestReview[]> {
+  const path = `${repositoryPath(github)}/pulls/${number}`;
+  const reviews = await github.api.list(`${path}/reviews`, REVIEW);
+  const remarks = reviews === null || reviews.length === 0 ? [] : await github.api.list(`${path}/comments`, REMARK);
   if (reviews === null || remarks === null) {
-    await requirePull(place, number);
-    throw writeDenied(place, `read the reviews of pull request ${number}`);
+    await requirePull(pullsOf(github), number);
+    throw writeDenied(github, `read the reviews of pull request ${number}`);
   }
   return reviews.flatMap((review) => {
     const state = STATES.get(review.state);

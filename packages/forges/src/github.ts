@@ -28,30 +28,30 @@ export function openGithubForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const api = createApi({ forge: "GitHub", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
   const { head = { owner, name } } = options;
-  const place: GithubRepository = { api, host, owner, name, head, login: rememberLogin(api) };
+  const github: GithubRepository = { api, host, owner, name, head, login: cacheLogin(api) };
   const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
     requireNumber(number);
     return await work();
   };
   return {
     name: "github",
-    location: repositoryName(place),
+    location: repositoryName(github),
     lateMs: LATE_MS,
     marked: (mark) => openGithubForge({ ...options, transport: transport.marked(mark) }),
-    getIssue: (number) => numbered(number, () => readIssue(place, number)),
-    createIssue: async (issue) => await createIssue(place, issue),
-    findIssue: async (key) => await findIssue(place, key),
-    setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(place, subjectNumber(on), labels)),
-    findComment: (on, key) => numbered(subjectNumber(on), () => findComment(place, subjectNumber(on), key)),
-    comment: (on, comment) => numbered(subjectNumber(on), () => addComment(place, subjectNumber(on), comment)),
-    defaultBranch: async () => (await readRepository(place)).default_branch,
-    findPullRequest: (branch) => findPull(place, branch),
-    getPullRequest: (number) => numbered(number, () => getPull(place, number)),
-    createPullRequest: async (request) => await createPull(place, request),
-    updatePullRequest: (number, change) => numbered(number, () => updatePull(place, number, change)),
-    mergePullRequest: (number, params) => numbered(number, () => mergePull(place, number, params)),
-    checks: async (commit) => await readChecks(place, commit),
-    reviews: (number) => numbered(number, () => readReviews(place, number)),
+    getIssue: (number) => numbered(number, () => readIssue(github, number)),
+    createIssue: async (issue) => await createIssue(github, issue),
+    findIssue: async (key) => await findIssue(github, key),
+    setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(github, subjectNumber(on), labels)),
+    findComment: (on, key) => numbered(subjectNumber(on), () => findComment(github, subjectNumber(on), key)),
+    comment: (on, comment) => numbered(subjectNumber(on), () => addComment(github, subjectNumber(on), comment)),
+    defaultBranch: async () => (await readRepository(github)).default_branch,
+    findPullRequest: (branch) => findPull(github, branch),
+    getPullRequest: (number) => numbered(number, () => getPull(github, number)),
+    createPullRequest: async (request) => await createPull(github, request),
+    updatePullRequest: (number, change) => numbered(number, () => updatePull(github, number, change)),
+    mergePullRequest: (number, params) => numbered(number, () => mergePull(github, number, params)),
+    checks: async (commit) => await readChecks(github, commit),
+    reviews: (number) => numbered(number, () => readReviews(github, number)),
   };
 }
 
@@ -104,7 +104,7 @@ export function githubTokenVariables(host: string): readonly string[] {
 const HEADERS = { accept: "application/vnd.github+json", "x-github-api-version": "2022-11-28" };
 
 /** The name of our login, requested once; null for a login without a user, such as an app. A failure is not cached. */
-function rememberLogin(api: Api): () => Promise<string | null> {
+function cacheLogin(api: Api): () => Promise<string | null> {
   let known: Promise<string | null> | undefined;
   return () => {
     known ??= ownLogin(api).catch((error: unknown) => {
@@ -129,22 +129,22 @@ async function ownLogin(api: Api): Promise<string | null> {
  * Combines check runs and commit statuses, because older services write only statuses. A commit passes only if both
  * pass.
  */
-async function readChecks(place: GithubRepository, commit: string): Promise<Checks> {
+async function readChecks(github: GithubRepository, commit: string): Promise<Checks> {
   requireCommit(commit);
-  const path = `${repositoryPath(place)}/commits/${commit}`;
+  const path = `${repositoryPath(github)}/commits/${commit}`;
   const [runs, statuses] = await Promise.all([
-    listCheckRuns(place, path),
-    place.api.list(`${path}/status`, STATUS, (page) => fieldOf(page, "statuses")),
+    listCheckRuns(github, path),
+    github.api.list(`${path}/status`, STATUS, (page) => fieldOf(page, "statuses")),
   ]);
   if (runs === null || statuses === null) {
-    await readRepository(place);
+    await readRepository(github);
     throw unknownCommit("GitHub", commit);
   }
   const failed = runs.filter((run) => checkRunState(run) === "failed").slice(0, MAX_FAILED_LOGS);
-  const logs = new Map(await Promise.all(failed.map(async (run) => [run.id, await readLog(place, run)] as const)));
+  const logs = new Map(await Promise.all(failed.map(async (run) => [run.id, await readLog(github, run)] as const)));
   return combineChecks([
-    ...runs.map((run) => viewCheckRun(run, logs.get(run.id) ?? null)),
-    ...statuses.map(viewStatus),
+    ...runs.map((run) => toCheckRun(run, logs.get(run.id) ?? null)),
+    ...statuses.map(statusToCheckRun),
   ]);
 }
 
@@ -153,11 +153,11 @@ async function readChecks(place: GithubRepository, commit: string): Promise<Chec
  * apps. A part of the checks must not count as all of them.
  */
 async function listCheckRuns(
-  place: GithubRepository,
+  github: GithubRepository,
   path: string,
 ): Promise<readonly z.infer<typeof CHECK_RUN>[] | null> {
   try {
-    return await place.api.list(`${path}/check-runs?filter=latest`, CHECK_RUN, (page) => fieldOf(page, "check_runs"));
+    return await github.api.list(`${path}/check-runs?filter=latest`, CHECK_RUN, (page) => fieldOf(page, "check_runs"));
   } catch (error) {
     if (!(error instanceof HoldfastError) || error.code !== "FORGE_DENIED") throw error;
     throw new HoldfastError({
@@ -170,9 +170,9 @@ async function listCheckRuns(
 }
 
 /** The log of a GitHub Actions job. Its check run has the id of the job but no reason for the failure. */
-async function readLog(place: GithubRepository, run: z.infer<typeof CHECK_RUN>): Promise<string | null> {
+async function readLog(github: GithubRepository, run: z.infer<typeof CHECK_RUN>): Promise<string | null> {
   if (run.app?.slug !== "github-actions") return null;
-  return await logTail(() => place.api.read(`${repositoryPath(place)}/actions/jobs/${run.id}/logs`, z.string()));
+  return await logTail(() => github.api.read(`${repositoryPath(github)}/actions/jobs/${run.id}/logs`, z.string()));
 }
 
 function fieldOf(page: Parameters<typeof isJsonObject>[0], name: string): unknown {
@@ -200,18 +200,18 @@ const STATUS = z.object({
 });
 
 /** `log` is the end of the job's output; null if there is none. */
-function viewCheckRun(run: z.infer<typeof CHECK_RUN>, log: string | null): CheckRun {
+function toCheckRun(run: z.infer<typeof CHECK_RUN>, log: string | null): CheckRun {
   const { title, summary, text } = run.output ?? {};
-  const said = [title, summary, text, log].filter((part) => part !== null && part !== undefined && part !== "");
+  const texts = [title, summary, text, log].filter((one) => one !== null && one !== undefined && one !== "");
   return {
     name: run.name,
     state: checkRunState(run),
     url: run.html_url ?? run.details_url ?? null,
-    summary: said.join("\n\n").slice(-LONGEST_SUMMARY),
+    summary: texts.join("\n\n").slice(-LONGEST_SUMMARY),
   };
 }
 
-function viewStatus({ context, state, description, target_url }: z.infer<typeof STATUS>): CheckRun {
+function statusToCheckRun({ context, state, description, target_url }: z.infer<typeof STATUS>): CheckRun {
   return { name: context, state: stateOfStatus(state), url: target_url ?? null, summary: description ?? "" };
 }
 

@@ -4,51 +4,50 @@ import * as z from "zod/mini";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge, Subject } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Api, writeOnce } from "./api.ts";
+import { type Api, forgeRefused, writeOnce } from "./api.ts";
 import { hasMarker, requireKey, requireText, subjectNumber, truncateBody, withMarker } from "./body-text.ts";
 
-export async function readIssue(place: GitlabProject, number: number): Promise<IssueSnapshot | null> {
-  const found = await place.api.read(pathOf(place, number), ISSUE);
-  return found === null ? await confirmAbsent(place) : snapshotOf(found);
+export async function readIssue(gitlab: GitlabProject, number: number): Promise<IssueSnapshot | null> {
+  const found = await gitlab.api.read(pathOf(gitlab, number), ISSUE);
+  return found === null ? await confirmAbsent(gitlab) : snapshotOf(found);
 }
 
 /** Searches the list of this login's issues, newest first. The list is complete and the search index is not. */
-export async function findIssue(place: GitlabProject, key: string): Promise<IssueSnapshot | null> {
+export async function findIssue(gitlab: GitlabProject, key: string): Promise<IssueSnapshot | null> {
   requireKey(key);
   const query = "scope=created_by_me&state=all&order_by=created_at&sort=desc";
   const all =
-    (await place.api.list(`${projectPath(place.project)}/issues?${query}`, ISSUE)) ??
-    (await confirmAbsent(place)) ??
+    (await gitlab.api.list(`${projectPath(gitlab.project)}/issues?${query}`, ISSUE)) ??
+    (await confirmAbsent(gitlab)) ??
     [];
   const found = all.find(({ description }) => hasMarker(description ?? "", key));
   return found === undefined ? null : snapshotOf(found);
 }
 
 export async function createIssue(
-  place: GitlabProject,
+  gitlab: GitlabProject,
   issue: Parameters<Forge["createIssue"]>[0],
 ): Promise<IssueSnapshot> {
   requireText("title", issue.title);
   const description = truncateBody(issue.body, MAX_BODY_LENGTH, (text) => withMarker(text, issue.key));
-  const there = await findIssue(place, issue.key);
+  const there = await findIssue(gitlab, issue.key);
   if (there !== null) return there;
-  const path = `${projectPath(place.project)}/issues`;
+  const path = `${projectPath(gitlab.project)}/issues`;
   const body = { title: issue.title, description, labels: joinedLabels(issue.labels) };
-  return await writeOnce(place.api, {
+  return await writeOnce(gitlab.api, {
     request: { method: "POST", path, body },
-    done: (made, what) => snapshotOf(place.api.parse(made, ISSUE, what)),
-    find: () => findIssue(place, issue.key),
+    done: (made, what) => snapshotOf(gitlab.api.parse(made, ISSUE, what)),
+    find: () => findIssue(gitlab, issue.key),
     async hidden() {
-      await readProject(place);
-      return writeDenied(place, "create an issue");
+      await readProject(gitlab);
+      return writeDenied(gitlab, "create an issue");
     },
     refused: ({ message }) =>
-      new HoldfastError({
-        code: "FORGE_REFUSED",
-        message: `no issue can be created in ${projectName(place)}: ${message}`,
-        hint: "Look whether the project has issues turned on.",
-        data: { why: "issue_refused" },
-      }),
+      forgeRefused(
+        `an issue cannot be created in ${projectName(gitlab)}: ${message}`,
+        "Check that issues are enabled for the project.",
+        { why: "issue_refused" },
+      ),
   });
 }
 
@@ -73,69 +72,67 @@ function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
   };
 }
 
-function pathOf(place: GitlabProject, number: number): string {
-  return `${projectPath(place.project)}/issues/${number}`;
+function pathOf(gitlab: GitlabProject, number: number): string {
+  return `${projectPath(gitlab.project)}/issues/${number}`;
 }
 
 export async function findComment(
-  place: GitlabProject,
+  gitlab: GitlabProject,
   on: Subject,
   key: string,
 ): Promise<{ readonly url: string } | null> {
   requireKey(key);
-  const { name, path, url } = subjectPaths(place, on);
-  const all = await place.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
+  const { name, path, url } = subjectPaths(gitlab, on);
+  const all = await gitlab.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
   if (all === null) {
-    await requireSubject(place, on);
-    throw writeDenied(place, `read the comments of ${name}`);
+    await requireSubject(gitlab, on);
+    throw writeDenied(gitlab, `read the comments of ${name}`);
   }
   const found = all.find(({ body }) => hasMarker(body, key));
   return found === undefined ? null : { url: `${url}#note_${found.id}` };
 }
 
 export async function addComment(
-  place: GitlabProject,
+  gitlab: GitlabProject,
   on: Subject,
   comment: { readonly body: string; readonly key: string },
 ): Promise<{ readonly url: string }> {
   const body = truncateBody(comment.body, MAX_BODY_LENGTH, (text) => withMarker(text, comment.key));
-  const there = await findComment(place, on, comment.key);
+  const there = await findComment(gitlab, on, comment.key);
   if (there !== null) return there;
-  const { name, path, url, number } = subjectPaths(place, on);
-  return await writeOnce(place.api, {
+  const { name, path, url, number } = subjectPaths(gitlab, on);
+  return await writeOnce(gitlab.api, {
     request: { method: "POST", path: `${path}/notes`, body: { body } },
-    done: (made, what) => ({ url: `${url}#note_${place.api.parse(made, NOTE, what).id}` }),
-    find: () => findComment(place, on, comment.key),
-    hidden: () => writeDenied(place, `comment on ${name}`),
+    done: (made, what) => ({ url: `${url}#note_${gitlab.api.parse(made, NOTE, what).id}` }),
+    find: () => findComment(gitlab, on, comment.key),
+    hidden: () => writeDenied(gitlab, `comment on ${name}`),
     refused: ({ message }) =>
-      new HoldfastError({
-        code: "FORGE_REFUSED",
-        message: `${name} in ${projectName(place)} takes no comment: ${message}`,
-        hint: "Look whether its discussion is locked.",
-        data: { why: "comment_refused", number },
-      }),
+      forgeRefused(
+        `a comment on ${name} in ${projectName(gitlab)} cannot be created: ${message}`,
+        "Check whether the discussion is locked.",
+        { why: "comment_refused", number },
+      ),
   });
 }
 
 const NOTE = z.object({ id: z.number(), body: z.string() });
 
 /** Equal labels are not written, because each change is an event that users see. */
-export async function setLabels(place: GitlabProject, on: Subject, labels: readonly string[]): Promise<void> {
+export async function setLabels(gitlab: GitlabProject, on: Subject, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
-  const { name, path, number } = subjectPaths(place, on);
-  if (sameLabels((await requireSubject(place, on)).labels, wanted)) return;
-  await writeOnce(place.api, {
+  const { name, path, number } = subjectPaths(gitlab, on);
+  if (sameLabels((await requireSubject(gitlab, on)).labels, wanted)) return;
+  await writeOnce(gitlab.api, {
     request: { method: "PUT", path, body: { labels: joinedLabels(wanted) } },
     done: () => true,
-    find: async () => (sameLabels((await requireSubject(place, on)).labels, wanted) ? true : null),
-    hidden: () => writeDenied(place, `set labels of ${name}`),
+    find: async () => (sameLabels((await requireSubject(gitlab, on)).labels, wanted) ? true : null),
+    hidden: () => writeDenied(gitlab, `set labels of ${name}`),
     refused: ({ message }) =>
-      new HoldfastError({
-        code: "FORGE_REFUSED",
-        message: `the labels of ${name} in ${projectName(place)} cannot be set: ${message}`,
-        hint: "Look at the labels that were asked for.",
-        data: { why: "labels", number },
-      }),
+      forgeRefused(
+        `the labels of ${name} in ${projectName(gitlab)} cannot be set: ${message}`,
+        "Check the requested labels.",
+        { why: "labels", number },
+      ),
   });
 }
 
@@ -165,29 +162,25 @@ interface GitlabSubject {
   readonly url: string;
 }
 
-export function subjectPaths(place: GitlabProject, on: Subject): GitlabSubject {
+export function subjectPaths(gitlab: GitlabProject, on: Subject): GitlabSubject {
   const number = subjectNumber(on);
   const [kind, name] = typeof on === "number" ? ["issues", "issue"] : ["merge_requests", "merge request"];
   return {
     number,
     name: `${name} ${number}`,
-    path: `${projectPath(place.project)}/${kind}/${number}`,
-    url: `${projectName(place)}/-/${kind}/${number}`,
+    path: `${projectPath(gitlab.project)}/${kind}/${number}`,
+    url: `${projectName(gitlab)}/-/${kind}/${number}`,
   };
 }
 
 /** Throws FORGE_DENIED if the whole project is not visible. */
-export async function requireSubject(place: GitlabProject, on: Subject): Promise<z.infer<typeof LABELLED>> {
-  const { name, path, number } = subjectPaths(place, on);
-  const found = await place.api.read(path, LABELLED);
+export async function requireSubject(gitlab: GitlabProject, on: Subject): Promise<z.infer<typeof LABELLED>> {
+  const { name, path, number } = subjectPaths(gitlab, on);
+  const found = await gitlab.api.read(path, LABELLED);
   if (found !== null) return found;
-  await confirmAbsent(place);
-  throw new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `there is no ${name} in ${projectName(place)}`,
-    hint: "Name another number.",
-    data: { why: typeof on === "number" ? "issue_missing" : "pull_missing", number },
-  });
+  await confirmAbsent(gitlab);
+  const why = typeof on === "number" ? "issue_missing" : "pull_missing";
+  throw forgeRefused(`${name} does not exist in ${projectName(gitlab)}`, "Give another number.", { why, number });
 }
 
 const LABELLED = z.object({ labels: z.array(z.string()) });
@@ -210,28 +203,28 @@ export function projectName({ host, project }: GitlabProject): string {
 }
 
 /** Throws FORGE_DENIED if the project is not visible: GitLab does not distinguish hidden from absent. */
-export async function readProject(place: GitlabProject, project: string = place.project): Promise<Project> {
-  const found = await place.api.read(projectPath(project), PROJECT);
+export async function readProject(gitlab: GitlabProject, project: string = gitlab.project): Promise<Project> {
+  const found = await gitlab.api.read(projectPath(project), PROJECT);
   if (found !== null) return found;
   throw new HoldfastError({
     code: "FORGE_DENIED",
-    message: `GitLab shows no project ${project} on ${place.host}`,
+    message: `project ${project} is not visible on ${gitlab.host}`,
     hint: "Check the remote's URL, and that the login may see this project.",
     retry: "ask",
   });
 }
 
 /** In a visible project, an absent resource does not exist. In a hidden one this is unknown, so it throws. */
-export async function confirmAbsent(place: GitlabProject): Promise<null> {
-  await readProject(place);
+export async function confirmAbsent(gitlab: GitlabProject): Promise<null> {
+  await readProject(gitlab);
   return null;
 }
 
 /** GitLab reports a forbidden write to a readable resource as "not found". */
-export function writeDenied(place: GitlabProject, what: string): HoldfastError {
+export function writeDenied(gitlab: GitlabProject, what: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_DENIED",
-    message: `GitLab does not let us ${what} in ${projectName(place)}`,
+    message: `GitLab denied permission to ${what} in ${projectName(gitlab)}`,
     hint: "Give the login the role of a developer there, and the token the scope `api`.",
     retry: "ask",
   });

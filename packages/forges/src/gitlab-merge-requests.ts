@@ -2,9 +2,9 @@
 
 import * as z from "zod/mini";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
-import { HoldfastError } from "@holdfast/platform/error";
-import { writeOnce } from "./api.ts";
-import { hasMarker, keepMarkers, requireText, reviewText, truncateBody, withMarker } from "./body-text.ts";
+import type { HoldfastError } from "@holdfast/platform/error";
+import { forgeRefused, writeOnce } from "./api.ts";
+import { hasMarker, requireText, reviewText, truncateBody, withMarker } from "./body-text.ts";
 import {
   type GitlabProject,
   MAX_BODY_LENGTH,
@@ -16,171 +16,156 @@ import {
   subjectPaths,
   writeDenied,
 } from "./gitlab-issues.ts";
+import { type ServerPulls, mergeServerPull, updateServerPull } from "./server-pulls.ts";
 
-export async function findMergeRequest(place: GitlabProject, head: string): Promise<PullRequest | null> {
-  const all = await listRequests(place, head);
+export async function findMergeRequest(gitlab: GitlabProject, head: string): Promise<PullRequest | null> {
+  const all = await listRequests(gitlab, head);
   const found = all.find((request) => stateOf(request) === "open") ?? all[0];
   // Only a request for the single merge request computes its status.
-  return found === undefined ? null : await getMergeRequest(place, found.iid);
+  return found === undefined ? null : await getMergeRequest(gitlab, found.iid);
 }
 
-export async function getMergeRequest(place: GitlabProject, number: number): Promise<PullRequest | null> {
-  const found = await place.api.read(pathOf(place, number), MERGE_REQUEST);
-  return found === null ? await confirmAbsent(place) : viewMergeRequest(found);
+export async function getMergeRequest(gitlab: GitlabProject, number: number): Promise<PullRequest | null> {
+  const found = await gitlab.api.read(pathOf(gitlab, number), MERGE_REQUEST);
+  return found === null ? await confirmAbsent(gitlab) : toPullRequest(found);
 }
 
 /**
  * Refuses merge requests that GitLab would accept without use: of a branch that does not exist or has no new commits.
  */
-export async function createMergeRequest(place: GitlabProject, request: NewPullRequest): Promise<PullRequest> {
+export async function createMergeRequest(gitlab: GitlabProject, request: NewPullRequest): Promise<PullRequest> {
   requireText("title", request.title);
   const description = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, request.key));
-  const made = await findMade(place, request);
+  const made = await findMade(gitlab, request);
   if (made !== null) return made;
-  await requireNews(place, request);
+  await requireCommits(gitlab, request);
   // A merge request is created in its source project.
-  const path = `${projectPath(place.head)}/merge_requests`;
+  const path = `${projectPath(gitlab.head)}/merge_requests`;
   const body = {
     source_branch: request.head,
     target_branch: request.base,
     title: draftTitle(request.title, request.draft),
     description,
-    ...(place.head === place.project ? {} : { target_project_id: (await readProject(place)).id }),
+    ...(gitlab.head === gitlab.project ? {} : { target_project_id: (await readProject(gitlab)).id }),
   };
-  return await writeOnce(place.api, {
+  return await writeOnce(gitlab.api, {
     request: { method: "POST", path, body },
-    done: (answer, what) => viewMergeRequest(place.api.parse(answer, MERGE_REQUEST, what)),
-    find: () => findMade(place, request),
+    done: (answer, what) => toPullRequest(gitlab.api.parse(answer, MERGE_REQUEST, what)),
+    find: () => findMade(gitlab, request),
     async hidden() {
-      await readProject(place);
-      return writeDenied(place, "create a merge request");
+      await readProject(gitlab);
+      return writeDenied(gitlab, "create a merge request");
     },
     async refused({ message }) {
       // Another call with the same key was faster, or this one succeeded a moment ago.
-      const there = await findMade(place, request);
+      const there = await findMade(gitlab, request);
       if (there !== null) return there;
-      const found = await findMergeRequest(place, request.head);
-      if (found?.state === "open") return exists(place, found);
-      return refused(`no merge request can be made in ${projectName(place)}: ${message}`, {
-        hint: "Look at the project's rules for merge requests.",
-        data: { why: "refused" },
-      });
+      const found = await findMergeRequest(gitlab, request.head);
+      if (found?.state === "open") return exists(gitlab, found);
+      return forgeRefused(
+        `a merge request cannot be created in ${projectName(gitlab)}: ${message}`,
+        "Check the project's rules for merge requests.",
+        { why: "refused" },
+      );
     },
   });
 }
 
 export async function updateMergeRequest(
-  place: GitlabProject,
+  gitlab: GitlabProject,
   number: number,
   change: { readonly title?: string; readonly body?: string },
 ): Promise<PullRequest> {
-  if (change.title !== undefined) requireText("title", change.title);
-  const before = await requireRequest(place, number);
-  const title = change.title ?? before.title;
-  const body =
-    change.body === undefined
-      ? before.body
-      : truncateBody(change.body, MAX_BODY_LENGTH, (text) => keepMarkers(text, before.body));
-  if (title === before.title && body === before.body) return before;
-  const path = pathOf(place, number);
-  const wanted = { title: draftTitle(title, before.draft), description: body };
-  return await writeOnce(place.api, {
-    request: { method: "PUT", path, body: wanted },
-    done: (answer, what) => viewMergeRequest(place.api.parse(answer, MERGE_REQUEST, what)),
-    async find() {
-      const after = await requireRequest(place, number);
-      return after.title === title && after.body === body ? after : null;
-    },
-    hidden: () => writeDenied(place, `change merge request ${number}`),
-    refused: ({ message }) =>
-      refused(`merge request ${number} in ${projectName(place)} cannot be changed: ${message}`, {
-        hint: "Look at the title and the body that were asked for.",
-        data: { why: "change_refused", number },
-      }),
+  return await updateServerPull(pullsOf(gitlab), number, {
+    change,
+    request: ({ title, body, draft }) => ({
+      method: "PUT",
+      path: pathOf(gitlab, number),
+      body: { title: draftTitle(title, draft), description: body },
+    }),
   });
 }
 
-async function requireRequest(place: GitlabProject, number: number): Promise<PullRequest> {
-  const request = await getMergeRequest(place, number);
-  if (request !== null) return request;
-  throw refused(`there is no merge request ${number} in ${projectName(place)}`, {
-    hint: "Name another number.",
-    data: { why: "pull_missing", number },
+export async function mergeMergeRequest(
+  gitlab: GitlabProject,
+  number: number,
+  { head }: { readonly head: string },
+): Promise<PullRequest> {
+  return await mergeServerPull(pullsOf(gitlab), number, {
+    head,
+    request: () => ({ method: "PUT", path: `${pathOf(gitlab, number)}/merge`, body: { sha: head } }),
   });
 }
 
-async function findMade(place: GitlabProject, request: NewPullRequest): Promise<PullRequest | null> {
-  const all = await listRequests(place, request.head);
+function pullsOf(gitlab: GitlabProject): ServerPulls {
+  return {
+    api: gitlab.api,
+    noun: "merge request",
+    location: projectName(gitlab),
+    maxBodyLength: MAX_BODY_LENGTH,
+    get: (number) => getMergeRequest(gitlab, number),
+    parse: (body, what) => toPullRequest(gitlab.api.parse(body, MERGE_REQUEST, what)),
+    denied: (what) => writeDenied(gitlab, what),
+  };
+}
+
+async function findMade(gitlab: GitlabProject, request: NewPullRequest): Promise<PullRequest | null> {
+  const all = await listRequests(gitlab, request.head);
   const made = all.find(({ description }) => hasMarker(description ?? "", request.key));
-  return made === undefined ? null : await getMergeRequest(place, made.iid);
+  return made === undefined ? null : await getMergeRequest(gitlab, made.iid);
 }
 
 /**
  * Newest first, and only from the project that receives our branches: other projects may have a branch of the same
  * name.
  */
-async function listRequests(place: GitlabProject, head: string): Promise<readonly MergeRequest[]> {
+async function listRequests(gitlab: GitlabProject, head: string): Promise<readonly MergeRequest[]> {
   const query = `state=all&order_by=created_at&sort=desc&source_branch=${encodeURIComponent(head)}`;
-  const path = `${projectPath(place.project)}/merge_requests?${query}`;
-  const all = (await place.api.list(path, MERGE_REQUEST)) ?? (await confirmAbsent(place)) ?? [];
+  const path = `${projectPath(gitlab.project)}/merge_requests?${query}`;
+  const all = (await gitlab.api.list(path, MERGE_REQUEST)) ?? (await confirmAbsent(gitlab)) ?? [];
   const named = all.filter((request) => request.source_branch === head);
   if (named.length === 0) return [];
-  const id = place.head === place.project ? null : (await readProject(place, place.head)).id;
+  const id = gitlab.head === gitlab.project ? null : (await readProject(gitlab, gitlab.head)).id;
   return named.filter(({ source_project_id: source, target_project_id: target }) => source === (id ?? target));
 }
 
-async function requireNews(place: GitlabProject, { head, base }: NewPullRequest): Promise<void> {
-  const commit = await place.api.read(branchPath(place.head, head), BRANCH);
+async function requireCommits(gitlab: GitlabProject, { head, base }: NewPullRequest): Promise<void> {
+  const commit = await gitlab.api.read(branchPath(gitlab.head, head), BRANCH);
   if (commit === null) {
-    await readProject(place, place.head);
-    throw refused(`the branch ${head} was never pushed`, {
-      hint: "Push it first, then create the merge request.",
-      data: { why: "head_missing", head },
-    });
+    await readProject(gitlab, gitlab.head);
+    const hint = "Push it first, then create the merge request.";
+    throw forgeRefused(`branch ${head} was never pushed`, hint, { why: "head_missing", head });
   }
-  if ((await place.api.read(branchPath(place.project, base), BRANCH)) === null) {
-    await readProject(place);
-    throw refused(`there is no branch ${base} to merge into`, {
-      hint: "Name a branch that the project has.",
-      data: { why: "base_missing", base },
-    });
+  if ((await gitlab.api.read(branchPath(gitlab.project, base), BRANCH)) === null) {
+    await readProject(gitlab);
+    const hint = "Give a branch that exists in the project.";
+    throw forgeRefused(`base branch ${base} does not exist`, hint, { why: "base_missing", base });
   }
-  const open = (await listRequests(place, head)).find((one) => stateOf(one) === "open" && one.target_branch === base);
-  if (open !== undefined) throw exists(place, viewMergeRequest(open));
+  const open = (await listRequests(gitlab, head)).find((one) => stateOf(one) === "open" && one.target_branch === base);
+  if (open !== undefined) throw exists(gitlab, toPullRequest(open));
   // GitLab cannot compare two projects. A merge request without new commits is harmless there.
-  if (place.head !== place.project) return;
+  if (gitlab.head !== gitlab.project) return;
   const range = `from=${encodeURIComponent(base)}&to=${encodeURIComponent(head)}`;
-  const compared = await place.api.read(`${projectPath(place.project)}/repository/compare?${range}`, COMPARED);
+  const compared = await gitlab.api.read(`${projectPath(gitlab.project)}/repository/compare?${range}`, COMPARED);
   if (compared === null || compared.commits.length > 0) return;
-  throw refused(`${head} has nothing that ${base} lacks`, {
-    hint: "Commit and push something first.",
-    data: { why: "nothing_new", head, base },
-  });
+  const hint = "Commit and push something first.";
+  throw forgeRefused(`${head} has no commit that ${base} lacks`, hint, { why: "nothing_new", head, base });
 }
 
 const BRANCH = z.object({ name: z.string() });
 const COMPARED = z.object({ commits: z.array(z.unknown()) });
 
-function exists(place: GitlabProject, { number, url, head }: PullRequest): HoldfastError {
-  return refused(`merge request ${number} is open already for ${head} in ${projectName(place)}`, {
-    hint: "Use that one, or close it first.",
-    data: { why: "exists", number, url },
-  });
-}
-
-function refused(
-  message: string,
-  more: { readonly hint: string; readonly data: Readonly<Record<string, unknown>> },
-): HoldfastError {
-  return new HoldfastError({ code: "FORGE_REFUSED", message, ...more });
+function exists(gitlab: GitlabProject, { number, url, head }: PullRequest): HoldfastError {
+  const message = `merge request ${number} for ${head} is already open in ${projectName(gitlab)}`;
+  return forgeRefused(message, "Use that one, or close it first.", { why: "exists", number, url });
 }
 
 function branchPath(project: string, branch: string): string {
   return `${projectPath(project)}/repository/branches/${encodeURIComponent(branch)}`;
 }
 
-function pathOf(place: GitlabProject, number: number): string {
-  return `${projectPath(place.project)}/merge_requests/${number}`;
+function pathOf(gitlab: GitlabProject, number: number): string {
+  return `${projectPath(gitlab.project)}/merge_requests/${number}`;
 }
 
 const MERGE_REQUEST = z.object({
@@ -205,7 +190,7 @@ const MERGE_REQUEST = z.object({
 
 type MergeRequest = z.infer<typeof MERGE_REQUEST>;
 
-function viewMergeRequest(request: MergeRequest): PullRequest {
+function toPullRequest(request: MergeRequest): PullRequest {
   const state = stateOf(request);
   return {
     number: request.iid,
@@ -273,73 +258,29 @@ function withoutDraft(title: string): string {
   return title.replace(DRAFT, "");
 }
 
-/** GitLab merges only while the head is the given commit. A merge request that is already merged counts as success. */
-export async function mergeMergeRequest(
-  place: GitlabProject,
-  number: number,
-  params: { readonly head: string },
-): Promise<PullRequest> {
-  const request = await requireRequest(place, number);
-  if (request.state === "merged") return request;
-  if (request.state === "closed") throw cannot(place, number, "closed", "it is closed");
-  if (request.headCommit !== params.head)
-    throw cannot(place, number, "head_moved", `${request.head} is at ${request.headCommit}, not at ${params.head}`);
-  if (request.draft) throw cannot(place, number, "draft", "it is a draft");
-  const path = `${projectPath(place.project)}/merge_requests/${number}/merge`;
-  return await writeOnce(place.api, {
-    request: { method: "PUT", path, body: { sha: params.head } },
-    done: () => requireRequest(place, number),
-    async find() {
-      const after = await getMergeRequest(place, number);
-      return after?.state === "merged" ? after : null;
-    },
-    hidden: () => writeDenied(place, `merge ${number}`),
-    async refused({ status, message }) {
-      const after = await requireRequest(place, number);
-      // Another merge was faster.
-      return after.state === "merged"
-        ? after
-        : cannot(place, number, status === 409 ? "head_moved" : whyOf(after), message);
-    },
-  });
-}
-
-function whyOf({ mergeability }: PullRequest): string {
-  return mergeability === "mergeable" || mergeability === "unknown" ? "refused" : mergeability;
-}
-
-function cannot(place: GitlabProject, number: number, why: string, message: string): HoldfastError {
-  return new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `merge request ${number} in ${projectName(place)} cannot be merged: ${message}`,
-    hint: "Look at the merge request again; nothing was merged.",
-    data: { why, number },
-  });
-}
-
 /**
  * GitLab has no list of reviews. An approval or a request for changes is a system note with an id and a time. The
  * reviewer's comments are the notes before it, including those on lines of files. Only the list of approvals shows
  * whether an approval still counts.
  */
-export async function readReviews(place: GitlabProject, number: number): Promise<readonly PullRequestReview[]> {
-  const { name, path } = subjectPaths(place, { pullRequest: number });
-  const notes = await place.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
-  const approvals = await place.api.read(`${path}/approvals`, APPROVALS);
+export async function readReviews(gitlab: GitlabProject, number: number): Promise<readonly PullRequestReview[]> {
+  const { name, path } = subjectPaths(gitlab, { pullRequest: number });
+  const notes = await gitlab.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
+  const approvals = await gitlab.api.read(`${path}/approvals`, APPROVALS);
   if (notes === null || approvals === null) {
-    await requireSubject(place, { pullRequest: number });
-    throw writeDenied(place, `read the reviews of ${name}`);
+    await requireSubject(gitlab, { pullRequest: number });
+    throw writeDenied(gitlab, `read the reviews of ${name}`);
   }
   return toReviews(notes, new Set(approvals.approved_by.map(({ user }) => user.username)));
 }
 
 /** `notes` are oldest first. `approvers` are the users whose approval counts. Resolved threads are omitted. */
 export function toReviews(notes: readonly Note[], approvers: ReadonlySet<string>): readonly PullRequestReview[] {
-  const said = new Map<string, Note[]>();
+  const comments = new Map<string, Note[]>();
   const reviews: PullRequestReview[] = [];
-  const tell = (note: Note, state: PullRequestReview["state"], words: readonly Note[]): void => {
+  const add = (note: Note, state: PullRequestReview["state"], own: readonly Note[]): void => {
     const { id, author, created_at: at } = note;
-    const remarks = words.flatMap(({ position, body }) =>
+    const remarks = own.flatMap(({ position, body }) =>
       position === null || position === undefined
         ? []
         : [
@@ -350,11 +291,11 @@ export function toReviews(notes: readonly Note[], approvers: ReadonlySet<string>
             },
           ],
     );
-    const own = words.flatMap(({ position, body }) =>
+    const texts = own.flatMap(({ position, body }) =>
       position === null || position === undefined ? [body.trim()] : [],
     );
-    const body = reviewText(own.join("\n\n"), remarks);
-    const commit = words.find(({ position }) => position?.head_sha !== undefined)?.position?.head_sha ?? null;
+    const body = reviewText(texts.join("\n\n"), remarks);
+    const commit = own.find(({ position }) => position?.head_sha !== undefined)?.position?.head_sha ?? null;
     reviews.push({
       id: String(id),
       author: author.username,
@@ -369,11 +310,16 @@ export function toReviews(notes: readonly Note[], approvers: ReadonlySet<string>
     const { username } = note.author;
     const decided = note.system ? DECISIONS.get(note.body.trim()) : undefined;
     if (decided !== undefined) {
-      tell(note, decided === "approved" && !approvers.has(username) ? "dismissed" : decided, said.get(username) ?? []);
-      said.delete(username);
-    } else if (!note.system && note.resolved !== true) said.set(username, [...(said.get(username) ?? []), note]);
+      add(
+        note,
+        decided === "approved" && !approvers.has(username) ? "dismissed" : decided,
+        comments.get(username) ?? [],
+      );
+      comments.delete(username);
+    } else if (!note.system && note.resolved !== true)
+      comments.set(username, [...(comments.get(username) ?? []), note]);
   }
-  for (const words of said.values()) for (const note of words) tell(note, "commented", [note]);
+  for (const own of comments.values()) for (const note of own) add(note, "commented", [note]);
   return reviews;
 }
 

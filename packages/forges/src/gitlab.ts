@@ -34,39 +34,39 @@ export function openGitlabForge(options: ServerForgeOptions): Forge {
   const { transport, host, owner, name, clock = systemClock, pauseMs } = options;
   const { head = { owner, name } } = options;
   const api = createApi({ forge: "GitLab", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
-  const place: GitlabProject = { api, host, project: `${owner}/${name}`, head: `${head.owner}/${head.name}` };
+  const gitlab: GitlabProject = { api, host, project: `${owner}/${name}`, head: `${head.owner}/${head.name}` };
   const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
     requireNumber(number);
     return await work();
   };
   return {
     name: "gitlab",
-    location: projectName(place),
+    location: projectName(gitlab),
     lateMs: LATE_MS,
     marked: (mark) => openGitlabForge({ ...options, transport: transport.marked(mark) }),
-    getIssue: (number) => numbered(number, () => readIssue(place, number)),
-    createIssue: async (issue) => await createIssue(place, issue),
-    findIssue: async (key) => await findIssue(place, key),
-    setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(place, on, labels)),
-    findComment: (on, key) => numbered(subjectNumber(on), () => findComment(place, on, key)),
-    comment: (on, comment) => numbered(subjectNumber(on), () => addComment(place, on, comment)),
-    defaultBranch: () => findDefaultBranch(place),
-    findPullRequest: (branch) => findMergeRequest(place, branch),
-    getPullRequest: (number) => numbered(number, () => getMergeRequest(place, number)),
-    createPullRequest: async (request) => await createMergeRequest(place, request),
-    updatePullRequest: (number, change) => numbered(number, () => updateMergeRequest(place, number, change)),
-    mergePullRequest: (number, params) => numbered(number, () => mergeMergeRequest(place, number, params)),
-    checks: async (commit) => await readChecks(place, commit),
-    reviews: (number) => numbered(number, () => readReviews(place, number)),
+    getIssue: (number) => numbered(number, () => readIssue(gitlab, number)),
+    createIssue: async (issue) => await createIssue(gitlab, issue),
+    findIssue: async (key) => await findIssue(gitlab, key),
+    setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(gitlab, on, labels)),
+    findComment: (on, key) => numbered(subjectNumber(on), () => findComment(gitlab, on, key)),
+    comment: (on, comment) => numbered(subjectNumber(on), () => addComment(gitlab, on, comment)),
+    defaultBranch: () => findDefaultBranch(gitlab),
+    findPullRequest: (branch) => findMergeRequest(gitlab, branch),
+    getPullRequest: (number) => numbered(number, () => getMergeRequest(gitlab, number)),
+    createPullRequest: async (request) => await createMergeRequest(gitlab, request),
+    updatePullRequest: (number, change) => numbered(number, () => updateMergeRequest(gitlab, number, change)),
+    mergePullRequest: (number, params) => numbered(number, () => mergeMergeRequest(gitlab, number, params)),
+    checks: async (commit) => await readChecks(gitlab, commit),
+    reviews: (number) => numbered(number, () => readReviews(gitlab, number)),
   };
 }
 
-async function findDefaultBranch(place: GitlabProject): Promise<string> {
-  const { default_branch: branch } = await readProject(place);
+async function findDefaultBranch(gitlab: GitlabProject): Promise<string> {
+  const { default_branch: branch } = await readProject(gitlab);
   if (branch !== null && branch !== undefined) return branch;
   throw new HoldfastError({
     code: "FORGE_FAILED",
-    message: `${projectName(place)} has no default branch`,
+    message: `${projectName(gitlab)} has no default branch`,
     hint: "Push a first commit to it.",
     retry: "ask",
   });
@@ -109,26 +109,26 @@ export const GITLAB_TOKEN_VARIABLES: readonly string[] = ["GITLAB_TOKEN", "GITLA
 /**
  * Pipeline jobs and results of other services, which GitLab returns in one list. Pipelines of a fork run in the fork.
  */
-async function readChecks(place: GitlabProject, commit: string): Promise<Checks> {
+async function readChecks(gitlab: GitlabProject, commit: string): Promise<Checks> {
   requireCommit(commit);
   const found = await Promise.all(
-    [...new Set([place.head, place.project])].map(async (project) => ({
+    [...new Set([gitlab.head, gitlab.project])].map(async (project) => ({
       project,
-      statuses: await place.api.list(`${projectPath(project)}/repository/commits/${commit}/statuses`, STATUS),
+      statuses: await gitlab.api.list(`${projectPath(project)}/repository/commits/${commit}/statuses`, STATUS),
     })),
   );
   if (found.every(({ statuses }) => statuses === null)) {
-    await readProject(place, place.head);
+    await readProject(gitlab, gitlab.head);
     throw unknownCommit("GitLab", commit);
   }
   const runs = found.flatMap(({ project, statuses }) => (statuses ?? []).map((status) => ({ project, status })));
   const failed = runs.filter(({ status }) => commitStatusState(status) === "failed").slice(0, MAX_FAILED_LOGS);
   const logs = new Map(
     await Promise.all(
-      failed.map(async ({ project, status }) => [status.id, await readLog(place, project, status)] as const),
+      failed.map(async ({ project, status }) => [status.id, await readLog(gitlab, project, status)] as const),
     ),
   );
-  return combineChecks(runs.map(({ status }) => viewStatus(status, logs.get(status.id) ?? null)));
+  return combineChecks(runs.map(({ status }) => toCheckRun(status, logs.get(status.id) ?? null)));
 }
 
 const STATUS = z.object({
@@ -142,10 +142,10 @@ const STATUS = z.object({
 
 type Status = z.infer<typeof STATUS>;
 
-function viewStatus(status: Status, log: string | null): CheckRun {
+function toCheckRun(status: Status, log: string | null): CheckRun {
   const { name, target_url, description } = status;
-  const said = [description, log].filter((part) => part !== null && part !== undefined && part !== "");
-  return { name, state: commitStatusState(status), url: target_url ?? null, summary: said.join("\n\n") };
+  const texts = [description, log].filter((one) => one !== null && one !== undefined && one !== "");
+  return { name, state: commitStatusState(status), url: target_url ?? null, summary: texts.join("\n\n") };
 }
 
 /** An unknown status counts as failed, so that the user is asked. Jobs that may fail and manual jobs do not count. */
@@ -172,7 +172,7 @@ export function commitStatusState(status: {
 }
 
 /** The log of a job, whose status has the id of the job. Results of other services have no log. */
-async function readLog(place: GitlabProject, project: string, { id, target_url }: Status): Promise<string | null> {
+async function readLog(gitlab: GitlabProject, project: string, { id, target_url }: Status): Promise<string | null> {
   if (target_url?.includes("/-/jobs/") !== true) return null;
-  return await logTail(() => place.api.read(`${projectPath(project)}/jobs/${id}/trace`, z.string()));
+  return await logTail(() => gitlab.api.read(`${projectPath(project)}/jobs/${id}/trace`, z.string()));
 }

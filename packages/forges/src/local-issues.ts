@@ -3,7 +3,7 @@
 import { Document, isMap, parseDocument } from "yaml";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
-import { HoldfastError } from "@holdfast/platform/error";
+import { forgeRefused } from "./api.ts";
 import { hasMarker, requireKey, requireNumber, requireText, withMarker } from "./body-text.ts";
 import {
   type ForgeChange,
@@ -15,36 +15,36 @@ import {
   withForgeLock,
 } from "./local-repository.ts";
 
-export function readIssue(place: LocalRepository, number: number): IssueSnapshot | null {
+export function readIssue(local: LocalRepository, number: number): IssueSnapshot | null {
   requireNumber(number);
   const path = issuePath(number);
-  const file = readForgeFile(place, path);
+  const file = readForgeFile(local, path);
   if (file === undefined) return null;
   const parsed = parseIssue(file.text, file.changedAt);
-  if (parsed.kind === "damaged") throw corruptFile(place, path, parsed.why);
+  if (parsed.kind === "damaged") throw corruptFile(local, path, parsed.why);
   return { number, ...parsed.issue };
 }
 
-export function findIssue(place: LocalRepository, key: string): IssueSnapshot | null {
+export function findIssue(local: LocalRepository, key: string): IssueSnapshot | null {
   requireKey(key);
-  for (const number of listNumbers(place, "issues", ".md")) {
+  for (const number of listNumbers(local, "issues", ".md")) {
     // Only files that contain the key are parsed, so that a file that a user is still writing cannot hide another one.
-    if (hasMarker(readForgeFile(place, issuePath(number))?.text ?? "", key)) return readIssue(place, number);
+    if (hasMarker(readForgeFile(local, issuePath(number))?.text ?? "", key)) return readIssue(local, number);
   }
   return null;
 }
 
 export function createIssue(
-  place: LocalRepository,
+  local: LocalRepository,
   issue: Parameters<Forge["createIssue"]>[0],
 ): Promise<IssueSnapshot> {
   requireText("title", issue.title);
   const body = withMarker(issue.body, issue.key);
-  return withForgeLock(place, async () => {
-    const there = findIssue(place, issue.key);
+  return withForgeLock(local, async () => {
+    const there = findIssue(local, issue.key);
     if (there !== null) return there;
     const text = formatIssue({ title: issue.title, body, labels: [...new Set(issue.labels)], state: "open" });
-    const number = createWithNextNumber(place, (next) => ({
+    const number = createWithNextNumber(local, (next) => ({
       path: issuePath(next),
       text,
       mode: "create",
@@ -52,50 +52,47 @@ export function createIssue(
       number: next,
       key: issue.key,
     }));
-    return requireIssue(place, number);
+    return requireIssue(local, number);
   });
 }
 
-export function setLabels(place: LocalRepository, number: number, labels: readonly string[]): Promise<void> {
+export function setLabels(local: LocalRepository, number: number, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
-  return withForgeLock(place, async () => {
-    const issue = requireIssue(place, number);
+  return withForgeLock(local, async () => {
+    const issue = requireIssue(local, number);
     if (issue.labels.length === wanted.length && wanted.every((label) => issue.labels.includes(label))) return;
-    changeIssue(place, { number, change: { labels: wanted }, what: "labels_set" });
+    changeIssue(local, { number, change: { labels: wanted }, what: "labels_set" });
   });
 }
 
 /** Call it only while holding the forge lock. */
-export function closeIssue(place: LocalRepository, number: number): void {
-  if (readIssue(place, number)?.state === "open")
-    changeIssue(place, { number, change: { state: "closed" }, what: "issue_closed" });
+export function closeIssue(local: LocalRepository, number: number): void {
+  if (readIssue(local, number)?.state === "open")
+    changeIssue(local, { number, change: { state: "closed" }, what: "issue_closed" });
 }
 
 /**
  * Uses the next free number. Issues and pull requests share the numbers, so that a number names one thing. Call it only
  * while holding the forge lock.
  */
-export function createWithNextNumber(place: LocalRepository, change: (number: number) => ForgeChange): number {
+export function createWithNextNumber(local: LocalRepository, change: (number: number) => ForgeChange): number {
   for (;;) {
-    const taken = [...listNumbers(place, "issues", ".md"), ...listNumbers(place, "pulls", ".json")];
+    const taken = [...listNumbers(local, "issues", ".md"), ...listNumbers(local, "pulls", ".json")];
     const number = Math.max(0, ...taken) + 1;
-    if (applyChange(place, change(number))) return number;
+    if (applyChange(local, change(number))) return number;
   }
 }
 
-function requireIssue(place: LocalRepository, number: number): IssueSnapshot {
-  const issue = readIssue(place, number);
+function requireIssue(local: LocalRepository, number: number): IssueSnapshot {
+  const issue = readIssue(local, number);
   if (issue !== null) return issue;
-  throw new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `there is no issue ${number} in ${place.directory}`,
-    hint: `Write issues/${number}.md there, or name another issue.`,
-    data: { why: "issue_missing", number },
-  });
+  const message = `issue ${number} does not exist in ${local.directory}`;
+  const hint = `Write issues/${number}.md there, or give another number.`;
+  throw forgeRefused(message, hint, { why: "issue_missing", number });
 }
 
 function changeIssue(
-  place: LocalRepository,
+  local: LocalRepository,
   params: {
     readonly number: number;
     readonly change: Partial<Pick<IssueSnapshot, "labels" | "state">>;
@@ -104,9 +101,9 @@ function changeIssue(
 ): void {
   const { number, what } = params;
   const path = issuePath(number);
-  const at = new Date(place.clock.now()).toISOString();
-  const text = editIssue(readForgeFile(place, path)?.text ?? "", { ...params.change, at });
-  applyChange(place, { path, text, mode: "replace", what, number, key: null });
+  const at = new Date(local.clock.now()).toISOString();
+  const text = editIssue(readForgeFile(local, path)?.text ?? "", { ...params.change, at });
+  applyChange(local, { path, text, mode: "replace", what, number, key: null });
 }
 
 function issuePath(number: number): string {

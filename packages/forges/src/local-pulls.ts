@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import * as z from "zod/mini";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
-import { HoldfastError } from "@holdfast/platform/error";
 import { gitIdentity } from "@holdfast/platform/git-command";
+import { forgeRefused } from "./api.ts";
 import {
   closedIssues,
   hasMarker,
@@ -29,36 +29,35 @@ import {
   withForgeLock,
 } from "./local-repository.ts";
 
-export async function findPull(place: LocalRepository, head: string): Promise<PullRequest | null> {
-  const all = listPulls(place).filter(([, pull]) => pull.head === head);
-  const views = await Promise.all(all.map(([number, pull]) => viewPull(place, number, pull)));
+export async function findPull(local: LocalRepository, head: string): Promise<PullRequest | null> {
+  const all = listPulls(local).filter(([, pull]) => pull.head === head);
+  const views = await Promise.all(all.map(([number, pull]) => toPullRequest(local, number, pull)));
   return views.find(({ state }) => state === "open") ?? views[0] ?? null;
 }
 
-export async function getPull(place: LocalRepository, number: number): Promise<PullRequest | null> {
-  const pull = readPull(place, number);
-  return pull === null ? null : viewPull(place, number, pull);
+export async function getPull(local: LocalRepository, number: number): Promise<PullRequest | null> {
+  const pull = readPull(local, number);
+  return pull === null ? null : toPullRequest(local, number, pull);
 }
 
-export function createPull(place: LocalRepository, request: NewPullRequest): Promise<PullRequest> {
+export function createPull(local: LocalRepository, request: NewPullRequest): Promise<PullRequest> {
   requireText("title", request.title);
   const body = withMarker(request.body, request.key);
-  return withForgeLock(place, async () => {
-    const made = listPulls(place).find(([, pull]) => hasMarker(pull.body, request.key));
-    if (made !== undefined) return viewPull(place, ...made);
-    const commits = await requireNews(place, request);
-    const there = await findPull(place, request.head);
+  return withForgeLock(local, async () => {
+    const made = listPulls(local).find(([, pull]) => hasMarker(pull.body, request.key));
+    if (made !== undefined) return toPullRequest(local, ...made);
+    const commits = await requireCommits(local, request);
+    const there = await findPull(local, request.head);
     if (there?.state === "open") {
-      throw refused(`pull request ${there.number} is open already for ${request.head}`, {
-        hint: "Use that one, or close it first.",
-        data: { why: "exists", number: there.number, url: there.url },
-      });
+      const { number, url } = there;
+      const message = `pull request ${number} for ${request.head} is already open`;
+      throw forgeRefused(message, "Use that one, or close it first.", { why: "exists", number, url });
     }
     const { title, head, base, draft, key } = request;
-    const createdAt = new Date(place.clock.now()).toISOString();
+    const createdAt = new Date(local.clock.now()).toISOString();
     const state = { state: "open", draft, head, base, ...commits, mergeCommit: null } as const;
     const pull: StoredPull = { version: 1, title, body, ...state, createdAt, labels: [] };
-    const number = createWithNextNumber(place, (next) => ({
+    const number = createWithNextNumber(local, (next) => ({
       path: pullPath(next),
       text: formatPull(pull),
       mode: "create",
@@ -66,23 +65,23 @@ export function createPull(place: LocalRepository, request: NewPullRequest): Pro
       number: next,
       key,
     }));
-    return viewPull(place, number, pull);
+    return toPullRequest(local, number, pull);
   });
 }
 
 export function updatePull(
-  place: LocalRepository,
+  local: LocalRepository,
   number: number,
   change: { readonly title?: string; readonly body?: string },
 ): Promise<PullRequest> {
   if (change.title !== undefined) requireText("title", change.title);
-  return withForgeLock(place, async () => {
-    const pull = requirePull(place, number);
+  return withForgeLock(local, async () => {
+    const pull = requirePull(local, number);
     const title = change.title ?? pull.title;
     const body = change.body === undefined ? pull.body : keepMarkers(change.body, pull.body);
-    if (title === pull.title && body === pull.body) return viewPull(place, number, pull);
+    if (title === pull.title && body === pull.body) return toPullRequest(local, number, pull);
     const next = { ...pull, title, body };
-    applyChange(place, {
+    applyChange(local, {
       path: pullPath(number),
       text: formatPull(next),
       mode: "replace",
@@ -90,58 +89,43 @@ export function updatePull(
       number,
       key: null,
     });
-    return viewPull(place, number, next);
+    return toPullRequest(local, number, next);
   });
 }
 
-export function setPullLabels(place: LocalRepository, number: number, labels: readonly string[]): Promise<void> {
+export function setPullLabels(local: LocalRepository, number: number, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
-  return withForgeLock(place, async () => {
-    const pull = requirePull(place, number);
+  return withForgeLock(local, async () => {
+    const pull = requirePull(local, number);
     if (pull.labels.length === wanted.length && wanted.every((label) => pull.labels.includes(label))) return;
     const text = formatPull({ ...pull, labels: wanted });
-    applyChange(place, { path: pullPath(number), text, mode: "replace", what: "labels_set", number, key: null });
+    applyChange(local, { path: pullPath(number), text, mode: "replace", what: "labels_set", number, key: null });
   });
 }
 
-function requirePull(place: LocalRepository, number: number): StoredPull {
-  const pull = readPull(place, number);
+function requirePull(local: LocalRepository, number: number): StoredPull {
+  const pull = readPull(local, number);
   if (pull !== null) return pull;
-  throw refused(`there is no pull request ${number}`, {
-    hint: "Name one that is in the pulls folder.",
-    data: { why: "pull_missing", number },
-  });
+  const hint = "Give one that is in the pulls folder.";
+  throw forgeRefused(`pull request ${number} does not exist`, hint, { why: "pull_missing", number });
 }
 
-function refused(
-  message: string,
-  more: { readonly hint: string; readonly data: Readonly<Record<string, unknown>> },
-): HoldfastError {
-  return new HoldfastError({ code: "FORGE_REFUSED", message, ...more });
-}
-
-async function requireNews(
-  place: LocalRepository,
+async function requireCommits(
+  local: LocalRepository,
   { head, base }: NewPullRequest,
 ): Promise<Pick<StoredPull, "headCommit" | "baseCommit">> {
-  const [headCommit, baseCommit] = await Promise.all([readBranch(place.git, head), readBranch(place.git, base)]);
+  const [headCommit, baseCommit] = await Promise.all([readBranch(local.git, head), readBranch(local.git, base)]);
   if (headCommit === null) {
-    throw refused(`the branch ${head} was never pushed`, {
-      hint: "Push it first, then create the pull request.",
-      data: { why: "head_missing", head },
-    });
+    const hint = "Push it first, then create the pull request.";
+    throw forgeRefused(`branch ${head} was never pushed`, hint, { why: "head_missing", head });
   }
   if (baseCommit === null) {
-    throw refused(`there is no branch ${base} to merge into`, {
-      hint: "Name a branch that the forge has.",
-      data: { why: "base_missing", base },
-    });
+    const hint = "Give a branch that exists in the repository.";
+    throw forgeRefused(`base branch ${base} does not exist`, hint, { why: "base_missing", base });
   }
-  if (!(await isAncestor(place.git, headCommit, baseCommit))) return { headCommit, baseCommit };
-  throw refused(`${head} has nothing that ${base} lacks`, {
-    hint: "Commit and push something first.",
-    data: { why: "nothing_new", head, base },
-  });
+  if (!(await isAncestor(local.git, headCommit, baseCommit))) return { headCommit, baseCommit };
+  const hint = "Commit and push something first.";
+  throw forgeRefused(`${head} has no commit that ${base} lacks`, hint, { why: "nothing_new", head, base });
 }
 
 const COMMIT = z.string().check(z.regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/, "expected a whole commit id"));
@@ -166,19 +150,19 @@ const PULL = z.object({
 /** The content of a pull request's file. */
 type StoredPull = z.infer<typeof PULL>;
 
-function readPull(place: LocalRepository, number: number): StoredPull | null {
+function readPull(local: LocalRepository, number: number): StoredPull | null {
   requireNumber(number);
   const path = pullPath(number);
-  const file = readForgeFile(place, path);
-  return file === undefined ? null : parseJson({ place, path, text: file.text, schema: PULL });
+  const file = readForgeFile(local, path);
+  return file === undefined ? null : parseJson({ local, path, text: file.text, schema: PULL });
 }
 
 /** Newest first. */
-function listPulls(place: LocalRepository): readonly (readonly [number: number, pull: StoredPull])[] {
-  return listNumbers(place, "pulls", ".json")
+function listPulls(local: LocalRepository): readonly (readonly [number: number, pull: StoredPull])[] {
+  return listNumbers(local, "pulls", ".json")
     .toReversed()
     .flatMap((number) => {
-      const pull = readPull(place, number);
+      const pull = readPull(local, number);
       return pull === null ? [] : [[number, pull] as const];
     });
 }
@@ -192,15 +176,15 @@ function pullPath(number: number): string {
 }
 
 /** The current pull request: its file combined with the current commits of its branches. */
-async function viewPull(place: LocalRepository, number: number, pull: StoredPull): Promise<PullRequest> {
-  const [tip, base] = await Promise.all([readBranch(place.git, pull.head), readBranch(place.git, pull.base)]);
+async function toPullRequest(local: LocalRepository, number: number, pull: StoredPull): Promise<PullRequest> {
+  const [tip, base] = await Promise.all([readBranch(local.git, pull.head), readBranch(local.git, pull.base)]);
   const isOpen = pull.state === "open";
   const headCommit = isOpen ? (tip ?? pull.headCommit) : pull.headCommit;
   // The head is in the base: merged by hand and pushed, or by a call that was killed before it wrote the file.
-  const isIn = isOpen && tip !== null && base !== null && (await isMerged(place.git, { tip, base, pull }));
+  const isIn = isOpen && tip !== null && base !== null && (await isMerged(local.git, { tip, base, pull }));
   return {
     number,
-    url: pathToFileURL(join(place.directory, pullPath(number))).href,
+    url: pathToFileURL(join(local.directory, pullPath(number))).href,
     title: pull.title,
     body: pull.body,
     state: isIn ? "merged" : pull.state,
@@ -209,7 +193,7 @@ async function viewPull(place: LocalRepository, number: number, pull: StoredPull
     headCommit,
     base: pull.base,
     labels: pull.labels,
-    mergeability: isOpen && !isIn ? await mergeabilityOf(place.git, { draft: pull.draft, tip, base }) : "unknown",
+    mergeability: isOpen && !isIn ? await mergeabilityOf(local.git, { draft: pull.draft, tip, base }) : "unknown",
   };
 }
 
@@ -237,34 +221,34 @@ async function mergeabilityOf(
  * continues.
  */
 export function mergePull(
-  place: LocalRepository,
+  local: LocalRepository,
   number: number,
   params: { readonly head: string },
 ): Promise<PullRequest> {
-  return withForgeLock(place, async () => {
-    const pull = requirePull(place, number);
-    const merged = pull.state === "merged" ? pull : await mergeOpen(place, number, pull, params.head);
-    for (const issue of closedIssues(merged.body)) closeIssue(place, issue);
-    return viewPull(place, number, merged);
+  return withForgeLock(local, async () => {
+    const pull = requirePull(local, number);
+    const merged = pull.state === "merged" ? pull : await mergeOpen(local, number, pull, params.head);
+    for (const issue of closedIssues(merged.body)) closeIssue(local, issue);
+    return toPullRequest(local, number, merged);
   });
 }
 
 async function mergeOpen(
-  place: LocalRepository,
+  local: LocalRepository,
   number: number,
   pull: StoredPull,
   expected: string,
 ): Promise<StoredPull> {
-  const [tip, base] = await Promise.all([readBranch(place.git, pull.head), readBranch(place.git, pull.base)]);
+  const [tip, base] = await Promise.all([readBranch(local.git, pull.head), readBranch(local.git, pull.base)]);
   if (pull.state === "closed") throw cannot(number, "closed", `pull request ${number} is closed`);
   if (tip === null) throw cannot(number, "head_missing", `the branch ${pull.head} is gone`);
   if (base === null) throw cannot(number, "base_missing", `the branch ${pull.base} is gone`);
   if (tip !== expected) throw cannot(number, "head_moved", `${pull.head} is at ${tip}, not at ${expected}`);
   if (pull.draft) throw cannot(number, "draft", `pull request ${number} is a draft`);
-  const isIn = await isAncestor(place.git, tip, base);
-  const mergeCommit = isIn ? base : await makeMerge(place, { number, pull, tip, base });
+  const isIn = await isAncestor(local.git, tip, base);
+  const mergeCommit = isIn ? base : await makeMerge(local, { number, pull, tip, base });
   const next: StoredPull = { ...pull, state: "merged", headCommit: tip, mergeCommit };
-  applyChange(place, {
+  applyChange(local, {
     path: pullPath(number),
     text: formatPull(next),
     mode: "replace",
@@ -276,31 +260,29 @@ async function mergeOpen(
 }
 
 async function makeMerge(
-  place: LocalRepository,
+  local: LocalRepository,
   at: { readonly number: number; readonly pull: StoredPull; readonly tip: string; readonly base: string },
 ): Promise<string> {
   const { number, pull, tip, base } = at;
-  const merged = await mergeTree(place.git, base, tip);
+  const merged = await mergeTree(local.git, base, tip);
   if (merged.kind === "conflict")
     throw cannot(number, "conflicting", `${pull.head} conflicts with ${pull.base} in ${merged.files.join(", ")}`);
   const message = `Merge pull request #${number} from ${pull.head}\n\n${pull.title}\n`;
   const args = ["commit-tree", merged.tree, "-p", base, "-p", tip, "-F", "-"];
-  const commit = await place.git.line(args, { input: Buffer.from(message), env: identity(place) });
-  const moved = await place.git.result(["update-ref", `refs/heads/${pull.base}`, commit, base]);
+  const commit = await local.git.line(args, { input: Buffer.from(message), env: identity(local) });
+  const moved = await local.git.result(["update-ref", `refs/heads/${pull.base}`, commit, base]);
   if (moved.code !== 0) throw cannot(number, "base_moved", `${pull.base} moved while the merge was made`);
   return commit;
 }
 
-function identity(place: LocalRepository): Readonly<Record<string, string>> {
-  const epochSeconds = Math.floor(place.clock.now() / 1000);
+function identity(local: LocalRepository): Readonly<Record<string, string>> {
+  const epochSeconds = Math.floor(local.clock.now() / 1000);
   return gitIdentity({ name: "Local forge", mail: "forge@localhost", epochSeconds });
 }
 
 function cannot(number: number, why: string, message: string): Error {
-  return refused(`pull request ${number} cannot be merged: ${message}`, {
-    hint: "Look at the pull request again; nothing was merged.",
-    data: { why, number },
-  });
+  const hint = "Check the pull request; nothing was merged.";
+  return forgeRefused(`pull request ${number} cannot be merged: ${message}`, hint, { why, number });
 }
 
 type MergedTree =
@@ -315,17 +297,17 @@ async function mergeTree(git: BareGit, base: string, head: string): Promise<Merg
   const [tree = "", ...files] = done.stdout
     .toString("utf8")
     .split("\0")
-    .filter((part) => part !== "");
+    .filter((field) => field !== "");
   return done.code === 0 ? { kind: "clean", tree } : { kind: "conflict", files };
 }
 
 /** Reviews written by users, in order. A review without an id gets its position as id, so new ones must be appended. */
-export function readReviews(place: LocalRepository, number: number): readonly PullRequestReview[] {
-  requirePull(place, number);
+export function readReviews(local: LocalRepository, number: number): readonly PullRequestReview[] {
+  requirePull(local, number);
   const path = `pulls/${number}.reviews.json`;
-  const file = readForgeFile(place, path);
+  const file = readForgeFile(local, path);
   if (file === undefined) return [];
-  const written = parseJson({ place, path, text: file.text, schema: REVIEWS });
+  const written = parseJson({ local, path, text: file.text, schema: REVIEWS });
   return written.map(({ id, ...review }, at) => ({ id: id ?? String(at + 1), byPerson: true, ...review }));
 }
 
@@ -340,25 +322,25 @@ const REVIEWS = z.array(
   }),
 );
 
-export function findComment(place: LocalRepository, number: number, key: string): { readonly url: string } | null {
+export function findComment(local: LocalRepository, number: number, key: string): { readonly url: string } | null {
   requireKey(key);
-  requireSubject(place, number);
-  const at = readComments(place, number).findIndex(({ body }) => hasMarker(body, key));
-  return at === -1 ? null : { url: urlOf(place, number, at) };
+  requireSubject(local, number);
+  const at = readComments(local, number).findIndex(({ body }) => hasMarker(body, key));
+  return at === -1 ? null : { url: urlOf(local, number, at) };
 }
 
 export function addComment(
-  place: LocalRepository,
+  local: LocalRepository,
   number: number,
   comment: { readonly body: string; readonly key: string },
 ): Promise<{ readonly url: string }> {
   const body = withMarker(comment.body, comment.key);
-  return withForgeLock(place, async () => {
-    const there = findComment(place, number, comment.key);
+  return withForgeLock(local, async () => {
+    const there = findComment(local, number, comment.key);
     if (there !== null) return there;
-    const comments = [...readComments(place, number), { at: new Date(place.clock.now()).toISOString(), body }];
+    const comments = [...readComments(local, number), { at: new Date(local.clock.now()).toISOString(), body }];
     const text = `${JSON.stringify(comments, null, 2)}\n`;
-    applyChange(place, {
+    applyChange(local, {
       path: pathOf(number),
       text,
       mode: "replace",
@@ -366,31 +348,28 @@ export function addComment(
       number,
       key: comment.key,
     });
-    return { url: urlOf(place, number, comments.length - 1) };
+    return { url: urlOf(local, number, comments.length - 1) };
   });
 }
 
 const COMMENTS = z.array(z.object({ at: z.string(), body: z.string() }));
 
-function readComments(place: LocalRepository, number: number): z.infer<typeof COMMENTS> {
-  const file = readForgeFile(place, pathOf(number));
-  return file === undefined ? [] : parseJson({ place, path: pathOf(number), text: file.text, schema: COMMENTS });
+function readComments(local: LocalRepository, number: number): z.infer<typeof COMMENTS> {
+  const file = readForgeFile(local, pathOf(number));
+  return file === undefined ? [] : parseJson({ local, path: pathOf(number), text: file.text, schema: COMMENTS });
 }
 
-function requireSubject(place: LocalRepository, number: number): void {
-  if (readIssue(place, number) !== null || readPull(place, number) !== null) return;
-  throw new HoldfastError({
-    code: "FORGE_REFUSED",
-    message: `there is no issue or pull request ${number} in ${place.directory}`,
-    hint: `Write issues/${number}.md there, or name another number.`,
-    data: { why: "issue_missing", number },
-  });
+function requireSubject(local: LocalRepository, number: number): void {
+  if (readIssue(local, number) !== null || readPull(local, number) !== null) return;
+  const message = `issue or pull request ${number} does not exist in ${local.directory}`;
+  const hint = `Write issues/${number}.md there, or give another number.`;
+  throw forgeRefused(message, hint, { why: "issue_missing", number });
 }
 
 function pathOf(number: number): string {
   return `issues/${number}.comments.json`;
 }
 
-function urlOf(place: LocalRepository, number: number, at: number): string {
-  return `${pathToFileURL(join(place.directory, pathOf(number))).href}#${at + 1}`;
+function urlOf(local: LocalRepository, number: number, at: number): string {
+  return `${pathToFileURL(join(local.directory, pathOf(number))).href}#${at + 1}`;
 }

@@ -144,28 +144,28 @@ export async function isAncestor(git: BareGit, ancestor: string, of: string): Pr
 
 const TIMEOUT_MS = 10 * 60_000;
 
-type Place = Pick<LocalRepository, "directory">;
+type ForgeDirectory = Pick<LocalRepository, "directory">;
 
 /** A file of the forge; undefined if there is none. Users edit these files too, so the content is not trusted. */
 export function readForgeFile(
-  place: Place,
+  local: ForgeDirectory,
   path: string,
 ): { readonly text: string; readonly changedAt: Date } | undefined {
-  const full = join(place.directory, path);
+  const full = join(local.directory, path);
   const found = readRegularFile({ path: full, maxBytes: MAX_BYTES });
   switch (found.kind) {
     case "absent":
       return undefined;
     case "refused":
-      throw corruptFile(place, path, found.why);
+      throw corruptFile(local, path, found.why);
     case "read":
-      return { text: decode(place, path, found.bytes), changedAt: statSync(full).mtime };
+      return { text: decode(local, path, found.bytes), changedAt: statSync(full).mtime };
   }
 }
 
 /** Numbers of the files `<number><ending>` in a directory, ascending. */
-export function listNumbers(place: Place, folder: string, ending: string): readonly number[] {
-  return listNames(join(place.directory, folder))
+export function listNumbers(local: ForgeDirectory, folder: string, ending: string): readonly number[] {
+  return listNames(join(local.directory, folder))
     .filter((name) => name.endsWith(ending))
     .map((name) => name.slice(0, -ending.length))
     .filter((name) => /^[1-9]\d{0,8}$/.test(name))
@@ -173,12 +173,12 @@ export function listNumbers(place: Place, folder: string, ending: string): reado
     .sort((a, b) => a - b);
 }
 
-export function corruptFile(place: Place, path: string, why: string): HoldfastError {
-  const full = join(place.directory, path);
+export function corruptFile(local: ForgeDirectory, path: string, why: string): HoldfastError {
+  const full = join(local.directory, path);
   return new HoldfastError({
     code: "FORGE_FAILED",
     message: `${full} cannot be used: ${why}`,
-    hint: "Mend the file by hand, or move it away.",
+    hint: "Fix the file by hand, or move it away.",
     retry: "ask",
     data: { path: full, why },
   });
@@ -195,34 +195,45 @@ function listNames(folder: string): readonly string[] {
   }
 }
 
-function decode(place: Place, path: string, bytes: Buffer): string {
+function decode(local: ForgeDirectory, path: string, bytes: Buffer): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw corruptFile(place, path, "it is not UTF-8 text");
+    throw corruptFile(local, path, "it is not UTF-8 text");
   }
 }
 
 /** Parses and validates a JSON file of the forge. An error names the file and the position in it. */
-export function parseJson<T>(params: {
-  readonly place: Pick<LocalRepository, "directory">;
+export function parseJson<T>(params: JsonFile & { readonly schema: z.ZodMiniType<T> }): T {
+  return parseFields({ ...params, value: readJson(params) });
+}
+
+/** Validates the content of a file of the forge. */
+export function parseFields<T>(params: {
+  readonly local: ForgeDirectory;
   readonly path: string;
-  readonly text: string;
+  readonly value: unknown;
   readonly schema: z.ZodMiniType<T>;
 }): T {
-  const parsed = params.schema.safeParse(readJson(params));
+  const parsed = params.schema.safeParse(params.value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue === undefined || issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
-  throw corruptFile(params.place, params.path, `${where}${issue?.message ?? "it does not fit"}`);
+  throw corruptFile(params.local, params.path, `${where}${issue?.message ?? "it has invalid fields"}`);
 }
 
-function readJson(params: Parameters<typeof parseJson>[0]): unknown {
+interface JsonFile {
+  readonly local: ForgeDirectory;
+  readonly path: string;
+  readonly text: string;
+}
+
+function readJson(params: JsonFile): unknown {
   try {
     return JSON.parse(params.text);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw corruptFile(params.place, params.path, `it is not JSON: ${why}`);
+    throw corruptFile(params.local, params.path, `it is not JSON: ${why}`);
   }
 }
 
@@ -253,39 +264,39 @@ type ChangeName =
   | "checks_recorded";
 
 /** Returns false, with nothing changed, if another file now exists at that path. */
-export function applyChange(place: LocalRepository, change: ForgeChange): boolean {
+export function applyChange(local: LocalRepository, change: ForgeChange): boolean {
   const { path, text, mode, ...what } = change;
-  const line = JSON.stringify({ id: randomId(), at: new Date(place.clock.now()).toISOString(), ...what });
+  const line = JSON.stringify({ id: randomId(), at: new Date(local.clock.now()).toISOString(), ...what });
   const data = Buffer.from(`${JSON.stringify({ version: 1, path, text, mode, line })}\n`);
-  writeDurable({ path: join(place.directory, PENDING), data, mode: "replace" });
-  return finishChange(place);
+  writeDurable({ path: join(local.directory, PENDING), data, mode: "replace" });
+  return completePendingChange(local);
 }
 
 /** Applies a recorded change. It is idempotent: the file has the whole text, and the line has an id. */
-function finishChange(place: LocalRepository): boolean {
-  const pending = readPending(place);
+function completePendingChange(local: LocalRepository): boolean {
+  const pending = readPending(local);
   if (pending === undefined) return true;
-  const path = join(place.directory, pending.path);
+  const path = join(local.directory, pending.path);
   makeDurableDirectory(dirname(path), 0o755);
-  const done = placeFile(place, pending);
-  if (done) appendLine(place, pending.line);
-  rmSync(join(place.directory, PENDING));
+  const done = placeFile(local, pending);
+  if (done) appendLine(local, pending.line);
+  rmSync(join(local.directory, PENDING));
   return done;
 }
 
-function placeFile(place: LocalRepository, { path, text, mode }: Pending): boolean {
+function placeFile(local: LocalRepository, { path, text, mode }: Pending): boolean {
   try {
-    writeDurable({ path: join(place.directory, path), data: Buffer.from(text), mode });
+    writeDurable({ path: join(local.directory, path), data: Buffer.from(text), mode });
     return true;
   } catch (error) {
     if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
   }
-  return readForgeFile(place, path)?.text === text;
+  return readForgeFile(local, path)?.text === text;
 }
 
 /** Every change so far, oldest first: name, time and key. */
-function readLog(place: Pick<LocalRepository, "directory">): readonly string[] {
-  const text = readForgeFile(place, LOG)?.text ?? "";
+function readLog(local: Pick<LocalRepository, "directory">): readonly string[] {
+  const text = readForgeFile(local, LOG)?.text ?? "";
   return text
     .slice(0, text.lastIndexOf("\n") + 1)
     .split("\n")
@@ -302,8 +313,8 @@ interface Pending {
   readonly line: string;
 }
 
-function readPending(place: LocalRepository): Pending | undefined {
-  const file = readForgeFile(place, PENDING);
+function readPending(local: LocalRepository): Pending | undefined {
+  const file = readForgeFile(local, PENDING);
   if (file === undefined) return undefined;
   try {
     const { path, text, line, mode }: Partial<Record<string, unknown>> = JSON.parse(file.text);
@@ -312,14 +323,14 @@ function readPending(place: LocalRepository): Pending | undefined {
   } catch {
     // The error is thrown below.
   }
-  throw corruptFile(place, PENDING, "it does not hold a change");
+  throw corruptFile(local, PENDING, "it does not contain a change");
 }
 
 /** Removes a line that a power cut truncated first, because its change was never reported as done. */
-function appendLine(place: LocalRepository, line: string): void {
-  const whole = readLog(place);
+function appendLine(local: LocalRepository, line: string): void {
+  const whole = readLog(local);
   if (whole.includes(line)) return;
-  const fd = openSync(join(place.directory, LOG), "a");
+  const fd = openSync(join(local.directory, LOG), "a");
   try {
     ftruncateSync(
       fd,
@@ -336,9 +347,9 @@ function appendLine(place: LocalRepository, line: string): void {
  * Allows one writer at a time across processes. The lock is SQLite's lock on an empty file: the kernel releases it with
  * the process, so a kill leaves nothing to clean up. A change that a killed writer started is completed first.
  */
-export async function withForgeLock<T>(place: LocalRepository, work: () => Promise<T>): Promise<T> {
-  makeDurableDirectory(place.directory, 0o755);
-  const path = join(place.directory, "lock");
+export async function withForgeLock<T>(local: LocalRepository, work: () => Promise<T>): Promise<T> {
+  makeDurableDirectory(local.directory, 0o755);
+  const path = join(local.directory, "lock");
   const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
   const db = new DatabaseSync(path, { timeout: 0 });
   try {
@@ -346,7 +357,7 @@ export async function withForgeLock<T>(place: LocalRepository, work: () => Promi
       if (waited > PATIENCE_MS) throw lockHeld(path);
       await setTimeout(PAUSE_MS);
     }
-    finishChange(place);
+    completePendingChange(local);
     return await work();
   } finally {
     db.close();
@@ -371,7 +382,7 @@ function lockHeld(path: string): HoldfastError {
   return new HoldfastError({
     code: "FORGE_FAILED",
     message: `the forge is locked by another process (${path})`,
-    hint: "Wait for it to finish; the lock goes with the process that holds it.",
+    hint: "Wait for it to finish. The system releases the lock when the process exits.",
     retry: "later",
   });
 }

@@ -12,7 +12,7 @@ import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
 import { subjectNumber } from "./body-text.ts";
-import { combineChecks } from "./checks.ts";
+import { combineChecks, requireCommit } from "./checks.ts";
 import { createIssue, findIssue, readIssue, setLabels } from "./local-issues.ts";
 import {
   addComment,
@@ -32,6 +32,7 @@ import {
   localForgeDirectory,
   localGitError,
   openLocalRepository,
+  parseFields,
   parseJson,
   readBranch,
   readForgeFile,
@@ -54,9 +55,9 @@ export interface LocalForgeOptions {
  */
 export function openLocalForge(options: LocalForgeOptions): Forge {
   const { repository, directory, clock = systemClock, ciWaitMs = 5000 } = options;
-  const at = async <T>(work: (place: LocalRepository) => T | Promise<T>): Promise<T> => {
-    const place = openLocalRepository({ repository, directory, clock });
-    return await tellForgeFailures(place, () => work(place));
+  const at = async <T>(work: (local: LocalRepository) => T | Promise<T>): Promise<T> => {
+    const local = openLocalRepository({ repository, directory, clock });
+    return await wrapForgeErrors(local, () => work(local));
   };
   const forge: Forge = {
     name: "local",
@@ -64,45 +65,45 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
     // Every change is made in this process and ends with it.
     lateMs: 0,
     marked: () => forge,
-    getIssue: (number) => at((place) => readIssue(place, number)),
-    createIssue: (issue) => at((place) => createIssue(place, issue)),
-    findIssue: (key) => at((place) => findIssue(place, key)),
+    getIssue: (number) => at((local) => readIssue(local, number)),
+    createIssue: (issue) => at((local) => createIssue(local, issue)),
+    findIssue: (key) => at((local) => findIssue(local, key)),
     setLabels: (on, labels) =>
-      at((place) =>
-        typeof on === "number" ? setLabels(place, on, labels) : setPullLabels(place, on.pullRequest, labels),
+      at((local) =>
+        typeof on === "number" ? setLabels(local, on, labels) : setPullLabels(local, on.pullRequest, labels),
       ),
-    findComment: (on, key) => at((place) => findComment(place, subjectNumber(on), key)),
-    comment: (on, comment) => at((place) => addComment(place, subjectNumber(on), comment)),
-    defaultBranch: () => at((place) => findDefaultBranch(place)),
-    findPullRequest: (head) => at((place) => findPull(place, head)),
-    getPullRequest: (number) => at((place) => getPull(place, number)),
-    createPullRequest: (request) => at((place) => createPull(place, request)),
-    updatePullRequest: (number, change) => at((place) => updatePull(place, number, change)),
-    mergePullRequest: (number, params) => at((place) => mergePull(place, number, params)),
-    checks: (commit) => at((place) => readChecks(place, commit, ciWaitMs)),
-    reviews: (number) => at((place) => readReviews(place, number)),
+    findComment: (on, key) => at((local) => findComment(local, subjectNumber(on), key)),
+    comment: (on, comment) => at((local) => addComment(local, subjectNumber(on), comment)),
+    defaultBranch: () => at((local) => findDefaultBranch(local)),
+    findPullRequest: (head) => at((local) => findPull(local, head)),
+    getPullRequest: (number) => at((local) => getPull(local, number)),
+    createPullRequest: (request) => at((local) => createPull(local, request)),
+    updatePullRequest: (number, change) => at((local) => updatePull(local, number, change)),
+    mergePullRequest: (number, params) => at((local) => mergePull(local, number, params)),
+    checks: (commit) => at((local) => readChecks(local, commit, ciWaitMs)),
+    reviews: (number) => at((local) => readReviews(local, number)),
   };
   return forge;
 }
 
-async function findDefaultBranch(place: LocalRepository): Promise<string> {
-  const named = (await place.git.line(["symbolic-ref", "HEAD"])).replace(/^refs\/heads\//, "");
-  if ((await readBranch(place.git, named)) !== null) return named;
+async function findDefaultBranch(local: LocalRepository): Promise<string> {
+  const named = (await local.git.line(["symbolic-ref", "HEAD"])).replace(/^refs\/heads\//, "");
+  if ((await readBranch(local.git, named)) !== null) return named;
   // A new bare repository names a branch before any push, and the first push may have another name.
   const usual: string[] = [];
-  for (const name of ["main", "master"]) if ((await readBranch(place.git, name)) !== null) usual.push(name);
+  for (const name of ["main", "master"]) if ((await readBranch(local.git, name)) !== null) usual.push(name);
   const [only] = usual;
   if (only !== undefined && usual.length === 1) return only;
   throw new HoldfastError({
     code: "FORGE_FAILED",
-    message: `HEAD of ${place.gitDir} names ${named}, which is not there`,
-    hint: `Run \`git -C ${place.gitDir} symbolic-ref HEAD refs/heads/<branch>\`.`,
+    message: `HEAD of ${local.gitDir} is branch ${named}, which does not exist`,
+    hint: `Run \`git -C ${local.gitDir} symbolic-ref HEAD refs/heads/<branch>\`.`,
     retry: "ask",
   });
 }
 
 /** Converts system errors into a HoldfastError with a hint. A HoldfastError passes unchanged. */
-async function tellForgeFailures<T>(place: LocalRepository, work: () => T | Promise<T>): Promise<T> {
+async function wrapForgeErrors<T>(local: LocalRepository, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -113,10 +114,10 @@ async function tellForgeFailures<T>(place: LocalRepository, work: () => T | Prom
     const isFull = code === "ENOSPC" || code === "EDQUOT";
     throw new HoldfastError({
       code: isDenied ? "FORGE_DENIED" : isFull ? "DISK_FULL" : "FORGE_FAILED",
-      message: `the forge in ${place.directory} failed: ${error instanceof Error ? error.message : String(error)}`,
+      message: `the forge in ${local.directory} failed: ${error instanceof Error ? error.message : String(error)}`,
       hint: isDenied
-        ? "Check who owns the folder and its permissions."
-        : "Look at the folder and the disk, then try again.",
+        ? "Check the owner and permissions of the folder."
+        : "Check the folder and the disk, then try again.",
       retry: isDenied ? "ask" : "later",
       cause: error,
     });
@@ -131,19 +132,19 @@ function isLockDenied(errcode: unknown): boolean {
 /**
  * Returns the recorded checks of the commit, from any source. If there are none, it runs the configured command once.
  */
-async function readChecks(place: LocalRepository, commit: string, waitMs: number): Promise<Checks> {
-  requireCommitId(commit);
-  const written = readWritten(place, commit);
-  if (written !== undefined) return combineChecks(written);
-  const { ci, ciTimeoutMinutes } = readForgeSettings(place);
-  if (ci === undefined || !(await hasCommit(place, commit))) return combineChecks([]);
+async function readChecks(local: LocalRepository, commit: string, waitMs: number): Promise<Checks> {
+  requireCommit(commit);
+  const recorded = readRecorded(local, commit);
+  if (recorded !== undefined) return combineChecks(recorded);
+  const { ci, ciTimeoutMinutes } = readForgeSettings(local);
+  if (ci === undefined || !(await hasCommit(local, commit))) return combineChecks([]);
   const timeoutMs = (ciTimeoutMinutes ?? DEFAULT_TIMEOUT_MINUTES) * 60_000;
-  await withForgeLock(place, async () => {
-    if (readWritten(place, commit) === undefined) startCi(place, { commit, command: ci, timeoutMs });
+  await withForgeLock(local, async () => {
+    if (readRecorded(local, commit) === undefined) startCi(local, { commit, command: ci, timeoutMs });
   });
-  const state = await awaitCi(place, { commit, waitMs, timeoutMs });
-  if (state?.kind === "ended") return withForgeLock(place, async () => record(place, commit, state));
-  return combineChecks(readWritten(place, commit) ?? [runOf("pending", "")]);
+  const state = await waitForCi(local, { commit, waitMs, timeoutMs });
+  if (state?.kind === "ended") return withForgeLock(local, async () => record(local, commit, state));
+  return combineChecks(readRecorded(local, commit) ?? [runOf("pending", "")]);
 }
 
 const DEFAULT_TIMEOUT_MINUTES = 60;
@@ -154,20 +155,20 @@ const RUN = z.object({
   url: z._default(z.nullable(z.string()), null),
   summary: z._default(z.string(), ""),
 });
-const WRITTEN = z.object({ runs: z.array(RUN) });
+const RECORDED = z.object({ runs: z.array(RUN) });
 
-function readWritten(place: LocalRepository, commit: string): readonly CheckRun[] | undefined {
+function readRecorded(local: LocalRepository, commit: string): readonly CheckRun[] | undefined {
   const path = pathOf(commit);
-  const file = readForgeFile(place, path);
-  return file === undefined ? undefined : parseJson({ place, path, text: file.text, schema: WRITTEN }).runs;
+  const file = readForgeFile(local, path);
+  return file === undefined ? undefined : parseJson({ local, path, text: file.text, schema: RECORDED }).runs;
 }
 
-function record(place: LocalRepository, commit: string, state: Extract<CiState, { readonly kind: "ended" }>): Checks {
-  const written = readWritten(place, commit);
-  const runs = written ?? [runOf(state.code === 0 ? "passed" : "failed", state.output)];
-  if (written === undefined) {
+function record(local: LocalRepository, commit: string, state: Extract<CiState, { readonly kind: "ended" }>): Checks {
+  const recorded = readRecorded(local, commit);
+  const runs = recorded ?? [runOf(state.code === 0 ? "passed" : "failed", state.output)];
+  if (recorded === undefined) {
     const text = `${JSON.stringify({ runs }, null, 2)}\n`;
-    applyChange(place, {
+    applyChange(local, {
       path: pathOf(commit),
       text,
       mode: "replace",
@@ -176,7 +177,7 @@ function record(place: LocalRepository, commit: string, state: Extract<CiState, 
       key: commit,
     });
   }
-  clearCi(place, commit);
+  removeCi(local, commit);
   return combineChecks(runs);
 }
 
@@ -184,21 +185,12 @@ function runOf(state: CheckRun["state"], summary: string): CheckRun {
   return { name: "ci", state, url: null, summary };
 }
 
-async function hasCommit(place: LocalRepository, commit: string): Promise<boolean> {
+async function hasCommit(local: LocalRepository, commit: string): Promise<boolean> {
   const args = ["cat-file", "-e", `${commit}^{commit}`];
-  const found = await place.git.result(args);
+  const found = await local.git.result(args);
   if (found.kind === "exited" && (found.code === 0 || found.stderr.includes("Not a valid object name")))
     return found.code === 0;
-  throw localGitError(place.gitDir, args, found);
-}
-
-function requireCommitId(commit: string): void {
-  if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(commit)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(commit)} is not a commit id`,
-    hint: "Give the whole id, as `git rev-parse` prints it.",
-  });
+  throw localGitError(local.gitDir, args, found);
 }
 
 function pathOf(commit: string): string {
@@ -215,11 +207,11 @@ type CiState =
 
 /** Starts the command unless it runs or has ended. Call it only while holding the forge lock. */
 function startCi(
-  place: LocalRepository,
+  local: LocalRepository,
   params: { readonly commit: string; readonly command: string; readonly timeoutMs: number },
 ): void {
-  const folder = folderOf(place, params.commit);
-  if (lookAtCi(place, params.commit, params.timeoutMs) !== undefined) return;
+  const folder = folderOf(local, params.commit);
+  if (readCi(local, params.commit, params.timeoutMs) !== undefined) return;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const child = spawn("/bin/sh", ["-c", SCRIPT], {
@@ -228,7 +220,7 @@ function startCi(
     stdio: "ignore",
     env: {
       ...plainEnvironment(),
-      REPOSITORY: place.gitDir,
+      REPOSITORY: local.gitDir,
       COMMIT: params.commit,
       COMMAND: params.command,
       CI: "true",
@@ -244,19 +236,19 @@ function startCi(
  * Waits for the end of the command, at most `waitMs`. undefined if it died, or another process already recorded its
  * result.
  */
-async function awaitCi(
-  place: LocalRepository,
+async function waitForCi(
+  local: LocalRepository,
   params: { readonly commit: string; readonly waitMs: number; readonly timeoutMs: number },
 ): Promise<CiState | undefined> {
   for (let waited = 0; ; waited += PAUSE_MS) {
-    const state = lookAtCi(place, params.commit, params.timeoutMs);
+    const state = readCi(local, params.commit, params.timeoutMs);
     if (state?.kind !== "running" || waited >= params.waitMs) return state;
     await setTimeout(PAUSE_MS);
   }
 }
 
-function clearCi(place: LocalRepository, commit: string): void {
-  rmSync(folderOf(place, commit), { recursive: true, force: true });
+function removeCi(local: LocalRepository, commit: string): void {
+  rmSync(folderOf(local, commit), { recursive: true, force: true });
 }
 
 const PAUSE_MS = 50;
@@ -271,8 +263,8 @@ const SCRIPT = `(
 echo "$?" >status.part && mv status.part status`;
 
 /** undefined if the command never started, or died without a result. */
-function lookAtCi(place: LocalRepository, commit: string, timeoutMs: number): CiState | undefined {
-  const folder = folderOf(place, commit);
+function readCi(local: LocalRepository, commit: string, timeoutMs: number): CiState | undefined {
+  const folder = folderOf(local, commit);
   const status = readText(join(folder, "status"));
   if (status !== undefined) return { kind: "ended", code: Number.parseInt(status, 10), output: readTail(folder) };
   const runner = parseRunner(readText(join(folder, "runner.json")));
@@ -341,8 +333,8 @@ function plainEnvironment(): NodeJS.ProcessEnv {
   return commandVariables({ variables: process.env, named: namedInEnvironment(process.env) ?? [] });
 }
 
-function folderOf(place: LocalRepository, commit: string): string {
-  return join(place.directory, "ci", commit);
+function folderOf(local: LocalRepository, commit: string): string {
+  return join(local.directory, "ci", commit);
 }
 
 const SETTINGS = z.strictObject({
@@ -352,17 +344,13 @@ const SETTINGS = z.strictObject({
 });
 
 /** Reads `forge.yaml` on every call, because users change it during runs. */
-function readForgeSettings(place: LocalRepository): z.infer<typeof SETTINGS> {
-  const file = readForgeFile(place, FILE);
+function readForgeSettings(local: LocalRepository): z.infer<typeof SETTINGS> {
+  const file = readForgeFile(local, FILE);
   if (file === undefined) return {};
   const document = parseDocument(file.text);
   const [error] = document.errors;
-  if (error !== undefined) throw corruptFile(place, FILE, error.message.split("\n")[0] ?? "");
-  const parsed = SETTINGS.safeParse(document.toJS() ?? {});
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const where = issue === undefined || issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
-  throw corruptFile(place, FILE, `${where}${issue?.message ?? "it does not fit"}`);
+  if (error !== undefined) throw corruptFile(local, FILE, error.message.split("\n")[0] ?? "");
+  return parseFields({ local, path: FILE, value: document.toJS() ?? {}, schema: SETTINGS });
 }
 
 const FILE = "forge.yaml";
