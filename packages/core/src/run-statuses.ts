@@ -32,16 +32,27 @@ export async function readStatuses(
   const found = await Promise.all(
     runs.map((run) => readOne(parts, { run, holder: holders.get(run.id) ?? null, finishing: isFinishing(run), now })),
   );
-  const queue = found
-    .flatMap(({ run, status, priority }) => {
-      const lease = holders.get(run.id)?.lease;
-      return status.kind === "queued" && lease !== undefined ? [{ lease, priority }] : [];
-    })
-    .toSorted(inTurn)
-    .map(({ lease }) => lease.run);
+  if (!found.some(({ status }) => status.kind === "queued")) return found;
+  const queue = await readQueue(parts, holders);
   return found.map((one) =>
     one.status.kind === "queued" ? { ...one, status: { ...one.status, position: queue.indexOf(one.run.id) + 1 } } : one,
   );
+}
+
+/** Ids of all queued runs of the store, the next one first. */
+async function readQueue(parts: CoreAdapters, holders: ReadonlyMap<string, LeaseHolder>): Promise<readonly string[]> {
+  const waiting = [...holders.values()].filter(
+    ({ lease, liveness }) => lease.slot === "waiting" && liveness === "alive",
+  );
+  const queue = await Promise.all(
+    waiting.map(async ({ lease }) => ({ lease, priority: await priorityOf(parts, lease.run) })),
+  );
+  return queue.toSorted(inTurn).map(({ lease }) => lease.run);
+}
+
+async function priorityOf({ store }: CoreAdapters, run: string): Promise<number> {
+  const kept = await store.getMeta(priorityKey(run));
+  return kept === undefined ? PRIORITIES.normal : readPriority(kept);
 }
 
 type LeaseHolder = NonNullable<StatusFacts["holder"]>;
@@ -83,7 +94,5 @@ async function readOne(
   const stage = run.latest?.stage ?? null;
   const manual = run.workflow === "manual" || stage === "none";
   const status = statusOf({ ...facts, state: run.state, manual, stage, signal });
-  const kept = await parts.store.getMeta(priorityKey(run.id));
-  const priority = kept === undefined ? PRIORITIES.normal : readPriority(kept);
-  return { run, status, resumable: isResumable(status), priority };
+  return { run, status, resumable: isResumable(status), priority: await priorityOf(parts, run.id) };
 }

@@ -360,7 +360,7 @@ export function slotLimitReached(params: {
   return new HoldfastError({
     code: "LOOP_LIMIT",
     message: `${run} must wait: ${limit === 1 ? "one loop" : `${limit ?? 0} loops`} may be at work here at once, now ${who.join(", ") || "none"}${queue}`,
-    hint: "Wait for a place with --wait, go over the limit with --force, or raise `loops.max` in holdfast.config.yaml. `holdfast loops` shows them all.",
+    hint: "Wait for a place with --wait, go over the limit with --force, or raise `loops.max` in holdfast.config.yaml. `holdfast status` shows them all.",
     retry: "later",
     data: { run, limit, working: working.map(brief), waiting: ahead.map(brief) },
   });

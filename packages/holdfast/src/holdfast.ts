@@ -31,8 +31,21 @@ import type { ImportExport } from "./interop/import-export.ts";
 import type { StartParams } from "./plan-start.ts";
 import type { ResumeParams } from "./resume-request.ts";
 import type { RunService } from "./run-service.ts";
-import { type LoopOverview, type RunDetails, readGraph, isFinishing, readLoops, readStatus } from "./run-status.ts";
+import { type RunDetails, isFinishing, readGraph, readStatus } from "./run-status.ts";
 import type { RunReport } from "./start-run.ts";
+
+export interface RunOverview {
+  /** When reading began. */
+  readonly at: string;
+  readonly runs: readonly RunWithStatus[];
+  /** Slots of loops. `limit`: how many may run at once; null: no limit. */
+  readonly slots: { readonly limit: number | null; readonly used: number };
+}
+
+function rank({ status }: RunWithStatus): number {
+  if (status.kind === "running") return 0;
+  return status.kind === "queued" ? (status.position ?? 1) : Number.MAX_SAFE_INTEGER;
+}
 
 /** The entry point for front ends and library users. */
 export class Holdfast implements AsyncDisposable {
@@ -101,9 +114,9 @@ export class Holdfast implements AsyncDisposable {
   async status(address?: string): Promise<RunDetails> {
     const { id } = await this.resolveRun(address);
     const handle = await this.run(id);
-    const { run, status } = await this.runWithStatus(id);
-    if (run.workflow === "ralph" && !isHeld(status)) await this.foreign.markCrashedLoops(id);
-    return await readStatus(handle, { now: this.#parts.clock.now(), run, status });
+    const found = await this.runWithStatus(id);
+    if (found.run.workflow === "ralph" && !isHeld(found.status)) await this.foreign.markCrashedLoops(id);
+    return await readStatus(handle, found, this.#parts.clock.now());
   }
 
   /** A run with its status; cheaper than `status`, which reads the journal. */
@@ -141,16 +154,16 @@ export class Holdfast implements AsyncDisposable {
     return await readStatuses(this.#parts, () => this.store.listRuns(query), isFinishing);
   }
 
-  /** Runs of the workflows with a concurrency limit: running, queued, and the others. Ended runs only with `ended`. */
-  async loops(params: { readonly ended?: boolean } = {}): Promise<LoopOverview> {
-    const { max, workflows } = this.work.loops;
-    const runs = async (): Promise<readonly RunSummary[]> =>
-      (await this.store.listRuns()).filter(
-        ({ workflow, state }) => workflows.includes(workflow) && (params.ended === true || !isEnded(state)),
-      );
-    const found = await readLoops(this.#parts, { runs, limit: max });
+  /** Runs that have not ended: running ones, then queued ones in their order, then the others; newest first. */
+  async overview(): Promise<RunOverview> {
+    const at = new Date(this.#parts.clock.now()).toISOString();
+    const unfinished = async (): Promise<readonly RunSummary[]> =>
+      (await this.store.listRuns()).filter(({ state }) => !isEnded(state));
+    const runs = await readStatuses(this.#parts, unfinished, isFinishing);
     await this.foreign.markCrashedLoops(null);
-    return found;
+    const { max: limit, workflows } = this.work.loops;
+    const used = runs.filter(({ run, status }) => workflows.includes(run.workflow) && status.kind === "running").length;
+    return { at, runs: runs.toSorted((a, b) => rank(a) - rank(b)), slots: { limit, used } };
   }
 
   /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest run. */

@@ -1,14 +1,13 @@
-/** Computes the status of runs from their journals and leases, for `status`, `list`, `loops` and library users. */
-import type { CoreAdapters } from "@holdfast/core/adapters";
+/** Computes the status of runs from their journals and leases, for `status` and library users. */
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
 import { graphMoveText } from "@holdfast/core/graph-state";
 import type { JournalEntry } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Budget, Position } from "@holdfast/core/position";
-import { type RunSummary, isEnded } from "@holdfast/core/run";
+import type { RunSummary } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
-import { type RunWithStatus, readStatuses } from "@holdfast/core/run-statuses";
+import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import { type StateEntry, loadState } from "@holdfast/core/state";
 import type { RunStatus } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -17,9 +16,7 @@ import { type LoopSummary, RALPH_FINISHING, summarizeLoop } from "@holdfast/work
 import { type GraphPicture, type Moment, pictureGraph } from "./graph-view.ts";
 
 /** The status of a run, computed from its journal and its lease, never from a stored status field. */
-export interface RunDetails {
-  readonly run: RunSummary;
-  readonly status: RunStatus;
+export interface RunDetails extends RunWithStatus {
   readonly stage: string | null;
   readonly iteration: number;
   /** When the stage was entered. */
@@ -49,11 +46,8 @@ export interface RunDetails {
 }
 
 /** `now`: milliseconds since the epoch. */
-export async function readStatus(
-  handle: RunHandle,
-  params: { readonly now: number; readonly run: RunSummary; readonly status: RunStatus },
-): Promise<RunDetails> {
-  const { now, run, status } = params;
+export async function readStatus(handle: RunHandle, found: RunWithStatus, now: number): Promise<RunDetails> {
+  const { status } = found;
   const workspace = await handle.workspace();
   const { checkpoint: latest, damaged } = await handle.newestWhole();
   let picture = EMPTY_SUMMARY;
@@ -68,8 +62,7 @@ export async function readStatus(
   const issue = planes?.inputs.issue ?? null;
   const graph = latest === undefined ? null : graphNow(latest, since);
   return {
-    run,
-    status,
+    ...found,
     stage: picture.stage ?? planes?.position.stage ?? null,
     iteration: picture.stage === null ? (planes?.position.iteration ?? 0) : picture.iteration,
     since: picture.since,
@@ -94,43 +87,6 @@ export function pullRequestOf(value: Json | undefined): RunDetails["pullRequest"
   if (!isJsonObject(value)) return null;
   const { number, url } = value;
   return typeof number === "number" && typeof url === "string" ? { number, url } : null;
-}
-
-export interface LoopOverview {
-  /** When reading began. */
-  readonly at: string;
-  /** How many may run at once; null: no limit. */
-  readonly limit: number | null;
-  readonly atWork: number;
-  /**
-   * Running loops first, then queued ones in queue order, then the others. Newest first within each group, except in
-   * the queue.
-   */
-  readonly loops: readonly RunWithStatus[];
-}
-
-export async function readLoops(
-  parts: CoreAdapters,
-  params: { readonly runs: () => Promise<readonly RunSummary[]>; readonly limit: number | null },
-): Promise<LoopOverview> {
-  const at = new Date(parts.clock.now()).toISOString();
-  const loops = await readStatuses(parts, params.runs, isFinishing);
-  return {
-    at,
-    limit: params.limit,
-    atWork: loops.filter(({ status }) => status.kind === "running").length,
-    loops: loops.toSorted((a, b) => rank(a) - rank(b) || positionOf(a) - positionOf(b)),
-  };
-}
-
-function positionOf({ status }: RunWithStatus): number {
-  return status.kind === "queued" ? (status.position ?? 0) : 0;
-}
-
-function rank({ status }: RunWithStatus): number {
-  if (status.kind === "running") return 0;
-  if (status.kind === "queued") return 1;
-  return isEnded(status) ? 3 : 2;
 }
 
 /** Unknown for custom workflows. */

@@ -12,7 +12,6 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, () => Promise<Omit
     stop: command(() => import("./commands/stop.ts")),
     approve: command(() => import("./commands/approve.ts")),
     status: command(() => import("./commands/status.ts")),
-    loops: command(() => import("./commands/loops.ts")),
     output: command(() => import("./commands/output.ts")),
   },
   Checkpoints: {

@@ -18,6 +18,8 @@ const STATUS: RunDetails = {
     entries: 9,
   },
   status: { kind: "paused", reason: null, started: true },
+  resumable: true,
+  priority: 0,
   stage: "implementing",
   iteration: 1,
   since: null,

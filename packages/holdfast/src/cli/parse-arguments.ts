@@ -240,7 +240,7 @@ export function readPlace(input: PlaceFlags): { readonly place: SlotOptions; rea
   };
 }
 
-export function readPriority(text: string | undefined): number | undefined {
+function readPriority(text: string | undefined): number | undefined {
   const priority = text === undefined ? undefined : parsePriority(text);
   if (text !== undefined && priority === undefined)
     throw slotUsage(`--priority cannot be "${text}"`, "Give low, normal, high, or a number from -100 to 100.");

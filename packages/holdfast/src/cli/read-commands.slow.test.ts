@@ -24,7 +24,6 @@ const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["events", "late"],
   ],
   output: [["output", "intact"]],
-  loops: [["loops", "--all"]],
   replay: [["replay", "intact"]],
   "format schema": [["format", "schema"]],
   show: [

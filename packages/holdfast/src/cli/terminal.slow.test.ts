@@ -76,7 +76,7 @@ describe("names, titles and texts that are stored", () => {
     ["show", "2"],
     ["events", "mine"],
     ["events", "2"],
-    ["loops", "--all"],
+    ["list", "--workflow", "ralph"],
     ["checkpoint", "--dry-run"],
     ["restore", "mine@1", "--dry-run"],
     ["diff", "mine@1", "--stat"],

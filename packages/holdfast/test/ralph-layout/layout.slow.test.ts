@@ -206,7 +206,7 @@ describe("states, as journal and lease tell them", () => {
   const SAYING = `await (await holdfast.foreign.mirror({ run: ${JSON.stringify(LOOP)}, to: "loop-json" })).catchUp();`;
 
   test.each([
-    ["loops", () => holdfast.loops()],
+    ["overview", () => holdfast.overview()],
     ["status", () => holdfast.status(LOOP)],
   ])("that a process was killed is told by whoever looks: %s", async (_, look) => {
     await save(holdfast, { iteration: 1 });
@@ -231,7 +231,7 @@ describe("states, as journal and lease tell them", () => {
   test("who looks writes nothing where the loop is another store's, where nothing was mirrored, or where it cannot", async () => {
     await save(holdfast, { iteration: 1 });
     die();
-    await holdfast.loops();
+    await holdfast.overview();
     await holdfast.status(LOOP);
     expect(existsSync(join(root, ".aiwg"))).toBe(false);
     die(SAYING);
@@ -241,13 +241,13 @@ describe("states, as journal and lease tell them", () => {
     const registry = readFileSync(join(root, ".aiwg/ralph/registry.json"), "utf8");
     writeFileSync(path, theirs);
     writeFileSync(join(root, ".aiwg/ralph/registry.json"), registry.replaceAll(holdfast.store.id, "another"));
-    await holdfast.loops();
+    await holdfast.overview();
     await holdfast.status(LOOP);
     expect(readFileSync(path, "utf8")).toBe(theirs);
     writeFileSync(join(root, ".aiwg/ralph/registry.json"), registry);
     rmSync(path);
     mkdirSync(join(path, "in-the-way"), { recursive: true });
-    expect((await holdfast.loops()).loops).toMatchObject([{ status: { kind: "crashed" } }]);
+    expect((await holdfast.overview()).runs).toMatchObject([{ status: { kind: "crashed" } }]);
     expect((await holdfast.status(LOOP)).status).toMatchObject({ kind: "crashed" });
     expect(readdirSync(path)).toEqual(["in-the-way"]);
   });

@@ -23,11 +23,11 @@ export function judgeLooks(
   const heardBefore = (moment: number) => loop.lives.some(({ heardAt }) => heardAt !== null && heardAt < moment);
   return looks.flatMap((look) => {
     const { from, to } = look;
-    const shown = look.loops.loops.find(({ run }) => run.id === loop.run);
+    const shown = look.runs.find(({ id }) => id === loop.run);
     const wrong = (why: string): readonly string[] => [
       `${loop.run} at ${new Date(from).toISOString()} (${to - from} ms): ${shown?.status.kind ?? "not there"}, ${why}`,
     ];
-    if (shown === undefined) return heardBefore(from) ? wrong("but it was at work") : [];
+    if (shown === undefined) return heardBefore(from) && doneAt > to + ROUNDED_MS ? wrong("but it was at work") : [];
     const { status } = shown;
     const holder = "holder" in status ? status.holder : null;
     const at = holdings.findLastIndex(({ pid, takenAt }) => pid === holder?.pid && takenAt <= to + ROUNDED_MS);
@@ -35,6 +35,7 @@ export function judgeLooks(
     switch (status.kind) {
       case "running":
       case "queued":
+        if (status.kind === "running" && status.starting) return [];
         if (holding === undefined) return wrong(`but ${holder?.pid} never held it`);
         return holding.endedAt < from ? wrong(`but ${holding.pid} was gone`) : [];
       case "crashed": {

@@ -1,21 +1,21 @@
-import type { LoopOverview } from "../../src/run-status.ts";
+import type { RunStatus } from "@holdfast/core/status";
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import type { LoopGround } from "./loop-ground.ts";
 
-/** The output of one read of the loops, and the moments between which it was taken. */
+/** The output of one read of the unfinished runs, and the moments between which it was taken. */
 export interface Look {
   readonly from: number;
   readonly to: number;
-  readonly loops: LoopOverview;
+  readonly runs: readonly { readonly id: string | null; readonly status: RunStatus }[];
 }
 
-/** `holdfast loops --all --json --watch` in a separate process, restarted on request. */
+/** `holdfast status --json --watch` in a separate process, restarted on request. */
 export function watchLoops(
   command: BuiltCommand,
   ground: LoopGround,
 ): { readonly looks: readonly Look[]; stop(): Promise<readonly Look[]> } {
   const looks: Look[] = [];
-  const child = command.start(["--json", "loops", "--all", "--watch"], { cwd: ground.repository });
+  const child = command.start(["--json", "status", "--watch"], { cwd: ground.repository });
   let rest = "";
   let stderr = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
@@ -24,8 +24,8 @@ export function watchLoops(
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      const loops = JSON.parse(line) as LoopOverview;
-      looks.push({ from: Date.parse(loops.at), to, loops });
+      const { at, runs } = JSON.parse(line);
+      looks.push({ from: Date.parse(at), to, runs });
     }
   });
   const ended = new Promise<void>((resolve) => child.on("close", () => resolve()));

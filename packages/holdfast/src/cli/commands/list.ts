@@ -1,5 +1,6 @@
 /** The `list` command: lists runs, or the checkpoints of one run. */
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
+import { STATUS_KINDS } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -27,9 +28,17 @@ export const spec = {
       choices: TRIGGERS,
     },
     stage: { type: "text", value: "STAGE", about: "only checkpoints of this stage (with RUN)" },
+    status: {
+      type: "text",
+      value: "STATUS",
+      about: "only runs with this status; may be repeated",
+      choices: STATUS_KINDS,
+    },
+    workflow: { type: "text", value: "NAME", about: "only runs of this workflow" },
   },
   examples: [
     { line: "holdfast list", about: "the runs, newest first" },
+    { line: "holdfast list --status failed --status crashed", about: "the runs that need attention" },
     { line: "holdfast list fix-login", about: "the checkpoints of one run" },
     { line: "holdfast list fix-login --trigger manual -n 5", about: "the last five that were taken by hand" },
   ],
@@ -53,23 +62,36 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
       });
     }
   }
-  const found = await readRuns(shell, limit);
+  const found = await readRuns(shell, input, limit);
   const runs = limit === undefined ? found : found.slice(0, limit);
   shell.print({
     json: () => ({ runs: runs.map((run) => runJson({ run, status: run.status })) }),
     text: (page) => (runs.length === 0 ? "" : runsText(runs, page)),
   });
-  if (runs.length === 0)
+  const filtered = input.texts("status").length > 0 || input.text("workflow") !== undefined;
+  if (runs.length === 0 && filtered) shell.say(`No run matches. All of them:\n  ${shell.talk.program} list`);
+  else if (runs.length === 0)
     shell.say(`No runs yet. Save the first checkpoint with:\n  ${shell.talk.program} checkpoint --name "first"`);
   if (found.length > runs.length) shell.say(moreText("run", runs.length));
   return "done";
 }
 
 /** Without a store the list is empty; this is not a failure. */
-async function readRuns(shell: Shell, limit: number | undefined): Promise<readonly ListedRun[]> {
+async function readRuns(
+  shell: Shell,
+  input: Input<(typeof spec)["flags"]>,
+  limit: number | undefined,
+): Promise<readonly ListedRun[]> {
   const holdfast = await shell.openIfThere();
-  const found = (await holdfast?.statuses(limit === undefined ? {} : { limit: limit + 1 })) ?? [];
-  return found.map(({ run, status }) => ({ ...run, status }));
+  const kinds = new Set(input.texts("status"));
+  const workflow = input.text("workflow");
+  const found = await holdfast?.statuses({
+    ...(workflow === undefined ? {} : { workflow }),
+    ...(limit === undefined || kinds.size > 0 ? {} : { limit: limit + 1 }),
+  });
+  return (found ?? [])
+    .filter(({ status }) => kinds.size === 0 || kinds.has(status.kind))
+    .map(({ run, status }) => ({ ...run, status }));
 }
 
 async function listCheckpoints(

@@ -8,7 +8,7 @@ import { workSuite } from "@holdfast/test-support/cli-repositories";
 import { openHoldfast } from "../../open.ts";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import { statusWord } from "@holdfast/core/status";
-import type { LoopOverview } from "../../run-status.ts";
+import type { RunOverview } from "../../holdfast.ts";
 import { gitIn } from "./demo-repository.ts";
 
 describe("loops", () => {
@@ -52,21 +52,20 @@ describe("loops", () => {
       onTestFinished(() => void child.kill("SIGKILL"));
       return { child, ended: endOf(child) };
     };
-    const loops = async (): Promise<LoopOverview> => {
-      const { stdout, stderr } = await run("--json", "loops", "--all");
+    const slots = async (): Promise<RunOverview["slots"]> => {
+      const { stdout, stderr } = await run("--json", "status");
       expect(stderr).toBe("");
-      return JSON.parse(stdout);
+      return JSON.parse(stdout).slots;
     };
-    const stood = async (task: string): Promise<RunWithStatus> => {
-      const found = (await loops()).loops.find((one) => one.run.work.kind === "task" && one.run.work.text === task);
-      if (found === undefined) throw new Error(`there is no loop for ${task}`);
-      return found;
+    const tasks = async (): Promise<readonly unknown[]> => {
+      await using here = await openHoldfast({ cwd });
+      return (await here.statuses({ workflow: "ralph" })).map((one) => one.run.work);
     };
     const until = async (task: string, ...expected: readonly [kind: string, word?: string]): Promise<RunWithStatus> => {
       const [kind, word] = expected;
       await using here = await openHoldfast({ cwd });
       for (;;) {
-        const all = (await here.loops({ ended: true })).loops;
+        const all = await here.statuses({ workflow: "ralph" });
         const found = all.find((one) => one.run.work.kind === "task" && one.run.work.text === task);
         if (found?.status.kind === kind && (word === undefined || statusWord(found.status) === word)) return found;
         await sleep(30);
@@ -76,7 +75,7 @@ describe("loops", () => {
       while (!existsSync(join(root, `called-${id}`))) await sleep(30);
     };
     const go = (): void => writeFileSync(join(root, "go"), "");
-    return { root, cwd, words, run, start, loops, stood, until, called, go };
+    return { root, cwd, words, run, start, slots, tasks, until, called, go };
   }
   let scenes = 0;
 
@@ -89,7 +88,7 @@ describe("loops", () => {
 
   describe("the limit", () => {
     test("of three who begin at once one works, the others are told who does; --wait waits by priority, --force goes over", async () => {
-      const { words, start, run, loops, until, go } = await scene();
+      const { words, start, run, slots, tasks, until, go } = await scene();
       const begun = ["one", "two", "three"].map((task) => ({
         task,
         ...start("run", ...words(task), "--max-loops", "1"),
@@ -107,24 +106,26 @@ describe("loops", () => {
         expect(end.stderr).toMatch(new RegExp(`one loop may be at work.*\\(pid ${winner?.child.pid} on`));
         expect(end.stderr).toContain("--wait");
       }
-      expect((await loops()).loops.map((one) => one.run.work)).toEqual([{ kind: "task", text: winner?.task }]);
+      expect(await tasks()).toEqual([{ kind: "task", text: winner?.task }]);
       const low = start("run", ...words("low"), "--wait", "--max-loops", "1");
       expect(await until("low", "queued")).toMatchObject({ status: { position: 1 } });
       const high = start("run", ...words("high"), "--wait", "--priority", "high", "--max-loops", "1");
       expect(await until("high", "queued")).toMatchObject({ status: { position: 1 }, priority: 10 });
-      expect((await run("loops")).stdout).toMatch(/queued: 1[^]*queued: 2/);
+      expect((await run("status")).stdout).toMatch(/queued: 1[^]*queued: 2/);
       const late = await until("low", "queued");
-      expect((await run("loops", late.run.id, "--priority", "50")).stdout).toContain("queued: 1");
-      expect((await run("loops", late.run.id, "--priority", "low")).stdout).toContain("queued: 2");
+      expect((await run("resume", late.run.id, "--priority", "50")).stdout).toContain("now has priority 50");
+      expect((await run("status", late.run.id)).stdout).toContain("queued: 1");
+      expect((await run("resume", late.run.id, "--priority", "low")).stdout).toContain("now has priority low");
+      expect((await run("status", late.run.id)).stdout).toContain("queued: 2");
       const over = start("run", ...words("over"), "--force", "--max-loops", "1");
       await until("over", "running");
-      expect(await loops()).toMatchObject({ limit: 4, atWork: 2 });
+      expect(await slots()).toEqual({ limit: 4, used: 2 });
       go();
       expect((await over.ended).stdout).toContain("Over the limit of 1 loops");
       const ends = await Promise.all([winner?.ended, high.ended, low.ended]);
       expect(ends.map((end) => end?.status)).toEqual([0, 0, 0]);
       const beganAt = async (task: string): Promise<string | undefined> =>
-        (await until(task, "completed")).run.latest?.createdAt;
+        (await until(task, "done")).run.latest?.createdAt;
       expect(Date.parse((await beganAt("high")) ?? "")).toBeLessThan(Date.parse((await beganAt("low")) ?? ""));
       expect(ends[1]?.stdout).toContain("Waiting for a place");
     });
@@ -138,7 +139,7 @@ describe("loops", () => {
       await called(summary.id);
       const pausing = start("stop", summary.id, "--after-step", "--reason", "lunch");
       for (;;) {
-        const shown = (await run("loops")).stdout;
+        const shown = (await run("status")).stdout;
         if (shown.includes("running: pausing")) break;
       }
       expect(existsSync(join(root, "go"))).toBe(false);
@@ -185,7 +186,7 @@ describe("loops", () => {
       await until("it", "running");
       first.child.kill("SIGSTOP");
       expect(await until("it", "running", "running: suspended")).toMatchObject({ resumable: false });
-      expect((await run("loops")).stdout).toContain("running: suspended");
+      expect((await run("status")).stdout).toContain("running: suspended");
       first.child.kill("SIGCONT");
       await until("it", "running", "running");
       go();

@@ -3,6 +3,7 @@ import { isEnded } from "@holdfast/core/run";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { FINDING_KINDS } from "@holdfast/core/findings";
+import { priorityText } from "@holdfast/core/lease";
 import type { Budget } from "@holdfast/core/position";
 import { type Answers, type Judgement, type ResumePlan, parseAnswers } from "@holdfast/core/resume-plan";
 import type { RollbackChoice } from "@holdfast/core/rollback";
@@ -20,6 +21,7 @@ import { escapeText, escapeWords, momentText, truncate, wrap } from "../output/t
 import { parseCount, readPlace } from "../parse-arguments.ts";
 import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
 import { importedItems, rememberTyped, workflowFile, worktreeItems } from "../run-consent.ts";
+import { runJson } from "../run-json.ts";
 import { modelOf, readImportedRunOptions, readLimits, readPrompts, readSession } from "../run-options.ts";
 import { planUses, usesText } from "../run-plan.ts";
 
@@ -92,7 +94,7 @@ export const spec = {
     priority: {
       type: "text",
       value: "P",
-      about: "of a loop: low, normal (default), high, or a number: who waits less",
+      about: "of a loop in the queue: low, normal (default), high, or -100 to 100; also of a running or queued loop",
     },
     "max-loops": { type: "text", value: "N", about: "loops at work at once in this repository (4)" },
     detach: { type: "boolean", about: "work in the background, whatever becomes of this terminal" },
@@ -284,6 +286,15 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
   const { run, answers, from, force, limit } = params;
   const holder = await (await holdfast.run(run)).holder();
   if (holder?.alive === "alive") {
+    if (params.priority !== undefined && !params.dryRun) {
+      await holdfast.work.setPriority(run, params.priority);
+      const { priority, ...found } = await holdfast.runWithStatus(run);
+      shell.print({
+        json: () => ({ kind: "priority", run: runJson(found), priority }),
+        text: () => `${run} now has priority ${priorityText(priority)}.\n`,
+      });
+      return "done";
+    }
     const back = !params.dryRun && (await holdfast.work.takeOrderBack(run, "pause"));
     if (!back) throw runHeldError(run, holder.lease);
     shell.print({ json: () => ({ run, takenBack: "pause" }), text: () => `${run} goes on: it had not paused yet.\n` });

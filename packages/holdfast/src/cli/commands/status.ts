@@ -3,13 +3,14 @@ import { isEnded } from "@holdfast/core/run";
 import { statusWord } from "@holdfast/core/status";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StartingProcess } from "../../announce-start.ts";
-import type { Holdfast } from "../../holdfast.ts";
+import type { Holdfast, RunOverview } from "../../holdfast.ts";
 import type { RunDetails } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { canRedraw, createLiveRegion } from "../live-view.ts";
 import { findRun } from "../operands.ts";
 import { countsText } from "../output/graph-text.ts";
+import type { Page } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
 import { compactStatusText, nextText, startingText, statusText, statusesText } from "../output/status-text.ts";
 import { escapeText, truncate } from "../output/text.ts";
@@ -21,6 +22,7 @@ export const spec = {
   summary: "show the status of a run, and which process holds it",
   details: [
     "Computed from the journal and the lease, so it is true also when the process of the run was killed. A run is running, queued (for a slot), waiting (for you, quota, the provider, the forge, budget, CI, disk space or the next session), paused, crashed, done, failed or aborted; or saved, if it has only checkpoints that you took by hand. Without an argument: all runs that have not ended. A run without a record yet (its process reads the issue, fetches and plans) is running: starting.",
+    "Loops share a limited number of slots (`loops.max`, 4). A loop beyond the limit is rejected, queued with --wait, or started over the limit with --force. The queue is ordered by priority, then by age; `holdfast resume RUN --priority high` changes the priority of a running or queued loop.",
     "A run whose stage works on a task graph shows it too: batches side by side, each node with its state and how long it took, those on the critical path marked with *. A node that was running when its process died is interrupted, and its time is the least it can have been. A graph too large for the screen is summed up, one line a batch.",
   ],
   operands: [
@@ -34,28 +36,32 @@ export const spec = {
   consent: "reads",
   paths: false,
   flags: {
-    watch: { type: "boolean", short: "w", about: "go on showing it as it changes, until it ends or Ctrl+C" },
+    watch: {
+      type: "boolean",
+      short: "w",
+      about: "update the view until the run ends or Ctrl+C; without RUN until Ctrl+C",
+    },
   },
   examples: [
-    { line: "holdfast status", about: "everything that is under way" },
+    { line: "holdfast status", about: "all runs that have not ended" },
     { line: "holdfast status issue-42 --watch", about: "look over the shoulder of a run in another terminal" },
     { line: "holdfast status issue-42 --json | jq -r .status.kind", about: "for a script" },
   ],
   reads: true,
-  json: '{"run": {...}}; without RUN {"runs": [...]}; with --watch one line {"kind": "status", "run": {...}} for each change. The run object also has "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied" and "damaged".',
+  json: '{"run": {...}}; without RUN {"at", "runs": [...], "slots": {"limit": N or null, "used": N}}; with --watch one such line with "kind": "status" for each change. A run object also has "resumable", "priority", "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied" and "damaged".',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const typed = input.operand(0);
   const holdfast = await shell.open({ create: false });
-  if (typed === undefined && !input.on("watch")) return await showAll(shell, holdfast);
+  if (typed === undefined) return input.on("watch") ? await watchAll(shell, holdfast) : await showAll(shell, holdfast);
   const prepared = await preparedOnly(shell, holdfast, typed, input.on("watch"));
   if (prepared !== undefined) {
     shell.print({ json: () => ({ run: startingJson(prepared) }), text: (page) => startingText(prepared, page) });
     shell.say(`Stop it: ${shell.talk.program} stop ${stopName(prepared)}`);
     return "done";
   }
-  const { id } = typed === undefined ? await newestUnfinished(holdfast) : await findRun(holdfast, typed);
+  const { id } = await findRun(holdfast, typed);
   if (input.on("watch")) return await watchStatus(shell, holdfast, id);
   const status = await holdfast.status(id);
   shell.print({ json: () => ({ run: statusJson(status) }), text: (page) => statusText(status, page) });
@@ -67,7 +73,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 async function preparedOnly(
   shell: Shell,
   holdfast: Holdfast,
-  typed: string | undefined,
+  typed: string,
   watch: boolean,
 ): Promise<StartingProcess | undefined> {
   for (;;) {
@@ -85,36 +91,81 @@ function stopName({ run, work }: StartingProcess): string {
   return run ?? (work.kind === "issue" ? String(work.number) : "");
 }
 
-/** A single unfinished run is shown in full. */
-async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
+interface Overview extends Pick<RunOverview, "at" | "slots"> {
+  readonly starting: readonly StartingProcess[];
+  readonly runs: readonly RunDetails[];
+}
+
+async function readOverview(holdfast: Holdfast): Promise<Overview> {
   // Read first: a process that acquires its lease a moment later is then among the runs.
-  const starting = await findStarting(holdfast, undefined);
-  const runs = await holdfast.listRuns();
-  const fresh = starting.filter(({ run }) => !runs.some(({ id }) => id === run));
-  const open = runs.filter(({ state }) => !isEnded(state));
-  const statuses: RunDetails[] = [];
-  for (const { id } of open) statuses.push(await holdfast.status(id));
-  const [only] = statuses;
-  shell.print({
-    json: () => ({ runs: [...fresh.map(startingJson), ...statuses.map(statusJson)] }),
-    text: (page) =>
-      fresh.map((one) => startingText(one, page)).join("") +
-      (only === undefined ? "" : statuses.length === 1 ? statusText(only, page) : statusesText(statuses, page)),
-  });
-  if (only === undefined && fresh.length > 0) {
-    for (const one of fresh) shell.say(`Stop it: ${shell.talk.program} stop ${stopName(one)}`);
+  const announced = await findStarting(holdfast, undefined);
+  const { at, runs, slots } = await holdfast.overview();
+  const details: RunDetails[] = [];
+  for (const { run } of runs) details.push({ ...(await holdfast.status(run.id)) });
+  const known = new Set((await holdfast.listRuns()).map(({ id }) => id));
+  return { at, slots, starting: announced.filter(({ run }) => run === null || !known.has(run)), runs: details };
+}
+
+function overviewJson({ at, starting, runs, slots }: Overview) {
+  return { at, runs: [...starting.map(startingJson), ...runs.map(statusJson)], slots };
+}
+
+/** A single unfinished run is shown in full. */
+function overviewText({ starting, runs, slots }: Overview, page: Page): string {
+  const [only] = runs;
+  const shown = only === undefined ? "" : runs.length === 1 ? statusText(only, page) : statusesText(runs, page);
+  const limited = slots.used > 0 || runs.some(({ status }) => status.kind === "queued");
+  const line = limited && slots.limit !== null ? `${slots.used} of ${slots.limit} slots used.\n` : "";
+  return starting.map((one) => startingText(one, page)).join("") + shown + line;
+}
+
+async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
+  const overview = await readOverview(holdfast);
+  const { starting, runs } = overview;
+  shell.print({ json: () => overviewJson(overview), text: (page) => overviewText(overview, page) });
+  const [only, other] = runs;
+  if (only !== undefined && other === undefined) shell.say(nextText(only, shell.talk));
+  else if (only === undefined && starting.length > 0) {
+    for (const one of starting) shell.say(`Stop it: ${shell.talk.program} stop ${stopName(one)}`);
   } else if (only === undefined) {
-    const ended =
-      runs.length === 0 ? "There are no runs yet" : `Nothing is under way; ${countText(runs.length, "run")} finished`;
-    shell.say(`${ended}: ${shell.talk.program} ${runs.length === 0 ? "run ISSUE" : "list"}`);
-  } else if (statuses.length === 1) shell.say(nextText(only, shell.talk));
+    const ended = (await holdfast.listRuns()).length;
+    const none = ended === 0 ? "There are no runs yet" : `No unfinished runs; ${countText(ended, "run")} ended`;
+    shell.say(`${none}: ${shell.talk.program} ${ended === 0 ? "run ISSUE" : "list"}`);
+  }
   return "done";
 }
 
-async function newestUnfinished(holdfast: Holdfast): Promise<{ readonly id: string }> {
-  const runs = await holdfast.listRuns();
-  return runs.find(({ state }) => !isEnded(state)) ?? (await holdfast.resolveRun());
+/** Until Ctrl+C. */
+async function watchAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
+  const live = canRedraw(shell)
+    ? createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns, page: shell.page })
+    : null;
+  let before = "";
+  try {
+    for (;;) {
+      const overview = await readOverview(holdfast);
+      const page = { ...shell.page, now: Date.now(), width: shell.columns() - (live === null ? 0 : 1) };
+      const json = { kind: "status", ...overviewJson(overview) };
+      const content = withoutTimes(json);
+      if (live !== null) live.draw(overviewText(overview, page).trimEnd().split("\n"));
+      else if (content !== before)
+        if (!shell.write(shell.json ? `${JSON.stringify(json)}\n` : overviewText(overview, page))) return "done";
+      before = content;
+      await sleep(WATCH_MS, undefined, { signal: shell.signal });
+    }
+  } finally {
+    live?.close();
+  }
 }
+
+const WATCH_MS = 500;
+
+/** A change of times alone is not a change. */
+function withoutTimes(document: object): string {
+  return JSON.stringify(document, (key, value) => (TIMES.has(key) ? undefined : value));
+}
+
+const TIMES: ReadonlySet<string> = new Set(["at", "heartbeatAt", "elapsed", "criticalPath", "critical"]);
 
 /** Watches until the run has ended. It polls the lease too, because a silent journal may belong to a process that died. */
 async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promise<Exit> {
@@ -146,8 +197,7 @@ function jsonLines(shell: Shell): Shower {
   return {
     status(status) {
       const document = { kind: "status", run: statusJson(status) };
-      // A change of times alone is not a change.
-      const content = JSON.stringify(document, (key, value) => (CLOCKS.has(key) ? undefined : value));
+      const content = withoutTimes(document);
       if (content === before) return true;
       before = content;
       return shell.write(`${JSON.stringify(document)}\n`);
@@ -155,8 +205,6 @@ function jsonLines(shell: Shell): Shower {
     close() {},
   };
 }
-
-const CLOCKS: ReadonlySet<string> = new Set(["elapsed", "criticalPath", "critical"]);
 
 function plainLines(shell: Shell): Shower {
   let before = "";

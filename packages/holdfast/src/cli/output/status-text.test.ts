@@ -24,6 +24,8 @@ describe("view", () => {
       entries: 90,
     },
     status: sampleRunning(),
+    resumable: false,
+    priority: 0,
     stage: "review",
     iteration: 3,
     since: "2026-11-15T11:58:00.000Z",
@@ -198,14 +200,26 @@ describe("view", () => {
     expect(text).not.toContain("by hand");
   });
 
-  test("several in one table", () => {
-    expect(statusesText([base, { ...base, status: { kind: "crashed", certain: true, holder: sampleHolder } }], PAGE))
-      .toMatchInlineSnapshot(`
-        "RUN       STATUS   STAGE      SCORES  SPENT                       LAST
-        issue-42  running  review #3  ▅▇▆     120k tokens, $1.25, 15 min  reviewer began
-        issue-42  crashed  review #3  ▅▇▆     120k tokens, $1.25, 15 min  reviewer began
-        "
-      `);
+  test("several in one table; a wide one also has priority and heartbeat", () => {
+    const statuses: readonly RunDetails[] = [
+      base,
+      { ...base, status: { kind: "queued", holder: sampleHolder, position: 1 }, priority: 10 },
+      { ...base, status: { kind: "crashed", certain: true, holder: sampleHolder } },
+    ];
+    expect(statusesText(statuses, PAGE)).toMatchInlineSnapshot(`
+      "RUN       STATUS     STAGE      SCORES  LAST
+      issue-42  running    review #3  ▅▇▆     reviewer began
+      issue-42  queued: 1  review #3  ▅▇▆     reviewer began
+      issue-42  crashed    review #3  ▅▇▆     reviewer began
+      "
+    `);
+    expect(statusesText(statuses, { ...PAGE, width: 120 })).toMatchInlineSnapshot(`
+      "RUN       STATUS     STAGE      PRIORITY  HEARTBEAT  SCORES  SPENT                       LAST
+      issue-42  running    review #3            10 s ago   ▅▇▆     120k tokens, $1.25, 15 min  reviewer began
+      issue-42  queued: 1  review #3  high      10 s ago   ▅▇▆     120k tokens, $1.25, 15 min  reviewer began
+      issue-42  crashed    review #3            10 s ago   ▅▇▆     120k tokens, $1.25, 15 min  reviewer began
+      "
+    `);
   });
 });
 

@@ -1,5 +1,6 @@
-/** Formats the status of runs for `status`, `loops` and the end of a session, and suggests the next command. */
+/** Formats the status of runs for `status` and the end of a session, and suggests the next command. */
 import { RESOURCES, type Resource, exceeded } from "@holdfast/core/budget";
+import { priorityText } from "@holdfast/core/lease";
 import type { Budget } from "@holdfast/core/position";
 import type { RunStatus } from "@holdfast/core/status";
 import type { LoopSummary } from "@holdfast/workflows/ralph/loop-summary";
@@ -92,6 +93,8 @@ export function statusesText(statuses: readonly RunDetails[], page: Page): strin
     { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
     { title: "STATUS" },
     { title: "STAGE", shrinkTo: 8, optional: true },
+    { title: "PRIORITY", optional: true, expendable: 4 },
+    { title: "HEARTBEAT", optional: true, expendable: 5 },
     { title: "SCORES", optional: true, expendable: 2 },
     { title: "SPENT", optional: true, expendable: 3 },
     { title: "LAST", shrinkTo: 16, expendable: 1 },
@@ -101,6 +104,8 @@ export function statusesText(statuses: readonly RunDetails[], page: Page): strin
       { text: status.run.id, style: "bold" } as const,
       statusCell(status.status),
       { text: status.stage === null ? "" : stageText({ stage: status.stage, iteration: status.iteration }) },
+      { text: status.priority === 0 ? "" : priorityText(status.priority) },
+      { text: heartbeatText(status, page), style: "dim" } as const,
       {
         text: sparkline(
           status.scores.map(({ score }) => score),
@@ -112,6 +117,11 @@ export function statusesText(statuses: readonly RunDetails[], page: Page): strin
     ];
   });
   return renderTable({ columns, rows }, page);
+}
+
+/** "" if no process holds the run. */
+function heartbeatText({ status }: RunDetails, page: Page): string {
+  return "holder" in status ? relativeTime(status.holder.heartbeatAt, page.now) : "";
 }
 
 /** Printed to stderr: the command to run next. */
