@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
+import { damageCheckpoints } from "@holdfast/test-support/edit-store";
 import {
   type RollbackCase,
   type RollbackRound,
@@ -295,8 +295,5 @@ function removeObject({ tree, workspaces }: RollbackCase, text: string): void {
 
 /** A bit that flipped on the disk. */
 function damage({ store }: Pick<RollbackCase, "store">, sequence: number): void {
-  const db = new DatabaseSync(join(store.location, "store.db"));
-  const { changes } = db.prepare("UPDATE log SET body = zeroblob(length(body)) WHERE sequence = ?").run(sequence);
-  expect(changes).toBe(1);
-  db.close();
+  expect(damageCheckpoints(store.location, [sequence])).toBe(1);
 }

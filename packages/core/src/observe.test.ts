@@ -1,8 +1,7 @@
-import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { RUN, type StoppedRun, createStoppedRun } from "@holdfast/test-support/core/resume-scene";
-import { openSqliteStore } from "../../holdfast/src/stores/sqlite/open.ts";
+import { alterEntries } from "@holdfast/test-support/edit-store";
+import { openSqliteStore } from "./store-sql/open.ts";
 import type { NewEntry } from "./journal.ts";
 import { applyResumeCheck } from "./resume.ts";
 import type { Store } from "./store.ts";
@@ -23,20 +22,6 @@ async function saveOnDisk(scene: StoppedRun): Promise<string> {
   return directory;
 }
 
-function alter(directory: string, from: string, to: string): void {
-  const db = new DatabaseSync(join(directory, "store.db"));
-  let changed = 0;
-  for (const { pos, body } of db.prepare("SELECT pos, body FROM log").all()) {
-    const text = body instanceof Uint8Array ? Buffer.from(body).toString("latin1") : String(body);
-    if (!text.includes(from)) continue;
-    const other = text.replace(from, to);
-    const value = body instanceof Uint8Array ? Buffer.from(other, "latin1") : other;
-    changed += Number(db.prepare("UPDATE log SET body = ? WHERE pos = ?").run(value, Number(pos)).changes);
-  }
-  db.close();
-  expect(changed).toBe(1);
-}
-
 async function reopen(directory: string): Promise<Store> {
   const store = await openSqliteStore({ directory });
   onTestFinished(async () => store.close());
@@ -46,7 +31,7 @@ async function reopen(directory: string): Promise<Store> {
 test.each(["the old entry", "the new entry"])("%s was altered: whoever resumes is asked, once", async (text) => {
   const scene = await createStoppedRun();
   const directory = await saveOnDisk(scene);
-  alter(directory, text, text.replace("entry", "ENTRY"));
+  expect(alterEntries(directory, text, text.replace("entry", "ENTRY"))).toBe(1);
   const store = await reopen(directory);
   const parts = { ...scene.parts, store };
   const planned = await scene.plan({ parts });

@@ -1,11 +1,11 @@
 import { readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "@holdfast/platform/clock";
 import { RUN, type StoppedRun, createStoppedRun } from "@holdfast/test-support/core/resume-scene";
-import { openSqliteStore } from "../../holdfast/src/stores/sqlite/open.ts";
+import { damageCheckpoints } from "@holdfast/test-support/edit-store";
+import { openSqliteStore } from "./store-sql/open.ts";
 import { type CheckpointSummary, emptyPlanes } from "./checkpoint.ts";
 import { findRunFor } from "./control-run.ts";
 import { VERDICTS, defaultFindingPolicy, worst } from "./findings.ts";
@@ -204,7 +204,6 @@ describe("find start", () => {
     await store.createRun({ id: RUN, workflow: "impl", work: { kind: "issue", number: 42 } });
     const lease = await store.takeLease({ run: RUN, label: "test" });
     for (const round of [1, 2, 3]) {
-      // The values are so long that each has a row of its own in the log, which can be damaged alone.
       const planes = { ...emptyPlanes(), context: { values: { text: `round ${round} `.repeat(2000) }, tokens: {} } };
       await store.commit({ lease, checkpoint: { trigger: "stage", planes } });
     }
@@ -253,7 +252,7 @@ describe("find start", () => {
     test("every checkpoint is damaged: STORE_CORRUPT, and no plan that would begin anew", async () => {
       const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
-      damageCheckpoints(directory, [1, 2, 3]);
+      expect(damageCheckpoints(directory, [1, 2, 3])).toBe(3);
       const store = await reopen(directory);
       const parts = { ...scene.parts, store };
       await expect(findStart({ parts, run: RUN })).rejects.toMatchObject({ code: "STORE_CORRUPT" });
@@ -266,7 +265,7 @@ describe("find start", () => {
     test("the newest ones are damaged: the newest whole one, and each of the others named", async () => {
       const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
-      damageCheckpoints(directory, [3]);
+      expect(damageCheckpoints(directory, [3])).toBe(1);
       const start = await findStart({ parts: { ...scene.parts, store: await reopen(directory) }, run: RUN });
       expect(start).toMatchObject({
         kind: "found",
@@ -316,14 +315,4 @@ describe("find start", () => {
       expect(await findRunFor({ parts, issue: 7 })).toEqual({ kind: "none", ended: [] });
     });
   });
-
-  /** Flips a byte in the log rows that hold these checkpoints. */
-  function damageCheckpoints(directory: string, sequences: readonly number[]): void {
-    const db = new DatabaseSync(join(directory, "store.db"));
-    for (const sequence of sequences) {
-      const changed = db.prepare("UPDATE log SET body = zeroblob(length(body)) WHERE sequence = ?").run(sequence);
-      expect(changed.changes).toBe(1);
-    }
-    db.close();
-  }
 });

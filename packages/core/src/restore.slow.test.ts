@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
+import { damageCheckpoints } from "@holdfast/test-support/edit-store";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type RollbackCase, runRollbackCase } from "@holdfast/test-support/core/toy-worktree";
 import { ID, createBenchAgent } from "@holdfast/test-support/core/work-bench";
@@ -232,9 +232,6 @@ async function damageOne(story: RollbackCase): Promise<number> {
   // The value is so long that it has a row of its own.
   const { sequence } = await handle.save({ values: { text: "long ".repeat(5000) } });
   await handle.save({ values: { text: "other ".repeat(5000) } });
-  const db = new DatabaseSync(join(story.store.location, "store.db"));
-  const { changes } = db.prepare("UPDATE log SET body = zeroblob(length(body)) WHERE sequence = ?").run(sequence);
-  db.close();
-  expect(changes).toBe(1);
+  expect(damageCheckpoints(story.store.location, [sequence])).toBe(1);
   return sequence;
 }

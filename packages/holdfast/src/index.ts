@@ -90,4 +90,4 @@ export type { Forge } from "@holdfast/core/forge";
 export type { Store, VerifyEvent } from "@holdfast/core/store";
 export type { Workspace, Workspaces } from "@holdfast/core/workspace";
 export { openMemoryStore } from "@holdfast/core/store-memory";
-export { openSqliteStore } from "./stores/sqlite/open.ts";
+export { openSqliteStore } from "@holdfast/core/store-sql/open";

@@ -5,7 +5,7 @@ import type { Store } from "@holdfast/core/store";
 import type { Workspaces } from "@holdfast/core/workspace";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
-import { openSqliteStore } from "./stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 
 interface StorePlace {
   /** A directory, relative to `cwd`. */

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createExternalSystem, executeUntilKilled } from "@holdfast/test-support/core/kill-run";
 import { ID } from "@holdfast/test-support/core/work-bench";
 import { createTestRepository, readWorktree } from "@holdfast/test-support/git/repository";
-import { openSqliteStore } from "../src/stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 
 const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/conduct.ts");

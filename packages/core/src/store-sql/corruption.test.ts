@@ -6,14 +6,14 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import type { Problem, Store } from "../store.ts";
-import { openSqlStore } from "./open.ts";
+import { openSqliteStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
 
 const full = process.env["HOLDFAST_FULL"] === "1";
 
 /** A little of everything that can be damaged. Returns all that can be read from it. */
 async function populate(directory: string): Promise<string> {
-  const store = await openSqlStore({ directory });
+  const store = await openSqliteStore({ directory });
   const lease = await leasedRun(store);
   const messages: string[] = [];
   for (let n = 1; n <= 6; n++) {
@@ -38,7 +38,7 @@ async function populate(directory: string): Promise<string> {
   const seen = await everything(store);
   await store.close();
   // The closing handle has released its leases, which is part of what is read.
-  const again = await openSqlStore({ directory });
+  const again = await openSqliteStore({ directory });
   const after = await everything(again);
   await again.close();
   expect(after).not.toBe(seen);
@@ -77,7 +77,7 @@ type Verdict =
 async function judge(directory: string, healthy: string): Promise<Verdict> {
   let store: Store;
   try {
-    store = await openSqlStore({ directory });
+    store = await openSqliteStore({ directory });
   } catch (error) {
     if (error instanceof HoldfastError) return { kind: "told", problems: [] };
     throw error;
@@ -229,7 +229,7 @@ test("a damaged checkpoint is not returned; the newest whole one is named", asyn
   const db = new DatabaseSync(layoutOf(directory).database);
   db.exec("UPDATE entries SET content = zeroblob(20) WHERE entry IN (14, 12)");
   db.close();
-  const store = await openSqlStore({ directory });
+  const store = await openSqliteStore({ directory });
   onTestFinished(() => store.close());
   const failure = await store.latest("sample").catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(HoldfastError);

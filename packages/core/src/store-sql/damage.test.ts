@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import type { Store, VerifyEvent } from "../store.ts";
-import { openSqlStore } from "./open.ts";
+import { openSqliteStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
 
 const PAGE = 4096;
@@ -18,7 +18,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 /** Long enough that the indexes are more than one page, with a little of everything in it, and nothing left in the log. */
 beforeAll(async () => {
-  const store = await openSqlStore({ directory: whole });
+  const store = await openSqliteStore({ directory: whole });
   const lease = await leasedRun(store);
   const other = await leasedRun(store, "other");
   await Promise.all(
@@ -74,7 +74,7 @@ async function openDamaged(page: number): Promise<Store | undefined> {
   bytes.fill(0, page * PAGE, (page + 1) * PAGE);
   writeFileSync(database, bytes);
   try {
-    return await openSqlStore({ directory: copy });
+    return await openSqliteStore({ directory: copy });
   } catch (error) {
     expect(error).toBeInstanceOf(HoldfastError);
     expect(error).toMatchObject({ code: expect.stringMatching(/^STORE_/) });
@@ -143,7 +143,7 @@ async function problemsAfter(sql: string, value: string): Promise<readonly strin
   const db = new DatabaseSync(layoutOf(copy).database);
   db.prepare(sql).run(value);
   db.close();
-  const store = await openSqlStore({ directory: copy });
+  const store = await openSqliteStore({ directory: copy });
   try {
     const events: VerifyEvent[] = await collect(store.verify());
     return events.flatMap((event) => (event.kind === "problem" ? [event.problem.what] : []));

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import type { Store } from "../store.ts";
 import { openHighWaterMark, slotOffset } from "./high-water.ts";
-import { openSqlStore } from "./open.ts";
+import { openSqliteStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
 
 const SLOT = 64;
@@ -38,7 +38,7 @@ test("the log of a killed writer cannot be cut unnoticed", async () => {
   const { wal, sharedMemory } = layoutOf(left);
   writeFileSync(wal, readFileSync(wal).subarray(0, -4096));
   rmSync(sharedMemory);
-  await expect(openSqlStore({ directory: left })).rejects.toMatchObject({ code: "STORE_CUT" });
+  await expect(openSqliteStore({ directory: left })).rejects.toMatchObject({ code: "STORE_CUT" });
 });
 
 test("with its newest record torn the mark still shows a database that was cut", async () => {
@@ -61,7 +61,7 @@ test("with its newest record torn the mark still shows a database that was cut",
     // Two transactions and more: the record before the torn one is one commit older.
     writeFileSync(wal, readFileSync(wal).subarray(0, -16 * 4096));
     rmSync(sharedMemory);
-    await expect(openSqlStore({ directory: left })).rejects.toMatchObject({ code: "STORE_CUT" });
+    await expect(openSqliteStore({ directory: left })).rejects.toMatchObject({ code: "STORE_CUT" });
     rmSync(left, { recursive: true });
     cpSync(directory, left, { recursive: true });
   }
@@ -134,7 +134,7 @@ function folder(): string {
 }
 
 async function opened(directory = folder()): Promise<{ readonly directory: string; readonly store: Store }> {
-  const store = await openSqlStore({ directory });
+  const store = await openSqliteStore({ directory });
   cleanUps.push(() => store.close());
   return { directory, store };
 }

@@ -23,7 +23,7 @@ import { rejectsWith } from "@holdfast/testing/refuses";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import type { Store } from "../store.ts";
 import { slotOffset } from "./high-water.ts";
-import { openSqlStore } from "./open.ts";
+import { openSqliteStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
 
 function scratch(): string {
@@ -31,13 +31,13 @@ function scratch(): string {
 }
 
 async function open(directory: string): Promise<Store> {
-  const store = await openSqlStore({ directory });
+  const store = await openSqliteStore({ directory });
   onTestFinished(() => store.close());
   return store;
 }
 
 async function filled(directory: string): Promise<void> {
-  const store = await openSqlStore({ directory });
+  const store = await openSqliteStore({ directory });
   const lease = await leasedRun(store);
   for (let n = 1; n <= 5; n++) await save(store, lease, { values: { n } });
   await store.close();
@@ -61,27 +61,27 @@ test("a store is for its owner only", async () => {
 
 test("a store opened for writing keeps a reserve, which can be released once and is made again", async () => {
   const directory = scratch();
-  const store = await openSqlStore({ directory });
+  const store = await openSqliteStore({ directory });
   const { reserve } = layoutOf(directory);
   const { mode, size } = statSync(reserve);
   expect([mode & 0o777, size >= 64 * 1024]).toEqual([0o600, true]);
   expect([await store.makeRoom?.(), await store.makeRoom?.()]).toEqual([size, 0]);
   expect(existsSync(reserve)).toBe(false);
   await store.close();
-  const reader = await openSqlStore({ directory, readOnly: true });
+  const reader = await openSqliteStore({ directory, readOnly: true });
   await reader.close();
   expect(existsSync(reserve)).toBe(false);
-  await (await openSqlStore({ directory })).close();
+  await (await openSqliteStore({ directory })).close();
   expect(existsSync(reserve)).toBe(true);
 });
 
 test("a store that is not there is made, or missing when that is not wished", async () => {
   const directory = scratch();
-  const error = await rejectsWith("STORE_ABSENT", () => openSqlStore({ directory, create: false }));
+  const error = await rejectsWith("STORE_ABSENT", () => openSqliteStore({ directory, create: false }));
   expect(error.message).toContain(directory);
   expect(existsSync(directory)).toBe(false);
   const made = await open(directory);
-  const again = await openSqlStore({ directory, create: false });
+  const again = await openSqliteStore({ directory, create: false });
   expect(again.id).toBe(made.id);
   await again.close();
 });
@@ -96,7 +96,7 @@ test("many processes' worth of handles that make one store at once make one stor
 
 test("making a store can be cut short after every step, and the next opening completes it", async () => {
   const whole = scratch();
-  await (await openSqlStore({ directory: whole })).close();
+  await (await openSqliteStore({ directory: whole })).close();
   const files = layoutOf(whole);
   const steps: ((at: ReturnType<typeof layoutOf>) => void)[] = [
     () => {},
@@ -158,7 +158,7 @@ test("a database that is gone, emptied, replaced or scribbled over is reported, 
     await filled(directory);
     damage(layoutOf(directory));
     const before = existsSync(layoutOf(directory).database);
-    const failure = await openSqlStore({ directory }).then(
+    const failure = await openSqliteStore({ directory }).then(
       () => "opened",
       (error: unknown) => (error instanceof HoldfastError ? error.code : String(error)),
     );
@@ -173,16 +173,16 @@ test("a database older or shorter than the high-water mark is STORE_CUT until th
   const layout = layoutOf(directory);
   const old = join(directory, "..", "old.db");
   copyFileSync(layout.database, old);
-  const store = await openSqlStore({ directory });
+  const store = await openSqliteStore({ directory });
   const lease = await store.takeLease({ run: "sample", label: "later" });
   await save(store, lease, { values: { n: 6 } });
   await store.close();
   const newer = readFileSync(layout.database);
   copyFileSync(old, layout.database);
-  const error = await rejectsWith("STORE_CUT", () => openSqlStore({ directory }));
+  const error = await rejectsWith("STORE_CUT", () => openSqliteStore({ directory }));
   expect(error.message).toContain("sample");
   rmSync(layout.highWater);
-  const accepted = await openSqlStore({ directory });
+  const accepted = await openSqliteStore({ directory });
   expect((await accepted.latest("sample"))?.sequence).toBe(5);
   expect(await problemsOf(accepted)).toEqual([expect.stringContaining("STORE_MISSING: The high-water mark")]);
   await accepted.close();
@@ -194,11 +194,11 @@ test("a run that the high-water mark knows and the database does not is STORE_CU
   await filled(directory);
   const old = join(directory, "..", "old.db");
   copyFileSync(layoutOf(directory).database, old);
-  const store = await openSqlStore({ directory });
+  const store = await openSqliteStore({ directory });
   await leasedRun(store, "lost");
   await store.close();
   copyFileSync(old, layoutOf(directory).database);
-  await rejectsWith("STORE_CUT", () => openSqlStore({ directory }));
+  await rejectsWith("STORE_CUT", () => openSqliteStore({ directory }));
 });
 
 test("a history that was rewritten is not the one in the high-water mark", async () => {
@@ -207,7 +207,7 @@ test("a history that was rewritten is not the one in the high-water mark", async
   const db = new DatabaseSync(layoutOf(directory).database);
   db.exec("UPDATE entries SET hash = zeroblob(32) WHERE place = (SELECT max(place) FROM entries)");
   db.close();
-  await rejectsWith("STORE_CUT", () => openSqlStore({ directory }));
+  await rejectsWith("STORE_CUT", () => openSqliteStore({ directory }));
 });
 
 test("a log that was cut off after a hard end is noticed by the high-water mark", async () => {
@@ -218,14 +218,14 @@ test("a log that was cut off after a hard end is noticed by the high-water mark"
   for await (const event of store.verify()) expect(event.kind).not.toBe("problem");
   const copy = scratch();
   cpSync(directory, copy, { recursive: true });
-  const whole = await openSqlStore({ directory: copy });
+  const whole = await openSqliteStore({ directory: copy });
   expect((await whole.latest("sample"))?.sequence).toBe(20);
   await whole.close();
   const cut = scratch();
   cpSync(directory, cut, { recursive: true });
   rmSync(layoutOf(cut).sharedMemory);
   truncateSync(layoutOf(cut).wal, Math.floor(statSync(layoutOf(cut).wal).size / 2));
-  await rejectsWith("STORE_CUT", () => openSqlStore({ directory: cut }));
+  await rejectsWith("STORE_CUT", () => openSqliteStore({ directory: cut }));
 });
 
 test("a marker or high-water mark that is gone or damaged blocks no reader, and verify reports it", async () => {
@@ -243,7 +243,7 @@ test("a marker or high-water mark that is gone or damaged blocks no reader, and 
     const directory = scratch();
     await filled(directory);
     damage(layoutOf(directory));
-    const store = await openSqlStore({ directory });
+    const store = await openSqliteStore({ directory });
     expect((await store.latest("sample"))?.sequence).toBe(5);
     expect((await problemsOf(store)).join("\n")).toMatch(expected);
     await store.close();
@@ -256,15 +256,15 @@ test("a store from a newer Holdfast is refused", async () => {
   const db = new DatabaseSync(layoutOf(directory).database);
   db.prepare("UPDATE meta SET value = '99', checksum = ? WHERE key = 'store/schema'").run(crc32("store/schema\n99"));
   db.close();
-  const error = await rejectsWith("STORE_TOO_NEW", () => openSqlStore({ directory }));
+  const error = await rejectsWith("STORE_TOO_NEW", () => openSqliteStore({ directory }));
   expect(error.data["schema"]).toBe(99);
-  await rejectsWith("STORE_TOO_NEW", () => openSqlStore({ directory, readOnly: true }));
+  await rejectsWith("STORE_TOO_NEW", () => openSqliteStore({ directory, readOnly: true }));
 });
 
 test("a store opened for reading reads and refuses to write", async () => {
   const directory = scratch();
   await filled(directory);
-  const store = await openSqlStore({ directory, readOnly: true });
+  const store = await openSqliteStore({ directory, readOnly: true });
   expect((await store.latest("sample"))?.planes.context.values).toEqual({ n: 5 });
   expect(await problemsOf(store)).toEqual([]);
   await rejectsWith("STORE_READ_ONLY", () => store.setMeta("k", "v"));

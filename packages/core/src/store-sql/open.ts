@@ -39,7 +39,7 @@ import { createSqlStore } from "./store.ts";
 
 /* Opens the SQL store in a SQLite database. What was there before and is not any more is reported, never taken for a new store. */
 
-export interface OpenSqlParams {
+export interface OpenSqliteParams {
   readonly directory: string;
   /** Make a store where there never was one (default), or STORE_ABSENT. */
   readonly create?: boolean;
@@ -53,7 +53,7 @@ export interface OpenSqlParams {
 }
 
 /** STORE_ABSENT, STORE_MISSING, STORE_CUT, STORE_CORRUPT, STORE_TOO_NEW, STORE_UNSAFE, STORE_BUSY. */
-export async function openSqlStore(params: OpenSqlParams): Promise<Store> {
+export async function openSqliteStore(params: OpenSqliteParams): Promise<Store> {
   const layout = layoutOf(resolve(params.directory));
   const busyMs = params.busyMs ?? 10_000;
   try {
@@ -79,7 +79,7 @@ export async function openSqlStore(params: OpenSqlParams): Promise<Store> {
   }
 }
 
-function storeOn(driver: Driver, access: "write" | "read", id: string, params: OpenSqlParams): Store {
+function storeOn(driver: Driver, access: "write" | "read", id: string, params: OpenSqliteParams): Store {
   return createSqlStore({
     driver,
     id,
@@ -102,7 +102,7 @@ async function storeId(tx: ReadTransaction): Promise<string> {
 
 function examineFiles(
   layout: Layout,
-  params: OpenSqlParams,
+  params: OpenSqliteParams,
 ): { readonly marker: Marker | null; readonly access: "write" | "read" } {
   checkKinds(layout);
   const marker = readMarker(layout.marker);

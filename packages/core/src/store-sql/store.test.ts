@@ -5,7 +5,7 @@ import { describe, test } from "vitest";
 import { storeContract } from "@holdfast/testing/store-contract";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
 import type { Store } from "../store.ts";
-import { openSqlStore } from "./open.ts";
+import { openSqliteStore } from "./open.ts";
 
 describe("the SQL store on SQLite keeps the contract", () => {
   for (const { name, run } of storeContract) {
@@ -17,7 +17,7 @@ describe("the SQL store on SQLite keeps the contract", () => {
         await run({
           clock,
           async open(identity) {
-            const store = await openSqlStore({ directory, clock, ...(identity === undefined ? {} : { identity }) });
+            const store = await openSqliteStore({ directory, clock, ...(identity === undefined ? {} : { identity }) });
             opened.push(store);
             return store;
           },

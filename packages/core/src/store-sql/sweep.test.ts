@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
-import { openSqlStore } from "./open.ts";
+import { openSqliteStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
 import type { Store } from "../store.ts";
 import { rejectsWith } from "@holdfast/testing/refuses";
@@ -16,7 +16,7 @@ function noise(length: number): string {
 }
 
 async function fresh(): Promise<Store> {
-  const store = await openSqlStore({ directory: join(scratchDirectory(onTestFinished), "store") });
+  const store = await openSqliteStore({ directory: join(scratchDirectory(onTestFinished), "store") });
   onTestFinished(() => store.close());
   return store;
 }
@@ -54,7 +54,7 @@ test("a sweep gives the space of dropped checkpoints back, and keeps what others
   expect((await store.latest("sample"))?.planes.context.values["shared"]).toBe(shared);
   expect(await problemsOf(store)).toEqual([]);
   await store.close();
-  const again = await openSqlStore({ directory: store.location });
+  const again = await openSqliteStore({ directory: store.location });
   onTestFinished(() => again.close());
   expect((await again.stats()).bytes).toBeLessThan(before - 1_000_000);
 });

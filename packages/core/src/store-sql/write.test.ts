@@ -6,14 +6,14 @@ import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { rejectsWith } from "@holdfast/testing/refuses";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import type { Store } from "../store.ts";
-import { type OpenSqlParams, openSqlStore } from "./open.ts";
+import { type OpenSqliteParams, openSqliteStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
 
 async function fresh(
-  params: Partial<OpenSqlParams> = {},
+  params: Partial<OpenSqliteParams> = {},
 ): Promise<{ readonly store: Store; readonly db: DatabaseSync }> {
   const directory = join(scratchDirectory(onTestFinished), "store");
-  const store = await openSqlStore({ directory, ...params });
+  const store = await openSqliteStore({ directory, ...params });
   const db = new DatabaseSync(layoutOf(directory).database, { timeout: 60_000 });
   onTestFinished(async () => {
     if (db.isTransaction) db.exec("ROLLBACK");
@@ -88,7 +88,7 @@ test("what another connection wrote in between is noticed by the next save", asy
   const { store } = await fresh();
   const lease = await leasedRun(store);
   await save(store, lease, { values: { n: 1 } });
-  const other = await openSqlStore({ directory: store.location });
+  const other = await openSqliteStore({ directory: store.location });
   onTestFinished(() => other.close());
   await other.tag({ run: "sample", sequence: 1, name: "t" });
   const { entry } = await save(store, lease, { values: { n: 2 } });

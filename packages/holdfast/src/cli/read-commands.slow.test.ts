@@ -211,7 +211,9 @@ describe("a damaged store that is opened for writing", () => {
     "$name: its files are copied first, once, and it is refused",
     async (scene) => {
       place(scene);
-      const names = ["store.db", "store.db-wal", "heads", "store.json"].filter((name) => existsSync(join(store, name)));
+      const names = ["store.db", "store.db-wal", "high-water", "store.json"].filter((name) =>
+        existsSync(join(store, name)),
+      );
       const before = names.map((name) => readFileSync(join(store, name)));
       const refused = await journey.fails(6, "checkpoint", "--run", "intact");
       const [folder = "", ...others] = readdirSync(join(store, "quarantine"));
@@ -225,7 +227,7 @@ describe("a damaged store that is opened for writing", () => {
       await journey.fails(6, "checkpoint", "--run", "intact");
       expect(readdirSync(join(store, "quarantine"))).toEqual([folder]);
       // Accepts the loss as the hint describes; the copy is kept.
-      rmSync(join(store, "heads"));
+      rmSync(join(store, "high-water"));
       await journey.json("checkpoint", "--run", "intact");
       expect(names.map((name) => readFileSync(join(kept, name)))).toEqual(before);
     },
@@ -235,7 +237,7 @@ describe("a damaged store that is opened for writing", () => {
     const scene = SCENES.find(({ name }) => name === "with a damaged log") ?? SCENES[0];
     if (scene === undefined) throw new Error("no scene");
     place(scene);
-    rmSync(join(store, "heads"));
+    rmSync(join(store, "high-water"));
     const log = readFileSync(join(store, "store.db-wal"));
     await journey.json("checkpoint", "--run", "intact");
     const [folder = ""] = readdirSync(join(store, "quarantine"));

@@ -10,7 +10,7 @@ import { createMemoryState } from "@holdfast/core/store-memory-write";
 import { createTestRepository, userState } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { openHoldfast } from "../open.ts";
-import { openSqliteStore } from "../stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { Checkpoint } from "./checkpoint.ts";
 import { CheckpointStore, Context, type SaveParams } from "./context.ts";
 

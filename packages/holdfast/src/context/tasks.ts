@@ -11,7 +11,7 @@ import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 import { findStoreDirectory } from "../open-store.ts";
-import { openSqliteStore } from "../stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
 
 /** Where the checkpoints of a task are stored, and how long a write waits. */

@@ -5,7 +5,7 @@ import type { Holdfast } from "../../src/holdfast.ts";
 import type { Position } from "@holdfast/core/position";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Store } from "@holdfast/core/store";
-import { openSqliteStore } from "../../src/stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { systemCommands } from "@holdfast/core/commands";
 import { readProcessTable } from "@holdfast/platform/process-tree";
 import type { Place } from "./ground.ts";

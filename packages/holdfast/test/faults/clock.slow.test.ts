@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { openHoldfast } from "../../src/open.ts";
 import { HoldfastError } from "@holdfast/platform/error";
-import { openSqliteStore } from "../../src/stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { scratchFolder } from "./harness/scratch.ts";
 import type { Chance } from "./harness/seed.ts";
 import { faultSuite } from "./harness/suite.ts";

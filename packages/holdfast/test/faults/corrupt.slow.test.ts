@@ -9,7 +9,6 @@ import { faultSuite } from "./harness/suite.ts";
 import type { Bad } from "./harness/sweep.ts";
 import { writerCommand } from "./harness/writer.ts";
 import { examineAll } from "./judges/examine.ts";
-import { STORE_FILES } from "./judges/open-store.ts";
 import type { Damage } from "./writers/damage.ts";
 import type { Examined } from "./writers/examine-store.ts";
 
@@ -51,12 +50,7 @@ function planDamages(pristine: string, older: string, chance: Chance): readonly 
   const whole = (
     ["delete", "empty", "fifo", "directory", "dangling-link", "link-to-endless", "link-elsewhere"] as const
   ).flatMap((how) => files.map((file): Damage => ({ file, how })));
-  const folders = STORE_FILES.folders.flatMap((file): readonly Damage[] => [
-    { file, how: "delete" },
-    { file, how: "fifo" },
-    { file, how: "link-elsewhere" },
-  ]);
-  const swapped: Damage[] = ["store.db", "store.json", STORE_FILES.highWater].map((file) => ({
+  const swapped: Damage[] = ["store.db", "store.json", "high-water"].map((file) => ({
     file,
     how: "replace",
     by: join(older, file),
@@ -84,7 +78,7 @@ function planDamages(pristine: string, older: string, chance: Chance): readonly 
       { file, how: "cut", bytes: Math.floor(size / 8192) * 4096 },
     ];
   });
-  return [...whole, ...folders, ...swapped, ...parts];
+  return [...whole, ...swapped, ...parts];
 }
 
 function listFiles(directory: string, below = ""): readonly string[] {

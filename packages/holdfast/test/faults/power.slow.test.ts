@@ -7,7 +7,6 @@ import { faultSuite } from "./harness/suite.ts";
 import { sweepPower, sweepTornWrites } from "./harness/sweep.ts";
 import { filesSubject } from "./judges/files-subject.ts";
 import { housekeepingSubject } from "./judges/housekeeping-subject.ts";
-import { STORE_FILES } from "./judges/open-store.ts";
 import { removalSubject } from "./judges/removal-subject.ts";
 import { restoreSubject } from "./judges/restore-subject.ts";
 import { storeSubject } from "./judges/store-subject.ts";
@@ -55,7 +54,7 @@ describe("a power cut within a write to the high-water mark is no damage", () =>
   test.each(SUBJECTS.slice(0, 2))("$name", async ({ name, subject }) => {
     const { recording, earlier } = await recordOnce(subject);
     const chance = suite.chance(`torn ${name}`);
-    const file = STORE_FILES.highWater;
+    const file = "high-water";
     suite.check(await sweepTornWrites({ recording, judge: subject.judge(earlier), chance, cases: 4, file }));
   });
 });

@@ -8,7 +8,7 @@ import type { RunOutcome } from "@holdfast/core/progress";
 import type { Workflow } from "@holdfast/core/workflow";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
-import { openSqliteStore } from "../../../holdfast/src/stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import {
   ID,
   type State,

@@ -20,7 +20,7 @@ import { DEFAULT_SWITCHES, crunchTriggers } from "@holdfast/formats/crunch-confi
 import type { Clock } from "@holdfast/platform/clock";
 import type { Outputs } from "@holdfast/platform/outputs";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
-import { openSqliteStore } from "../../../holdfast/src/stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { scratchDirectory } from "../scratch-directory.ts";
 
 export const ID = "run-1";

@@ -13,7 +13,7 @@ import type { EffectSpec } from "@holdfast/core/workflow";
 import { createGhTransport, openGithubForge } from "@holdfast/forges/github";
 import { systemClock } from "@holdfast/platform/clock";
 import { livenessOf, processIdentity } from "@holdfast/platform/identity";
-import { openSqliteStore } from "../../../holdfast/src/stores/sqlite/open.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { ID, begin, createTestAdapters, define } from "../core/work-bench.ts";
 
 const [folder = "", program = ""] = process.argv.slice(2);

@@ -3,7 +3,7 @@
 import { mkdirSync } from "node:fs";
 import { HoldfastError } from "@holdfast/platform/error";
 import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
-import { openDurableStore } from "../durable-stores.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 
 const [directory = ""] = process.argv.slice(2);
 
@@ -15,7 +15,7 @@ function noise(length: number): string {
 }
 
 mkdirSync(directory, { recursive: true });
-const store = await openDurableStore({ directory });
+const store = await openSqliteStore({ directory });
 const lease = await leasedRun(store);
 let acknowledged = 0;
 let refusal = "none";
@@ -29,7 +29,7 @@ for (let n = 1; n <= 1000 && refusal === "none"; n++) {
 }
 const latest = await store.latest("sample");
 await store.close().catch(() => {});
-const again = await openDurableStore({ directory, readOnly: true });
+const again = await openSqliteStore({ directory, readOnly: true });
 const reread = await again.latest("sample");
 let problems = 0;
 for await (const event of again.verify()) if (event.kind === "problem") problems += 1;

@@ -1,10 +1,10 @@
 // A child process that reads a store on a read-only file system.
 
 import { HoldfastError } from "@holdfast/platform/error";
-import { openDurableStore } from "../durable-stores.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 
 const [directory = ""] = process.argv.slice(2);
-const store = await openDurableStore({ directory });
+const store = await openSqliteStore({ directory });
 const latest = await store.latest("sample");
 const refusal = await store.setMeta("k", "v").then(
   () => "written",

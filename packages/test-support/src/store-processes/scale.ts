@@ -2,11 +2,11 @@
 
 import { randomBytes } from "node:crypto";
 import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
-import { openDurableStore } from "../durable-stores.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 
 const [what = "", directory = "", size = "0"] = process.argv.slice(2);
 const count = Number(size);
-const store = await openDurableStore({ directory });
+const store = await openSqliteStore({ directory });
 const lease = await leasedRun(store);
 const before = process.resourceUsage().maxRSS;
 let found: unknown;

@@ -6,7 +6,7 @@ import type { Store } from "@holdfast/core/store";
 import { HoldfastError } from "@holdfast/platform/error";
 import { processIdentity } from "@holdfast/platform/identity";
 import { save } from "@holdfast/testing/store-contract/harness";
-import { openDurableStore } from "../durable-stores.ts";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 
 const [role = "", directory = "", run = "", count = "0"] = process.argv.slice(2);
 const times = Number(count);
@@ -138,7 +138,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
   async thief(store) {
     let refused = 0;
     while (!(await isOver(store))) {
-      const other = await openDurableStore({ directory, create: false });
+      const other = await openSqliteStore({ directory, create: false });
       for (const { run: held } of await other.listLeases()) {
         const code = await other.takeLease({ run: held, label: "thief", staleAfterMs: 0 }).then(
           () => "stolen",
@@ -154,7 +154,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
 };
 
 const elsewhere = { ...processIdentity(), host: "elsewhere" };
-const store = await openDurableStore({
+const store = await openSqliteStore({
   directory,
   create: false,
   busyMs: 120_000,

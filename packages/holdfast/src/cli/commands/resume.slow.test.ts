@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { alterEntries, damageCheckpoints } from "@holdfast/test-support/edit-store";
 import { GOOD, type Started, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 
 describe("quota wait", () => {
@@ -272,33 +273,18 @@ describe("damaged run", () => {
   }
 
   function damageNewest(place: WorkPlace): number {
-    const database = new DatabaseSync(join(place.clone, ".git/holdfast/store.db"));
-    const [row] = database
-      .prepare("SELECT pos, sequence, body FROM log WHERE sequence IS NOT NULL ORDER BY pos DESC LIMIT 1")
-      .all();
-    const { pos, sequence, body } = row ?? {};
-    if (!(body instanceof Uint8Array) || typeof pos !== "number" || typeof sequence !== "number")
-      throw new TypeError("no checkpoint to damage");
-    const flipped = body.map((byte, at) => (Math.abs(at - body.length / 2) < 2 ? byte ^ 0xff : byte));
-    database.prepare("UPDATE log SET body = ? WHERE pos = ?").run(flipped, pos);
+    const directory = join(place.clone, ".git/holdfast");
+    const database = new DatabaseSync(join(directory, "store.db"), { readOnly: true });
+    const { sequence } = database.prepare("SELECT max(sequence) AS sequence FROM checkpoints").get() ?? {};
     database.close();
+    if (typeof sequence !== "number" || damageCheckpoints(directory, [sequence]) !== 1)
+      throw new TypeError("no checkpoint to damage");
     return sequence;
   }
 
   /** One letter of a finished step's result, which no resume reads: a newer checkpoint holds it. */
   function alterOldEntry(place: WorkPlace): number {
-    const database = new DatabaseSync(join(place.clone, ".git/holdfast/store.db"));
-    const rows = database.prepare("SELECT pos, body FROM log WHERE body IS NOT NULL ORDER BY pos").all();
-    const altered = rows.filter(({ pos, body }) => {
-      const text =
-        typeof body === "string" ? body : body instanceof Uint8Array ? Buffer.from(body).toString("latin1") : "";
-      if (!text.includes('"stage":"setup"')) return false;
-      const other = text.replace('"stage":"setup"', '"stage":"setuP"');
-      const bytes = typeof body === "string" ? other : Buffer.from(other, "latin1");
-      return database.prepare("UPDATE log SET body = ? WHERE pos = ?").run(bytes, Number(pos)).changes === 1;
-    });
-    database.close();
-    return altered.length;
+    return alterEntries(join(place.clone, ".git/holdfast"), '"stage":"setup"', '"stage":"setuP"');
   }
 
   test("an entry that a resume does not need is altered: it asks before it spends anything, and compare says so", async () => {

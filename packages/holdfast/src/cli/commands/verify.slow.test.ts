@@ -34,15 +34,15 @@ test.each([64, 100, 4159])("the high-water mark is cut to %i bytes and the datab
   cpSync(at("holdfast/store.db"), at("old.db"));
   await save("two");
   cpSync(at("old.db"), at("holdfast/store.db"));
-  truncateSync(at("holdfast/heads"), bytes);
+  truncateSync(at("holdfast/high-water"), bytes);
   const found = await problems();
   expect(found).toEqual([expect.objectContaining({ code: "HIGH_WATER_CUT", run: "r", sequence: 1 })]);
-  expect(found[0]?.what).toContain(at("holdfast/heads"));
+  expect(found[0]?.what).toContain(at("holdfast/high-water"));
   // Nothing is written on top of it, and what is there can be read.
   expect(await journey.fails(6, "checkpoint", "--run", "r")).toContain("was cut to");
   expect((await journey.run("show", "r@1")).status).toBe(0);
   // Accepted, as the hint says.
-  rmSync(at("holdfast/heads"));
+  rmSync(at("holdfast/high-water"));
   rmSync(at("refs/holdfast/r/2"));
   await save("three");
   expect((await journey.run("verify")).status).toBe(0);
