@@ -16,7 +16,7 @@ import { requireAsides } from "./side-worktrees.ts";
 import type { OpenAside, StageExecution } from "./stage-execution.ts";
 import { own, rebaseRunning } from "./state.ts";
 import { decide } from "./step.ts";
-import { capture } from "./values/capture.ts";
+import { capture } from "./values.ts";
 import type { AgentCall, AgentReport, CheckoutChange } from "./workflow.ts";
 import type { CheckoutState, Workspace } from "./workspace.ts";
 

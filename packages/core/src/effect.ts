@@ -18,8 +18,7 @@ import { reasonOf } from "./progress.ts";
 import { type StageExecution, startWaiting } from "./stage-execution.ts";
 import { own } from "./state.ts";
 import { saveBefore } from "./step.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
-import { capture } from "./values/capture.ts";
+import { canonicalJson, capture } from "./values.ts";
 import type { EffectOutcome, EffectSpec } from "./workflow.ts";
 
 /** Delays between lookups if the target gives no clear answer. After the last one, the run waits for the user. */

@@ -26,7 +26,7 @@ import { answerRequests, applySignal, saveOnTimer, stopCleanly, watchSignals } f
 import { runStage } from "./stage.ts";
 import { type Store, knownRun } from "./store.ts";
 import { type StageResult, transition } from "./transitions.ts";
-import { capture } from "./values/capture.ts";
+import { capture } from "./values.ts";
 import type { Workflow } from "./workflow.ts";
 
 export interface ExecuteParams<S extends JsonObject> {

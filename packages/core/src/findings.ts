@@ -3,7 +3,7 @@
 import { type ExecutionConfig, type InputsPlane, type IssueSnapshot, type Planes, issueShape } from "./checkpoint.ts";
 import { type Digest, type Json, type JsonObject, isJsonObject } from "./json.ts";
 import type { Position } from "./position.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
+import { canonicalJson } from "./values.ts";
 
 /** One difference between the checkpoint and the current situation. */
 export interface Finding {

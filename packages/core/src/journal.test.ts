@@ -15,7 +15,7 @@ import {
 } from "./journal.ts";
 import type { Hasher, JsonObject } from "./json.ts";
 import { NO_ATTEMPT } from "./position.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
+import { canonicalJson } from "./values.ts";
 
 describe("chain", () => {
   const sha256: Hasher = (data) => createHash("sha256").update(data).digest("hex");

@@ -5,7 +5,7 @@ import type { Graph } from "./graph.ts";
 import { type Digest, type Hasher, type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 import type { Amounts, CallErrors, ErrorVerdict, RecordTokens, StageAttempt } from "./position.ts";
 import type { PendingDecision, Run, WaitingFor } from "./run.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
+import { canonicalJson } from "./values.ts";
 
 /**
  * One entry of a run's history. Entries are numbered 1, 2, 3 … without gaps, and each hash covers the previous one:

@@ -24,8 +24,7 @@ import {
   text,
 } from "./json.ts";
 import { MASK, isSecretName, maskSecrets, maskValue, secretValues } from "./mask.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
-import { capture } from "./values/capture.ts";
+import { canonicalJson, capture } from "./values.ts";
 
 /**
  * Collects what a recorded run asks of the outside world and the answers, until the next commit writes them. What no commit wrote is lost

@@ -13,8 +13,7 @@ import {
   readRecording,
   withoutKeys,
 } from "./recording.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
-import { capture } from "./values/capture.ts";
+import { canonicalJson, capture } from "./values.ts";
 
 describe("compare runs", () => {
   const outcome: fc.Arbitrary<Outcome> = fc.record({

@@ -5,8 +5,8 @@ import { type JournalEntry, numberOf, textOf } from "./journal.ts";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 import type { Amounts } from "./position.ts";
 import { type AskedAgent, type RecordedAgent, type RecordedLookup, parseRecordedCall } from "./recorded-calls.ts";
-import { capture } from "./values/capture.ts";
-import { diffJson } from "./values/diff-json.ts";
+import { capture } from "./values.ts";
+import { diffJson } from "./diff-json.ts";
 import { withoutNonces } from "./workflow.ts";
 
 /** A run's journal in the form that a replay needs: the result of each step, in the order in which it was written. */

@@ -12,7 +12,7 @@ import {
   lastResumed,
 } from "./recording.ts";
 import type { RunSession, SaveRequest, SavedAt } from "./run-session.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
+import { canonicalJson } from "./values.ts";
 
 export interface CheckpointLineParams {
   readonly recording: Recording;

@@ -19,7 +19,7 @@ import { Tape, describeEnvironment } from "./recorded-calls.ts";
 import { type ReplayReport, replayRun } from "./replay.ts";
 import { openMemoryStore } from "./store-memory.ts";
 import { knownRun } from "./store.ts";
-import { capture } from "./values/capture.ts";
+import { capture } from "./values.ts";
 import type { StageContext, Workflow } from "./workflow.ts";
 
 type Ask = () => Promise<string>;

@@ -34,7 +34,7 @@ import { dropStep } from "./side-worktrees.ts";
 import { deniedStep } from "./stage.ts";
 import { rebaseRunning } from "./state.ts";
 import { decisionStep } from "./step.ts";
-import { capture } from "./values/capture.ts";
+import { capture } from "./values.ts";
 import type { AgentCall, StageContext, Workflow } from "./workflow.ts";
 
 interface ReplayerParams extends CheckpointLineParams {

@@ -21,7 +21,7 @@ import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts
 import { nearest } from "./options.ts";
 import { type Position, nextAttempt } from "./position.ts";
 import { type RunState, isEnded } from "./run.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
+import { canonicalJson } from "./values.ts";
 
 /** The user's answer to a finding. "put_back" is only for files: the checkpoint's files replace the current ones, which are kept. */
 type Answer = "accept" | "put_back";

@@ -23,7 +23,7 @@ import {
   takeCheckpoint,
 } from "./state.ts";
 import type { Committed } from "./store.ts";
-import { capture } from "./values/capture.ts";
+import { capture } from "./values.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 

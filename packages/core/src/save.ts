@@ -18,7 +18,7 @@ import { loadFrom } from "./load-run.ts";
 import { checkOptions } from "./options.ts";
 import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
 import { rewoundTo } from "./state.ts";
-import { capture } from "./values/capture.ts";
+import { capture } from "./values.ts";
 import { type CurrentFiles, type Workspace, forgetAsideCalls } from "./workspace.ts";
 
 export interface SavePlan {

@@ -11,7 +11,7 @@ import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
 import { RECHECK, type StageExecution, startWaiting, withTimer } from "./stage-execution.ts";
 import { type ApplyEvent, own, rebaseRunning } from "./state.ts";
-import { capture } from "./values/capture.ts";
+import { capture } from "./values.ts";
 import type { Decision, StageGraph, StepOptions, StepScope, Workflow } from "./workflow.ts";
 
 type Work = (scope: StepScope) => Promise<Json> | Json;

@@ -9,122 +9,91 @@ import { type Lease, type LeasePlan, type SlotLease, planSlot } from "./lease.ts
 import { RUN_ID, type Run, type Work } from "./run.ts";
 import { type RunFold, concernsRun, stepRun } from "./status.ts";
 import { type Commit, type NewCheckpoint, effectConflict, slotLimitReached } from "./store.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
-import { capture } from "./values/capture.ts";
-import { type SmallStateWriter, createSmallStateWriter } from "./values/small-state.ts";
+import { canonicalJson, capture } from "./values.ts";
 
-/** A commit as captured in the call: the caller can no longer change it. */
-export interface CapturedCommit {
+/**
+ * A commit as captured in the call: the caller can no longer change it. `E` is what a store adds to each entry, `P` how it keeps the planes.
+ */
+export interface CapturedCommit<E, P> {
   readonly lease: LeaseClaim;
-  readonly entries: readonly CapturedEntry[];
-  readonly checkpoint: CapturedCheckpoint | null;
+  readonly entries: readonly CapturedEntry<E>[];
+  readonly checkpoint: CapturedCheckpoint<P> | null;
 }
 
-interface CapturedEntry {
+export interface CapturedEntry<E> {
   readonly kind: EntryKind;
   /** Canonical JSON of the body. */
   readonly text: string;
   /** The frozen body. */
   readonly body: () => JsonObject;
+  readonly own: E;
 }
 
-export interface CapturedCheckpoint {
+export interface CapturedCheckpoint<P> {
   readonly sequence: number | null;
   readonly trigger: Trigger;
   readonly name: string | null;
   readonly parent: CheckpointParent | null;
-  readonly planes: CapturedPlanes;
+  readonly planes: P;
   readonly facts: PlaneFacts;
 }
 
-/** Small planes are captured as the exact text that is stored. */
-export type CapturedPlanes =
-  | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "value"; readonly value: Planes & Json };
-
-/** What a store handle remembers of the planes that it captured last for a run. */
-export interface RunMemory {
-  readonly writer: SmallStateWriter;
-  /** Whether the planes were small the last time. Treating large planes as small wastes time. */
-  small: boolean;
-  /** The value captured last: equal parts are shared with it. */
-  previous: Json | undefined;
-}
-
-export function createRunMemory(params: { readonly small: boolean }): RunMemory {
-  return { writer: createSmallStateWriter(), small: params.small, previous: undefined };
-}
-
-export function captureCommit(commit: Commit, memory: RunMemory): CapturedCommit {
-  const { entries, checkpoint } = commit;
+/** The callbacks read what they are given before they return. */
+export function captureCommit<E, P>(
+  commit: Commit,
+  store: {
+    readonly entry: (body: JsonObject, json: string) => E;
+    readonly planes: (live: Planes) => P;
+  },
+): CapturedCommit<E, P> {
+  const { entries = [], checkpoint } = commit;
   return {
     lease: claimOf(commit.lease),
-    entries: entries === undefined ? NO_ENTRIES : entries.map(captureEntry),
-    checkpoint: checkpoint === undefined ? null : captureCheckpoint(checkpoint, memory),
+    entries: entries.map((entry) => captureEntry(entry, store.entry)),
+    checkpoint: checkpoint === undefined ? null : captureCheckpoint(checkpoint, store.planes),
   };
 }
 
-const NO_ENTRIES: readonly CapturedEntry[] = [];
-
-function captureEntry(entry: NonNullable<Commit["entries"]>[number]): CapturedEntry {
-  checkEntryKind(entry.kind);
-  const { kind, body } = entry;
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `The body of ${kind} is not an object`,
-      hint: "Give an object.",
-    });
-  }
+function captureEntry<E>(
+  { kind, body }: NonNullable<Commit["entries"]>[number],
+  own: (body: JsonObject, json: string) => E,
+): CapturedEntry<E> {
+  checkEntryKind(kind);
+  if (!isObject(body)) throw usage(`The body of ${kind} is not an object`, "Give an object.");
   const text = canonicalJson(body);
   let parsed: JsonObject | undefined;
-  return { kind, text, body: () => (parsed ??= parseBody(text)) };
+  return { kind, text, body: () => (parsed ??= parseBody(text)), own: own(body, text) };
 }
 
+/** Of the canonical JSON of an object. */
 function parseBody(text: string): JsonObject {
-  const value: unknown = JSON.parse(text);
-  return isObject(value) ? deepFreeze(value) : {};
+  const value: JsonObject = JSON.parse(text);
+  return deepFreeze(value);
 }
 
-function captureCheckpoint(checkpoint: NewCheckpoint, memory: RunMemory): CapturedCheckpoint {
+function captureCheckpoint<P>(checkpoint: NewCheckpoint, own: (live: Planes) => P): CapturedCheckpoint<P> {
   checkTrigger(checkpoint.trigger);
-  const { name, parent, sequence } = checkpoint;
-  const facts = planeFacts(checkpoint.planes);
+  const { name, parent, sequence, planes } = checkpoint;
+  const facts = planeFacts(planes);
   return {
     sequence: sequence === undefined ? null : checkSequence(sequence),
     trigger: checkpoint.trigger,
     name: name === undefined ? null : checkName(name),
     parent: parent === undefined ? null : { id: parent.id, digest: parent.digest },
-    planes: capturePlanes(checkpoint.planes, memory),
+    planes: own(planes),
     facts,
   };
 }
 
-function capturePlanes(live: Planes, memory: RunMemory): CapturedPlanes {
-  const text = memory.small ? memory.writer.write(live) : undefined;
-  if (text !== undefined) return { kind: "text", text };
-  const value = capture(live, memory.previous);
-  if (!isPlanes(value))
-    throw new HoldfastError({ code: "USAGE", message: "The planes are not an object", hint: "Give an object." });
-  memory.previous = value;
-  memory.small = false;
-  return { kind: "value", value };
-}
-
-function isObject(value: unknown): value is JsonObject {
+function isObject(value: Json): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** Checks only that the planes are an object; planeFacts checks the fields that lists show, and the caller owns the rest. */
-function isPlanes(value: Json): value is Planes & JsonObject {
-  return isObject(value);
 }
 
 /** Folds a commit's entries into the state of the run; null when none concerns it. Throws USAGE for a body that could not be read later. */
 export function foldRunEntries(params: {
   readonly run: string;
   readonly at: string;
-  readonly entries: readonly CapturedEntry[];
+  readonly entries: readonly CapturedEntry<unknown>[];
   /** Number of the entry before the first of these. */
   readonly after: number;
   readonly current: () => RunFold;
@@ -159,7 +128,7 @@ type Entry = Parameters<typeof stepEffect>[1];
 export function foldEffects(params: {
   readonly run: string;
   readonly at: string;
-  readonly entries: readonly CapturedEntry[];
+  readonly entries: readonly CapturedEntry<unknown>[];
   /** Number of the entry before the first of these. */
   readonly after: number;
   readonly current: (key: string) => Effect | undefined;
@@ -228,7 +197,7 @@ const OWN_KINDS: ReadonlySet<string> = new Set([
 ]);
 const COMMITTABLE: ReadonlySet<string> = new Set(ENTRY_KINDS.filter((kind) => !OWN_KINDS.has(kind)));
 
-export function checkEntryKind(kind: string): void {
+function checkEntryKind(kind: string): void {
   if (COMMITTABLE.has(kind) || /^x\.[^\p{C}]{1,200}$/u.test(kind)) return;
   const why = OWN_KINDS.has(kind) ? "is written by the store alone" : "is not an entry kind";
   throw usage(`${JSON.stringify(kind)} ${why}`, "Kinds of your own begin with `x.`.");
@@ -236,7 +205,7 @@ export function checkEntryKind(kind: string): void {
 
 const TRIGGER_SET: ReadonlySet<string> = new Set(TRIGGERS);
 
-export function checkTrigger(trigger: string): void {
+function checkTrigger(trigger: string): void {
   if (!TRIGGER_SET.has(trigger))
     throw usage(`${JSON.stringify(trigger)} is not a trigger`, `One of: ${TRIGGERS.join(", ")}.`);
 }
@@ -269,7 +238,7 @@ export function planeFacts(planes: Planes): PlaneFacts {
 const PLANES_HINT = "Start from the newest checkpoint's planes, or from empty ones.";
 
 /** Checks the name that a user gave a checkpoint. */
-export function checkName(name: unknown): string {
+function checkName(name: unknown): string {
   if (typeof name === "string" && name.length <= 1000 && name.isWellFormed()) return name;
   throw usage("A checkpoint's name is a text of at most 1000 characters", "Shorten it.");
 }
@@ -298,7 +267,7 @@ export function captureNewRun(run: NewRunArguments): Omit<Run, "createdAt"> {
   const work = capture(run.work);
   const labels = capture(run.labels ?? {});
   if (!isWork(work)) throw usage("A run needs its work", "An issue with its number, a task with its text, or none.");
-  if (!isLabelObject(labels)) throw usage("Labels must be an object", "Give names and values.");
+  if (!isObject(labels)) throw usage("Labels must be an object", "Give names and values.");
   return {
     id: run.id,
     workflow: run.workflow,
@@ -316,12 +285,8 @@ interface NewRunArguments {
   readonly labels?: JsonObject;
 }
 
-function isLabelObject(value: Json): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function isWork(value: Json): value is Work & JsonObject {
-  if (!isLabelObject(value)) return false;
+  if (!isObject(value)) return false;
   switch (value["kind"]) {
     case "issue":
       return typeof value["number"] === "number";

@@ -1,7 +1,7 @@
 // The writing operations of the memory store, and the state that its handles share.
 
-import { HoldfastError } from "@holdfast/platform/error";
 import { livenessOf, randomId } from "@holdfast/platform/identity";
+import type { EncodedValue } from "./chunks.ts";
 import type { CheckpointParent, CheckpointSummary, Planes } from "./checkpoint.ts";
 import type { Effect } from "./effects.ts";
 import { type EntryKind, type JournalEntry, birthDigest, checkpointBody, entryHash } from "./journal.ts";
@@ -12,7 +12,6 @@ import type { RunFold } from "./status.ts";
 import {
   type CapturedCheckpoint,
   type CapturedCommit,
-  type CapturedPlanes,
   checkSequence,
   chooseSlot,
   foldEffects,
@@ -29,15 +28,13 @@ import {
   leaseLost,
   sequenceConflict,
 } from "./store.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
-import { encode } from "./values/encode.ts";
-import { type Memo, createMemo } from "./values/memo.ts";
+import { canonicalJson } from "./values.ts";
 
 /** Checks everything first: when it throws, nothing was changed. */
 export function commit(
   world: MemoryState,
   run: MemoryRun,
-  params: { readonly captured: CapturedCommit; readonly token: string; readonly at: string },
+  params: { readonly captured: CapturedCommit<null, MemoryPlanes>; readonly token: string; readonly at: string },
 ): Committed {
   const { captured, at } = params;
   const { epoch, token } = captured.lease;
@@ -65,22 +62,13 @@ export function commit(
 function save(
   world: MemoryState,
   run: MemoryRun,
-  params: { readonly checkpoint: CapturedCheckpoint; readonly epoch: number; readonly at: string },
+  params: { readonly checkpoint: CapturedCheckpoint<MemoryPlanes>; readonly epoch: number; readonly at: string },
 ): CheckpointSummary {
   const { checkpoint, epoch, at } = params;
   const id = run.run.id;
-  let added = 0;
-  const sink = {
-    put(digest: string, bytes: Uint8Array): number {
-      const known = world.chunks.get(digest);
-      if (known !== undefined) return known;
-      added += bytes.length;
-      world.chunks.set(digest, world.chunks.size);
-      return world.chunks.size - 1;
-    },
-  };
-  const planes = valueOf(checkpoint.planes);
-  const encoded = encode({ value: planes, memo: world.memo, hasher: sha256, sink });
+  const { planes, encoded } = checkpoint.planes;
+  const fresh = encoded.chunks.filter(({ digest }) => !world.chunks.has(digest));
+  for (const { digest } of fresh) world.chunks.add(digest);
   const own: CheckpointParent | null = run.digest === null ? null : { id: `${id}@${run.sequence}`, digest: run.digest };
   const parent = own ?? checkpoint.parent;
   const head = {
@@ -88,9 +76,9 @@ function save(
     trigger: checkpoint.trigger,
     name: checkpoint.name,
     ...checkpoint.facts,
-    logical: encoded.logicalBytes,
-    added: added + encoded.root.length,
-    root: encoded.digest,
+    logical: encoded.bytes,
+    added: fresh.reduce((sum, { text }) => sum + Buffer.byteLength(text), Buffer.byteLength(encoded.root)),
+    root: sha256(encoded.root),
   };
   const entry = append(world, run, { kind: "checkpoint", body: checkpointBody(head, parent), epoch, at });
   const { root, logical, added: grown, ...rest } = head;
@@ -110,15 +98,6 @@ function save(
   run.sequence = head.sequence;
   run.digest = entry.digest;
   return summary;
-}
-
-function valueOf(planes: CapturedPlanes): Planes & Json {
-  if (planes.kind === "value") return planes.value;
-  throw new HoldfastError({
-    code: "INTERNAL",
-    message: "The memory store captures values only",
-    hint: "Report this defect.",
-  });
 }
 
 /** Checks everything first: when it throws, nothing was dropped. */
@@ -288,8 +267,8 @@ export interface MemoryState {
   readonly log: JournalEntry[];
   readonly facts: Map<string, string>;
   readonly listeners: Set<() => void>;
-  readonly memo: Memo;
-  readonly chunks: Map<Digest, number>;
+  /** Digests of the parts of all states, to tell what a save added. */
+  readonly chunks: Set<string>;
 }
 
 export interface MemoryRun {
@@ -308,6 +287,12 @@ export interface MemoryRun {
   readonly quarantined: Set<number>;
 }
 
+/** The planes of a commit: the frozen value, and how it would be stored. */
+export interface MemoryPlanes {
+  readonly planes: Planes & Json;
+  readonly encoded: EncodedValue;
+}
+
 export interface MemoryCheckpoint {
   readonly summary: CheckpointSummary;
   readonly planes: Planes & Json;
@@ -321,7 +306,6 @@ export function createMemoryState(): MemoryState {
     log: [],
     facts: new Map(),
     listeners: new Set(),
-    memo: createMemo(),
-    chunks: new Map(),
+    chunks: new Set(),
   };
 }

@@ -4,26 +4,26 @@ import { isDeepStrictEqual } from "node:util";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type ProcessIdentity, processIdentity, randomId } from "@holdfast/platform/identity";
-import type { Checkpoint, CheckpointSummary } from "./checkpoint.ts";
+import type { Checkpoint, CheckpointSummary, Planes } from "./checkpoint.ts";
+import { type ValueMemory, createValueMemory, encodeValue } from "./chunks.ts";
 import { foldEffects } from "./effects.ts";
 import { type JournalEntry, birthDigest, birthRecord, entryHash } from "./journal.ts";
-import { deepFreeze, sha256 } from "./json.ts";
+import { type Json, deepFreeze, sha256 } from "./json.ts";
 import { DEFAULT_STALE_AFTER_MS } from "./lease.ts";
 import { type Run, type RunSummary, checkTagName } from "./run.ts";
 import { NEW_RUN, foldRun, unfinishedTarget } from "./status.ts";
 import {
-  type RunMemory,
   captureCommit,
   captureNewRun,
   checkRunId,
   checkSequence,
   checkTime,
-  createRunMemory,
   othersOf,
   sameBirth,
 } from "./store-commit.ts";
 import {
   type MemoryCheckpoint,
+  type MemoryPlanes,
   type MemoryRun,
   type MemoryState,
   append,
@@ -46,9 +46,7 @@ import {
   storeClosed,
   tagExists,
 } from "./store.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
-import { encode } from "./values/encode.ts";
-import { createMemo } from "./values/memo.ts";
+import { canonicalJson, capture } from "./values.ts";
 
 interface OpenMemoryParams {
   /** Shared by the handles of one store; a new one when absent. */
@@ -65,7 +63,7 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
   const world = params.world ?? createMemoryState();
   const clock = params.clock ?? systemClock;
   const owner = { token: randomId(), ...(params.identity ?? processIdentity()) };
-  const memories = new Map<string, RunMemory>();
+  const memories = new Map<string, StateMemory>();
   let closed = false;
 
   const at = (): string => new Date(Math.trunc(clock.now())).toISOString();
@@ -157,9 +155,9 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
     commit: (wish) =>
       change(() => {
         const run = checkRunId(wish.lease.run);
-        const memory = memories.get(run) ?? createRunMemory({ small: false });
+        const memory = memories.get(run) ?? { values: createValueMemory(), planes: undefined };
         memories.set(run, memory);
-        const taken = captureCommit(wish, memory);
+        const taken = captureCommit(wish, { entry: () => null, planes: (live) => capturePlanes(live, memory) });
         return commit(world, runOf(taken.lease.run), { captured: taken, token: owner.token, at: at() });
       }),
 
@@ -277,6 +275,20 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
       return Promise.resolve();
     },
   };
+}
+
+/** Of the state of a run that this handle committed last. */
+interface StateMemory {
+  readonly values: ValueMemory;
+  planes: Json | undefined;
+}
+
+function capturePlanes(live: Planes, memory: StateMemory): MemoryPlanes {
+  const captured = capture(live, memory.planes);
+  memory.planes = captured;
+  // capture() returns a value of the same shape.
+  const planes = captured as Planes & Json;
+  return { planes, encoded: encodeValue(planes, memory.values) };
 }
 
 function emptyRun(run: Run): MemoryRun {
@@ -429,9 +441,8 @@ function* verifyRun(run: MemoryRun, scope: "all" | "journal"): Generator<string>
   if (!isDeepStrictEqual(ledger, run.effects)) yield "The ledger of effects differs from the journal";
   if (scope === "journal") return;
   for (const [sequence, { planes, root }] of run.checkpoints) {
-    const sink = { put: () => 0 };
-    const { digest } = encode({ value: planes, memo: createMemo(), hasher: sha256, sink });
-    if (digest !== root) yield `The planes of checkpoint ${sequence} do not give their digest`;
+    if (sha256(encodeValue(planes).root) !== root)
+      yield `The planes of checkpoint ${sequence} do not give their digest`;
   }
 }
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { emptyPlanes } from "./checkpoint.ts";
 import { sha256 } from "./json.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
+import { canonicalJson } from "./values.ts";
 import { type WorkflowParams, createFence, defineWorkflow, fenceNonce, withoutNonces } from "./workflow.ts";
 
 describe("fence", () => {

@@ -11,7 +11,7 @@ import { type Json, type JsonObject, sha256 } from "./json.ts";
 import type { Amounts, Position } from "./position.ts";
 import type { Run, WaitingFor } from "./run.ts";
 import { type Pair, type StageResult, type TransitionTable, type WorkflowShape, checkWorkflow } from "./transitions.ts";
-import { canonicalJson } from "./values/canonical-json.ts";
+import { canonicalJson } from "./values.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface WorkflowParams<S extends JsonObject> {

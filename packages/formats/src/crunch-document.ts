@@ -29,7 +29,7 @@ import {
   text,
 } from "@holdfast/core/json";
 import { resumePoint } from "@holdfast/core/position";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 import { type DocumentSource, invalidDocument } from "./document.ts";
 import type { ExternalFile, Remark } from "./format.ts";
 import { parseJson, readText } from "./strict-json.ts";

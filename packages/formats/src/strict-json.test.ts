@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json, JsonContainer } from "@holdfast/core/json";
-import { auditJson } from "@holdfast/core/values/audit-json";
+import { auditJson } from "@holdfast/core/audit-json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { arbitraryJson } from "@holdfast/test-support/core/json-sample";
 import { readJson, scanJson } from "./strict-json.ts";

@@ -1,7 +1,7 @@
 // Reads JSON documents without silent losses, and writes JSON as the original tools do.
 
 import { type Json, type JsonContainer, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
-import { auditJson } from "@holdfast/core/values/audit-json";
+import { auditJson } from "@holdfast/core/audit-json";
 import { type DocumentSource, damagedDocument, invalidDocument } from "./document.ts";
 import type { ExternalFile, FormatName, Remark } from "./format.ts";
 

@@ -3,7 +3,7 @@ import { type JournalEntry, textOf, workingTime } from "@holdfast/core/journal";
 import { type Hasher, type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { Amounts } from "@holdfast/core/position";
 import type { Work } from "@holdfast/core/run";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 
 /** One action of a run in a form that can be compared with the actions of another run. */
 export interface HistoryStep {

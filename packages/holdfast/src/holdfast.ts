@@ -20,7 +20,7 @@ import { RunHandle, resolveCheckpoint, resolveRun, runById, runsHere } from "@ho
 import { type RunWithStatus, readStatuses } from "@holdfast/core/run-statuses";
 import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
-import { type JsonChange, diffJson } from "@holdfast/core/values/diff-json";
+import { diffJson, type JsonChange } from "@holdfast/core/diff-json";
 import { type Repaired, repair, verifyRun } from "@holdfast/core/verify";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";

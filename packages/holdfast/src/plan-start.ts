@@ -13,7 +13,7 @@ import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { type BeginPlan, type RunSummary, type Work, makeRunId, numberedId, planBegin } from "@holdfast/core/run";
 import type { WorkflowShape } from "@holdfast/core/transitions";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 import type { Workflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { randomSeed } from "@holdfast/platform/identity";

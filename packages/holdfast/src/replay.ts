@@ -24,7 +24,7 @@ import { type ReplayReport, replayRun } from "@holdfast/core/replay";
 import { RERUN_OF, type RunSummary, makeRunId } from "@holdfast/core/run";
 import { knownRun, newestUsable } from "@holdfast/core/store";
 import { openMemoryStore } from "@holdfast/core/store-memory";
-import { capture } from "@holdfast/core/values/capture";
+import { capture } from "@holdfast/core/values";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createScratchRepository } from "@holdfast/git/repository";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";

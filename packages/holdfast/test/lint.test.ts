@@ -31,7 +31,7 @@ const OFFENCES: readonly Offence[] = [
   imports("core/src/state.ts", "node:fs", "decisions are pure: no node: except crypto"),
   imports("core/src/budget.ts", "@holdfast/platform/files", "decisions are pure: of platform only the error class"),
   imports("core/src/graph.ts", "@holdfast/platform/clock", "decisions are pure", "export { x }"),
-  imports("core/src/values/a1.ts", "node:zlib", "decisions are pure: no node: except crypto"),
+  imports("core/src/values.ts", "node:zlib", "decisions are pure: no node: except crypto"),
   imports("core/src/a2.ts", "node:child_process", "core reaches processes, network and threads through platform"),
   imports("testing/src/a3.ts", "vitest", "contract suites are published: they bring no test runner"),
   {

@@ -1,27 +1,20 @@
-import { HoldfastError } from "@holdfast/platform/error";
-import type { CheckpointParent, CheckpointSummary, Trigger } from "../checkpoint.ts";
+import type { CheckpointSummary } from "../checkpoint.ts";
 import { concernsEffect } from "../effects.ts";
-import { type CheckpointHead, type EntryKind, birthDigest, birthRecord, checkpointBodyText } from "../journal.ts";
+import { type CheckpointHead, birthDigest, birthRecord, checkpointBodyText } from "../journal.ts";
 import { type JsonObject, deepFreeze, sha256 } from "../json.ts";
 import type { Run } from "../run.ts";
 import {
-  type LeaseClaim,
-  type PlaneFacts,
-  checkEntryKind,
-  checkName,
-  checkSequence,
-  checkTrigger,
-  claimOf,
+  type CapturedCheckpoint,
+  type CapturedCommit,
+  captureCommit,
   foldEffects,
   foldRunEntries,
-  planeFacts,
   sameBirth,
 } from "../store-commit.ts";
 import {
   type Commit,
   type Committed,
   type Drop,
-  type NewCheckpoint,
   type Tombstone,
   checkpointDropped,
   checkpointNotFound,
@@ -43,7 +36,8 @@ import {
   summaryOf,
 } from "./records.ts";
 import { FACT, integer, isoTime, putMeta, text } from "./schema.ts";
-import { type Chunk, type EncodedValue, type ValueMemory, canonicalJson, encodeValue, packText } from "./values.ts";
+import { type Chunk, type EncodedValue, type ValueMemory, encodeValue, packText } from "../chunks.ts";
+import { canonicalJson } from "../values.ts";
 import {
   type EntryFacts,
   type Handle,
@@ -113,79 +107,20 @@ function contentOf(writing: Writing, body: JsonObject, json: string): { readonly
   return { content: packText(root, PACK_ROOT_FROM) };
 }
 
-/** A commit as it was captured in the call: nothing that the caller still holds can change it. */
-export interface CapturedCommit {
-  readonly lease: LeaseClaim;
-  readonly entries: readonly CapturedEntry[];
-  readonly checkpoint: CapturedCheckpoint | null;
-}
+type SqlCommit = CapturedCommit<EntryDetail, EncodedValue>;
 
-interface CapturedEntry {
-  readonly kind: EntryKind;
-  /** Canonical JSON. */
-  readonly text: string;
-  /** Frozen. */
-  readonly body: () => JsonObject;
+interface EntryDetail {
   readonly about: EntryFacts;
   /** Of a long body. */
   readonly long: EncodedValue | null;
 }
 
-interface CapturedCheckpoint {
-  readonly sequence: number | null;
-  readonly trigger: Trigger;
-  readonly name: string | null;
-  readonly parent: CheckpointParent | null;
-  readonly planes: EncodedValue;
-  readonly facts: PlaneFacts;
-}
-
-export function captureCommit(commit: Commit, memory: ValueMemory): CapturedCommit {
-  const { entries = [], checkpoint } = commit;
-  return {
-    lease: claimOf(commit.lease),
-    entries: entries.map(captureEntry),
-    checkpoint: checkpoint === undefined ? null : captureCheckpoint(checkpoint, memory),
-  };
-}
-
-function captureEntry({ kind, body }: NonNullable<Commit["entries"]>[number]): CapturedEntry {
-  checkEntryKind(kind);
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `The body of ${kind} is not an object`,
-      hint: "Give an object.",
-    });
-  }
-  const json = canonicalJson(body);
-  let parsed: JsonObject | undefined;
-  return {
-    kind,
-    text: json,
-    body: () => (parsed ??= parseBody(json)),
-    about: factsOf(body),
-    long: json.length > LONG_BODY ? encodeValue(body) : null,
-  };
-}
-
-function parseBody(json: string): JsonObject {
-  const value: JsonObject = JSON.parse(json);
-  return deepFreeze(value);
-}
-
-function captureCheckpoint(checkpoint: NewCheckpoint, memory: ValueMemory): CapturedCheckpoint {
-  checkTrigger(checkpoint.trigger);
-  const { name, parent, sequence, planes } = checkpoint;
-  const facts = planeFacts(planes);
-  return {
-    sequence: sequence === undefined ? null : checkSequence(sequence),
-    trigger: checkpoint.trigger,
-    name: name === undefined ? null : checkName(name),
-    parent: parent === undefined ? null : { id: parent.id, digest: parent.digest },
-    planes: encodeValue(planes, memory),
-    facts,
-  };
+/** `memory`: of the run's states so far. */
+export function captureForSql(commit: Commit, memory: ValueMemory): SqlCommit {
+  return captureCommit(commit, {
+    entry: (body, json) => ({ about: factsOf(body), long: json.length > LONG_BODY ? encodeValue(body) : null }),
+    planes: (live) => encodeValue(live, memory),
+  });
 }
 
 /** Compressing a small state costs more time than its bytes are worth. The root of a large one is written again with every save. */
@@ -193,7 +128,7 @@ const PACK_ROOT_FROM = 1536;
 const PACK_LARGE_ROOT_FROM = 512;
 const PUT_EFFECT = `INSERT INTO effects (${EFFECT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, key) DO UPDATE SET kind = excluded.kind, target = excluded.target, payload = excluded.payload, state = excluded.state, at = excluded.at, outcome = excluded.outcome`;
 
-export function commit(handle: Handle, captured: CapturedCommit): Job<Committed> {
+export function commit(handle: Handle, captured: SqlCommit): Job<Committed> {
   return async (writing) => {
     const head = await headUnder(handle, writing, captured.lease);
     const { entries, checkpoint } = captured;
@@ -207,7 +142,8 @@ export function commit(handle: Handle, captured: CapturedCommit): Job<Committed>
     const fold = foldRunEntries({ ...folded, current: () => parseState(head.state, run) });
     // Nothing is refused from here on.
     let next: Head = fold === null ? head : { ...head, state: JSON.stringify(fold) };
-    for (const { kind, text: body, about, long } of entries) {
+    for (const { kind, text: body, own } of entries) {
+      const { about, long } = own;
       if (long !== null) writing.putChunks(missing(writing, long.chunks));
       const content = long === null ? null : packText(long.root, PACK_ROOT_FROM);
       const row = { kind, epoch: head.epoch, body, content, size: Buffer.byteLength(body), about };
@@ -220,7 +156,7 @@ export function commit(handle: Handle, captured: CapturedCommit): Job<Committed>
   };
 }
 
-async function ledgerFor(writing: Writing, head: Head, entries: readonly CapturedEntry[]) {
+async function ledgerFor(writing: Writing, head: Head, entries: SqlCommit["entries"]) {
   const keys = entries.filter(({ kind }) => concernsEffect(kind)).map(({ body }) => String(body()["key"]));
   const sql = `SELECT ${EFFECT_COLUMNS} FROM effects WHERE run = ? AND key IN (??)`;
   const rows = keys.length === 0 ? [] : await allIn(writing.tx, sql, [...new Set(keys)], [head.number]);
@@ -235,7 +171,7 @@ function missing(writing: Writing, chunks: readonly Chunk[]): readonly Chunk[] {
 function save(
   writing: Writing,
   head: Head,
-  checkpoint: CapturedCheckpoint,
+  checkpoint: CapturedCheckpoint<EncodedValue>,
   moment: Moment,
 ): { readonly head: Head; readonly summary: CheckpointSummary } {
   const { planes, trigger, facts } = checkpoint;

@@ -15,7 +15,7 @@ import { type SlotClaim, leaseHeld, runNotFound } from "../store.ts";
 import { createRun } from "./changes.ts";
 import { ownerRecord, readLeases } from "./records.ts";
 import { FACT, getMeta } from "./schema.ts";
-import { canonicalJson } from "./values.ts";
+import { canonicalJson } from "../values.ts";
 import { type Handle, type Head, type Job, type Writing, headUnder, holds, ownRow } from "./write.ts";
 
 /* Leases: who may write a run, and who has one of the limited places to work. */

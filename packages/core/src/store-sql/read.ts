@@ -36,7 +36,7 @@ import {
   summaryOf,
 } from "./records.ts";
 import { SCHEMA, bytes, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
-import { decodeValue, unpackText } from "./values.ts";
+import { decodeValue, unpackText } from "../chunks.ts";
 
 /* What callers may read, each from one snapshot. Reads fail closed: every digest from the checkpoint's own down to the last chunk is recomputed. */
 

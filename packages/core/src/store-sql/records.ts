@@ -14,7 +14,8 @@ import type { Run } from "../run.ts";
 import { NEW_RUN, type RunFold, parseRunFold } from "../status.ts";
 import { type ReadTransaction, type Row, type SqlValue, allIn } from "./driver.ts";
 import { bytes, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
-import { canonicalJson, decodeValue, unpackText } from "./values.ts";
+import { decodeValue, unpackText } from "../chunks.ts";
+import { canonicalJson } from "../values.ts";
 
 /* Rows of the tables as the nouns of the core: runs, leases, effects, entries and checkpoints. What a row cannot be is damage. */
 

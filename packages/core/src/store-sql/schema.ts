@@ -6,7 +6,7 @@ import type { ReadTransaction, Row, WriteTransaction } from "./driver.ts";
  * The tables of the store.
  *
  * entries      the journal of every run. Each hash covers the one before it (journal.ts). `body` is the canonical JSON that the hash
- *              covers. A long body is kept in `content` instead, as a value in chunks (values.ts); of a checkpoint, `content` holds the planes.
+ *              covers. A long body is kept in `content` instead, as a value in chunks (chunks.ts); of a checkpoint, `content` holds the planes.
  *              step, started, summary and size are derived from kind, time and body, so that a list need not read the bodies.
  * checkpoints  those that are there. A drop moves the row to tombstones and sets the entry's `content` to NULL; the chain stays.
  * runs         the head of each run: what the next entry continues, and what lists show.

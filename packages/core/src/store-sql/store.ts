@@ -5,7 +5,7 @@ import { DEFAULT_STALE_AFTER_MS, type Lease } from "../lease.ts";
 import { checkTagName } from "../run.ts";
 import { captureNewRun, checkRunId, checkSequence, checkTime, othersOf } from "../store-commit.ts";
 import { type CutRun, type Store, storeClosed } from "../store.ts";
-import { addTag, captureCommit, commit, createRun, drop, quarantine, removeTag, setFact } from "./changes.ts";
+import { addTag, captureForSql, commit, createRun, drop, quarantine, removeTag, setFact } from "./changes.ts";
 import type { Driver, ReadTransaction } from "./driver.ts";
 import { endToken, releaseLease, renewLease, takeLease } from "./leases.ts";
 import {
@@ -26,7 +26,7 @@ import {
 import { readLease, readLeases } from "./records.ts";
 import { FACT, getMeta } from "./schema.ts";
 import { sweep } from "./sweep.ts";
-import { type ValueMemory, createValueMemory } from "./values.ts";
+import { type ValueMemory, createValueMemory } from "../chunks.ts";
 import { verify } from "./verify.ts";
 import { watchEntries } from "./watch.ts";
 import { type Handle, type Job, createGroup, momentsOf } from "./write.ts";
@@ -172,7 +172,7 @@ export function createSqlStore(params: {
         const run = checkRunId(wish.lease.run);
         const memory = memories.get(run) ?? createValueMemory();
         memories.set(run, memory);
-        return commit(handle, captureCommit(wish, memory));
+        return commit(handle, captureForSql(wish, memory));
       }),
 
     async getCheckpoint({ run, sequence }) {

@@ -3,7 +3,7 @@ import type { SweepReport } from "../store.ts";
 import type { Driver } from "./driver.ts";
 import { corrupt, loadChunks, parseCheckpointBody } from "./records.ts";
 import { bytes, integer, text } from "./schema.ts";
-import { type Reference, parseChunk, parseJson, referencesIn, unpackText } from "./values.ts";
+import { type Reference, parseChunk, parseJson, referencesIn, unpackText } from "../chunks.ts";
 import type { Group } from "./write.ts";
 
 /*

@@ -23,7 +23,7 @@ import {
   readLease,
 } from "./records.ts";
 import { bytes, checkedMeta, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
-import { type Reference, parseChunk, parseJson, referencesIn, unpackText } from "./values.ts";
+import { type Reference, parseChunk, parseJson, referencesIn, unpackText } from "../chunks.ts";
 import { factsOf } from "./write.ts";
 
 /* Recomputes everything from the journal and names what is wrong. Reads in short transactions, so writers continue. */

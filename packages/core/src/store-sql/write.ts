@@ -10,7 +10,7 @@ import { leaseLost, runNotFound } from "../store.ts";
 import type { Driver, WriteTransaction } from "./driver.ts";
 import { parseBirth, readLease } from "./records.ts";
 import { digest, digestOrNull, fromHex, getMeta, integer, putMeta, text, textOrNull } from "./schema.ts";
-import { type Chunk, packText } from "./values.ts";
+import { type Chunk, packText } from "../chunks.ts";
 
 /*
  * The one write path. Calls queue up; all that wait when a transaction begins share it and its sync. Each call makes all its checks before it

@@ -7,7 +7,7 @@ import { isUtf8 } from "node:buffer";
 import { readFileSync, statSync } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 import { sha256 } from "@holdfast/core/json";
 import type { FileConfig } from "./schema.ts";
 

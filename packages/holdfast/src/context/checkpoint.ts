@@ -13,8 +13,7 @@ import {
   parseShape,
   text,
 } from "@holdfast/core/json";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
-import { capture } from "@holdfast/core/values/capture";
+import { canonicalJson, capture } from "@holdfast/core/values";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 
 /** Counters by name, such as `{ input_tokens: 100 }`: whole numbers from 0. */

@@ -1,9 +1,7 @@
 /** The immutable tree of a context and its forks: values, tokens, fork, merge, discard and rewind. */
 import type { Context } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
-import { capture } from "@holdfast/core/values/capture";
-import { isPlainObject } from "@holdfast/core/values/refusal";
+import { canonicalJson, capture, isPlainObject } from "@holdfast/core/values";
 import { HoldfastError } from "@holdfast/platform/error";
 
 /**

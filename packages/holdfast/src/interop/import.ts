@@ -6,8 +6,7 @@ import { acquireLease } from "@holdfast/core/hold-lease";
 import type { NewEntry } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import { type Work, makeRunId } from "@holdfast/core/run";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
-import { capture } from "@holdfast/core/values/capture";
+import { canonicalJson, capture } from "@holdfast/core/values";
 import {
   type ExternalCheckpoint,
   type FormatName,

@@ -1,8 +1,7 @@
-// Random JSON values, edits of them, and chunks in memory, for property tests of values.
+// Random JSON values and edits of them, for property tests of values.
 
 import * as fc from "fast-check";
-import type { Digest, Json } from "@holdfast/core/json";
-import type { Chunk, ChunkSink, ChunkSource } from "@holdfast/core/values/chunk";
+import type { Json } from "@holdfast/core/json";
 
 /** Keys that often cause defects: integer-like, `__proto__`, inherited names, empty, long, beyond ASCII and the BMP. */
 const key = fc.oneof(
@@ -69,7 +68,7 @@ export function arbitraryJson(): fc.Arbitrary<Json> {
 }
 
 /** Elements of long arrays are small, because nested long arrays would grow without bound. */
-export const element: fc.Arbitrary<Json> = fc.oneof(
+const element: fc.Arbitrary<Json> = fc.oneof(
   { weight: 8, arbitrary: shortScalar },
   { weight: 2, arbitrary: fc.array(shortScalar, { maxLength: 3 }) },
   { weight: 2, arbitrary: fc.dictionary(key, shortScalar, { maxKeys: 3, noNullPrototype: true }) },
@@ -187,40 +186,6 @@ function containersOf(value: Json): readonly object[] {
   };
   walk(value);
   return [...found];
-}
-
-/** Chunks in memory. Ids start at `first` and increase by `stride`, to show that nothing depends on them. */
-export class ChunkShelf implements ChunkSink, ChunkSource {
-  readonly chunks = new Map<number, Chunk>();
-  readonly #ids = new Map<Digest, number>();
-  readonly #stride: number;
-  #next: number;
-  /** Counts since the last `mark`. */
-  added = { chunks: 0, bytes: 0 };
-
-  constructor(params: { readonly first?: number; readonly stride?: number } = {}) {
-    this.#next = params.first ?? 0;
-    this.#stride = params.stride ?? 1;
-  }
-
-  put(digest: Digest, bytes: Uint8Array): number {
-    const known = this.#ids.get(digest);
-    if (known !== undefined) return known;
-    const id = this.#next;
-    this.#next += this.#stride;
-    this.#ids.set(digest, id);
-    this.chunks.set(id, { digest, bytes: bytes.slice() });
-    this.added = { chunks: this.added.chunks + 1, bytes: this.added.bytes + bytes.length };
-    return id;
-  }
-
-  get(id: number): Chunk | undefined {
-    return this.chunks.get(id);
-  }
-
-  mark(): void {
-    this.added = { chunks: 0, bytes: 0 };
-  }
 }
 
 /** Property tests may take a while on a busy machine. */

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { Planes } from "@holdfast/core/checkpoint";
 import { type JournalEntry, birthDigest, entryHash } from "@holdfast/core/journal";
 import { sha256 } from "@holdfast/core/json";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 import { rejectsWith } from "../refuses.ts";
 import { type StoreCase, assertFrozen, collect, leasedRun, samplePlanes, save } from "./harness.ts";
 

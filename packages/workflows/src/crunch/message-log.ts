@@ -1,7 +1,7 @@
 // The message log of a crunch run: sending, delivery, answers and withdrawal. The types are aliases because TypeScript
 // does not accept an interface as a JSON object.
 
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 import type { Message, MessageType } from "./messages.ts";
 
 /**

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 import { POSITION_FORM, REPLY_FORM, parsePosition, parseReply, proseOf } from "./reply.ts";
 
 describe("reply", () => {

@@ -16,7 +16,7 @@ import {
   tagged,
   text,
 } from "@holdfast/core/json";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 import {
   CAPTURE_SHAPE,
   KNOWLEDGE_ENTRY_SHAPE,

@@ -8,7 +8,7 @@ import type { Lease, LeaseOwner } from "@holdfast/core/lease";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { SaveParams, SavePlan } from "@holdfast/core/save";
 import { leaseHeld } from "@holdfast/core/store";
-import { type AuditFinding, auditJson } from "@holdfast/core/values/audit-json";
+import { type AuditFinding, auditJson } from "@holdfast/core/audit-json";
 import type { CurrentFiles, Diff } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
