@@ -19,7 +19,6 @@ export interface GcPlan {
   readonly danglingRefs: readonly string[];
   /** Side worktrees of ended runs that were not removed. */
   readonly asides: readonly AsideInfo[];
-  readonly compressBefore: string | null;
   readonly sweep: SweepReport;
   /** Usage of every examined run, largest first. */
   readonly usage: readonly RunUsage[];
@@ -52,8 +51,6 @@ export async function planGc(
   for (const run of runs) {
     if (params.run === undefined || run.id === params.run) subjects.push(await subjectOf({ parts, run, runs, refs }));
   }
-  const compressBefore =
-    policy.compressAfterDays === null ? null : new Date(now - policy.compressAfterDays * DAY).toISOString();
   const plans = planRetention({ subjects, policy, now });
   const all = params.run === undefined;
   const litter = all ? await findAsideLitter(parts, { runs, plans }) : { refs: [], folders: [] };
@@ -62,8 +59,7 @@ export async function planGc(
     danglingRefs: all ? [...(await danglingRefs(parts, refs, runs)), ...litter.refs] : [],
     asides: litter.folders,
     usage: usageOf(subjects),
-    compressBefore,
-    sweep: await parts.store.sweep({ dryRun: true, ...(compressBefore === null ? {} : { compressBefore }) }),
+    sweep: await parts.store.sweep({ dryRun: true }),
   };
 }
 
@@ -92,7 +88,7 @@ export async function applyGc(parts: CoreAdapters, plan: GcPlan): Promise<GcRepo
   }
   const asides = await removeAsides(parts, plan.asides);
   const unpinned = await unpin(parts, [...refs]);
-  const sweep = await parts.store.sweep(plan.compressBefore === null ? {} : { compressBefore: plan.compressBefore });
+  const sweep = await parts.store.sweep();
   await parts.store.setMeta(LAST_GC, String(parts.clock.now()));
   return { dropped, asides, unpinned, sweep };
 }

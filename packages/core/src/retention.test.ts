@@ -61,7 +61,6 @@ describe("retention laws", () => {
     onFailure: fc.constantFrom("keep_recent" as const, "by_rules" as const),
     recentDays: fc.nat(40),
     maxBytes: fc.option(fc.constantFrom(0, 50, 300, 5200, 100_000)),
-    compressAfterDays: fc.constant(null),
   });
 
   function apply(subjects: readonly RetentionSubject[], plans: readonly RetentionPlan[]): readonly RetentionSubject[] {

@@ -35,7 +35,6 @@ export interface RetentionPolicy {
   readonly minRunAgeDays?: number | null;
   /** Limit for the whole store, in bytes: the oldest droppable checkpoints go first. Null: no limit. */
   readonly maxBytes: number | null;
-  readonly compressAfterDays: number | null;
 }
 
 export interface RetentionSubject {
@@ -81,7 +80,6 @@ export const defaultRetention: RetentionPolicy = {
   onFailure: "keep_recent",
   recentDays: 30,
   maxBytes: null,
-  compressAfterDays: 7,
 };
 
 /** The default of a store: every run stays complete for 30 days after its newest checkpoint. */
@@ -100,7 +98,6 @@ export const loopRetention: RetentionPolicy = {
   onFailure: "keep_recent",
   recentDays: 30,
   maxBytes: null,
-  compressAfterDays: 7,
 };
 
 export const RETENTION_PRESETS = { standard: storeRetention, loops: loopRetention } as const;
@@ -121,7 +118,6 @@ export function checkRetention(policy: RetentionPolicy): void {
     ["recentDays", policy.recentDays],
     ["minRunAgeDays", policy.minRunAgeDays ?? null],
     ["maxBytes", policy.maxBytes],
-    ["compressAfterDays", policy.compressAfterDays],
   ] as const;
   for (const [name, amount] of amounts) {
     if (amount !== null && !isAmount(amount, Number.isFinite)) {

@@ -252,13 +252,6 @@ function usage(message: string, hint: string): HoldfastError {
   return new HoldfastError({ code: "USAGE", message, hint });
 }
 
-/** Parses an ISO 8601 time to milliseconds since the epoch. */
-export function checkTime(time: unknown): number {
-  const ms = typeof time === "string" ? Date.parse(time) : Number.NaN;
-  if (Number.isFinite(ms)) return ms;
-  throw usage(`${JSON.stringify(time)} is not a time`, "Give an ISO 8601 time.");
-}
-
 export function captureNewRun(run: NewRunArguments): Omit<Run, "createdAt"> {
   checkRunId(run.id);
   if (typeof run.workflow !== "string" || run.workflow === "")

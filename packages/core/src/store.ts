@@ -108,10 +108,9 @@ export interface Store {
   listTombstones(run: string): Promise<readonly Tombstone[]>;
 
   /**
-   * Frees what no checkpoint refers to, repacks and compresses old data, and removes stale temporary files. Safe while other processes
-   * write.
+   * Frees what no checkpoint and no entry needs. Safe while other processes write.
    */
-  sweep(params?: { readonly compressBefore?: string; readonly dryRun?: boolean }): Promise<SweepReport>;
+  sweep(params?: { readonly dryRun?: boolean }): Promise<SweepReport>;
 
   /**
    * Recomputes everything; yields problems as it finds them, then one "summary". Changes nothing. INTERRUPTED on abort. With `scope`
@@ -234,11 +233,7 @@ export interface Tombstone {
 
 export interface SweepReport {
   readonly chunks: number;
-  readonly packs: number;
-  readonly blobs: number;
-  readonly temporaryFiles: number;
   readonly freedBytes: number;
-  readonly recompressed: number;
 }
 
 export interface VerifyParams {

@@ -58,7 +58,6 @@ describe("crunch config", () => {
           maxAgeDays: null,
           onFailure: "by_rules",
           maxBytes: 52_428_800,
-          compressAfterDays: null,
         },
         location: ".claude/crunch/{issue}/checkpoints",
         compress: false,
@@ -114,7 +113,7 @@ describe("crunch config", () => {
     test("compress and a size", () => {
       expect(parsed("checkpoint: {storage: {compress: true, max_size_mb: 0.5}}\n")).toMatchObject({
         compress: true,
-        retention: { compressAfterDays: 0, maxBytes: 524_288 },
+        retention: { maxBytes: 524_288 },
       });
     });
 

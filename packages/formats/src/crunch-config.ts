@@ -64,7 +64,6 @@ export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
       onSuccess: "by_rules",
       onFailure: "by_rules",
       maxBytes: Math.round(megabytes * MEGABYTE),
-      compressAfterDays: compress ? 0 : null,
     },
     location,
     compress,

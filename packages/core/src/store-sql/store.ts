@@ -3,7 +3,7 @@ import type { ProcessIdentity } from "@holdfast/platform/identity";
 import type { JournalEntry } from "../journal.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease } from "../lease.ts";
 import { checkTagName } from "../run.ts";
-import { captureNewRun, checkRunId, checkSequence, checkTime, othersOf } from "../store-commit.ts";
+import { captureNewRun, checkRunId, checkSequence, othersOf } from "../store-commit.ts";
 import { type CutRun, type Store, storeClosed } from "../store.ts";
 import { addTag, captureForSql, commit, createRun, drop, quarantine, removeTag, setFact } from "./changes.ts";
 import type { Driver, ReadTransaction } from "./driver.ts";
@@ -228,7 +228,6 @@ export function createSqlStore(params: {
       try {
         checkOpen();
         // Chunks are compressed when they are written, so there is nothing to compress later.
-        if (options.compressBefore !== undefined) checkTime(options.compressBefore);
         return await sweep(driver, group, { dryRun: options.dryRun ?? false });
       } catch (error) {
         throw driver.toError(error);

@@ -20,7 +20,7 @@ const DELETED_AT_ONCE = 256;
 export async function sweep(driver: Driver, group: Group, params: { readonly dryRun: boolean }): Promise<SweepReport> {
   const under = params.dryRun ? Number.MAX_SAFE_INTEGER : await group.submit(async (writing) => writing.beginSweep());
   const live = await markLive(driver);
-  const report = { chunks: 0, packs: 0, blobs: 0, temporaryFiles: 0, freedBytes: 0, recompressed: 0 };
+  const report = { chunks: 0, freedBytes: 0 };
   for (let after = 0; ;) {
     const rows = await driver.read((tx) =>
       tx.all(

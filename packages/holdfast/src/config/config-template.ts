@@ -33,8 +33,6 @@ ${keeps.map((key) => `    ${key.slice("retention.keep.".length)}: ${value(key)}`
   recent: ${value("retention.recent")}
   # For the whole store; the oldest that may go, go first. A size (5GB, 500MiB) or none.
   maxBytes: ${value("retention.maxBytes")}
-  # Older checkpoints are compressed harder. A duration or never.
-  compressAfter: ${value("retention.compressAfter")}
 
 workspace:
   # Untracked files above this are not saved; each checkpoint names the ones it left out.

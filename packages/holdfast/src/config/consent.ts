@@ -105,7 +105,6 @@ const RULES: Rules<FileConfig> = {
     onFailure: "harmless",
     recent: "harmless",
     maxBytes: "harmless",
-    compressAfter: "harmless",
   },
   workspace: {
     maxUntrackedBytes: {

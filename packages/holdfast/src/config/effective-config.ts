@@ -92,11 +92,6 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
       origin: origin.of("retention.maxBytes"),
     },
     {
-      key: "retention.compressAfter",
-      value: daysText(retention.compressAfterDays),
-      origin: origin.of("retention.compressAfter"),
-    },
-    {
       key: "workspace.maxUntrackedBytes",
       value: formatSize(workspace.maxUntrackedBytes),
       origin: origin.of("workspace.maxUntrackedBytes"),
@@ -169,7 +164,6 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
       onFailure: rules.onFailure ?? retention.onFailure,
       recentDays: rules.recent ?? retention.recentDays,
       maxBytes: given(rules.maxBytes, retention.maxBytes),
-      compressAfterDays: given(rules.compressAfter, retention.compressAfterDays),
     },
     workspace: {
       maxUntrackedBytes: values.workspace?.maxUntrackedBytes ?? workspace.maxUntrackedBytes,

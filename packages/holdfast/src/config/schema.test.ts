@@ -52,7 +52,6 @@ retention:
   onFailure: keep_recent
   recent: 12h
   maxBytes: 5GB
-  compressAfter: never
 workspace:
   maxUntrackedBytes: 20MB
   includeIgnored: true
@@ -73,7 +72,6 @@ gc:
           maxAge: 90,
           recent: 0.5,
           maxBytes: 5e9,
-          compressAfter: null,
         },
         workspace: { maxUntrackedBytes: 2e7, includeIgnored: true, worktrees: "../trees" },
         gc: { auto: false },

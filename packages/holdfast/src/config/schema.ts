@@ -155,9 +155,6 @@ const configSchema = z.strictObject({
       maxBytes: z.optional(
         settingValue('a size such as 5GB, or "none"', (value) => (value === "none" ? null : size(value))),
       ),
-      compressAfter: z.optional(
-        settingValue('a duration such as 7d, or "never"', (value) => (value === "never" ? null : days(value))),
-      ),
     }),
   ),
   workspace: z.optional(

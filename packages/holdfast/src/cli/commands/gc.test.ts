@@ -19,12 +19,12 @@ describe("view", () => {
     ]);
   });
 
-  const sweep = { chunks: 0, packs: 0, blobs: 0, temporaryFiles: 0, freedBytes: 0, recompressed: 0 };
+  const sweep = { chunks: 0, freedBytes: 0 };
 
   test("a long reason goes on in the next line and is never cut", () => {
     const why = "the newest of the run; the newest to resume from; only copy of files that a restore replaced";
     const plans = [{ run: "fix-login", decisions: [{ action: "keep", sequence: 12, why }] }] as const;
-    const text = planText({ plans, danglingRefs: [], asides: [], compressBefore: null, sweep, usage: [] }, PAGE);
+    const text = planText({ plans, danglingRefs: [], asides: [], sweep, usage: [] }, PAGE);
     expect(text).toMatchInlineSnapshot(`
     "RUN        CHECKPOINTS  DO    WHY
     fix-login  12           keep  the newest of the run; the newest to resume from;

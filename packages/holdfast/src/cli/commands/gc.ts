@@ -122,7 +122,7 @@ export function gcReportText(report: GcReport): string {
       : `Dropped ${countText(dropped.length, "checkpoint")} (${dropped.length === 1 ? "it" : "each"} left a tombstone)`;
   const freed =
     sweep.freedBytes === 0 ? "nothing to free in the store yet" : `freed ${byteText(sweep.freedBytes)} in the store`;
-  return `${done}; ${freed}${detailText({ refs: leftOver, asides: report.asides.length, sweep })}.\n${filesText(dropped.length)}`;
+  return `${done}; ${freed}${detailText({ refs: leftOver, asides: report.asides.length })}.\n${filesText(dropped.length)}`;
 }
 
 /** Printed whenever the daily clean-up removed something: nothing is dropped silently. */
@@ -147,7 +147,7 @@ function totalText(plan: GcPlan): string {
   const freed = drops.reduce((sum, { bytes }) => sum + bytes, 0) + plan.sweep.freedBytes;
   const verdict = drops.length === 0 ? "Nothing to drop" : `Would drop ${countText(drops.length, "checkpoint")}`;
   const frees = freed === 0 ? "" : `, free up to ${byteText(freed)} in the store`;
-  const detail = detailText({ refs: plan.danglingRefs.length, asides: plan.asides.length, sweep: plan.sweep });
+  const detail = detailText({ refs: plan.danglingRefs.length, asides: plan.asides.length });
   return `${verdict}, keep ${kept}${frees}${detail}.\n${filesText(drops.length)}`;
 }
 
@@ -156,13 +156,11 @@ function filesText(dropped: number): string {
   return `${dropped === 1 ? "Its" : "Their"} files are git objects: they go when git itself collects (git gc).\n`;
 }
 
-function detailText(left: { readonly refs: number; readonly asides: number; readonly sweep: GcPlan["sweep"] }): string {
-  const { refs, asides, sweep } = left;
+function detailText(left: { readonly refs: number; readonly asides: number }): string {
+  const { refs, asides } = left;
   const parts = [
     ...(refs > 0 ? [`${countText(refs, "ref")} left over from an interrupted save`] : []),
     ...(asides > 0 ? [`${countText(asides, "worktree")} left over from a run's asides`] : []),
-    ...(sweep.temporaryFiles > 0 ? [countText(sweep.temporaryFiles, "temporary file")] : []),
-    ...(sweep.recompressed > 0 ? [`${countText(sweep.recompressed, "chunk")} compressed`] : []),
   ];
   return parts.length === 0 ? "" : `; also ${parts.join(", ")}`;
 }
