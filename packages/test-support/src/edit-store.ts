@@ -16,10 +16,12 @@ export function damageCheckpoints(directory: string, sequences: readonly number[
   );
 }
 
-/** Replaces a text in the bodies of all entries that have it; returns how many have it. */
+/** Replaces a text in the bodies of all entries but checkpoints that have it; returns how many have it. */
 export function alterEntries(directory: string, from: string, to: string): number {
   return edit(directory, (database) => [
-    database.prepare("UPDATE entries SET body = replace(body, ?, ?) WHERE instr(body, ?) > 0").run(from, to, from),
+    database
+      .prepare("UPDATE entries SET body = replace(body, ?, ?) WHERE kind <> 'checkpoint' AND instr(body, ?) > 0")
+      .run(from, to, from),
   ]);
 }
 
