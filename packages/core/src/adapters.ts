@@ -34,6 +34,8 @@ export interface CoreAdapters {
   readonly ownsRefs: boolean;
   /** Free bytes of the file system that holds this path. Absent: free space cannot be measured. */
   readonly freeBytes?: (path: string) => Promise<number>;
+  /** From this size of the database and of Holdfast's git objects on, runs wait. Absent: no limit. */
+  readonly maxStoreBytes?: number;
   /** Reports whether the process that owns a lease is alive. */
   readonly liveness: (owner: LeaseOwner) => OwnerLiveness;
   /** Reports whether a stop signal (SIGSTOP) suspends the owner, which then sends no heartbeat. Absent: this cannot be detected. */

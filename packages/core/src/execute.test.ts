@@ -403,6 +403,32 @@ describe("conduct stops", () => {
       expect(await go(workflow, { parts: measured })).toMatchObject({ kind: "done" });
     });
 
+    test("a store at its size limit: the run waits, nothing is dropped, and it continues when the limit is raised", async () => {
+      const { parts, store, go } = await start();
+      let runs = 0;
+      const workflow = define({
+        work: async ({ step }) => ({ event: "worked", reason: String(await step("a", () => ++runs)) }),
+      });
+      await begin(parts, workflow);
+      const { bytes } = await store.stats();
+      const limited = (maxStoreBytes: number) => ({ parts: { ...parts, maxStoreBytes } });
+      const reason = expect.stringMatching(/^The store uses .* \(store\.maxSize\): database .*Largest: run-1 /);
+      for (const _ of ["at first", "again"])
+        expect(await go(workflow, limited(bytes))).toMatchObject({ kind: "parked", on: "disk", reason });
+      expect((await store.getRun(ID))?.state).toMatchObject({ kind: "parked", on: "disk", reason });
+      expect([runs, (await store.listTombstones(ID)).length]).toEqual([0, 0]);
+      const heard: ProgressEvent[] = [];
+      const near = {
+        ...limited(Math.round((await store.stats()).bytes * 1.2)),
+        listen: (event: ProgressEvent) => void heard.push(event),
+      };
+      expect(await go(workflow, near)).toMatchObject({ kind: "done" });
+      expect(heard).toContainEqual(
+        expect.objectContaining({ kind: "note", text: expect.stringContaining("Runs wait when it is full") }),
+      );
+      expect(runs).toBe(1);
+    });
+
     test("one call at a time carries a run in a process", async () => {
       const { parts, go } = await start();
       const { promise, resolve } = Promise.withResolvers<void>();

@@ -24,6 +24,7 @@ import type { RunSummary } from "./run.ts";
 import { sweepAsides } from "./side-worktrees.ts";
 import { answerRequests, applySignal, saveOnTimer, stopCleanly, watchSignals } from "./signals.ts";
 import { runStage } from "./stage.ts";
+import { checkStoreSize, measureStore, sizeLevel } from "./store-size.ts";
 import { type Store, knownRun } from "./store.ts";
 import { type StageResult, transition } from "./transitions.ts";
 import { capture } from "./values.ts";
@@ -128,8 +129,10 @@ async function work<S extends JsonObject>(
     await using _requests = answerRequests(writer, epoch);
     await using _following = orders;
     await using _clock = saveOnTimer(writer);
+    const checkSize = watchStoreSize(writer);
     for (;;) {
       writer.halt.checkWish();
+      await checkSize();
       const { stage, iteration, visit } = writer.position;
       writer.tell({ kind: "stage_entered", stage, iteration, visit: visit.number });
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
@@ -153,6 +156,21 @@ async function work<S extends JsonObject>(
     session.end();
     signal.removeEventListener("abort", interrupt);
   }
+}
+
+/** Checks the size of the store before a stage, at most once a minute, and reports once that its limit is near. */
+function watchStoreSize(writer: RunSession): () => Promise<void> {
+  const { parts } = writer;
+  let next = 0;
+  let reported = false;
+  return async () => {
+    if (parts.clock.now() < next) return;
+    next = parts.clock.now() + LOOK_AGAIN_MS;
+    const warning = await checkStoreSize(parts);
+    if (warning === null || reported) return;
+    writer.tell({ kind: "note", text: warning });
+    reported = true;
+  };
 }
 
 /** null: the run has not ended. */
@@ -365,10 +383,12 @@ async function waitForDisk(parts: CoreAdapters, lease: Lease, error: unknown): P
   return { kind: "waiting", for: "disk", reason, until };
 }
 
-type Measured = Pick<CoreAdapters, "store" | "workspaces" | "freeBytes">;
+type Measured = Pick<CoreAdapters, "store" | "workspaces" | "freeBytes" | "maxStoreBytes">;
 
 /** True when there is enough space to continue a run that waits for it. If nothing can be measured, the attempt decides. */
 export async function hasDiskSpace(parts: Measured, run: string): Promise<boolean> {
+  const size = await measureStore(parts);
+  if (size !== null && sizeLevel(size) === "reached") return false;
   const tightest = await findTightest(parts, run);
   return tightest === null || tightest.free >= NEEDED_BYTES;
 }
@@ -378,7 +398,8 @@ const NEEDED_BYTES = 8 * 1024 * 1024;
 const LOOK_AGAIN_MS = 60_000;
 
 async function diskFullReason(parts: CoreAdapters, run: string, error: HoldfastError): Promise<string> {
-  const { path } = error.data;
+  const { path, maxSize } = error.data;
+  if (maxSize !== undefined) return error.message;
   const tightest = await findTightest(parts, run, typeof path === "string" ? path : undefined);
   const what = `The disk is full: ${error.message}`;
   if (tightest === null) return what;

@@ -52,6 +52,8 @@ export interface Workspaces {
   pin(params: { readonly run: string; readonly sequence: number; readonly commit: string }): Promise<string>;
   /** Every snapshot ref under refs/holdfast/, as run and sequence; with `run` only those of this run. */
   refs(run?: string): Promise<readonly SnapshotRef[]>;
+  /** Bytes on disk of the objects that only refs under refs/holdfast/ keep; with `run` only those of this run. */
+  pinnedBytes(run?: string): Promise<number>;
   /** Removes these refs (snapshots and side worktrees under refs/holdfast/). A missing ref is not an error. */
   unpin(refs: readonly string[]): Promise<void>;
   /**

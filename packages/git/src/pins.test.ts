@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -29,6 +30,21 @@ test("a lock that a killed git left behind stops neither pinning nor sweeping", 
   lock(`${ref}.lock`, { old: true });
   await all.unpin((await all.refs()).map((each) => each.ref));
   expect(await all.refs()).toEqual([]);
+});
+
+test("the bytes that only snapshots keep are counted, as a whole and for a run", async () => {
+  const { all, repo, commit } = await scene();
+  await all.pin({ run: "r", sequence: 1, commit });
+  expect([await all.pinnedBytes(), await all.pinnedBytes("r"), await all.pinnedBytes("other")]).toEqual([0, 0, 0]);
+  const random = randomBytes(5000);
+  writeFileSync(repo.path("large"), random);
+  const tree = repo.git("commit-tree", "-m", "snapshot", treeWith(repo, "large")).trim();
+  await all.pin({ run: "s", sequence: 1, commit: tree });
+  const [whole, own, other] = [await all.pinnedBytes(), await all.pinnedBytes("s"), await all.pinnedBytes("r")];
+  expect(whole).toBeGreaterThan(5000);
+  expect([own, other]).toEqual([whole, 0]);
+  repo.git("branch", "published", tree);
+  expect(await all.pinnedBytes()).toBe(0);
 });
 
 test("refs that git packed are removed too; a foreign lock on packed-refs does not matter to those that are not", async () => {
@@ -167,6 +183,15 @@ describe("pinned snapshots", () => {
     await expect(session.snapshot({ run })).rejects.toMatchObject({ code: "USAGE" });
   });
 });
+
+/** A tree with this file of the worktree alone; the index stays as it is. */
+function treeWith(repo: TestRepository, name: string): string {
+  const blob = repo.git("hash-object", "-w", name).trim();
+  repo.git("update-index", "--add", "--cacheinfo", `100644,${blob},${name}`);
+  const tree = repo.git("write-tree").trim();
+  repo.git("reset", "-q");
+  return tree;
+}
 
 async function scene() {
   const repo = createTestRepository();

@@ -59,6 +59,15 @@ export async function listPins(repository: Repository, run?: string): Promise<Sn
   return pins.flat();
 }
 
+/** 0 when git cannot tell, for example because an object is damaged. */
+export async function pinnedBytes(repository: Repository, run?: string): Promise<number> {
+  const below = run !== undefined && RUN_ID.test(run) ? `${NAMESPACE}${run}/` : NAMESPACE;
+  const elsewhere = ["--not", "--branches", "--tags", "--remotes"];
+  const args = ["rev-list", "--objects", "--disk-usage", `--glob=${below}`, ...elsewhere];
+  const counted = await repository.git.result({ args });
+  return counted.code === 0 ? Number(counted.stdout.toString("utf8").trim()) : 0;
+}
+
 const FACTS = "--format=%(objectname) %(refname) %(committerdate:unix) %(parent)";
 
 /** The age and parents of a damaged commit are unknown. It counts as fresh, so that no gc removes its ref. */

@@ -9,7 +9,7 @@ import { createGit } from "@holdfast/platform/git-command";
 import { createBranch, readBranchTip } from "./branch-refs.ts";
 import { findUnpublished, hasSnapshot, syncRepository } from "./objects.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
-import { listPins, pinRunCommit, pinSnapshot, removePins } from "./pins.ts";
+import { listPins, pinRunCommit, pinSnapshot, pinnedBytes, removePins } from "./pins.ts";
 import { removeStaleOperations } from "./private-index.ts";
 import { removeWorktree } from "./remove-worktree.ts";
 import { type Repository, disableFilters, findCheckout, findRepository } from "./repository.ts";
@@ -75,6 +75,7 @@ function workspacesOf(repository: Repository): Workspaces {
       return ref;
     },
     refs: (run) => listPins(repository, run),
+    pinnedBytes: (run) => pinnedBytes(repository, run),
     unpin: (refs) => removePins(repository, refs),
     clearLocks: (params) => removeRunLocks(repository, params),
     unpublished: (commits) => findUnpublished(repository, commits),

@@ -55,6 +55,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       includeIgnored: params.includeIgnored ?? false,
       ownsRefs: owns,
       freeBytes,
+      ...(params.maxStoreBytes === undefined ? {} : { maxStoreBytes: params.maxStoreBytes }),
       liveness: (owner) => livenessOf(owner, processIdentity()),
       suspended: isSuspended,
       leaseWaitMs: params.leaseWaitMs ?? 0,
@@ -127,6 +128,11 @@ export interface OpenParams {
   /** Uses a store in memory instead of a real one, for dry runs. */
   readonly pretend?: boolean;
   readonly retention?: RetentionPolicy;
+  /**
+   * From this size of the database and of Holdfast's git objects on, runs wait for space. They report from 80 % of it
+   * on. Default: no limit.
+   */
+  readonly maxStoreBytes?: number;
   readonly maxUntrackedBytes?: number;
   readonly includeIgnored?: boolean;
   /**
@@ -181,6 +187,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "readOnly",
   "pretend",
   "retention",
+  "maxStoreBytes",
   "maxUntrackedBytes",
   "includeIgnored",
   "mainCheckout",

@@ -10,7 +10,11 @@ export function configTemplate(): string {
   return `# Holdfast. Everything here is optional: a key that is absent has the default shown. See: holdfast help config
 
 # Where checkpoints are stored. Default: a directory inside .git, shared by all worktrees, never committed.
-# store: ../holdfast-store
+# store:
+#   path: ../holdfast-store
+#   # For the database and Holdfast's git objects: a size, or none. From 80 % of it on a run reports the largest runs;
+#   # at the limit runs wait. Nothing is dropped because of it.
+#   maxSize: 20GB
 
 # What "holdfast gc" and the daily clean-up may drop. Every drop leaves a tombstone.
 ${comment(`Never dropped, whatever is written here: ${neverDroppedText()}.`)}

@@ -93,7 +93,7 @@ const prompt: Rule = { danger: "prompt", uses: ["impl"], files: asList };
 
 const RULES: Rules<FileConfig> = {
   // A prepared store can hold runs with their own commands, so a store inside the repository needs consent too.
-  store: place(["store", "save", "work"]),
+  store: { ...place(["store", "save", "work"]), when: (value) => !isObject(value) || value["path"] !== null },
   // Retention drops only data of the repository's own store, and never the newest checkpoint.
   retention: {
     preset: "harmless",

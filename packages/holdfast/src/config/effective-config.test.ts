@@ -76,6 +76,11 @@ describe("mergeConfig", () => {
       retention: defaultRetention,
     });
     expect(openParamsOf(mergeConfig(layers("")))).not.toHaveProperty("store");
+    expect(openParamsOf(mergeConfig(layers("store: { path: s, maxSize: 2GB }\n")))).toMatchObject({
+      store: "/repo/s",
+      maxStoreBytes: 2e9,
+    });
+    expect(openParamsOf(mergeConfig(layers("store: { maxSize: 2GB }\n")))).not.toHaveProperty("store");
   });
 });
 
@@ -94,6 +99,7 @@ describe("the file that init writes", () => {
     const byDefault = written.entries.filter((entry) => entry.origin.kind === "default").map(({ key }) => key);
     expect(byDefault).toEqual([
       "store",
+      "store.maxSize",
       "workspace.worktrees",
       "agent",
       "models.impl",

@@ -12,6 +12,8 @@ import { DEFAULT_WORK, type WorkSettings, mergeWork, workEntries } from "./work-
 export interface Settings {
   /** null: `holdfast` in the git common directory. */
   readonly store: string | null;
+  /** null: no limit. */
+  readonly maxStoreBytes: number | null;
   readonly retention: RetentionPolicy;
   readonly workspace: {
     readonly maxUntrackedBytes: number;
@@ -60,6 +62,7 @@ export interface ConfigLayers {
 
 const DEFAULT_SETTINGS: Settings = {
   store: null,
+  maxStoreBytes: null,
   retention: storeRetention,
   workspace: { maxUntrackedBytes: 20 * 1024 ** 2, includeIgnored: false, mainCheckout: "ask", worktrees: null },
   gc: { auto: true },
@@ -74,6 +77,11 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
   const { retention, workspace } = settings;
   const entries: readonly Setting[] = [
     { key: "store", value: settings.store ?? "(in the git directory)", origin: origin.store },
+    {
+      key: "store.maxSize",
+      value: settings.maxStoreBytes === null ? "none" : formatSize(settings.maxStoreBytes),
+      origin: origin.of("store.maxSize"),
+    },
     { key: "retention.preset", value: values.retention?.preset ?? "standard", origin: origin.of("retention.preset") },
     ...keepEntries(retention).map(([key, rule]) => ({ key, value: ruleText(rule), origin: origin.of(key) })),
     { key: "retention.maxPerRun", value: retention.maxPerRun ?? "none", origin: origin.of("retention.maxPerRun") },
@@ -111,10 +119,11 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
 
 /** The parameters for `openHoldfast`. */
 export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | "create"> {
-  const { store, retention, workspace, work } = config.settings;
+  const { store, maxStoreBytes, retention, workspace, work } = config.settings;
   const { maxUntrackedBytes, includeIgnored, mainCheckout, worktrees } = workspace;
   return {
     ...(store === null ? {} : { store }),
+    ...(maxStoreBytes === null ? {} : { maxStoreBytes }),
     ...(worktrees === null ? {} : { worktrees }),
     retention,
     maxUntrackedBytes,
@@ -154,6 +163,7 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
   const work = mergeWork(values, directory, layers.file?.errors ?? null);
   return {
     store: storeOf(layers, values),
+    maxStoreBytes: typeof values.store === "object" ? values.store.maxSize : null,
     retention: {
       perTrigger,
       defaultKeep: keep["default"] ?? retention.defaultKeep,
@@ -185,7 +195,8 @@ function storeOf(layers: ConfigLayers, values: FileConfig): string | null {
   if (layers.storeFlag !== undefined) return placeOf(layers.cwd, layers.storeFlag);
   const variable = layers.env["HOLDFAST_STORE"];
   if (variable !== undefined && variable !== "") return placeOf(layers.cwd, variable);
-  return values.store === undefined ? null : placeOf(layers.file?.directory ?? layers.cwd, values.store);
+  const path = typeof values.store === "object" ? values.store.path : values.store;
+  return path === undefined || path === null ? null : placeOf(layers.file?.directory ?? layers.cwd, path);
 }
 
 /** A directory is relative to the place that names it; a URL is returned unchanged. */

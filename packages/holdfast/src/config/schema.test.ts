@@ -114,6 +114,8 @@ describe("what does not fit is shown where it stands", () => {
     ["retention: 5\n", 1, 12, /retention: expected keys and values/],
     ["- a\n- b\n", 1, 1, /the file: expected keys and values/],
     ["store: ''\n", 1, 8, /expected a directory/],
+    ["store: { maxSize: much }\n", 1, 8, /maxSize: 5GB/],
+    ["store: { maxsize: 5GB }\n", 1, 8, /maxSize: 5GB/],
     ["retention:\n  onSuccess: sometimes\n", 2, 14, /one of keep_latest, latest_only, by_rules/],
     ["gc: { auto: true\n", 1, 0, /./],
     ["gc: {}\ngc: {}\n", 2, 1, /unique/],

@@ -135,9 +135,24 @@ const ENV_NAMES =
 const ARGS =
   'arguments by agent, such as { codex: ["--sandbox", "read-only"] }, without those that Holdfast gives itself (model, session, prompt, output)';
 
+interface StoreSetting {
+  readonly path: string | null;
+  readonly maxSize: number | null;
+}
+
+/** A text names only the directory. */
+function storeSetting(value: unknown): string | StoreSetting | undefined {
+  if (!isRecord(value)) return nonEmpty(value);
+  const { path, maxSize, ...others } = value;
+  const named = path === undefined ? null : nonEmpty(path);
+  const limit = maxSize === undefined || maxSize === "none" ? null : size(maxSize);
+  if (named === undefined || limit === undefined || Object.keys(others).length > 0) return undefined;
+  return { path: named, maxSize: limit };
+}
+
 /** The schema of holdfast.config.yaml. Every key is optional: an absent key has its default. */
 const configSchema = z.strictObject({
-  store: z.optional(settingValue("a directory", nonEmpty)),
+  store: z.optional(settingValue("a directory, or { path: directory, maxSize: 5GB }", storeSetting)),
   retention: z.optional(
     z.strictObject({
       preset: z.optional(choice(["standard", "loops"])),
@@ -426,7 +441,8 @@ function failed(problems: readonly ConfigProblem[], source: ConfigSource): Parse
 
 function storeOf({ document, lines }: ConfigSource): { readonly value: string; readonly line: number } | null {
   if (!isMap(document.contents)) return null;
-  const node = document.contents.get("store", true);
+  const setting = document.contents.get("store", true);
+  const node = isMap(setting) ? setting.get("path", true) : setting;
   if (!isScalar(node) || typeof node.value !== "string" || node.value === "" || !node.range) return null;
   return { value: node.value, line: lines.linePos(node.range[0]).line };
 }

@@ -221,6 +221,23 @@ describe("full disk", () => {
     },
   );
 
+  test("a store at store.maxSize: the run waits, names the largest runs, and resume continues it when the limit is raised", async () => {
+    const place = await work.begin();
+    const limit = (size: string) =>
+      writeFile(join(place.clone, "holdfast.config.yaml"), `store: { maxSize: ${size} }\n`);
+    await limit("1kB");
+    const first = await place.run("run", "1", "--agent", await place.agent([GOOD, REVIEW]));
+    const said = `${first.stdout}${first.stderr}`;
+    expect(first.status, said).toBe(7);
+    expect(said.replaceAll(/\s+/g, " ")).toMatch(/The store uses .* of 1\.0 kB \(store\.maxSize\).*Largest: issue-1 /);
+    expect(JSON.stringify(await place.json("status", "1"))).toContain('"on":"disk"');
+    expect((await place.run("resume", "1")).status).toBe(7);
+    await limit("1GB");
+    const done = await place.run("resume", "1");
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect((await place.run("verify")).status).toBe(0);
+  });
+
   test.skipIf(cannotMount !== null)(
     `under --wait it continues when space is back (${cannotMount ?? "as root"})`,
     async () => {

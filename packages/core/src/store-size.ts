@@ -1,0 +1,82 @@
+// The size limit of a store (`store.maxSize`): what counts, when to warn, and when runs wait. Nothing is dropped because of it.
+
+import { HoldfastError } from "@holdfast/platform/error";
+import type { CoreAdapters } from "./adapters.ts";
+
+type Measured = Pick<CoreAdapters, "store" | "workspaces" | "maxStoreBytes">;
+
+export interface StoreSize {
+  readonly limit: number;
+  /** The database with its log. */
+  readonly database: number;
+  /** Git objects that only Holdfast's refs keep. */
+  readonly objects: number;
+}
+
+const WARN_FROM = 0.8;
+const LARGEST_SHOWN = 3;
+const CHECKPOINT_PAGE = 500;
+
+/** null: there is no limit. */
+export async function measureStore({ store, workspaces, maxStoreBytes }: Measured): Promise<StoreSize | null> {
+  if (maxStoreBytes === undefined) return null;
+  const [{ bytes }, objects] = await Promise.all([store.stats(), workspaces?.pinnedBytes() ?? 0]);
+  return { limit: maxStoreBytes, database: bytes, objects };
+}
+
+export function sizeLevel({ limit, database, objects }: StoreSize): "within" | "near" | "reached" {
+  const used = database + objects;
+  if (used >= limit) return "reached";
+  return used >= WARN_FROM * limit ? "near" : "within";
+}
+
+/** How much is used, and by which runs most. */
+export async function describeSize(parts: Measured, size: StoreSize): Promise<string> {
+  const { limit, database, objects } = size;
+  const runs = await largestRuns(parts);
+  const largest =
+    runs.length === 0 ? "" : ` Largest: ${runs.map(({ run, bytes }) => `${run} ${text(bytes)}`).join(", ")}.`;
+  return `The store uses ${text(database + objects)} of ${text(limit)} (store.maxSize): database ${text(database)}, git objects ${text(objects)}.${largest}`;
+}
+
+/** What the checkpoints of a run added to the database, and the git objects that its refs keep. */
+async function largestRuns({ store, workspaces }: Measured): Promise<readonly { run: string; bytes: number }[]> {
+  const sizes: { run: string; bytes: number }[] = [];
+  for (const { id } of await store.listRuns()) {
+    let bytes = (await workspaces?.pinnedBytes(id)) ?? 0;
+    for (let before: number | undefined; ;) {
+      const page = await store.listCheckpoints({
+        run: id,
+        limit: CHECKPOINT_PAGE,
+        ...(before === undefined ? {} : { before }),
+      });
+      bytes += page.reduce((sum, { size }) => sum + size.added, 0);
+      before = page.at(-1)?.sequence;
+      if (before === undefined) break;
+    }
+    sizes.push({ run: id, bytes });
+  }
+  return sizes.toSorted((one, other) => other.bytes - one.bytes).slice(0, LARGEST_SHOWN);
+}
+
+/** Throws DISK_FULL when the limit is reached, so that the run waits for space; returns a warning when it is near. */
+export async function checkStoreSize(parts: Measured): Promise<string | null> {
+  const size = await measureStore(parts);
+  const level = size === null ? "within" : sizeLevel(size);
+  if (size === null || level === "within") return null;
+  const described = await describeSize(parts, size);
+  if (level === "near") return `${described} Runs wait when it is full.`;
+  throw new HoldfastError({
+    code: "DISK_FULL",
+    message: described,
+    hint: "Drop what retention allows with `holdfast gc`, or raise store.maxSize in holdfast.config.yaml.",
+    retry: "later",
+    data: { maxSize: size.limit, used: size.database + size.objects },
+  });
+}
+
+function text(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  const power = Math.min(Math.floor(Math.log10(bytes) / 3), 4);
+  return `${(bytes / 1000 ** power).toFixed(1)} ${["B", "kB", "MB", "GB", "TB"][power]}`;
+}
