@@ -77,7 +77,6 @@ const KEEP_PROTECTED: RetentionPolicy = {
   recentDays: 0,
   minRunAgeDays: null,
   maxBytes: null,
-  compressAfterDays: null,
 };
 
 /** Throws, before anything is removed, if one of the checkpoints must stay. */
