@@ -31,7 +31,7 @@ export function sizeLevel({ limit, database, objects }: StoreSize): "within" | "
 }
 
 /** How much is used, and by which runs most. */
-export async function describeSize(parts: Measured, size: StoreSize): Promise<string> {
+async function describeSize(parts: Measured, size: StoreSize): Promise<string> {
   const { limit, database, objects } = size;
   const runs = await largestRuns(parts);
   const largest =
