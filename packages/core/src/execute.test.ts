@@ -414,8 +414,8 @@ describe("conduct stops", () => {
       const limited = (maxStoreBytes: number) => ({ parts: { ...parts, maxStoreBytes } });
       const reason = expect.stringMatching(/^The store uses .* \(store\.maxSize\): database .*Largest: run-1 /);
       for (const _ of ["at first", "again"])
-        expect(await go(workflow, limited(bytes))).toMatchObject({ kind: "parked", on: "disk", reason });
-      expect((await store.getRun(ID))?.state).toMatchObject({ kind: "parked", on: "disk", reason });
+        expect(await go(workflow, limited(bytes))).toMatchObject({ kind: "waiting", for: "disk", reason });
+      expect((await store.getRun(ID))?.state).toMatchObject({ kind: "waiting", for: "disk", reason });
       expect([runs, (await store.listTombstones(ID)).length]).toEqual([0, 0]);
       const heard: ProgressEvent[] = [];
       const near = {

@@ -230,7 +230,7 @@ describe("full disk", () => {
     const said = `${first.stdout}${first.stderr}`;
     expect(first.status, said).toBe(7);
     expect(said.replaceAll(/\s+/g, " ")).toMatch(/The store uses .* of 1\.0 kB \(store\.maxSize\).*Largest: issue-1 /);
-    expect(JSON.stringify(await place.json("status", "1"))).toContain('"on":"disk"');
+    expect(JSON.stringify(await place.json("status", "1"))).toContain('"for":"disk"');
     expect((await place.run("resume", "1")).status).toBe(7);
     await limit("1GB");
     const done = await place.run("resume", "1");
