@@ -93,7 +93,12 @@ export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
   const verdictOf = (finding: Finding): Verdict | null => freshness?.judge(finding, standing) ?? null;
   const plan = planResume({ ...rest, from, findings, accepted, verdictOf });
   const led = reopened(followed(plan, { freshness, checkpoint, current }), freshness, standing);
-  return { run, findings, plan: led, checkpoint, current, top };
+  return { run, findings, plan: withFailedHint(led, freshness, run), checkpoint, current, top };
+}
+
+function withFailedHint(plan: ResumePlan, freshness: Freshness | null, run: RunSummary): ResumePlan {
+  if (run.state.kind !== "failed" || (plan.kind !== "refuse" && plan.kind !== "nothing")) return plan;
+  return { ...plan, hint: freshness?.failedHint?.({ run: run.id, stage: run.latest?.stage ?? null }) ?? plan.hint };
 }
 
 /** A reopened run may need other values than the checkpoint's, or its next action would be to end again. */

@@ -2,7 +2,7 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import type { AgentUsage, FailureCause } from "./agent.ts";
-import type { ExecutionConfig, GitPath, InputsPlane, Skipped, Trigger } from "./checkpoint.ts";
+import type { ExecutionConfig, GitPath, InputsPlane, IssueSnapshot, Skipped, Trigger } from "./checkpoint.ts";
 import type { Lookup } from "./effects.ts";
 import type { Freshness } from "./findings.ts";
 import type { GraphEvent, GraphView } from "./graph-state.ts";
@@ -34,6 +34,7 @@ export interface WorkflowParams<S extends JsonObject> {
   readonly guard?: Guard<S>;
   /** How the workflow handles outside changes on resume. Default: the general policy. */
   readonly freshness?: Freshness;
+  readonly naming?: RunNaming;
   /** How many stages a run may enter before it becomes fatal. Default 200. */
   readonly maxVisits?: number;
 }
@@ -55,6 +56,7 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
     parseState: params.parseState ?? ((values: JsonObject) => values as S),
     reduce: params.reduce ?? null,
     freshness: params.freshness ?? null,
+    naming: params.naming ?? {},
     guard: limitVisits(shape, params.guard ?? ((given) => given), params.maxVisits ?? 200),
   });
 }
@@ -133,6 +135,20 @@ export interface Workflow<S extends JsonObject = JsonObject> {
   readonly guard: WorkflowMethods<S>["guard"];
   /** The workflow's own rules for outside changes; null: the default policy decides everything. */
   readonly freshness: Freshness | null;
+  /** Absent if another copy of this library made the workflow. */
+  readonly naming?: RunNaming;
+}
+
+/** How a workflow names its runs and branches. A name must depend on the arguments alone: starting the same work again must find the same run. */
+export interface RunNaming {
+  /** The id that the options name. */
+  readonly id?: string | undefined;
+  /** The id of the first, second, … run of a task in words. Default: derived from the workflow and the text. */
+  readonly task?: (of: { readonly task: string; readonly count: number }) => string;
+  /** The branch of a run; null: `holdfast/<run>`. */
+  readonly branch?: (of: { readonly run: string; readonly issue: IssueSnapshot | null }) => string | null;
+  /** Without a named base, a run starts from the commit that is checked out: its result is for the user who started it. */
+  readonly fromCheckout?: boolean;
 }
 
 /**

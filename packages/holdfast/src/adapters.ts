@@ -15,7 +15,7 @@ import { createCommands } from "@holdfast/core/commands";
 import type { ErrorPolicy } from "@holdfast/core/error-policy";
 import type { Forge } from "@holdfast/core/forge";
 import type { NewEntry } from "@holdfast/core/journal";
-import { type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
+import { type JsonObject, sha256 } from "@holdfast/core/json";
 import { type Masking, maskSecrets, maskValue, secretValues } from "@holdfast/core/mask";
 import { eachForgeQuestion, recordingParts } from "@holdfast/core/record-run";
 import { type Environment, Tape, describeEnvironment } from "@holdfast/core/recorded-calls";
@@ -25,6 +25,7 @@ import { createGitBranches } from "@holdfast/git/branches";
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { createOutputs } from "@holdfast/platform/outputs";
+import { loadPlugin } from "@holdfast/workflows/built-in";
 import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 
 /** Builds all adapters of this machine that workflows use. */
@@ -238,20 +239,16 @@ export function maskOwnSecrets(text: string): string {
 }
 
 /** Fails before anything is created: a run that cannot call its agent would stop at its first stage. */
-export function checkAgents(parts: Adapters, agent: string | null, options: JsonObject): void {
-  for (const provider of providersOf(parts, agent, options)) parts.agent(provider);
+export function checkAgents(parts: Adapters, agents: readonly string[]): void {
+  for (const provider of providersOf(parts, agents)) parts.agent(provider);
 }
 
 /**
  * Throws NEEDS_DECISION, before any call is paid for, if an agent's program is too old. Returns a warning for each
  * installed program whose version cannot be read: it may work, or fail in the middle of a run.
  */
-export async function checkVersions(
-  parts: Adapters,
-  agent: string | null,
-  options: JsonObject,
-): Promise<readonly string[]> {
-  const programs = providersOf(parts, agent, options).filter((name) => Object.hasOwn(AGENT_VERSIONS, name));
+export async function checkVersions(parts: Adapters, agents: readonly string[]): Promise<readonly string[]> {
+  const programs = providersOf(parts, agents).filter((name) => Object.hasOwn(AGENT_VERSIONS, name));
   const warnings: string[] = [];
   for (const name of new Set(programs)) {
     const { installed, version, problem, hint } = await parts.agent(name).probe();
@@ -275,9 +272,15 @@ function unknownVersion(name: string, version: string | null): string {
   return `Warning: ${name} ${reported}, and Holdfast needs ${minimum} or newer. Run \`${name} --version\` to check it.`;
 }
 
-function providersOf(parts: Adapters, agent: string | null, options: JsonObject): readonly string[] {
-  const models = isJsonObject(options["models"]) ? Object.values(options["models"]) : [];
-  const { agents: instead } = parts.errorPolicy.fallback;
-  const named = [agent, options["implModel"], options["reviewModel"], options["model"], ...models, ...instead];
-  return named.flatMap((one) => (typeof one === "string" ? [splitAgent(one).provider] : []));
+/** The agents that a run of this workflow calls: its own and those that the options name. */
+export async function agentsOf(
+  workflow: string,
+  { agent, options }: { readonly agent: string | null; readonly options: JsonObject },
+): Promise<readonly string[]> {
+  const roles = (await loadPlugin(workflow))?.roles(options, agent) ?? [];
+  return [...(agent === null ? [] : [agent]), ...roles.map((role) => role.agent)];
+}
+
+function providersOf(parts: Adapters, agents: readonly string[]): readonly string[] {
+  return [...agents, ...parts.errorPolicy.fallback.agents].map((one) => splitAgent(one).provider);
 }

@@ -15,12 +15,8 @@ import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
 import { isSuspended, livenessOf, processIdentity, randomName } from "@holdfast/platform/identity";
 import { freeBytes } from "@holdfast/platform/subprocess";
-import {
-  DEFAULT_LOOP_LAYOUT,
-  DEFAULT_SLOTS,
-  type LoopLayoutSettings,
-  type SlotSettings,
-} from "@holdfast/workflows/ralph/options";
+import { DEFAULT_SLOTS, type SlotSettings } from "@holdfast/workflows/built-in";
+import { DEFAULT_LOOP_LAYOUT, type LoopLayoutSettings } from "@holdfast/workflows/ralph/options";
 import { maskAdapters } from "./adapters.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { Holdfast } from "./holdfast.ts";

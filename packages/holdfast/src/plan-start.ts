@@ -17,19 +17,8 @@ import { canonicalJson } from "@holdfast/core/values";
 import type { Workflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { randomSeed } from "@holdfast/platform/identity";
-import { type CrunchOptions, crunchOptionsJson, parseCrunchOptions } from "@holdfast/workflows/crunch/options";
-import { branchName } from "@holdfast/workflows/crunch/phases";
-import { crunchWorkflow } from "@holdfast/workflows/crunch/workflow";
-import { implOptionsJson, parseImplOptions } from "@holdfast/workflows/impl/options";
-import { implWorkflow } from "@holdfast/workflows/impl/workflow";
-import {
-  type LoopOptions,
-  type SlotSettings,
-  loopOptionsJson,
-  makeLoopId,
-  parseLoopOptions,
-} from "@holdfast/workflows/ralph/options";
-import { ralphWorkflow } from "@holdfast/workflows/ralph/workflow";
+import { type BuiltInName, DEFAULT_WORKFLOW, type SlotSettings, loadPlugin } from "@holdfast/workflows/built-in";
+import type { CreatedWorkflow, WorkflowPlugin } from "@holdfast/workflows/plugin";
 
 /** What a new run would be: what `--dry-run` prints and what starting the run then does. */
 export interface StartPlan {
@@ -67,24 +56,13 @@ interface StartRequest {
   readonly id: string | undefined;
   /** Branch to start from; null: the remote's default, or what is checked out here. */
   readonly base: string | null;
-  /** Without a named base, start from the commit that is checked out here. */
-  readonly here?: boolean | undefined;
   /** Whether the run works on files and so gets its own worktree. */
   readonly files: boolean;
   readonly mode?: ExecutionConfig["mode"];
   readonly seed?: number | null;
-  /** Name of its branch, derived from the issue if there is one; null: `holdfast/<run>`. */
-  readonly branch?: BranchNaming | undefined;
-  /** Ids for a task in words: first, second, …; absent: derived from the workflow and the text. */
-  readonly naming?: RunNaming | undefined;
   /** Start a new run although an earlier one has ended. For a task in words, also although one is unfinished. */
   readonly again?: boolean;
 }
-
-type RunNaming = (of: { readonly task: string; readonly count: number }) => string;
-
-/** Depends on the work and the id alone, so that starting the same run again yields the same branch. */
-type BranchNaming = (of: { readonly run: string; readonly issue: IssueSnapshot | null }) => string | null;
 
 /** Changes nothing, except that it may fetch. */
 export async function planStart(parts: Adapters, request: StartRequest): Promise<StartPlan> {
@@ -106,7 +84,10 @@ export async function planStart(parts: Adapters, request: StartRequest): Promise
     labels: request.labels,
     place:
       request.files && earlier === null
-        ? await planWorktree(parts, id, request.base, request.branch?.({ run: id, issue }) ?? undefined, request.here)
+        ? await planWorktree(parts, id, request.base, {
+            branch: workflow.naming?.branch?.({ run: id, issue }) ?? undefined,
+            here: workflow.naming?.fromCheckout,
+          })
         : null,
     issue,
     forge: parts.forge === null ? null : { name: parts.forge.name, location: parts.forge.location },
@@ -125,13 +106,14 @@ async function readIssue(parts: Adapters, work: Work): Promise<IssueSnapshot | n
 }
 
 async function planId(parts: Adapters, request: StartRequest): Promise<BeginPlan> {
-  const { work, again = false, id = null } = request;
-  const workflow = request.workflow.shape.name;
+  const { work, again = false } = request;
+  const { shape, naming } = request.workflow;
+  const id = request.id ?? naming?.id ?? null;
   const nameOf = namesOf(request);
   // A chosen id names one run, so the others need not be read, unless `again` needs an id that is not taken.
   const named = id === null || again ? null : await parts.store.getRun(id);
   return planBegin(named === null ? await parts.store.listRuns() : named === undefined ? [] : [named], {
-    workflow,
+    workflow: shape.name,
     work,
     again,
     id,
@@ -144,14 +126,14 @@ async function planId(parts: Adapters, request: StartRequest): Promise<BeginPlan
  * decides which one works. null: the id of this work must be random.
  */
 function namesOf(request: StartRequest): ((count: number) => string) | null {
-  const { work, naming, workflow, id } = request;
+  const { work, workflow, id = workflow.naming?.id } = request;
   const named = id === undefined ? null : (count: number) => numberedId(id, count);
   switch (work.kind) {
     case "issue":
       return named ?? ((count) => numberedId(`issue-${work.number}`, count));
     case "task": {
       const { text } = work;
-      const byText = naming ?? (({ task, count }) => taskRunId(workflow.shape.name, task, count));
+      const byText = workflow.naming?.task ?? (({ task, count }) => taskRunId(workflow.shape.name, task, count));
       return (count) => (count === 1 && id !== undefined ? id : byText({ task: text, count }));
     }
     case "none":
@@ -184,9 +166,13 @@ export async function planWorktree(
   parts: Adapters,
   id: string,
   base: string | null,
-  branch = `holdfast/${id}`,
-  here = false,
+  params: {
+    readonly branch?: string | undefined;
+    /** Without a named base, start from the commit that is checked out here. */
+    readonly here?: boolean | undefined;
+  } = {},
 ): Promise<StartPlan["place"]> {
+  const { branch = `holdfast/${id}`, here = false } = params;
   const { workspaces } = parts;
   if (workspaces === null) {
     throw new HoldfastError({
@@ -240,7 +226,7 @@ export interface StartParams {
    * "impl" (default): from an issue to a pull request. "crunch": phase by phase, with a team. "ralph": iterate until a
    * command succeeds.
    */
-  readonly workflow?: OwnWorkflow | Workflow;
+  readonly workflow?: BuiltInName | Workflow;
   readonly work: Work;
   /** The workflow's own options; stored with the run. */
   readonly options?: JsonObject;
@@ -278,81 +264,27 @@ export interface StartParams {
   readonly seed?: number;
 }
 
-/** The built-in workflows, by name. */
-type OwnWorkflow = "impl" | "crunch" | "ralph";
-
-export function isOwnWorkflow(name: string): name is OwnWorkflow {
-  return name === "impl" || name === "crunch" || name === "ralph";
-}
-
-interface ChosenWorkflow {
-  readonly workflow: Workflow;
-  /** The options in the form that the run stores. */
-  readonly options: JsonObject;
-  readonly branch?: BranchNaming;
-  readonly naming?: RunNaming;
-  /** The id that the options name. */
-  readonly id?: string;
-  /** The result is for the user who started the run, so it starts from what they have checked out. */
-  readonly here?: boolean;
-}
-
 /** The workflow of a new run. Throws USAGE for options that it does not have. */
-export function chooseWorkflow(
+export async function chooseWorkflow(
   parts: Adapters,
-  params: { readonly workflow?: OwnWorkflow | Workflow; readonly options?: JsonObject },
-): ChosenWorkflow {
-  const given = params.options ?? {};
-  if (params.workflow === undefined || params.workflow === "impl") {
-    const { options } = parseImplOptions(given);
-    return { workflow: implWorkflow(options, parts), options: implOptionsJson(options) };
-  }
-  if (params.workflow === "crunch") {
-    const options = parseCrunchOptions(given);
-    const workflow = crunchWorkflow(options, parts);
-    return { workflow, options: crunchOptionsJson(options), branch: crunchBranch(options) };
-  }
-  if (params.workflow === "ralph") {
-    const options = parseLoopOptions(given);
-    const workflow = ralphWorkflow(options, parts);
-    const named = options.loopId === null ? {} : { id: options.loopId };
-    const naming = loopNaming(options);
-    return { workflow, options: loopOptionsJson(options), naming, ...named, here: !options.pullRequest };
-  }
-  return { workflow: params.workflow, options: given };
+  params: Pick<StartParams, "workflow" | "options">,
+): Promise<CreatedWorkflow> {
+  const { workflow = DEFAULT_WORKFLOW, options = {} } = params;
+  if (typeof workflow !== "string") return { workflow, options };
+  const plugin = await loadPlugin(workflow);
+  if (plugin !== null) return plugin.create(options, parts);
+  throw new HoldfastError({ code: "USAGE", message: `There is no workflow ${String(workflow)}` });
 }
 
-/** The built-in workflow that an existing run continues with, built from the options that the run stores. */
-export function ownWorkflow(parts: Adapters, run: RunSummary | undefined, options: JsonObject): Workflow {
-  if (run === undefined || run.workflow === "impl") return implWorkflow(parseImplOptions(options).options, parts);
-  if (run.workflow === "crunch") return crunchWorkflow(parseCrunchOptions(options), parts);
-  if (run.workflow === "ralph") return ralphWorkflow(parseLoopOptions(options), parts);
+/** The built-in workflow of an existing run. Throws USAGE for a run of a workflow that is not built in. */
+export async function pluginOf(run: RunSummary | undefined): Promise<WorkflowPlugin> {
+  const plugin = await loadPlugin(run?.workflow ?? DEFAULT_WORKFLOW);
+  if (plugin !== null) return plugin;
   throw new HoldfastError({
     code: "USAGE",
-    message: `Run ${run.id} follows the workflow ${run.workflow}, which must be given to go on with it`,
-    hint: `Name the file that defines it: \`holdfast resume ${run.id} --workflow FILE\`.`,
+    message: `Run ${run?.id ?? ""} follows the workflow ${run?.workflow ?? ""}, which must be given to continue it`,
+    hint: `Name the file that defines it: \`holdfast resume ${run?.id ?? ""} --workflow FILE\`.`,
   });
-}
-
-/**
- * `{fix|feature}/issue-{n}-{slug}`. A second run of an issue gets another name, because the first branch may still
- * exist.
- */
-function crunchBranch({ type }: CrunchOptions): BranchNaming {
-  return ({ run, issue }) => {
-    if (issue === null) return null;
-    const labels = type === null ? issue.labels : [`type:${type}`];
-    const again = /^issue-\d+-(\d+)$/.exec(run)?.[1];
-    return `${branchName({ ...issue, labels })}${again === undefined ? "" : `-${again}`}`;
-  };
-}
-
-/** Derived from the loop's task and criterion, so that starting the same loop again yields the same run. */
-function loopNaming({ until }: LoopOptions): RunNaming {
-  return ({ task, count }) => {
-    const words = canonicalJson([task, until.map(({ command }) => command), count]);
-    return makeLoopId({ task, hex: sha256(`holdfast-loop-1\n${words}`).slice(0, 8) });
-  };
 }
 
 /** Loads the workflow that a file exports, as `default` or as `workflow`. Node itself reads TypeScript. */

@@ -29,8 +29,9 @@ import type { Workflow } from "@holdfast/core/workflow";
 import { createScratchRepository } from "@holdfast/git/repository";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
+import { isBuiltIn } from "@holdfast/workflows/built-in";
 import { currentEnvironment, maskOwnSecrets } from "./adapters.ts";
-import { type StartParams, type StartPlan, isOwnWorkflow, ownWorkflow } from "./plan-start.ts";
+import { type StartParams, type StartPlan, pluginOf } from "./plan-start.ts";
 
 /**
  * Works in a temporary repository and an in-memory store, which are removed afterwards. The run and its repository do
@@ -48,6 +49,7 @@ export async function replay(
 ): Promise<ReplayReport> {
   const { run, to, workflow, signal } = params;
   const { workspaces } = parts;
+  const plugin = workflow === undefined ? await pluginOf(run) : { create: () => ({ workflow }) };
   await using scratch = workspaces === null ? null : await createScratchRepository(workspaces.commonDir);
   const places = scratch === null ? null : await openGitWorkspaces(scratch.root);
   return await replayRun({
@@ -57,7 +59,7 @@ export async function replay(
     signal,
     mask: maskOwnSecrets,
     worktree: join(scratch?.root ?? "", "worktree"),
-    workflow: (played, options) => workflow ?? ownWorkflow(played, run, options),
+    workflow: (played, options) => plugin.create(options, played).workflow,
     scratch: (replayer) => ({
       ...parts,
       store: openMemoryStore({ clock: { now: () => replayer.time } }),
@@ -149,7 +151,7 @@ export async function planRerun(
   const last = ((await newestUsable(parts.store, run.id)).checkpoint ?? first).planes;
   const { worktree: _ofFirst, [MAY_PUBLISH]: _consent, ...labels } = run.labels;
   const consent = more.publish ? { [MAY_PUBLISH]: true } : {};
-  const own = isOwnWorkflow(run.workflow) ? { workflow: run.workflow } : {};
+  const own = isBuiltIn(run.workflow) ? { workflow: run.workflow } : {};
   const planned = await plan({
     ...own,
     ...(more.workflow === undefined ? {} : { workflow: more.workflow }),

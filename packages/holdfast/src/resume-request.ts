@@ -7,7 +7,7 @@ import { splitAgent } from "@holdfast/core/agent";
 import type { Checkpoint, ExecutionConfig } from "@holdfast/core/checkpoint";
 import { changeOptions } from "@holdfast/core/control-run";
 import { defaultFindingPolicy } from "@holdfast/core/findings";
-import { type JsonObject, isJsonObject } from "@holdfast/core/json";
+import type { Json } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { type ResumeCheck, checkResume } from "@holdfast/core/resume";
@@ -16,11 +16,9 @@ import type { RunSummary } from "@holdfast/core/run";
 import { newestUsable, runNotFound, runNotStarted } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
-import { crunchOptionsJson, isCrunchStage, parseCrunchOptions, stageAfter } from "@holdfast/workflows/crunch/options";
-import { lastCompletedPhase } from "@holdfast/workflows/crunch/phase-steps";
-import { isAtOrPast } from "@holdfast/workflows/crunch/phases";
-import { loopOptionsJson, parseLoopOptions } from "@holdfast/workflows/ralph/options";
-import { checkAgents } from "./adapters.ts";
+import { loadPlugin } from "@holdfast/workflows/built-in";
+import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
+import { agentsOf, checkAgents } from "./adapters.ts";
 import {
   type AdoptParams,
   type Adoption,
@@ -30,7 +28,7 @@ import {
   planAdoption,
   planNewWorktree,
 } from "./interop/adopt-import.ts";
-import { type SlotOptions, configOf, isOwnWorkflow, ownWorkflow } from "./plan-start.ts";
+import { type SlotOptions, configOf, pluginOf } from "./plan-start.ts";
 import { rejectChangedRecording } from "./replay.ts";
 import type { ResumeRequest } from "./start-run.ts";
 
@@ -74,12 +72,14 @@ export async function resumeRequest(parts: Adapters, params: ResumeParams): Prom
   const saved = (await newestUsable(parts.store, params.run)).checkpoint?.planes.config;
   // Its options are not stored yet, and the workflow would report missing options that the user did not omit.
   if (run !== undefined && run.latest === null && params.workflow === undefined) throw runNotStarted(run.id);
-  const ours = run !== undefined && isOwnWorkflow(run.workflow) && params.workflow === undefined;
-  const config = withAgent(saved, params.agent, ours);
-  const { answers = {}, from, force = false, limit = {}, workflow, wakes } = params;
+  const { answers = {}, from, force = false, limit = {}, wakes } = params;
+  const given = params.workflow;
+  const plugin = given === undefined ? await pluginOf(run) : customPlugin(given);
+  const config = withAgent(saved, params.agent, plugin);
+  const { workflow } = plugin.create(config?.inputs ?? {}, parts);
   return {
     run: params.run,
-    workflow: workflow ?? ownWorkflow(parts, run, config?.inputs ?? {}),
+    workflow,
     config: config ?? configOf({ agent: null, options: {} }),
     answers,
     from,
@@ -89,25 +89,20 @@ export async function resumeRequest(parts: Adapters, params: ResumeParams): Prom
   };
 }
 
+/** A custom workflow is complete already, and names no agents in options that Holdfast could replace. */
+function customPlugin(workflow: Workflow): Pick<WorkflowPlugin, "create" | "withAgent"> {
+  return { create: (options) => ({ workflow, options }), withAgent: (options) => options };
+}
+
 /** The new agent takes every role: it also replaces agents that the options of a built-in workflow name. */
 function withAgent(
   config: ExecutionConfig | undefined,
   named: string | undefined,
-  ours: boolean,
+  plugin: Pick<WorkflowPlugin, "withAgent">,
 ): ExecutionConfig | undefined {
   if (config === undefined || named === undefined) return config;
   const { provider: agent, model } = splitAgent(named);
-  return { ...config, agent, model, inputs: ours ? replaceAgents(config.inputs, named) : config.inputs };
-}
-
-function replaceAgents(inputs: JsonObject, named: string): JsonObject {
-  const roles = ["implModel", "reviewModel", "model"].filter((role) => typeof inputs[role] === "string");
-  const cleared = Object.fromEntries(roles.map((role) => [role, null]));
-  if (!isJsonObject(inputs["models"])) return { ...inputs, ...cleared };
-  // A crunch run keeps its team's profiles in its state, and an agent by name takes precedence over them.
-  const settings = isJsonObject(inputs["settings"]) ? inputs["settings"] : {};
-  const team = isJsonObject(settings["agents"]) ? Object.keys(settings["agents"]) : [];
-  return { ...inputs, ...cleared, models: Object.fromEntries(team.map((name) => [name, named])) };
+  return { ...config, agent, model, inputs: plugin.withAgent(config.inputs, named) };
 }
 
 /** Returns an imported run that was never resumed, with all that its first resume needs; null: the run is not one. */
@@ -116,13 +111,14 @@ export async function findPendingImport(parts: Adapters, params: ResumeParams): 
   const checkpoint = run === undefined || params.from !== undefined ? null : await needsAdoption(parts, run);
   if (run === undefined || checkpoint === null) return null;
   const { adopt, workflow, agent } = params;
-  const adoption = planAdoption(parts, run, checkpoint, {
+  const adoption = await planAdoption(parts, run, checkpoint, {
     agent: agent ?? adopt?.agent ?? null,
     options: adopt?.options ?? {},
     workflow,
   });
   checkStage(run, checkpoint, adoption.workflow);
-  checkAgents(parts, agent ?? adopt?.agent ?? null, adoption.config.inputs);
+  const named = { agent: agent ?? adopt?.agent ?? null, options: adoption.config.inputs };
+  checkAgents(parts, await agentsOf(adoption.workflow.shape.name, named));
   return { run, checkpoint, adoption };
 }
 
@@ -153,85 +149,30 @@ export async function planImported(
   return { ...planned, notes };
 }
 
-/**
- * Sets the total number of iterations of a loop. A loop that stopped at its limit can then continue. Does nothing if
- * that is the limit already.
- */
-export async function raiseIterations(
+/** Changes a limit of the run, named by its flag. A run that stopped at this limit can then continue. */
+export async function changeLimit(
   parts: Adapters,
-  params: { readonly run: string; readonly max: number },
+  params: { readonly run: string; readonly limit: string; readonly value: Json },
 ): Promise<void> {
-  const { max } = params;
+  const { limit, value } = params;
   const run = await parts.store.getRun(params.run);
   const latest = await parts.store.latest(params.run);
   if (run === undefined) throw runNotFound(params.run);
   if (latest === undefined) throw runNotStarted(params.run);
-  if (run.workflow !== "ralph")
+  const limits = (await loadPlugin(run.workflow))?.limits ?? {};
+  const change = Object.hasOwn(limits, limit) ? limits[limit] : undefined;
+  if (change === undefined)
     throw new HoldfastError({
       code: "USAGE",
-      message: `Run ${run.id} follows the workflow ${run.workflow}, which is no loop`,
-      hint: "Leave --max out.",
+      message: `Run ${run.id} follows the workflow ${run.workflow}, which has no --${limit}`,
+      hint: `Leave --${limit} out.`,
     });
-  const { config, position } = latest.planes;
-  const options = parseLoopOptions(config.inputs);
-  const atLimit = run.state.kind === "failed" && position.stage === "limit";
-  if (max <= position.iteration && (atLimit || max < position.iteration))
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run.id} is at iteration ${position.iteration} already, so ${max} in all allows no more`,
-      hint: `Give a number above ${position.iteration}.`,
-    });
-  if (max === options.maxIterations && !atLimit) return;
+  const { planes } = latest;
+  const changed = change({ run, planes, value });
+  if (changed === null) return;
   // A strict run that would refuse to continue must keep its limit too.
-  if (config.mode === "strict")
+  if (planes.config.mode === "strict")
     await rejectChangedRecording(parts, { run: run.id, workflow: undefined, signal: new AbortController().signal });
-  await changeOptions({
-    parts,
-    run: run.id,
-    options: loopOptionsJson({ ...options, maxIterations: max }),
-    goesOn: atLimit ? { stage: "iterate", iteration: position.iteration + 1 } : null,
-    reason: `It may iterate ${max} times in all, not only ${options.maxIterations}`,
-  });
-}
-
-/**
- * Does nothing if this is the target already. Throws USAGE for a run of another workflow and for a phase that is
- * already past.
- */
-export async function raiseTarget(
-  parts: Adapters,
-  params: { readonly run: string; readonly target: string },
-): Promise<void> {
-  const run = await parts.store.getRun(params.run);
-  const latest = await parts.store.latest(params.run);
-  if (run === undefined || latest === undefined) throw runNotFound(params.run);
-  if (run.workflow !== "crunch")
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run.id} follows the workflow ${run.workflow}, which has no target`,
-      hint: "Leave --target out.",
-    });
-  const { config, position, context } = latest.planes;
-  const options = parseCrunchOptions(config.inputs);
-  const { target } = parseCrunchOptions({ ...config.inputs, target: params.target });
-  if (target === options.target) return;
-  const stopped = position.stage === "stopped" ? lastCompletedPhase(context.values) : null;
-  const at = stopped ?? (isCrunchStage(position.stage) ? position.stage : null);
-  if (at !== null && at !== target && isAtOrPast(at, target))
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run.id} is at ${at} already, which is past ${target}`,
-      hint: `To go back to an earlier state: \`holdfast resume ${run.id}@SEQUENCE --force\`; see \`holdfast list ${run.id}\`.`,
-    });
-  await changeOptions({
-    parts,
-    run: run.id,
-    options: crunchOptionsJson({ ...options, target }),
-    goesOn: stopped === null ? null : whereTo(stageAfter(stopped), position.iteration),
-    reason: `It is to go on to ${target}, not only to ${options.target}`,
-  });
-}
-
-function whereTo(stage: string, iteration: number): { readonly stage: string; readonly iteration: number } {
-  return { stage, iteration: stage === "implementing" ? iteration + 1 : iteration };
+  const { options, continuesAt, reason } = changed;
+  await changeOptions({ parts, run: run.id, options, goesOn: continuesAt, reason });
 }

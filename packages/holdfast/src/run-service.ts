@@ -8,6 +8,7 @@ import {
   findRunFor,
   sendSignal,
 } from "@holdfast/core/control-run";
+import type { Json } from "@holdfast/core/json";
 import { priorityKey } from "@holdfast/core/lease";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import type { ProgressListener } from "@holdfast/core/progress";
@@ -18,10 +19,12 @@ import { knownRun } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import type { LoopLayoutSettings, SlotSettings } from "@holdfast/workflows/ralph/options";
+import type { SlotSettings } from "@holdfast/workflows/built-in";
+import type { LoopLayoutSettings } from "@holdfast/workflows/ralph/options";
 import {
   type AdapterOptions,
   adaptersOfRun,
+  agentsOf,
   buildAdapters,
   checkAgents,
   checkVersions,
@@ -51,10 +54,9 @@ import {
 import {
   type ResumeParams,
   type ResumePreview,
+  changeLimit,
   findPendingImport,
   planImported,
-  raiseIterations,
-  raiseTarget,
   resumeRequest,
 } from "./resume-request.ts";
 import {
@@ -88,12 +90,13 @@ export class RunService {
     const { mode = "default", seed } = chosenSeed(params);
     const parts = recordAdapters(await this.parts(), mode);
     const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
-    const chosen = chooseWorkflow(parts, params);
+    const { workflow, options } = await chooseWorkflow(parts, params);
     const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
-    checkAgents(parts, agent, chosen.options);
-    const warnings = await checkVersions(parts, agent, chosen.options);
-    const asked = { work, agent, limit, labels, id: id ?? chosen.id, base, files, again, mode, seed };
-    const plan = await planStart(parts, { ...chosen, ...asked });
+    const agents = await agentsOf(workflow.shape.name, { agent, options });
+    checkAgents(parts, agents);
+    const warnings = await checkVersions(parts, agents);
+    const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
+    const plan = await planStart(parts, { workflow, options, ...asked });
     this.#planned.set(plan, { parts, warnings });
     return plan;
   }
@@ -167,8 +170,8 @@ export class RunService {
     const plans = { planned: known ?? (await planResumeRun(parts, request)), again };
     // A run that has ended, or that needs an answer first, calls no agent.
     if (plans.planned.plan.kind === "resume" || plans.planned.plan.kind === "warn") {
-      const { agent, inputs } = request.config;
-      for (const text of await checkVersions(parts, agent, inputs))
+      const { agent, inputs: options } = request.config;
+      for (const text of await checkVersions(parts, await agentsOf(request.workflow.shape.name, { agent, options })))
         tellNote({ clock: parts.clock, run, listen: params.listen }, text);
     }
     if (priority !== undefined) await this.setPriority(run, priority);
@@ -254,14 +257,9 @@ export class RunService {
     return await fileTask(await this.parts(), text, labels);
   }
 
-  /** Sets another target phase for a crunch run. A run that stopped at its target resumes at the following phase. */
-  async raiseTarget(params: { readonly run: string; readonly target: string }): Promise<void> {
-    await raiseTarget(await this.parts(), params);
-  }
-
-  /** Sets the total number of iterations of a loop. The next resume continues a loop that stopped at its limit. */
-  async raiseIterations(params: { readonly run: string; readonly max: number }): Promise<void> {
-    await raiseIterations(await this.parts(), params);
+  /** Changes a limit of the run's workflow, named by its flag: `target` of crunch, `max` of ralph. */
+  async changeLimit(params: { readonly run: string; readonly limit: string; readonly value: Json }): Promise<void> {
+    await changeLimit(await this.parts(), params);
   }
 
   /** Ends the remaining processes of a run on this host. Returns how many there were. */

@@ -11,8 +11,8 @@ import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import { type StateEntry, loadState } from "@holdfast/core/state";
 import type { RunStatus } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
-import { CRUNCH_SHAPE } from "@holdfast/workflows/crunch/options";
-import { type LoopSummary, RALPH_FINISHING, summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
+import { completingStages } from "@holdfast/workflows/built-in";
+import { type LoopSummary, summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
 import { type GraphPicture, type Moment, pictureGraph } from "./graph-view.ts";
 
 /** The status of a run, computed from its journal and its lease, never from a stored status field. */
@@ -91,15 +91,9 @@ export function pullRequestOf(value: Json | undefined): RunDetails["pullRequest"
 
 /** Unknown for custom workflows. */
 export function isFinishing({ workflow, latest }: RunSummary): boolean {
-  return latest !== null && (FINISHING_STAGES[workflow]?.has(latest.stage) ?? false);
+  return latest !== null && completingStages(workflow).includes(latest.stage);
 }
 
-/** Stages in which the work is finished and only the end is left. */
-const FINISHING_STAGES: Readonly<Record<string, ReadonlySet<string>>> = {
-  impl: new Set(["done", "fatal"]),
-  crunch: new Set(Object.keys(CRUNCH_SHAPE.ends)),
-  ralph: RALPH_FINISHING,
-};
 
 /** What a journal says about the progress of a run, while the run works and after it stopped. */
 interface JournalSummary {

@@ -268,8 +268,7 @@ function refusal(
   planned: ResumeCheck,
   plan: Extract<ResumePlan, { readonly kind: "nothing" | "refuse" }>,
 ): HoldfastError {
-  const { why: message } = plan;
-  const hint = endedLoopHint(planned) ?? plan.hint;
+  const { why: message, hint } = plan;
   const data = { run, findings: planned.findings };
   if (plan.kind === "nothing") return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint, data });
   const kinds = planned.findings.map(({ kind }) => kind);
@@ -282,17 +281,6 @@ function refusal(
           ? "TREE_MISSING"
           : "NEEDS_DECISION";
   return new HoldfastError({ code, message, hint, retry: "ask", data });
-}
-
-/**
- * A loop that reached its iteration limit needs a higher limit; a loop that failed needs permission to continue. null:
- * not such a loop.
- */
-function endedLoopHint({ run }: ResumeCheck): string | null {
-  if (run.workflow !== "ralph" || run.state.kind !== "failed") return null;
-  if (run.latest?.stage === "limit") return `Allow more: \`holdfast resume ${run.id} --max N\`.`;
-  if (run.latest?.stage !== "fatal") return null;
-  return `Let it go on all the same: \`holdfast resume ${run.id}@latest --force\`; an older checkpoint of \`holdfast list ${run.id}\` in place of latest goes back to it first. Where its iterations are used up too, add \`--max N\`.`;
 }
 
 /**

@@ -76,7 +76,7 @@ export async function worktreeItems(
   const { agentFileItems } = await import("../config/agent-files.ts");
   const { work } = (await shell.consent.stated()).settings;
   const plan = { config: planned.config, shape: { name: planned.workflow } };
-  const agents = rolesOf(plan, work.errors.fallback.agents).map(({ agent }) => agent);
+  const agents = (await rolesOf(plan, work.errors.fallback.agents)).map(({ agent }) => agent);
   if (workspace === undefined) return { agents, more: [], hasWorktree: false };
   const more = agentFileItems({ agents, root: shell.consent.root, worktree: workspace.root });
   return { agents, more, hasWorktree: true };

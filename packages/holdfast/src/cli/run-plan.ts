@@ -1,5 +1,7 @@
 /** Formats the plan of a run for `--dry-run`: stages, roles, worktree, and everything that the run would execute. */
 import { type Json, isJsonObject } from "@holdfast/core/json";
+import { loadPlugin } from "@holdfast/workflows/built-in";
+import { type AgentRole, namedRoles } from "@holdfast/workflows/plugin";
 import { previewAgent } from "../check-agents.ts";
 import { agentFileItems } from "../config/agent-files.ts";
 import type { EffectiveConfig } from "../config/effective-config.ts";
@@ -107,7 +109,7 @@ export async function planUses(shell: Shell, config: EffectiveConfig, plan: Plan
   const { inputs } = plan.config;
   const yolo = inputs["yolo"] === true;
   const { args, env } = work.agents;
-  const agents = rolesOf(plan, work.errors.fallback.agents).map(({ role, agent }) => {
+  const agents = (await rolesOf(plan, work.errors.fallback.agents)).map(({ role, agent }) => {
     const cwd = shell.cwd;
     const preview = previewAgent({ named: agent, role, cwd, yolo, args, env });
     return { role, agent, argv: preview?.argv ?? [], env: preview?.env ?? [] };
@@ -162,35 +164,19 @@ const LABEL = 11;
 /** Names of variables are a list, so lines may break between two names. */
 const WIDTH = 80;
 
-/** Each role with its agent, as the workflows choose it. */
-export function rolesOf(
+/** Each role with its agent, as the workflow chooses it. */
+export async function rolesOf(
   plan: {
     readonly config: Pick<StartPlan["config"], "agent" | "model" | "inputs">;
     readonly shape: { readonly name: string };
   },
   fallback: readonly string[],
-): readonly { readonly role: string; readonly agent: string }[] {
+): Promise<readonly AgentRole[]> {
   const { agent, model, inputs } = plan.config;
   const own = agent === null ? null : [agent, model].filter((part) => part !== null).join(":");
-  const named = (role: string, chosen: unknown) => (typeof chosen === "string" ? [{ role, agent: chosen }] : []);
-  const others = fallback.flatMap((one) => named("fallback", one));
-  const { name } = plan.shape;
-  if (name === "impl") {
-    const impl = inputs["implModel"] ?? own;
-    const review = inputs["review"] === false ? null : (inputs["reviewModel"] ?? impl);
-    const simplify = inputs["simplify"] === true ? impl : null;
-    return [...named("impl", impl), ...named("review", review), ...named("simplify", simplify), ...others];
-  }
-  if (name !== "crunch") return [...named("agent", inputs["model"] ?? own), ...others];
-  const settings = isJsonObject(inputs["settings"]) ? inputs["settings"] : {};
-  const team = isJsonObject(settings["agents"]) ? Object.entries(settings["agents"]) : [];
-  const models = isJsonObject(inputs["models"]) ? inputs["models"] : {};
-  const members = team.flatMap(([member, value]) => {
-    const profile = isJsonObject(value) ? value : {};
-    const chosen = models[member] ?? models[String(profile["role"])] ?? profile["agent"] ?? own;
-    return named(member, chosen);
-  });
-  return [...members, ...others];
+  const plugin = await loadPlugin(plan.shape.name);
+  const roles = plugin?.roles(inputs, own) ?? namedRoles({ agent: own });
+  return [...roles, ...fallback.map((one) => ({ role: "fallback", agent: one }))];
 }
 
 function commandOf(value: Json | undefined): string | null {

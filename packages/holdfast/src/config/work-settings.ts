@@ -12,12 +12,11 @@ import {
 } from "@holdfast/core/error-policy";
 import type { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import { formatDuration } from "@holdfast/formats/setting-values";
+import { DEFAULT_SLOTS, type SlotSettings } from "@holdfast/workflows/built-in";
 import {
   DEFAULT_LOOP_LAYOUT,
-  DEFAULT_SLOTS,
   type LoopLayoutSettings,
   type RalphOptions,
-  type SlotSettings,
   defaultRalphOptions,
 } from "@holdfast/workflows/ralph/options";
 import type { FileConfig, FileErrors, FileRetry } from "./schema.ts";

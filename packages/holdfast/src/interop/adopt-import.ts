@@ -12,14 +12,7 @@ import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { IMPORT_LABEL, isWhole, sourceDocumentOf, worktreesNamedIn } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
-import { crunchOptionsJson, parseCrunchOptions } from "@holdfast/workflows/crunch/options";
-import { adoptCrunchState, crunchWorkflow } from "@holdfast/workflows/crunch/workflow";
-import { implOptionsJson, parseImplOptions } from "@holdfast/workflows/impl/options";
-import { adoptImplState } from "@holdfast/workflows/impl/setup";
-import { implWorkflow } from "@holdfast/workflows/impl/workflow";
-import { loopOptionsJson, parseLoopOptions } from "@holdfast/workflows/ralph/options";
-import { ralphWorkflow } from "@holdfast/workflows/ralph/workflow";
-import { OUTPUT_DIRECTORY } from "@holdfast/workflows/worktree";
+import { loadPlugin } from "@holdfast/workflows/built-in";
 import { type StartPlan, configOf, planWorktree } from "../plan-start.ts";
 
 /** Agent and options for an imported run, because its document names neither. */
@@ -31,121 +24,32 @@ export interface AdoptParams {
 }
 
 /** Plans how an imported run continues. Without a workflow of its name, throws an error that lists what the user can do. */
-export function planAdoption(
+export async function planAdoption(
   parts: Adapters,
   run: RunSummary,
   checkpoint: Checkpoint,
   params: AdoptParams & { readonly workflow: Workflow | undefined },
-): Adoption {
-  const { workflow, agent } = params;
+): Promise<Adoption> {
+  const { workflow, agent, options } = params;
   if (workflow !== undefined) {
     return {
       workflow,
-      config: configOf({ agent, options: params.options }),
+      config: configOf({ agent, options }),
       base: null,
-      prepare: async ({ planes }) => ({ values: planes.context.values, inputs: {} }),
+      prepare: async () => ({ values: checkpoint.planes.context.values, inputs: {} }),
     };
   }
-  if (run.workflow === "ralph") return loopAdoption(parts, run, checkpoint, params);
-  if (run.workflow === "crunch") return crunchAdoption(parts, run, checkpoint, params);
-  if (run.workflow !== "impl") throw noWorkflow(run, checkpoint);
-  return implAdoption(parts, run, checkpoint, params);
-}
-
-function implAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
-  const { work } = run;
-  const { stage } = checkpoint.planes.position;
-  if (work.kind !== "issue")
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Imported run ${run.id} names no issue, and the impl workflow carries an issue to a pull request`,
-      hint: `Give its document the number of the issue (issue_no) and import it again.`,
-    });
-  // The stage that the run is in cannot be switched off.
-  const given = {
-    ...params.options,
-    ...(stage === "review" ? { review: true } : {}),
-    ...(stage === "simplify" ? { simplify: true } : {}),
-    ...(stage === "ci" ? { waitForCi: true } : {}),
-  };
-  const { options } = parseImplOptions(given);
-  if (params.agent === null && options.implModel === null)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Imported run ${run.id} names no agent that could go on with the work`,
-      hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
-    });
-  const workflow = implWorkflow(options, parts);
+  const plugin = await loadPlugin(run.workflow);
+  if (plugin === null) throw noWorkflow(run, checkpoint);
+  const adoption = plugin.adopt({ adapters: parts, run, checkpoint, agent, options });
+  const { mode } = checkpoint.planes.config;
   return {
-    workflow: workflow,
-    config: configOf({ agent: params.agent, options: implOptionsJson(options) }),
-    base: options.baseBranch,
-    async prepare({ planes }, workspace) {
+    workflow: adoption.workflow,
+    config: { ...configOf({ agent: adoption.agent, options: adoption.options }), mode },
+    base: adoption.base,
+    prepare(workspace) {
       if (workspace === undefined) throw noRepository(run.id);
-      const { values } = planes.context;
-      const state = await adoptImplState({ parts, options, values, issue: work.number, root: workspace.root });
-      const { issue, base } = state;
-      return { values: state, inputs: { issue, base: base?.commit ?? null } };
-    },
-  };
-}
-
-/**
- * Uses crunch's default options, because those of the config belong to impl. The team's rules are the ones that the run
- * began with.
- */
-function crunchAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
-  const { work } = run;
-  if (work.kind !== "issue")
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Imported run ${run.id} names no issue, and the crunch workflow carries an issue from one state label to the next`,
-      hint: "Give its document the number of the issue (issue_number) and import it again.",
-    });
-  if (params.agent === null)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Imported run ${run.id} names no agent that could go on with the work`,
-      hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
-    });
-  const { settings } = checkpoint.planes.context.values;
-  const options = parseCrunchOptions(settings === undefined ? {} : { settings });
-  return {
-    workflow: crunchWorkflow(options, parts),
-    config: configOf({ agent: params.agent, options: crunchOptionsJson(options) }),
-    base: options.baseBranch,
-    async prepare({ planes }, workspace) {
-      if (workspace === undefined) throw noRepository(run.id);
-      const found = { parts, options, planes, issue: work.number, root: workspace.root };
-      const state = await adoptCrunchState(found);
-      return { values: state, inputs: { issue: planes.inputs.issue ?? state.issue, base: state.base?.commit ?? null } };
-    },
-  };
-}
-
-/**
- * Uses the loop's own options and state, which Holdfast wrote. Uncommitted work of the original worktree is not in a
- * new one.
- */
-function loopAdoption(parts: Adapters, run: RunSummary, checkpoint: Checkpoint, params: AdoptParams): Adoption {
-  const { config } = checkpoint.planes;
-  const kept = config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":");
-  const options = parseLoopOptions(config.inputs);
-  const agent = params.agent ?? kept;
-  if (agent === null && options.model === null)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Imported run ${run.id} names no agent that could go on with the work`,
-      hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
-    });
-  return {
-    workflow: ralphWorkflow(options, parts),
-    config: { ...configOf({ agent, options: loopOptionsJson(options) }), mode: config.mode },
-    base: options.baseBranch,
-    async prepare({ planes }, workspace) {
-      if (workspace === undefined) throw noRepository(run.id);
-      await parts.outputs(workspace.root).hide(OUTPUT_DIRECTORY);
-      return { values: planes.context.values, inputs: {} };
+      return adoption.prepare(workspace.root);
     },
   };
 }
@@ -183,7 +87,6 @@ export interface Adoption {
   readonly base: string | null;
   /** Returns the workflow's state and the run's inputs, once the worktree exists. */
   prepare(
-    checkpoint: Checkpoint,
     workspace: Workspace | undefined,
   ): Promise<{ readonly values: JsonObject; readonly inputs: Partial<InputsPlane> }>;
 }
@@ -242,7 +145,7 @@ export async function adoptImport(
   await using held = await acquireLease(parts, run.id);
   const place = await planNewWorktree(parts, run, adoption.base);
   const workspace = await placeOf(parts, run, place);
-  const { values, inputs } = await adoption.prepare(checkpoint, workspace);
+  const { values, inputs } = await adoption.prepare(workspace);
   const { planes } = checkpoint;
   const sequence = checkpoint.sequence + 1;
   const files =

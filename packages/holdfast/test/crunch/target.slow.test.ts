@@ -9,8 +9,10 @@ test("stops at its target with the issue's label there, and goes on when the tar
   expect(await bench.labels()).toEqual(["state:ready"]);
   // A stopped run stays stopped until the user raises its target.
   expect(await bench.work()).toMatchObject({ kind: "done" });
-  await expect(bench.holdfast.work.raiseTarget({ run: bench.run, target: "enrich" })).rejects.toThrow(/past enrich/);
-  await bench.holdfast.work.raiseTarget({ run: bench.run, target: "validation" });
+  await expect(bench.holdfast.work.changeLimit({ run: bench.run, limit: "target", value: "enrich" })).rejects.toThrow(
+    /past enrich/,
+  );
+  await bench.holdfast.work.changeLimit({ run: bench.run, limit: "target", value: "validation" });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("Stopped at e2e") });
   expect(await bench.trail()).toEqual([
     "enrich:enriched",

@@ -5,14 +5,14 @@ import type { Planes } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
 import { type Position, bump, counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
-import { type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
+import { type RunNaming, type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findBase } from "../branch.ts";
 import { fetchImportedIssue } from "../forge.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import { CRUNCH_SHAPE, type CrunchOptions } from "./options.ts";
 import type { CrunchContext, CrunchDependencies } from "./phase-steps.ts";
-import { crunchFreshness } from "./phases.ts";
+import { branchName, crunchFreshness } from "./phases.ts";
 import {
   docsStage,
   doneStage,
@@ -49,9 +49,23 @@ export function crunchWorkflow(options: CrunchOptions, parts: Adapters): Workflo
     reduce: (state, event) => reduceCrunch(state, parseCrunchEvent(event)),
     guard: crunchGuard(options),
     freshness: crunchFreshness,
+    naming: { branch: crunchBranch(options) },
     // Far beyond what the limits allow: a run that gets here is in a loop that no guard counts.
     maxVisits: 50 + 5 * options.limits.e2eFailures,
   });
+}
+
+/**
+ * `{fix|feature}/issue-{n}-{slug}`. A second run of an issue gets another name, because the first branch may still
+ * exist.
+ */
+function crunchBranch({ type }: CrunchOptions): NonNullable<RunNaming["branch"]> {
+  return ({ run, issue }) => {
+    if (issue === null) return null;
+    const labels = type === null ? issue.labels : [`type:${type}`];
+    const again = /^issue-\d+-(\d+)$/.exec(run)?.[1];
+    return `${branchName({ ...issue, labels })}${again === undefined ? "" : `-${again}`}`;
+  };
 }
 
 /**

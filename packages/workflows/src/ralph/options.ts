@@ -1,4 +1,4 @@
-// The options of the ralph workflow: the loop, its units of work, quality weights, detection, layout files and slots.
+// The options of the ralph workflow: the loop, its units of work, quality weights, detection and layout files.
 
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import {
@@ -387,13 +387,3 @@ export function layoutRetention(settings: Omit<LoopLayoutSettings, "mirror" | "d
     recentDays: maxAge ?? Number.MAX_SAFE_INTEGER,
   };
 }
-
-/** Runs whose concurrency is limited. */
-export interface SlotSettings {
-  /** null: no limit. */
-  readonly max: number | null;
-  /** Names of the limited workflows. */
-  readonly workflows: readonly string[];
-}
-
-export const DEFAULT_SLOTS: SlotSettings = { max: 4, workflows: ["ralph"] };

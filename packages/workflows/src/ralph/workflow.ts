@@ -2,14 +2,15 @@
 
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Freshness } from "@holdfast/core/findings";
-import type { JsonObject } from "@holdfast/core/json";
+import { type JsonObject, sha256 } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
 import type { StageResult, TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
-import { type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
+import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { type RunNaming, type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import { beginStage } from "./begin.ts";
 import { failStage, publishStage, rollbackStage } from "./finish.ts";
 import { iterateStage } from "./iterate.ts";
-import { type LoopOptions, type RalphOptions, planUnits } from "./options.ts";
+import { type LoopOptions, type RalphOptions, makeLoopId, planUnits } from "./options.ts";
 import { reflectStage } from "./reflect.ts";
 import {
   type LoopContext,
@@ -50,9 +51,22 @@ export function ralphWorkflow(options: LoopOptions, parts: Adapters): Workflow<L
     reduce: reduceLoop,
     guard: ralphGuard(options),
     freshness: ralphFreshness(options),
+    naming: loopNaming(options),
     // Far beyond what the limit allows: a run that gets here is in a loop that no guard counts.
     maxVisits: 100 + 10 * options.maxIterations,
   });
+}
+
+/** A task's id is derived from the task and its criterion, so that starting the same loop again finds the same run. */
+function loopNaming({ loopId, until, pullRequest }: LoopOptions): RunNaming {
+  return {
+    id: loopId ?? undefined,
+    task({ task, count }) {
+      const words = canonicalJson([task, until.map(({ command }) => command), count]);
+      return makeLoopId({ task, hex: sha256(`holdfast-loop-1\n${words}`).slice(0, 8) });
+    },
+    fromCheckout: !pullRequest,
+  };
 }
 
 const TRANSITIONS: TransitionTable = {
@@ -111,6 +125,11 @@ function ralphFreshness(options: LoopOptions): Freshness {
       const { begins, why } = reopening;
       const enters = begins === null ? null : { stage: "iterate", iteration: begins };
       return { values: { ...reopening.values }, enters, why };
+    },
+    failedHint({ run, stage }) {
+      if (stage === "limit") return `Allow more: \`holdfast resume ${run} --max N\`.`;
+      if (stage !== "fatal") return null;
+      return `To continue anyway: \`holdfast resume ${run}@latest --force\`. To go back first, name an older checkpoint of \`holdfast list ${run}\` instead of latest. If its iterations are used up too, add \`--max N\`.`;
     },
   };
 }

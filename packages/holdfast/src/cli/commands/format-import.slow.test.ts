@@ -123,7 +123,7 @@ describe("import and export", () => {
     expect(await place.json("format", "import", "out")).toMatchObject({ run, changed: false });
     const resumed = await place.run("resume", run);
     expect(resumed.status).toBe(2);
-    expect(resumed.stderr).toContain("names no agent that could go on with the work");
+    expect(resumed.stderr).toContain("names no agent that could continue the work");
     const converted = await place.run("format", "convert", one, "--to", "loop-json", "-o", "loop.json.gz");
     expect(converted.status, converted.stderr).toBe(0);
     expect(converted.stderr).toContain("Not carried by loop-json");

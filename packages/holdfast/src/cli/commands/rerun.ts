@@ -69,7 +69,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
   const { agentFileItems } = await import("../../config/agent-files.ts");
   const { fallback } = (await shell.config()).settings.work.errors;
-  const agents = rolesOf(plan, fallback.agents).map(({ agent }) => agent);
+  const agents = (await rolesOf(plan, fallback.agents)).map(({ agent }) => agent);
   await shell.consent.require({ uses: [], more: agentFileItems({ agents, root: shell.consent.root }), agents });
   let report: RerunReport | undefined;
   const exit = await executeRun(shell, holdfast, async (listen) => {

@@ -146,8 +146,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     way === undefined ? {} : await chooseStart(shell, await holdfast.run(id), way, input.on("past-effects"));
   if (found === null) return "needs_you";
   const target = input.text("target");
-  if (target !== undefined && !input.on("dry-run")) await holdfast.work.raiseTarget({ run: id, target });
-  if (max !== undefined && !input.on("dry-run")) await holdfast.work.raiseIterations({ run: id, max });
+  if (target !== undefined && !input.on("dry-run"))
+    await holdfast.work.changeLimit({ run: id, limit: "target", value: target });
+  if (max !== undefined && !input.on("dry-run")) await holdfast.work.changeLimit({ run: id, limit: "max", value: max });
   const workflow = input.text("workflow");
   return await resumeRun(shell, holdfast, {
     run: id,

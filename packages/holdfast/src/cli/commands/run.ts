@@ -163,9 +163,8 @@ async function agentsOf(shell: Shell, request: RunRequest, settings: WorkSetting
   const team = name === "crunch" ? withoutAgents(await shell.consent.crunchSettings(), request.agentTyped) : null;
   const { provider = null, model = null } = agent === null ? {} : splitAgent(agent);
   const inputs = team === null ? options : { ...options, settings: { agents: team.agents } };
-  return rolesOf({ config: { agent: provider, model, inputs }, shape: { name } }, settings.errors.fallback.agents).map(
-    (role) => role.agent,
-  );
+  const plan = { config: { agent: provider, model, inputs }, shape: { name } };
+  return (await rolesOf(plan, settings.errors.fallback.agents)).map((role) => role.agent);
 }
 
 const STARTS = ["impl", "crunch", "ralph"] as const;

@@ -1,0 +1,46 @@
+// The impl workflow as a plug-in: created from options, and continued from an imported checkpoint.
+
+import { type WorkflowPlugin, importWithoutAgent, importedIssueNumber, namedRoles } from "../plugin.ts";
+import { implOptionsJson, parseImplOptions } from "./options.ts";
+import { adoptImplState } from "./setup.ts";
+import { implWorkflow } from "./workflow.ts";
+
+export const implPlugin: WorkflowPlugin = {
+  name: "impl",
+  create(given, adapters) {
+    const { options } = parseImplOptions(given);
+    return { workflow: implWorkflow(options, adapters), options: implOptionsJson(options) };
+  },
+  roles({ implModel, review, reviewModel, simplify }, own) {
+    const impl = implModel ?? own;
+    return namedRoles({
+      impl,
+      review: review === false ? null : (reviewModel ?? impl),
+      simplify: simplify === true ? impl : null,
+    });
+  },
+  withAgent: (options) => ({ ...options, implModel: null, reviewModel: null }),
+  limits: {},
+  adopt({ adapters: parts, run, checkpoint, agent, options: given }) {
+    const issue = importedIssueNumber(run, "impl", "issue_no");
+    const { position, context } = checkpoint.planes;
+    // The stage that the run is in cannot be switched off.
+    const { options } = parseImplOptions({
+      ...given,
+      ...(position.stage === "review" ? { review: true } : {}),
+      ...(position.stage === "simplify" ? { simplify: true } : {}),
+      ...(position.stage === "ci" ? { waitForCi: true } : {}),
+    });
+    if (agent === null && options.implModel === null) throw importWithoutAgent(run);
+    return {
+      workflow: implWorkflow(options, parts),
+      options: implOptionsJson(options),
+      agent,
+      base: options.baseBranch,
+      async prepare(root) {
+        const state = await adoptImplState({ parts, options, values: context.values, issue, root });
+        return { values: state, inputs: { issue: state.issue, base: state.base?.commit ?? null } };
+      },
+    };
+  },
+};

@@ -1,0 +1,92 @@
+// The contract of a workflow that the application finds by its name: it builds the workflow from stored options, adopts
+// imported runs, and knows its agents and limits. Everything else is in core's `Workflow`, which users can write too.
+
+import type { Adapters } from "@holdfast/core/adapters";
+import type { Checkpoint, InputsPlane, Planes } from "@holdfast/core/checkpoint";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import type { RunSummary } from "@holdfast/core/run";
+import type { Workflow } from "@holdfast/core/workflow";
+import { HoldfastError } from "@holdfast/platform/error";
+
+export interface WorkflowPlugin {
+  readonly name: string;
+  /** Builds the workflow of a run. Throws USAGE for options that it does not have. */
+  create(options: JsonObject, adapters: Adapters): CreatedWorkflow;
+  /** Plans how an imported run continues. Throws USAGE if its document lacks what the workflow needs. */
+  adopt(request: AdoptionRequest): Adoption;
+  /** Each role with its agent (`provider:model`), also for options that are not complete yet. `own`: the run's agent. */
+  roles(options: JsonObject, own: string | null): readonly AgentRole[];
+  /** The options of a run in which this agent has every role. */
+  withAgent(options: JsonObject, agent: string): JsonObject;
+  /** The limits that a resume can change, by the name of their flag. */
+  readonly limits: Readonly<Record<string, ChangeLimit>>;
+}
+
+export interface CreatedWorkflow {
+  readonly workflow: Workflow;
+  /** The options in the form that the run stores. */
+  readonly options: JsonObject;
+}
+
+export interface AgentRole {
+  readonly role: string;
+  readonly agent: string;
+}
+
+/** Returns null if this is the limit already. Throws USAGE for a value that allows nothing more. */
+export type ChangeLimit = (params: {
+  readonly run: RunSummary;
+  readonly planes: Planes;
+  readonly value: Json;
+}) => OptionsChange | null;
+
+export interface OptionsChange {
+  readonly options: JsonObject;
+  /** Where a run that stopped at its limit continues; null: it has not stopped there. */
+  readonly continuesAt: { readonly stage: string; readonly iteration: number } | null;
+  readonly reason: string;
+}
+
+export interface AdoptionRequest {
+  readonly adapters: Adapters;
+  readonly run: RunSummary;
+  readonly checkpoint: Checkpoint;
+  /** `provider:model`. */
+  readonly agent: string | null;
+  /** The workflow's own options. */
+  readonly options: JsonObject;
+}
+
+export interface Adoption {
+  readonly workflow: Workflow;
+  /** The options in the form that the run stores. */
+  readonly options: JsonObject;
+  readonly agent: string | null;
+  /** Branch that a new worktree starts from; null: the remote's default. */
+  readonly base: string | null;
+  /** Returns the workflow's state and the run's inputs, once the worktree exists. */
+  prepare(root: string): Promise<{ readonly values: JsonObject; readonly inputs: Partial<InputsPlane> }>;
+}
+
+/** Roles whose agent is named. */
+export function namedRoles(roles: Readonly<Record<string, Json | undefined>>): readonly AgentRole[] {
+  return Object.entries(roles).flatMap(([role, agent]) => (typeof agent === "string" ? [{ role, agent }] : []));
+}
+
+/** The issue of an imported run. `member`: where the document names it. */
+export function importedIssueNumber({ id, work }: RunSummary, workflow: string, member: string): number {
+  if (work.kind === "issue") return work.number;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `Imported run ${id} names no issue, and the ${workflow} workflow works on an issue`,
+    hint: `Add the number of the issue (${member}) to its document and import it again.`,
+  });
+}
+
+export function importWithoutAgent({ id }: RunSummary): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Imported run ${id} names no agent that could continue the work`,
+    hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
+  });
+}
