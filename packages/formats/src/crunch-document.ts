@@ -118,6 +118,9 @@ interface CrunchRecovery {
   readonly warnings?: Maybe<readonly string[]>;
 }
 
+/** The member with the full state of a run that Holdfast executes. Crunch's own readers ignore it. */
+export const HOLDFAST_MEMBER = "holdfast";
+
 /** The members in the order in which crunch writes them. */
 export const CRUNCH_MEMBERS = [
   "checkpoint_id",

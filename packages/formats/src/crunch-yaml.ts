@@ -1,20 +1,21 @@
 // The crunch-yaml format: decodes and encodes checkpoints of claude-crunch, in YAML or JSON.
 
-import { type FilesPlane, type InputsPlane, type Planes, type Trigger, emptyPlanes } from "@holdfast/core/checkpoint";
+import {
+  type FilesPlane,
+  type InputsPlane,
+  type Planes,
+  type Trigger,
+  emptyPlanes,
+  positionShape,
+} from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { NO_ATTEMPT, type Position } from "@holdfast/core/position";
 import type { HoldfastError } from "@holdfast/platform/error";
-import {
-  type CrunchRun,
-  HOLDFAST_MEMBER,
-  type HoldfastMember,
-  documentMembers,
-  readCrunchRun,
-  readKept,
-} from "@holdfast/workflows/crunch/document-members";
 import {
   CRUNCH_MEMBERS,
   type CrunchDocument,
+  HOLDFAST_MEMBER,
   RECOVERY_MEMBERS,
   crunchDocument,
   decodeGraph,
@@ -144,7 +145,7 @@ function planesOf(crunch: CrunchDocument, createdAt: string | null, context: Dec
   const graph = graphOf(crunch, context);
   const inputs = { ...base.inputs, issue: decodeIssue(crunch, createdAt) };
   const extensions = extensionsOf(crunch, graph.rest, defaultRecovery({ stage, graph: graph.decoded }));
-  const kept = readKept(context.document);
+  const kept = readHoldfastMember(context.document);
   if (kept === "damaged") remarks.push({ path: `/${HOLDFAST_MEMBER}`, text: "is not as Holdfast writes it: ignored" });
   if (kept !== null && kept !== "damaged")
     return livePlanes({ base, inputs, extensions, kept, stage, graph: graph.decoded, remarks });
@@ -154,6 +155,23 @@ function planesOf(crunch: CrunchDocument, createdAt: string | null, context: Dec
     inputs,
     extensions,
   };
+}
+
+interface HoldfastMember {
+  readonly position: Position;
+  readonly values: JsonObject;
+}
+
+/** Returns "damaged" if the member exists but Holdfast could not have written it. The workflow checks the values. */
+function readHoldfastMember(document: JsonObject): HoldfastMember | "damaged" | null {
+  const kept = field(document, HOLDFAST_MEMBER);
+  if (kept === undefined || kept === null) return null;
+  if (!isJsonObject(kept) || kept["version"] !== 1) return "damaged";
+  const { values } = kept;
+  const position = isJsonObject(kept["position"]) ? { ...kept["position"], visit: { ...NO_ATTEMPT } } : null;
+  if (!isJsonObject(values) || position === null || positionShape(position) !== null) return "damaged";
+  // The shape check above makes this cast safe.
+  return { position: position as object as Position, values };
 }
 
 /**
@@ -388,10 +406,9 @@ function sameGraph(one: Graph | null, other: Graph | null): boolean {
 
 /** Everything crunch can express about a checkpoint, with its members in their order. */
 function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; readonly losses: readonly Loss[] } {
-  const { planes, work, createdAt } = checkpoint;
+  const { planes, work, createdAt, described } = checkpoint;
   const { position, inputs, extensions } = planes;
   const own = objectIn(extensions, "crunch");
-  const live = readCrunchRun(checkpoint);
   const number = work.kind === "issue" ? work.number : (inputs.issue?.number ?? null);
   const { fitted, losses } = fit(
     {
@@ -403,7 +420,7 @@ function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; re
       // An imported checkpoint has no trigger in crunch, so none is written.
       ...(checkpoint.trigger === "import" ? {} : { trigger: triggerWord(checkpoint.trigger) }),
       workflow_state: stateMember(checkpoint, own),
-      issue_snapshot: encodeIssue(checkpoint, live === null ? own : { ...own, ...branchMember(live) }),
+      issue_snapshot: encodeIssue(checkpoint, described?.branch == null ? own : { ...own, branch: described.branch }),
       team_state: field(extensions, "team") ?? {},
       execution_graph: position.graph === null ? (field(extensions, "graph") ?? {}) : encodeGraph(position.graph),
       agent_outputs: field(extensions, "outputs") ?? {},
@@ -411,12 +428,12 @@ function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; re
       knowledge_context: field(extensions, "knowledge") ?? {},
       files_modified: field(extensions, "files") ?? changedFiles(checkpoint),
       recovery_info: field(extensions, "recovery") ?? defaultRecovery(position),
-      ...(live === null ? {} : { ...documentMembers(live), ...presentMembers(checkpoint) }),
+      ...(described === undefined ? {} : { ...described.members, ...presentMembers(checkpoint) }),
     },
     checkpoint,
   );
   const named = checkpoint.id !== null && isFileName(checkpoint.id) ? checkpoint.id : null;
-  const id = named ?? makeId({ phase: live?.phase ?? position.stage, createdAt, document: fitted });
+  const id = named ?? makeId({ phase: described?.stage ?? position.stage, createdAt, document: fitted });
   return { view: { ...fitted, checkpoint_id: id }, losses };
 }
 
@@ -497,11 +514,6 @@ function presentMembers(checkpoint: ExternalCheckpoint): JsonObject {
     ...(conversation === null || conversation.session === null ? {} : { session_id: conversation.session }),
     ...(files === null ? {} : { files_modified: changedFiles(checkpoint) }),
   };
-}
-
-/** The run's own branch, even before a worktree has it checked out. */
-function branchMember({ state }: CrunchRun): JsonObject {
-  return state.branch === null ? {} : { branch: state.branch };
 }
 
 function branchOf(files: FilesPlane | null): string | null {

@@ -19,6 +19,7 @@ import {
 import type { ExportName } from "@holdfast/formats/format-names";
 import { findFormat } from "@holdfast/formats/registry";
 import { HoldfastError } from "@holdfast/platform/error";
+import { describeCrunchRun } from "@holdfast/workflows/crunch/document-members";
 import { crunchSettingsFor } from "@holdfast/workflows/crunch/layout";
 import { type WriteResult, writeCrunchDirectory, writeDocument } from "@holdfast/workflows/layout-files";
 import { encodeLoopCheckpoint, readLoopRun } from "@holdfast/workflows/ralph/loop-checkpoint";
@@ -30,7 +31,8 @@ export function encodeCheckpoint(
   checkpoint: Checkpoint,
   to: FormatName,
 ): { readonly foreign: ExternalCheckpoint; readonly encoded: Encoded } {
-  const { foreign, losses } = toExternalCheckpoint(run, checkpoint, to);
+  const { foreign: plain, losses } = toExternalCheckpoint(run, checkpoint, to);
+  const foreign = to === "crunch-yaml" ? describeCrunchRun(plain) : plain;
   // For a loop of Holdfast's ralph workflow the format has more fields than the planes alone can fill.
   const live = to === "loop-json" ? readLoopRun(run, checkpoint.planes) : null;
   const encoded =

@@ -1,12 +1,10 @@
 // The members of a crunch document for a run that Holdfast executes: crunch's own members, and Holdfast's member with
 // the full state.
 
-import { positionShape } from "@holdfast/core/checkpoint";
 import { isWaiting, stateOf } from "@holdfast/core/graph-state";
-import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
-import { NO_ATTEMPT, type Position } from "@holdfast/core/position";
-import { defaultRecovery, encodeGraph } from "@holdfast/formats/crunch-document";
-import { field } from "@holdfast/formats/document";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import type { Position } from "@holdfast/core/position";
+import { HOLDFAST_MEMBER, defaultRecovery, encodeGraph } from "@holdfast/formats/crunch-document";
 import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
 import { capturedEntries } from "./knowledge.ts";
@@ -16,7 +14,7 @@ import { type AgentOutput, type CrunchState, parseCrunchEvent, parseCrunchState,
 import { type Team, memberCounts } from "./team.ts";
 
 /** A checkpoint of a crunch run that Holdfast executes. Its values are crunch's own state. */
-export interface CrunchRun {
+interface CrunchRun {
   readonly state: CrunchState;
   /** The phase of the issue; for an ended run, the phase in which it ended. */
   readonly phase: string;
@@ -24,8 +22,17 @@ export interface CrunchRun {
   readonly position: Position;
 }
 
+/** Adds what a document of the run says beyond its planes. Another checkpoint is returned unchanged. */
+export function describeCrunchRun(checkpoint: ExternalCheckpoint): ExternalCheckpoint {
+  const live = readCrunchRun(checkpoint);
+  if (live === null) return checkpoint;
+  // The run's own branch, even before a worktree has it checked out.
+  const { branch } = live.state;
+  return { ...checkpoint, described: { stage: live.phase, branch, members: documentMembers(live) } };
+}
+
 /** Returns null if the checkpoint belongs to another workflow or to a document without this state. */
-export function readCrunchRun({ workflow, planes }: Pick<ExternalCheckpoint, "workflow" | "planes">): CrunchRun | null {
+function readCrunchRun({ workflow, planes }: Pick<ExternalCheckpoint, "workflow" | "planes">): CrunchRun | null {
   if (workflow !== "crunch" || !Object.hasOwn(planes.context.values, "messages")) return null;
   const { position } = planes;
   const state = readState(planes.context.values, position.visit.unreduced ?? []);
@@ -60,28 +67,8 @@ function encodeHoldfastMember({ state, position }: CrunchRun): JsonObject {
   return { version: 1, position: rest as object as JsonObject, values: state as object as JsonObject };
 }
 
-export interface HoldfastMember {
-  readonly position: Position;
-  readonly values: JsonObject;
-}
-
-/** Returns "damaged" if the member exists but Holdfast could not have written it. */
-export function readKept(document: JsonObject): HoldfastMember | "damaged" | null {
-  const kept = field(document, HOLDFAST_MEMBER);
-  if (kept === undefined || kept === null) return null;
-  if (!isJsonObject(kept) || kept["version"] !== 1) return "damaged";
-  const { values } = kept;
-  const position = isJsonObject(kept["position"]) ? { ...kept["position"], visit: { ...NO_ATTEMPT } } : null;
-  if (!isJsonObject(values) || position === null || positionShape(position) !== null) return "damaged";
-  // The shape check above makes this cast safe.
-  return readState(values, []) === null ? "damaged" : { position: position as object as Position, values };
-}
-
-/** Name of the document member that `encodeHoldfastMember` fills. */
-export const HOLDFAST_MEMBER = "holdfast";
-
 /** Derives crunch's own members from the run's state, so that none can be out of date. */
-export function documentMembers(live: CrunchRun): JsonObject {
+function documentMembers(live: CrunchRun): JsonObject {
   const { state, position } = live;
   return {
     workflow_state: stateMember(live),
