@@ -5,7 +5,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
 import type { Agent } from "./agent.ts";
 import type { PriceTable } from "./budget.ts";
-import type { CheckpointSwitches, Trigger } from "./checkpoint.ts";
+import type { CheckpointSwitches } from "./checkpoint.ts";
 import type { Commands } from "./commands.ts";
 import type { ErrorPolicy } from "./error-policy.ts";
 import type { Forge } from "./forge.ts";
@@ -91,13 +91,8 @@ export interface Adapters extends CoreAdapters {
   readonly agentLog: (params: AgentCallKey) => AgentLog;
   /** Holds the result of a call until the journal has it. After a crash, the next process adopts the result instead of paying again. */
   readonly agentAnswer: (params: AgentCallKey) => ResultFile;
-  /**
-   * Reads from `.claude/checkpoint-config.yaml` which checkpoints a crunch run takes and which it shows. FORMAT_INVALID
-   * names the line that is invalid.
-   */
-  readonly crunchTriggers: () => Promise<
-    Readonly<Record<Trigger, { readonly taken: boolean; readonly shown: boolean }>>
-  >;
+  /** The main worktree, where users and other tools keep their configuration. Also during a replay. */
+  readonly projectRoot: () => Promise<string>;
   /** Recorder of one run's calls to agents, commands and the forge. Absent: the run is not recorded. */
   readonly tape?: Tape;
   /** Masks secrets, including values from the environment. Absent: only secrets with a known format are masked. */

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
 import { DEFAULT_PRICES, createAgentRegistry } from "@holdfast/agents/registry";
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { type Agent, type AgentArgs, splitAgent } from "@holdfast/core/agent";
 import { openAgentLog, openResultFile } from "@holdfast/core/agent-log";
 import type { PriceTable } from "@holdfast/core/budget";
@@ -54,11 +55,7 @@ export function buildAdapters(
     commands: createCommands({ env: params.agentEnv }),
     syntax: createSyntaxGate(),
     outputs: createOutputs,
-    crunchTriggers: async () => {
-      // Loaded on demand: the module brings a YAML parser, which would slow down every program start.
-      const { readCrunchTriggers } = await import("@holdfast/workflows/crunch/layout");
-      return await readCrunchTriggers(parts.workspaces, params.directory);
-    },
+    projectRoot: () => mainWorktreeRoot(parts.workspaces, params.directory),
     agentLog: (call) => openAgentLog({ ...call, directory: logs }),
     agentAnswer: (call) => openResultFile({ ...call, directory: logs }),
     wait: async (milliseconds, signal) => {

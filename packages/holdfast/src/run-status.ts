@@ -94,7 +94,6 @@ export function isFinishing({ workflow, latest }: RunSummary): boolean {
   return latest !== null && completingStages(workflow).includes(latest.stage);
 }
 
-
 /** What a journal says about the progress of a run, while the run works and after it stopped. */
 interface JournalSummary {
   readonly stage: string | null;

@@ -50,6 +50,36 @@ export async function waitOnce(
   if (first) await context.wait({ for: params.for, reason: params.reason });
 }
 
+/** Throws USAGE for a run without an issue. */
+export function issueNumber({ run }: Pick<AnyStageContext, "run">): number {
+  if (run.work.kind === "issue") return run.work.number;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `Run ${run.id} has no issue, and the ${run.workflow} workflow works on an issue`,
+    hint: `Start it with an issue number: \`holdfast run 42 --workflow ${run.workflow}\`.`,
+  });
+}
+
+/**
+ * The issue that the run began with; null if the forge does not have it. It is fetched once: the user decides about later
+ * changes at the forge.
+ */
+export async function readIssue(
+  context: AnyStageContext,
+  number: number,
+  findForge: () => Promise<Forge>,
+): Promise<{ readonly [K in keyof IssueSnapshot]: IssueSnapshot[K] } | null> {
+  const known = context.inputs.issue;
+  if (known !== null && known.number === number) return { ...known };
+  const forge = await findForge();
+  return await callForge(context, () =>
+    context.step("issue", async () => {
+      const issue = await forge.getIssue(number);
+      return issue === null || issue.number !== number ? null : { ...issue };
+    }),
+  );
+}
+
 /** Fetches the issue of an imported run from the forge in its present form. */
 export async function fetchImportedIssue(
   { forge }: Pick<Adapters, "forge">,
@@ -81,6 +111,12 @@ export async function sanitizeText(
 ): Promise<string> {
   const masked = await context.mask(params.what, params.text);
   return removeMentions(masked, { own: context.inputs.issue?.number ?? null, kind: params.kind });
+}
+
+/** A pull request title of at most 200 characters, which every forge accepts. */
+export function requestTitle(words: string, otherwise: string): string {
+  const title = words.replaceAll(/\p{Cc}+/gu, " ").trim() || otherwise;
+  return title.slice(0, 200).toWellFormed();
 }
 
 /** Returns a pull request body that closes this issue. */

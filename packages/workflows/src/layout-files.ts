@@ -371,7 +371,7 @@ export function mirrorCheckpoints(params: {
       told = null;
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      if (why !== told) tell(listen, run, `${params.what} is behind: ${why}`);
+      if (why !== told) notify(listen, run, `${params.what} is behind: ${why}`);
       told = why;
     }
   };
@@ -402,7 +402,7 @@ export function mirrorCheckpoints(params: {
   };
 }
 
-function tell(listen: ProgressListener | undefined, run: string, text: string): void {
+function notify(listen: ProgressListener | undefined, run: string, text: string): void {
   const event: ProgressEvent = { kind: "note", text, run, at: new Date().toISOString() };
   listen?.(event);
 }

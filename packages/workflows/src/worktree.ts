@@ -5,10 +5,12 @@ import { type Adapters, runMark } from "@holdfast/core/adapters";
 import type { CommandResult } from "@holdfast/core/commands";
 import type { Forge } from "@holdfast/core/forge";
 import type { JsonObject } from "@holdfast/core/json";
+import { checkOptions, count, record, text } from "@holdfast/core/options";
 import type { StageContext } from "@holdfast/core/workflow";
 import type { Branch } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
+import { truncateStart } from "./text.ts";
 
 /**
  * Directory for what a run writes next to its work, for people and other tools. The run's state never depends on its
@@ -86,6 +88,15 @@ export interface GateCommand {
   readonly timeoutMs: number;
 }
 
+/** Parses the option `gate`. Accepts a bare string as the command. The default timeout is ten minutes. */
+export function parseGate(workflow: string, given: JsonObject): GateCommand | null {
+  const value = given["gate"];
+  if (value === undefined || value === null) return null;
+  const gate = typeof value === "string" ? { command: value } : record(given, "gate");
+  checkOptions(`${workflow} gate`, gate, ["command", "timeoutMs"]);
+  return { command: text(gate, "command"), timeoutMs: count(gate, "timeoutMs", 600_000, 1) };
+}
+
 type CommandVerdict =
   | { readonly kind: "passed" }
   | { readonly kind: "failed"; readonly reason: string; readonly detail: string };
@@ -142,10 +153,4 @@ function howItEnded(result: Pick<CommandResult, "kind" | "code">): string {
     case "not_started":
       return "could not be started";
   }
-}
-
-/** Keeps the end of a long text and states how many characters are left out. */
-export function truncateStart(text: string, characters: number): string {
-  if (text.length <= characters) return text;
-  return `… (${text.length - characters} characters left out)\n${text.slice(-characters).toWellFormed()}`;
 }

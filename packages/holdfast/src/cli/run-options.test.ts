@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseLoopOptions } from "@holdfast/workflows/ralph/options";
+import { parseRalphOptions } from "@holdfast/workflows/ralph/options";
 import { DEFAULT_WORK, mergeWork } from "../config/work-settings.ts";
 import { parseArguments } from "./parse-arguments.ts";
 import { runSpec } from "./run-flags.ts";
@@ -207,7 +207,7 @@ describe("read ralph options", () => {
     test("what counts as trouble and as quality comes from the config, and what it leaves out keeps its default", () => {
       const file = { detection: { stuck: 6, burn: null }, quality: { readability: 0 }, tokensPerIteration: 9000 };
       const { options } = readRequest(input(...LOOP), mergeWork({ ralph: file }, "/", null));
-      const parsed = parseLoopOptions({ ...options, task: "Fix it" });
+      const parsed = parseRalphOptions({ ...options, task: "Fix it" });
       expect(parsed.detection).toEqual({ stuck: 6, oscillation: 4, regression: 10, burn: null });
       expect(parsed.qualityWeights).toMatchObject({ validation: 30, readability: 0 });
       expect(parsed.tokensPerIteration).toBe(9000);

@@ -20,8 +20,8 @@ import {
 import { readSourceFiles } from "@holdfast/formats/source-files";
 import { HoldfastError } from "@holdfast/platform/error";
 import { WRITTEN_BY } from "@holdfast/workflows/ralph/loop-checkpoint";
-import { WORKFLOW_TYPES, parseLoopOptions } from "@holdfast/workflows/ralph/options";
-import { parseLoopState } from "@holdfast/workflows/ralph/state";
+import { WORKFLOW_TYPES, parseRalphOptions } from "@holdfast/workflows/ralph/options";
+import { parseRalphState } from "@holdfast/workflows/ralph/state";
 import { RALPH_SHAPE } from "@holdfast/workflows/ralph/workflow";
 import { type DecodedSources, decodeHistories, loopOf } from "./read-files.ts";
 
@@ -232,8 +232,8 @@ function parseOwnLoop({
   const { position, context, config } = planes;
   if (!WORKFLOW_TYPES.some((type) => type === workflow) || !RALPH_SHAPE.stages.includes(position.stage)) return null;
   try {
-    parseLoopState(context.values);
-    return { workflow: "ralph", work: { kind: "task", text: parseLoopOptions(config.inputs).task } };
+    parseRalphState(context.values);
+    return { workflow: "ralph", work: { kind: "task", text: parseRalphOptions(config.inputs).task } };
   } catch (error) {
     if (error instanceof HoldfastError) return null;
     throw error;

@@ -21,6 +21,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
 import { readSourceFiles } from "@holdfast/formats/source-files";
 import { readYaml } from "@holdfast/formats/strict-yaml";
+import { readCrunchTriggers } from "@holdfast/workflows/crunch/layout";
 import { initialCrunchState } from "@holdfast/workflows/crunch/state";
 import { openHoldfast } from "../open.ts";
 
@@ -86,7 +87,7 @@ describe("the directory of a crunch run", () => {
     expect(files()).toHaveLength(1);
     expect(git("status", "--porcelain")).toBe("");
     expect(readlinkSync(join(directory, "latest"))).toBe(files()[0]);
-    expect(await holdfast.work.parts().then(({ crunchTriggers }) => crunchTriggers())).toMatchObject({
+    expect(readCrunchTriggers(await (await holdfast.work.parts()).projectRoot())).toMatchObject({
       agent_complete: { taken: false },
     });
   });
@@ -208,8 +209,8 @@ describe("checkpoint-config.yaml of a run that goes on", () => {
     await save("manual");
     const wrong = expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ line: 3 }) });
     await expect(mirror.catchUp()).rejects.toEqual(wrong);
-    const { crunchTriggers } = await holdfast.work.parts();
-    await expect(crunchTriggers()).rejects.toEqual(wrong);
+    const root = await (await holdfast.work.parts()).projectRoot();
+    expect(() => readCrunchTriggers(root)).toThrow(wrong);
     expect(files()).toEqual(before);
     configure("checkpoint:\n");
     await mirror.catchUp();

@@ -1,4 +1,4 @@
-import { parseLoopState } from "@holdfast/workflows/ralph/state";
+import { parseRalphState } from "@holdfast/workflows/ralph/state";
 import type { JsonObject } from "@holdfast/core/json";
 import type { Leg, Scenario } from "./scenarios.ts";
 import type { Testimony } from "./witness.ts";
@@ -34,7 +34,7 @@ const leg: Leg = { options, limit: {}, raises: false, own: "ralph", ends: "done"
 
 /** None lost, none skipped, none twice: four iterations, one way back to the best, one budget that ran out. */
 function claims({ values }: Pick<Testimony, "values" | "position" | "forge">): readonly string[] {
-  const state = parseLoopState(values as JsonObject);
+  const state = parseRalphState(values as JsonObject);
   const facts: Readonly<Record<string, unknown>> = {
     numbers: state.iterations.map(({ number }) => number),
     verdicts: state.iterations.map(({ verdict }) => verdict),

@@ -7,7 +7,7 @@ import type { NewEntry } from "@holdfast/core/journal";
 import type { JsonObject } from "@holdfast/core/json";
 import { parseRalphOptions, ralphOptionsJson } from "@holdfast/workflows/ralph/options";
 import type { Reflection } from "@holdfast/workflows/ralph/iteration";
-import { initialLoopState } from "@holdfast/workflows/ralph/state";
+import { initialRalphState } from "@holdfast/workflows/ralph/state";
 
 /** Runs of the ralph workflow in a store, without agents, to test what is written about them. */
 
@@ -53,12 +53,12 @@ function planesOf(params: {
   const planes = emptyPlanes({ workflow: "ralph", stage });
   const inputs = ralphOptionsJson(parseRalphOptions({ task: "fix the tests", until: "npm test", ...options }));
   const memory = Array.from({ length: Math.min(3, iteration) }, (_, at) => reflection(iteration - at)).toReversed();
-  const totals = { ...initialLoopState.totals, iterations: iteration, failed: iteration, tokens: 100 * iteration };
+  const totals = { ...initialRalphState.totals, iterations: iteration, failed: iteration, tokens: 100 * iteration };
   const loopId = params.loopId === undefined ? LOOP : params.loopId;
   return {
     ...planes,
     position: { ...planes.position, iteration },
-    context: { ...planes.context, values: { ...initialLoopState, loopId, memory, totals } },
+    context: { ...planes.context, values: { ...initialRalphState, loopId, memory, totals } },
     config: { ...planes.config, agent: "scripted", inputs },
     extensions,
   };

@@ -8,7 +8,7 @@ import type { StartPlan } from "../../src/plan-start.ts";
 import type { JsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import { openLocalForge } from "@holdfast/forges/local";
-import { type LoopState, parseLoopState } from "@holdfast/workflows/ralph/state";
+import { type RalphState, parseRalphState } from "@holdfast/workflows/ralph/state";
 import { type BenchGit, benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
 import { putFiles } from "../bench/put-files.ts";
@@ -36,7 +36,7 @@ export interface Bench extends RunStory, AsyncDisposable {
   }): Promise<RunOutcome>;
   answer(text: string): Promise<void>;
   raise(max: number): Promise<void>;
-  state(): Promise<LoopState>;
+  state(): Promise<RalphState>;
   /** How often the agent was called. */
   calls(): Promise<number>;
   /** A file of the worktree; null when it is not there. */
@@ -99,7 +99,7 @@ export async function makeBench(params: {
     },
     answer: (answer) => holdfast.work.approve({ run: id, answer, by: "tester" }),
     raise: (max) => holdfast.work.changeLimit({ run: id, limit: "max", value: max }),
-    state: async () => parseLoopState((await story.planes()).context.values),
+    state: async () => parseRalphState((await story.planes()).context.values),
     async calls() {
       const begun = (await story.journal()).filter(
         ({ kind, body }) => kind === "step.started" && body["step"] === "agent",

@@ -210,7 +210,7 @@ function partsOf(has: Pick<Adapters, "store" | "workspaces" | "forge">): Adapter
     branches: createGitBranches(),
     commands: { run: unused, endMarked: systemCommands.endMarked },
     outputs: unused,
-    crunchTriggers: unused,
+    projectRoot: unused,
     agentLog: unused,
     wait: unused,
   };

@@ -16,7 +16,6 @@ import type { Store } from "@holdfast/core/store";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { type StageFunction, type Workflow, type WorkflowParams, defineWorkflow } from "@holdfast/core/workflow";
 import type { Workspace, Workspaces } from "@holdfast/core/workspace";
-import { DEFAULT_SWITCHES, crunchTriggers } from "@holdfast/formats/crunch-config";
 import type { Clock } from "@holdfast/platform/clock";
 import type { Outputs } from "@holdfast/platform/outputs";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
@@ -155,7 +154,7 @@ export function createTestAdapters(params: {
     },
     syntax: { check: unused },
     outputs: plainOutputs,
-    crunchTriggers: () => Promise.resolve(crunchTriggers(DEFAULT_SWITCHES)),
+    projectRoot: unused,
     agentLog: ({ step }) => ({
       path: step,
       append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),

@@ -1,9 +1,10 @@
 // Requests to crunch agents and questions to the user: each is recorded as a message before it is sent.
 
+import { readCrunchTriggers } from "./layout.ts";
 import type { Trigger } from "@holdfast/core/checkpoint";
 import type { AgentReport, Aside, Fence } from "@holdfast/core/workflow";
 import { type EscalatePayload, type Message, type MessagePriority, messageId } from "./messages.ts";
-import { type CrunchContext, type CrunchDependencies, isoNow, requireSetup, tell } from "./phase-steps.ts";
+import { type CrunchContext, type CrunchDependencies, isoNow, requireSetup, recordEvent } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
 import type { GraphPhase } from "./settings.ts";
 import type { Team } from "./team.ts";
@@ -61,7 +62,7 @@ export async function callAgent(
     },
   );
   const prompt = request.type === "REQUEST" ? request.payload.prompt : asked;
-  await tell(context, naming("sent"), { kind: "message_delivered", id: request.id });
+  await recordEvent(context, naming("sent"), { kind: "message_delivered", id: request.id });
   const report = await context.agent({
     name: naming("agent"),
     role: asking.role,
@@ -76,7 +77,7 @@ export async function callAgent(
   });
   if (report.outcome === "failed") {
     const why = `${report.cause ?? "it failed"}: ${report.message ?? "it said nothing"}`;
-    await tell(context, naming("withdrawn"), { kind: "message_withdrawn", id: request.id, why });
+    await recordEvent(context, naming("withdrawn"), { kind: "message_withdrawn", id: request.id, why });
   }
   return { report, request };
 }
@@ -120,7 +121,7 @@ export async function askUser(
       },
     },
   );
-  await tell(context, naming("put"), { kind: "message_delivered", id: asked.id });
+  await recordEvent(context, naming("put"), { kind: "message_delivered", id: asked.id });
   const answer = await context.decide({ name: naming("decision"), question, options });
   await sendMessage(
     context,
@@ -173,7 +174,7 @@ export async function sendMessage(context: CrunchContext, envelope: Envelope, bo
     metadata: { issue: issue.number, phase, attempt, checkpoint: null },
     ...body,
   };
-  const recorded = await tell(context, name, { kind: "message_sent", message });
+  const recorded = await recordEvent(context, name, { kind: "message_sent", message });
   return recorded.message;
 }
 
@@ -194,7 +195,7 @@ const NAME_CHARACTERS = 200;
 
 /** Takes a checkpoint in addition to the engine's own, unless the user has disabled this trigger. */
 export async function takeCheckpoint({ work, context }: PhaseContext, trigger: Trigger, name: string): Promise<void> {
-  const triggers = await work.parts.crunchTriggers();
+  const triggers = readCrunchTriggers(await work.parts.projectRoot());
   if (!triggers[trigger].taken) return;
   await context.checkpoint({ trigger, name: name.replaceAll(/\s+/g, " ").slice(0, NAME_CHARACTERS).toWellFormed() });
 }

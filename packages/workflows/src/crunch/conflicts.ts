@@ -10,6 +10,7 @@ import {
   type Recommendation,
   type Resolution,
   type VetoSeverity,
+  clamp,
   equalText,
   normalizeText,
 } from "./messages.ts";
@@ -324,10 +325,6 @@ function scoreOf(
   const atHome = weight.domains.some((domain) => params.domains.includes(domain));
   const confidence = clamp(position.confidence, 100) / 100;
   return round((weight.base + (atHome ? weight.boost : 0)) * confidence * clamp(position.relevance, 1));
-}
-
-function clamp(value: number, most: number): number {
-  return Math.min(Math.max(value, 0), most);
 }
 
 /** Enough digits for people, few enough that sums do not depend on their order. */

@@ -2,7 +2,6 @@
 
 import { dirname, join, resolve } from "node:path";
 import type { Work } from "@holdfast/core/run";
-import { type Workspaces, mainWorktreeRoot } from "@holdfast/core/workspace";
 import {
   type CrunchConfig,
   type CrunchTriggers,
@@ -49,7 +48,6 @@ function readHere(root: string, directory: string): CrunchConfig | null {
 }
 
 /** Reads the file each time: a change during a run takes effect from the next checkpoint. */
-export async function readCrunchTriggers(workspaces: Workspaces | null, cwd: string): Promise<CrunchTriggers> {
-  const root = await mainWorktreeRoot(workspaces, cwd);
+export function readCrunchTriggers(root: string): CrunchTriggers {
   return (readCrunchSettings(root) ?? defaultCrunchConfig()).triggers;
 }

@@ -239,6 +239,11 @@ export type Conflict = {
   readonly resolution: Resolution | null;
 };
 
+/** The number within 0 and `most`. */
+export function clamp(value: number, most: number): number {
+  return Math.min(Math.max(value, 0), most);
+}
+
 /** Compares choices and scopes without regard to case, white space and Unicode form. */
 export function equalText(one: string, other: string): boolean {
   return normalizeText(one) === normalizeText(other);

@@ -3,7 +3,7 @@
 import { type Graph, type GraphNode, batchesOf } from "@holdfast/core/graph";
 import type { Fence } from "@holdfast/core/workflow";
 import { issueText } from "../forge.ts";
-import { truncateStart } from "../worktree.ts";
+import { truncateStart } from "../text.ts";
 import type { PhaseContext } from "./ask.ts";
 import type { KnowledgeEntry } from "./knowledge.ts";
 import type { MessageLog } from "./message-log.ts";

@@ -8,7 +8,7 @@ import type { AgentReport } from "@holdfast/core/workflow";
 import { COORDINATOR, type PhaseContext, sendMessage, takeCheckpoint } from "./ask.ts";
 import type { PendingCapture } from "./knowledge.ts";
 import type { BroadcastPayload, Finding, Message, Recommendation, ReplyStatus } from "./messages.ts";
-import { requireSetup, tell } from "./phase-steps.ts";
+import { requireSetup, recordEvent } from "./phase-steps.ts";
 import { taskOf } from "./plan-team.ts";
 import type { AgentReply, ReplyEscalation } from "./reply.ts";
 
@@ -130,7 +130,7 @@ async function broadcast(given: PhaseContext, { node, scope, reply }: ReplyConte
     );
     if (event === "CHECKPOINT") await takeCheckpoint(given, "manual", `${node.agent}: ${message}`);
     // Every agent that starts after this reads the broadcast in its prompt.
-    await tell(context, scope.name(`broadcast-${index}-heard`), { kind: "message_delivered", id });
+    await recordEvent(context, scope.name(`broadcast-${index}-heard`), { kind: "message_delivered", id });
   }
 }
 
@@ -145,7 +145,7 @@ async function planCaptures({ context, phase }: PhaseContext, { scope, reply }: 
       source: { type: "issue", ref: `#${issue.number}`, phase },
       issue: issue.number,
     };
-    await tell(context, scope.name(`capture-${index}`), { kind: "capture_planned", capture });
+    await recordEvent(context, scope.name(`capture-${index}`), { kind: "capture_planned", capture });
   }
 }
 

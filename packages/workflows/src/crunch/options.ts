@@ -3,7 +3,7 @@
 import { type JsonObject, parseShape } from "@holdfast/core/json";
 import { checkOptions, count, flag, nullableText, optionError, record, text } from "@holdfast/core/options";
 import type { TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
-import type { GateCommand } from "../worktree.ts";
+import { type GateCommand, parseGate } from "../worktree.ts";
 import { defaultCrunchSettings } from "./default-settings.ts";
 import { ISSUE_TYPES, parsePhase } from "./phases.ts";
 import { type CrunchSettings, SETTINGS_SHAPE } from "./settings.ts";
@@ -58,7 +58,7 @@ export function parseCrunchOptions(given: JsonObject): CrunchOptions {
     maxParallel: count(given, "maxParallel", base.maxParallel, 1),
     models: parseModels(record(given, "models")),
     yolo: flag(given, "yolo", base.yolo),
-    gate: parseGate(given),
+    gate: parseGate("crunch", given),
     baseBranch: nullableText(given, "baseBranch"),
     draft: flag(given, "draft", base.draft),
     limits: parseLimits(record(given, "limits")),
@@ -96,15 +96,6 @@ function parseModels(given: JsonObject): CrunchOptions["models"] {
       throw optionError(`models.${name}`, model, "`provider:model`, such as `claude:opus`");
     }),
   );
-}
-
-/** Accepts a bare string as the command. The default timeout is ten minutes. */
-function parseGate(given: JsonObject): GateCommand | null {
-  const value = given["gate"];
-  if (value === undefined || value === null) return null;
-  const gate = typeof value === "string" ? { command: value } : record(given, "gate");
-  checkOptions("crunch gate", gate, ["command", "timeoutMs"]);
-  return { command: text(gate, "command"), timeoutMs: count(gate, "timeoutMs", 600_000, 1) };
 }
 
 function parseSettings(given: JsonObject): CrunchSettings {

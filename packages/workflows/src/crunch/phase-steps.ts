@@ -35,7 +35,7 @@ export type CrunchContext = StageContext<CrunchState>;
  * Records an event once per stage attempt. Returns the event that was first recorded under this name, including its
  * times.
  */
-export async function tell<E extends CrunchEvent>(context: CrunchContext, name: string, event: E): Promise<E> {
+export async function recordEvent<E extends CrunchEvent>(context: CrunchContext, name: string, event: E): Promise<E> {
   return await context.record(name, event);
 }
 
@@ -80,7 +80,7 @@ export async function enterPhase(
   const { issue } = requireSetup(context);
   await applyMovedLabel(work, context, { forge: place.forge, phase });
   await setStateLabel(context, place.forge, { issue: issue.number, phase });
-  await tell(context, "phase-entered", { kind: "phase_entered", phase, at: place.at });
+  await recordEvent(context, "phase-entered", { kind: "phase_entered", phase, at: place.at });
 }
 
 /** The effect kind of a state label change. */

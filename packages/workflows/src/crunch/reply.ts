@@ -2,7 +2,14 @@
 
 import { type Json, type JsonObject, isJsonArray, isJsonObject, objectsIn } from "@holdfast/core/json";
 import { KNOWLEDGE_TYPES, type KnowledgeType } from "./knowledge.ts";
-import type { Compromise, ConflictPosition, Finding, ReplyStatus, VetoClaim } from "./messages.ts";
+import {
+  type Compromise,
+  type ConflictPosition,
+  type Finding,
+  type ReplyStatus,
+  type VetoClaim,
+  clamp,
+} from "./messages.ts";
 
 /**
  * A field of an agent's answer: its description for the agent, and its reader. Both are one value, so that prompt and
@@ -179,10 +186,6 @@ function numberIn(value: Json | undefined): number | null {
   if (typeof value === "number") return Number.isFinite(value) ? value : null;
   const found = typeof value === "string" ? /^\s*(\d+(?:\.\d+)?)\s*%?\s*$/.exec(value) : null;
   return found === null ? null : Number(found[1]);
-}
-
-function clamp(value: number, most: number): number {
-  return Math.min(Math.max(value, 0), most);
 }
 
 /** Truncation or an escape can leave half a character, which the store could not hold. */

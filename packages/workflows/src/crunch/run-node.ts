@@ -18,7 +18,7 @@ import {
   summaryOf,
   taskOfNode,
 } from "./node-result.ts";
-import { type CrunchContext, isoNow, tell } from "./phase-steps.ts";
+import { type CrunchContext, isoNow, recordEvent } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
 import { editsFiles } from "./plan-team.ts";
 import { type AgentReply, parseReply, proseOf } from "./reply.ts";
@@ -76,7 +76,13 @@ async function moveTask(
   params: { readonly node: GraphNode; readonly name: string; readonly status: TaskStatus },
 ): Promise<void> {
   const { node, name, status } = params;
-  await tell(context, name, { kind: "task_moved", task: `${phase}/${node.id}`, agent: node.agent, phase, status });
+  await recordEvent(context, name, {
+    kind: "task_moved",
+    task: `${phase}/${node.id}`,
+    agent: node.agent,
+    phase,
+    status,
+  });
 }
 
 async function deliver(
@@ -92,7 +98,7 @@ async function deliver(
   const delivered = node.outputs.length === 0 ? "" : proseOf(params.text);
   const { agent, action, id } = node;
   const output = { agent, action, node: id, phase, completedAt: isoNow(context), summary: reply.summary };
-  await tell(context, scope.name("delivered"), {
+  await recordEvent(context, scope.name("delivered"), {
     kind: "output_delivered",
     output: { ...output, location: reply.outputs[0] ?? null, ...(delivered === "" ? {} : { delivered }) },
   });
@@ -154,7 +160,7 @@ async function resolveMergeConflict(
 ): Promise<void> {
   const { work, context, phase } = given;
   const { files, aside } = params;
-  const { conflict } = await tell(context, naming("conflict"), {
+  const { conflict } = await recordEvent(context, naming("conflict"), {
     kind: "conflict_detected",
     conflict: mergeConflict({ node, files, phase, at: isoNow(context) }),
   });
@@ -237,7 +243,7 @@ async function resolve(
     at: isoNow(context),
     knowledge: null,
   };
-  await tell(context, naming("resolved"), { kind: "conflict_resolved", conflict: conflict.id, resolution });
+  await recordEvent(context, naming("resolved"), { kind: "conflict_resolved", conflict: conflict.id, resolution });
   await takeCheckpoint(given, "conflict_resolved", conflict.topic);
 }
 

@@ -9,7 +9,7 @@ import { COORDINATOR, type PhaseContext, askUser } from "./ask.ts";
 import { type KnowledgeEntry, type PendingCapture, injectedEntries, selectKnowledge } from "./knowledge.ts";
 import type { Finding } from "./messages.ts";
 import { abortReason, completedResults } from "./node-result.ts";
-import { type CrunchContext, type CrunchDependencies, type Place, requireSetup, tell } from "./phase-steps.ts";
+import { type CrunchContext, type CrunchDependencies, type Place, requireSetup, recordEvent } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
 import { composeTeam, planPhaseGraph } from "./plan-team.ts";
 import { mergeAbortReason, runNodeAttempt } from "./run-node.ts";
@@ -58,7 +58,7 @@ async function haveTeam({ parts }: CrunchDependencies, context: CrunchContext, a
   const of = { run: context.run.id, issue: issue.number };
   const priorFailures = await context.step("prior-failures", () => countFailures(parts, of));
   const team = composeTeam({ issue, settings, priorFailures, at });
-  await tell(context, "team-composed", { kind: "team_composed", team });
+  await recordEvent(context, "team-composed", { kind: "team_composed", team });
   return context.state.team ?? team;
 }
 
@@ -253,13 +253,13 @@ async function injectKnowledge(
     const select = { entries: known, tags, issue: issue.number, told, at };
     return [...selectKnowledge({ ...select, maxEntries: MAX_ENTRIES, maxCharacters: MAX_CHARACTERS })];
   });
-  await tell(context, "knowledge-injected", { kind: "knowledge_injected", phase, entries, at });
+  await recordEvent(context, "knowledge-injected", { kind: "knowledge_injected", phase, entries, at });
 }
 
 /** Captures everything that this phase planned, each once. */
 async function captureKnowledge(context: CrunchContext, at: string): Promise<void> {
   const names = await context.step("captures", () => context.state.knowledge.pending.map(({ name }) => name));
-  for (const name of names) await tell(context, `captured:${name}`, { kind: "knowledge_captured", name, at });
+  for (const name of names) await recordEvent(context, `captured:${name}`, { kind: "knowledge_captured", name, at });
 }
 
 /** Plans to capture how this phase's conflicts were resolved. */
@@ -275,7 +275,7 @@ async function planDecisions(context: CrunchContext, phase: Phase): Promise<void
       source: { type: "issue", ref: `#${issue.number}`, phase },
       issue: issue.number,
     };
-    await tell(context, `planned:${name}`, { kind: "capture_planned", capture });
+    await recordEvent(context, `planned:${name}`, { kind: "capture_planned", capture });
   }
 }
 
@@ -292,8 +292,8 @@ export async function captureResolution(context: CrunchContext, at: string): Pro
     source: { type: "issue", ref: `#${issue.number}`, phase: "done" },
     issue: issue.number,
   };
-  await tell(context, "resolution-planned", { kind: "capture_planned", capture });
-  await tell(context, "resolution-kept", { kind: "knowledge_captured", name, at });
+  await recordEvent(context, "resolution-planned", { kind: "capture_planned", capture });
+  await recordEvent(context, "resolution-kept", { kind: "knowledge_captured", name, at });
 }
 
 function decisionsOf(

@@ -75,15 +75,15 @@ class Reading {
     const kind = CRUNCH_FILES.get(file.path);
     const read = parseYaml(file.text);
     const source: ConfigSource = { text: file.text, document: read.document, lines: read.lines };
-    const tell = (found: readonly ConfigProblem[]): void => {
+    const report = (found: readonly ConfigProblem[]): void => {
       const placed = found.map((problem) => ({ ...problem, path: file.path }));
       this.problems.push(...placed.toSorted((a, b) => a.line - b.line || a.column - b.column));
     };
     if (kind === undefined) {
       const known = [...CRUNCH_FILES.keys()].join(", ");
-      tell([problemAt({ source, range: undefined, message: "nothing reads this file", hint: `Known: ${known}.` })]);
-    } else if (!read.ok) tell(read.faults.map((fault) => problemAt({ source, ...fault })));
-    else this.#take(kind, { source, value: read.value ?? {}, path: file.path, tell });
+      report([problemAt({ source, range: undefined, message: "nothing reads this file", hint: `Known: ${known}.` })]);
+    } else if (!read.ok) report(read.faults.map((fault) => problemAt({ source, ...fault })));
+    else this.#take(kind, { source, value: read.value ?? {}, path: file.path, report });
   }
 
   /**
@@ -149,7 +149,7 @@ class Reading {
     const earlier = this.#phases.get(phase);
     if (earlier !== undefined) {
       const message = `${earlier} is for the same phase`;
-      given.tell([problemAt({ source: given.source, range: undefined, message, hint: "Keep one of the two." })]);
+      given.report([problemAt({ source: given.source, range: undefined, message, hint: "Keep one of the two." })]);
       return null;
     }
     this.#phases.set(phase, given.path);
@@ -163,7 +163,7 @@ interface Given {
   readonly source: ConfigSource;
   readonly value: unknown;
   readonly path: string;
-  readonly tell: (problems: readonly ConfigProblem[]) => void;
+  readonly report: (problems: readonly ConfigProblem[]) => void;
 }
 
 interface Schema<T> {
@@ -174,15 +174,15 @@ interface Schema<T> {
     | { readonly success: false; readonly error: { readonly issues: readonly SchemaIssue[] } };
 }
 
-function check<T>(schema: Schema<T>, { value, source, tell }: Given): T | null {
+function check<T>(schema: Schema<T>, { value, source, report }: Given): T | null {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  tell(result.error.issues.flatMap((issue) => explainIssue(issue, source, schema)));
+  report(result.error.issues.flatMap((issue) => explainIssue(issue, source, schema)));
   return null;
 }
 
-function misplaced(found: readonly Misplaced[], { source, tell }: Given): boolean {
-  tell(
+function misplaced(found: readonly Misplaced[], { source, report }: Given): boolean {
+  report(
     found.map(({ path, message, hint }) =>
       problemAt({
         source,

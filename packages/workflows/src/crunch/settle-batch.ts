@@ -22,7 +22,7 @@ import {
 } from "./conflicts.ts";
 import type { Conflict, ConflictPosition } from "./messages.ts";
 import { completedResults } from "./node-result.ts";
-import { type CrunchContext, isoNow, requireSetup, tell } from "./phase-steps.ts";
+import { type CrunchContext, isoNow, requireSetup, recordEvent } from "./phase-steps.ts";
 import { POSITION_FORM, parsePosition } from "./reply.ts";
 import { mergeBatch } from "./run-node.ts";
 
@@ -87,7 +87,7 @@ async function settleConflict(
 ): Promise<void> {
   const { context } = given;
   const { settings } = requireSetup(context);
-  await tell(context, naming("detected"), { kind: "conflict_detected", conflict: detected });
+  await recordEvent(context, naming("detected"), { kind: "conflict_detected", conflict: detected });
   await takeCheckpoint(given, "conflict_start", detected.topic);
   let conflict = detected;
   while (conflict.resolution === null) {
@@ -113,7 +113,7 @@ async function stepConflict(given: PhaseContext, debate: Debate, step: ConflictS
         const position = await askPosition(given, { conflict, agent, round, naming });
         if (position !== null) positions.push(position);
       }
-      await tell(context, naming(`round-${round}`), { kind: "positions_taken", conflict: id, round, positions });
+      await recordEvent(context, naming(`round-${round}`), { kind: "positions_taken", conflict: id, round, positions });
       return { ...conflict, rounds: [...conflict.rounds, positions] };
     }
     case "resolve":
@@ -133,7 +133,7 @@ async function escalate(
   const { context } = given;
   const { settings } = requireSetup(context);
   const { reason, question, options } = step;
-  const { escalation } = await tell(context, naming("escalated"), {
+  const { escalation } = await recordEvent(context, naming("escalated"), {
     kind: "conflict_escalated",
     conflict: conflict.id,
     escalation: { reason, question, options, at: isoNow(context) },
@@ -158,7 +158,7 @@ async function resolve(
   { conflict, naming }: Debate,
   ruling: ConflictOutcome,
 ): Promise<Conflict> {
-  const { resolution } = await tell(context, naming("resolved"), {
+  const { resolution } = await recordEvent(context, naming("resolved"), {
     kind: "conflict_resolved",
     conflict: conflict.id,
     resolution: { ...ruling, at: isoNow(context), knowledge: null },

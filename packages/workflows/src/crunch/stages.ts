@@ -2,18 +2,11 @@
 
 import type { Forge } from "@holdfast/core/forge";
 import type { StageResult } from "@holdfast/core/transitions";
-import { HoldfastError } from "@holdfast/platform/error";
 import { REFUSAL_RESPONSE, checkRemoteBranch, findBase, pushBranch, syncBranch } from "../branch.ts";
-import { callForge, closingBody } from "../forge.ts";
+import { callForge, closingBody, issueNumber, readIssue, requestTitle } from "../forge.ts";
 import { type OpenedRequest, openPullRequest } from "../pull-request.ts";
-import {
-  OUTPUT_DIRECTORY,
-  type Worktree,
-  requireForge,
-  runGateCommand,
-  stageTime,
-  truncateStart,
-} from "../worktree.ts";
+import { OUTPUT_DIRECTORY, type Worktree, requireForge, runGateCommand, stageTime } from "../worktree.ts";
+import { truncateStart, oneLine } from "../text.ts";
 import {
   type CrunchContext,
   type CrunchDependencies,
@@ -23,9 +16,9 @@ import {
   enterPhase,
   fail,
   findPlace,
+  recordEvent,
   requireSetup,
   setStateLabel,
-  tell,
 } from "./phase-steps.ts";
 import { type Phase, isAtOrPast, parsePhase, phaseOfLabels } from "./phases.ts";
 import { editsFiles, planPhaseGraph } from "./plan-team.ts";
@@ -146,7 +139,7 @@ export async function readyToMergeStage(
   const opened = await open(work, context, place);
   if (opened.kind === "refused") return fail(opened.reason);
   const { request } = opened;
-  await tell(context, "pull-request-opened", { kind: "pull_request_opened", pullRequest: request });
+  await recordEvent(context, "pull-request-opened", { kind: "pull_request_opened", pullRequest: request });
   if (work.options.target === "done") return await awaitMerge(context, place, request);
   const reason = `Pull request #${request.number} is open: ${request.url}`;
   return conclude(work.options, { stage: "ready-to-merge", event: "merged", reason });
@@ -198,7 +191,7 @@ export async function doneStage(work: CrunchDependencies, context: CrunchContext
   const { issue } = requireSetup(context);
   await setStateLabel(context, forge, { issue: issue.number, phase: "done" });
   const at = await stageTime(context);
-  await tell(context, "phase-entered", { kind: "phase_entered", phase: "done", at });
+  await recordEvent(context, "phase-entered", { kind: "phase_entered", phase: "done", at });
   await captureResolution(context, at);
   return { event: "done", reason: context.position.reason ?? "Done" };
 }
@@ -213,7 +206,7 @@ async function setUp(
 ): Promise<Setup> {
   const { worktree, forge, at } = params;
   const { branch } = worktree;
-  const issue = await readIssue(context, forge);
+  const issue = await readIssue(context, issueNumber(context), async () => forge);
   if (issue === null)
     return { kind: "impossible", reason: `Issue ${issueNumber(context)} is not at ${forge.name} (${forge.location})` };
   const named = work.options.baseBranch;
@@ -222,32 +215,10 @@ async function setUp(
   const synced = await syncBranch(context, worktree, { base: found.base, at });
   if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
-  await tell(context, "issue-read", { kind: "issue_read", issue });
-  await tell(context, "settings-read", { kind: "settings_read", settings: work.options.settings });
-  await tell(context, "branch-made", { kind: "branch_made", branch: branch.name, base: found.base });
+  await recordEvent(context, "issue-read", { kind: "issue_read", issue });
+  await recordEvent(context, "settings-read", { kind: "settings_read", settings: work.options.settings });
+  await recordEvent(context, "branch-made", { kind: "branch_made", branch: branch.name, base: found.base });
   return { kind: "ready" };
-}
-
-function issueNumber({ run }: CrunchContext): number {
-  if (run.work.kind === "issue") return run.work.number;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Run ${run.id} has no issue, and the crunch workflow carries an issue through its phases`,
-    hint: "Start it with an issue, or with a text where there is a forge to file it at: `holdfast run --workflow crunch 42`.",
-  });
-}
-
-/** The issue text that the run began with. The user decides about later changes at the forge. */
-async function readIssue(context: CrunchContext, forge: Forge): Promise<CrunchIssue | null> {
-  const number = issueNumber(context);
-  const known = context.inputs.issue;
-  if (known !== null && known.number === number) return { ...known };
-  return await callForge(context, () =>
-    context.step("issue", async () => {
-      const issue = await forge.getIssue(number);
-      return issue === null || issue.number !== number ? null : { ...issue };
-    }),
-  );
 }
 
 type EntryPlan = SettledEntry | { readonly kind: "ask"; readonly phases: readonly Phase[] };
@@ -313,34 +284,27 @@ function mayEdit(context: CrunchContext, phase: GraphPhase, at: string): boolean
   return graph.nodes.some((node) => editsFiles(graph, node));
 }
 
-const MAX_TITLE = 200;
+/** Characters of a line in the pull request's body. */
+const MOST = 300;
 
 /** The pull request's title and body: what each agent did and what was decided. */
 function pullRequestText(
   state: CrunchState,
   issue: Pick<CrunchIssue, "number" | "title">,
 ): { readonly title: string; readonly body: string } {
-  const words = issue.title.replaceAll(/\p{Cc}+/gu, " ").trim();
   const outputs = sortOutputs(state.outputs).map(
-    ({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary)}`,
+    ({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary, MOST)}`,
   );
   const decisions = state.conflicts.flatMap(({ topic, resolution }) =>
-    resolution === null ? [] : [`- ${oneLine(topic)}: ${oneLine(resolution.choice)} (${resolution.how})`],
+    resolution === null ? [] : [`- ${oneLine(topic, MOST)}: ${oneLine(resolution.choice, MOST)} (${resolution.how})`],
   );
   const body = [
     ...section("What the team did", outputs),
     ...section("What was decided where opinions differed", decisions),
   ].join("\n");
-  return { title: (words || "Implementation").slice(0, MAX_TITLE), body: closingBody(body, issue.number) };
+  return { title: requestTitle(issue.title, "Implementation"), body: closingBody(body, issue.number) };
 }
 
 function section(title: string, lines: readonly string[]): readonly string[] {
   return lines.length === 0 ? [] : [`## ${title}`, "", ...lines, ""];
-}
-
-const LINE = 300;
-
-function oneLine(text: string): string {
-  const line = text.replaceAll(/\s+/g, " ").trim();
-  return line.length > LINE ? `${line.slice(0, LINE).toWellFormed()}…` : line;
 }

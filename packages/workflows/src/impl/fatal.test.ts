@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bestToReturnTo } from "./fatal.ts";
+import { chooseBestCheckpoint } from "./fatal.ts";
 import type { Review } from "./state.ts";
 
 const review = (pass: boolean): Review => ({
@@ -12,7 +12,7 @@ const review = (pass: boolean): Review => ({
 });
 const best = { sequence: 9, score: 75 };
 const given = (streak: number, reviews: readonly Review[]) =>
-  bestToReturnTo({ best, streaks: { review: streak } }, { reviews });
+  chooseBestCheckpoint({ best, streaks: { review: streak } }, { reviews });
 
 test("reviews that did not get better lead back to the best", () => {
   expect(given(2, [review(false), review(false)])).toEqual(best);

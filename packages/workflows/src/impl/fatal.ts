@@ -18,7 +18,7 @@ export async function fatalStage(work: ImplDependencies, context: ImplContext): 
   const worktree = await openWorktree(work, context);
   const { branch, outputs } = worktree;
   const at = await stageTime(context);
-  const returnedTo = bestToReturnTo(position, state);
+  const returnedTo = chooseBestCheckpoint(position, state);
   if (returnedTo !== null) {
     const before = await context.step("head", () => branch.head());
     await context.restoreFiles("best", { sequence: returnedTo.sequence });
@@ -119,7 +119,7 @@ function reportText(params: Parameters<typeof failureReport>[0] & { readonly tri
  * regressed: the last one failed and was no better than an earlier one. A run that fails for another reason keeps its
  * newest files.
  */
-export function bestToReturnTo(
+export function chooseBestCheckpoint(
   position: Pick<Position, "best" | "streaks">,
   state: Pick<ImplState, "reviews">,
 ): Position["best"] {

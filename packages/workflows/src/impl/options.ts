@@ -14,6 +14,7 @@ import {
   word,
 } from "@holdfast/core/options";
 import { HoldfastError } from "@holdfast/platform/error";
+import { parseGate } from "../worktree.ts";
 
 export type PromptRole = "impl" | "review" | "simplify" | "rebase";
 /** A user's template: its text, or the path of a file in the repository. */
@@ -132,7 +133,7 @@ export function parseImplOptions(given: JsonObject): {
     afterRebase: word(current, "afterRebase", base.afterRebase, ["review", "impl"]),
     thresholds: parseThresholds(record(current, "thresholds")),
     tags: parseTags(current),
-    gate: parseGate(current),
+    gate: parseGate("impl", current),
     baseBranch: nullableText(current, "baseBranch"),
     draft: flag(current, "draft", base.draft),
     prompts: parsePrompts(record(current, "prompts")),
@@ -178,15 +179,6 @@ function parseTags(given: JsonObject): readonly string[] {
   const bad = tags.find((tag) => !/^[^\s[\]]+$/.test(tag));
   if (bad !== undefined || tags.length === 0) throw optionError("tags", bad ?? [], "words without spaces and brackets");
   return tags;
-}
-
-/** Accepts a bare string as the command. The default timeout is ten minutes. */
-function parseGate(given: JsonObject): ImplOptions["gate"] {
-  const value = given["gate"];
-  if (value === undefined || value === null) return null;
-  const gate = typeof value === "string" ? { command: value } : record(given, "gate");
-  checkOptions("impl gate", gate, ["command", "timeoutMs"]);
-  return { command: text(gate, "command"), timeoutMs: count(gate, "timeoutMs", 600_000, 1) };
 }
 
 function parsePrompts(given: JsonObject): ImplOptions["prompts"] {

@@ -5,7 +5,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findBase, syncBranch } from "../branch.ts";
-import { callForge, fetchImportedIssue, issueText } from "../forge.ts";
+import { callForge, fetchImportedIssue, issueNumber, issueText, readIssue } from "../forge.ts";
 import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import type { ImplOptions } from "./options.ts";
@@ -22,7 +22,7 @@ import {
 /** Reads the issue, syncs the branch with its base and loads the prompts. All of them are fixed from here on. */
 export async function setupStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const forge = await requireForge(work, context);
-  const issue = await readIssue(work, context);
+  const issue = await readIssue(context, issueNumber(context), async () => forge);
   const stop = (reason: string) => conclude(context, { event: "fatal", reason, state: { ...context.state, issue } });
   if (issue === null) return stop(`Issue ${issueNumber(context)} is not at ${forge.name} (${forge.location})`);
 
@@ -45,29 +45,6 @@ export async function setupStage(work: ImplDependencies, context: ImplContext): 
   const reason = `Issue #${issue.number} is ready to be worked on, on top of ${found.base.branch}`;
   const { commit } = found.base;
   return { ...conclude(context, { event: "setup_done", reason, state }), inputs: { issue, base: commit } };
-}
-
-function issueNumber({ run }: ImplContext): number {
-  if (run.work.kind === "issue") return run.work.number;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Run ${run.id} has no issue, and the impl workflow carries an issue to a pull request`,
-    hint: "Start it with an issue number: `holdfast run 42`.",
-  });
-}
-
-/** The issue text that the run began with. It is fetched once: the user decides about later changes at the forge. */
-async function readIssue(work: ImplDependencies, context: ImplContext): Promise<Issue | null> {
-  const number = issueNumber(context);
-  const known = context.inputs.issue;
-  if (known !== null && known.number === number) return { ...known };
-  const forge = await requireForge(work, context);
-  return await callForge(context, () =>
-    context.step("issue", async () => {
-      const issue = await forge.getIssue(number);
-      return issue === null || issue.number !== number ? null : { ...issue };
-    }),
-  );
 }
 
 /**

@@ -4,58 +4,54 @@ import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import { sha256 } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { findBase, syncBranch } from "../branch.ts";
-import { callForge, issueText } from "../forge.ts";
+import { callForge, issueText, readIssue } from "../forge.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { LOOP_ID, makeLoopId } from "./options.ts";
-import { type LoopContext, type LoopState, type Place, type RalphDependencies, outputFiles, tell } from "./state.ts";
+import {
+  type RalphContext,
+  type RalphDependencies,
+  type RalphState,
+  type RepositoryState,
+  outputFiles,
+  recordEvent,
+} from "./state.ts";
 import { type RanCheck, checkText, commitChecked, hasPassed, readVerification, runChecks } from "./verify.ts";
 
 /** Fixes what the loop works on and where, and checks whether there is anything to do. */
-export async function beginStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function beginStage(work: RalphDependencies, context: RalphContext): Promise<StageResult<RalphState>> {
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
-  const issue = await readIssue(work, context);
+  const issue = await findIssue(work, context);
   if (issue === "absent") return { event: "fatal", reason: "The issue is not at the forge" };
   const found = await findPlace(work, context, { worktree, at });
   if (found.kind === "impossible") return { event: "fatal", reason: found.reason };
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   if (issue !== null) await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
-  await tell(context, { kind: "begun", loopId: loopIdOf(work, context) });
+  await recordEvent(context, { kind: "begun", loopId: loopIdOf(work, context) });
 
   const checked = await firstCheck(work, context, { worktree, at });
   const inputs = { ...(issue === null ? {} : { issue }), base: found.place.base?.commit ?? null };
   return { ...checked, state: { ...context.state, ...found.place }, inputs, trigger: "stage" };
 }
 
-/** The issue text that the run began with. The user decides about later changes at the forge. */
-async function readIssue(work: RalphDependencies, context: LoopContext): Promise<IssueSnapshot | "absent" | null> {
-  const { run, inputs } = context;
-  if (run.work.kind !== "issue") return null;
-  const { number } = run.work;
-  if (inputs.issue?.number === number) return inputs.issue;
-  const forge = await requireForge(work, context);
-  const found = await callForge(context, () =>
-    context.step("issue", async () => {
-      const issue = await forge.getIssue(number);
-      return issue === null || issue.number !== number ? null : { ...issue };
-    }),
-  );
-  return found ?? "absent";
+async function findIssue(work: RalphDependencies, context: RalphContext): Promise<IssueSnapshot | "absent" | null> {
+  if (context.run.work.kind !== "issue") return null;
+  return (await readIssue(context, context.run.work.number, () => requireForge(work, context))) ?? "absent";
 }
 
 type Found =
-  | { readonly kind: "found"; readonly place: Place }
+  | { readonly kind: "found"; readonly place: RepositoryState }
   | { readonly kind: "impossible"; readonly reason: string };
 
 /** Without a pull request, the loop depends on nothing outside this repository and queries neither forge nor remote. */
 async function findPlace(
   work: RalphDependencies,
-  context: LoopContext,
+  context: RalphContext,
   params: { readonly worktree: Worktree; readonly at: string },
 ): Promise<Found> {
   const { worktree, at } = params;
   const { branch } = worktree;
-  const place: Place = { began: null, base: null, pushed: null, pullRequest: context.state.pullRequest };
+  const place: RepositoryState = { began: null, base: null, pushed: null, pullRequest: context.state.pullRequest };
   const began = () => context.step("began", () => branch.head());
   if (!work.options.pullRequest) return { kind: "found", place: { ...place, began: await began() } };
   const forge = await requireForge(work, context);
@@ -68,7 +64,7 @@ async function findPlace(
 }
 
 /** A run id in the form of a loop id is the loop id. Otherwise the loop id is derived from the run id. */
-function loopIdOf({ options }: RalphDependencies, { run }: LoopContext): string {
+function loopIdOf({ options }: RalphDependencies, { run }: RalphContext): string {
   if (options.loopId !== null) return options.loopId;
   return LOOP_ID.test(run.id) ? run.id : makeLoopId({ task: run.id, hex: sha256(run.id).slice(0, 8) });
 }
@@ -76,11 +72,11 @@ function loopIdOf({ options }: RalphDependencies, { run }: LoopContext): string 
 /** A criterion that passes before the first iteration ends the loop without spending tokens. */
 async function firstCheck(
   work: RalphDependencies,
-  context: LoopContext,
+  context: RalphContext,
   { worktree, at }: { readonly worktree: Worktree; readonly at: string },
-): Promise<StageResult<LoopState>> {
+): Promise<StageResult<RalphState>> {
   const { options } = work;
-  const begun: StageResult<LoopState> = { event: "begun", reason: "The loop begins" };
+  const begun: StageResult<RalphState> = { event: "begun", reason: "The loop begins" };
   if (!options.firstCheck || options.until.length === 0) return begun;
   const ran = await runChecks(work, context, worktree, options.until);
   if (ran.every(hasPassed)) {
@@ -114,7 +110,7 @@ function cannotRun({ kind, code }: RanCheck): boolean {
   return kind === "not_started" || code === 126 || code === 127;
 }
 
-async function askAboutMissing(context: LoopContext, missing: RanCheck): Promise<string | null> {
+async function askAboutMissing(context: RalphContext, missing: RanCheck): Promise<string | null> {
   const answer = await context.decide({
     name: "criterion-cannot-run",
     question: `The criterion cannot be run as it is: ${checkText(missing)} (${lastLine(missing.output)}). Go on all the same, because the work is to bring it, or stop?`,

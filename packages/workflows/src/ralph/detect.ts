@@ -1,14 +1,8 @@
 // Detects loops that do not make progress: stuck, oscillation, regression and burn rate. All decisions are pure.
 
 import type { Budget } from "@holdfast/core/position";
-import {
-  type BestIteration,
-  type Failing,
-  type Iteration,
-  type LoopFinding,
-  type TestCounts,
-  oneLine,
-} from "./iteration.ts";
+import { oneLine } from "../text.ts";
+import type { BestIteration, Failing, Iteration, LoopFinding, TestCounts } from "./iteration.ts";
 import type { Detection } from "./options.ts";
 import type { Intervention } from "./state.ts";
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { bestFilesNote, bestToReturnTo } from "./finish.ts";
+import { bestFilesNote, chooseBestIteration } from "./finish.ts";
 import type { Iteration } from "./iteration.ts";
 import { bestOf } from "./reflection.ts";
-import type { LoopState } from "./state.ts";
+import type { RalphState } from "./state.ts";
 
 function iteration(number: number, quality: number | null, unit = 0): Iteration {
   return {
@@ -25,8 +25,8 @@ function iteration(number: number, quality: number | null, unit = 0): Iteration 
   };
 }
 
-function stateOf(iterations: readonly Iteration[]): Pick<LoopState, "best" | "iterations"> {
-  const best = iterations.reduce<LoopState["best"]>(
+function stateOf(iterations: readonly Iteration[]): Pick<RalphState, "best" | "iterations"> {
+  const best = iterations.reduce<RalphState["best"]>(
     (found, { number, unit, verdict, quality, tree }) =>
       bestOf(found, { iteration: number, unit, verdict, quality, tree, failing: { names: [], more: 0 } }),
     null,
@@ -39,7 +39,7 @@ test("files go back only to an iteration that was better than the last one", () 
   fc.assert(
     fc.property(fc.array(quality, { minLength: 1, maxLength: 8 }), (qualities) => {
       const state = stateOf(qualities.map((one, index) => iteration(index + 1, one)));
-      const best = bestToReturnTo(state);
+      const best = chooseBestIteration(state);
       const last = qualities.at(-1) ?? null;
       const top = Math.max(...qualities.map((one) => one ?? -1));
       expect(best !== null).toBe(top > (last ?? -1));
@@ -49,7 +49,7 @@ test("files go back only to an iteration that was better than the last one", () 
 });
 
 test("a step that is done is not gone back to for what the next one left", () => {
-  expect(bestToReturnTo(stateOf([iteration(1, 100, 0), iteration(2, 0, 1)]))).toBeNull();
+  expect(chooseBestIteration(stateOf([iteration(1, 100, 0), iteration(2, 0, 1)]))).toBeNull();
   expect(bestFilesNote(stateOf([iteration(1, 60), iteration(2, 20)]))).toBe(
     "The files are those of iteration 1, the best (quality 60)",
   );

@@ -6,22 +6,22 @@ import type { CheckpointRef, Store } from "@holdfast/core/store";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
 import { REFUSAL_RESPONSE, checkRemoteBranch, commitWork, pushBranch } from "../branch.ts";
-import { callForge, closingBody, stripMarkers } from "../forge.ts";
+import { callForge, closingBody, requestTitle, stripMarkers } from "../forge.ts";
 import { openPullRequest } from "../pull-request.ts";
 import { type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import type { Iteration } from "./iteration.ts";
-import type { LoopOptions } from "./options.ts";
+import type { RalphOptions } from "./options.ts";
 import {
-  type LoopContext,
-  type LoopState,
+  type RalphContext,
   type RalphDependencies,
+  type RalphState,
   outputFiles,
-  parseLoopState,
-  tell,
+  parseRalphState,
+  recordEvent,
 } from "./state.ts";
 
 /** Ends a successful loop: its commits remain on the branch and, if requested, a pull request is opened. */
-export async function publishStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function publishStage(work: RalphDependencies, context: RalphContext): Promise<StageResult<RalphState>> {
   const worktree = await openWorktree(work, context);
   const { state, position } = context;
   const done = position.reason ?? "The criterion holds";
@@ -35,9 +35,9 @@ export async function publishStage(work: RalphDependencies, context: LoopContext
 
 async function publish(
   work: RalphDependencies,
-  context: LoopContext,
+  context: RalphContext,
   params: { readonly worktree: Worktree; readonly head: string; readonly done: string },
-): Promise<StageResult<LoopState>> {
+): Promise<StageResult<RalphState>> {
   const { worktree, head } = params;
   const { state, inputs } = context;
   const forge = await requireForge(work, context);
@@ -48,10 +48,10 @@ async function publish(
     const reason = `The push to ${pushed.remote} was refused (${pushed.refusal.cause}): ${pushed.refusal.message.trim()}`;
     if (REFUSAL_RESPONSE[pushed.refusal.cause] !== "fixable") return { event: "fatal", reason };
     // All units were done; the last unit becomes the current one again.
-    const again: LoopState = { ...state, unit: Math.max(0, state.unit - 1), tries: 0 };
+    const again: RalphState = { ...state, unit: Math.max(0, state.unit - 1), tries: 0 };
     return { event: "push_refused", reason, state: again, feedback: `${reason}. Mend what it says.` };
   }
-  const after: LoopState = { ...state, pushed: pushed.commit };
+  const after: RalphState = { ...state, pushed: pushed.commit };
   const opened = await openPullRequest(context, forge, {
     purpose: "pull-request",
     ...pullRequestText({ state, issue: inputs.issue, options: work.options }),
@@ -67,13 +67,13 @@ async function publish(
 }
 
 /** Ends a failed loop: restores the best files and writes a report of all iterations. */
-export async function failStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function failStage(work: RalphDependencies, context: RalphContext): Promise<StageResult<RalphState>> {
   const { position, state } = context;
   const reason = position.reason ?? "The loop gave up without a reason";
   const event = position.stage === "limit" ? "limit_reached" : "fatal";
   if (context.workspace === undefined) return { event, reason };
   const worktree = await openWorktree(work, context);
-  const best = bestToReturnTo(state);
+  const best = chooseBestIteration(state);
   if (best !== null && !(await returnToBest(work.parts, context, worktree, best)))
     await context.note(
       `The checkpoint of iteration ${best.iteration} is gone: the files stay those of the last iteration`,
@@ -83,7 +83,7 @@ export async function failStage(work: RalphDependencies, context: LoopContext): 
 }
 
 /** Restores the files of the best iteration. The next prompt says what has failed since. */
-export async function rollbackStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function rollbackStage(work: RalphDependencies, context: RalphContext): Promise<StageResult<RalphState>> {
   const { state, position } = context;
   const { best } = state;
   const why = position.reason ?? "The loop is stuck";
@@ -92,7 +92,7 @@ export async function rollbackStage(work: RalphDependencies, context: LoopContex
   if (!(await returnToBest(work.parts, context, worktree, best)))
     return { event: "fatal", reason: `${why}, and the checkpoint of iteration ${best.iteration} is gone` };
   const intervention = { kind: "rolled_back", at: position.iteration, to: best.iteration } as const;
-  await tell(context, { kind: "intervened", intervention });
+  await recordEvent(context, { kind: "intervened", intervention });
   return {
     event: "went_back",
     reason: `The files are those of iteration ${best.iteration} again`,
@@ -101,7 +101,7 @@ export async function rollbackStage(work: RalphDependencies, context: LoopContex
 }
 
 /** The iteration whose files a failed loop restores; null: the newest files are the best. */
-export function bestToReturnTo(state: Pick<LoopState, "best" | "iterations">): LoopState["best"] {
+export function chooseBestIteration(state: Pick<RalphState, "best" | "iterations">): RalphState["best"] {
   const { best, iterations } = state;
   const last = iterations.at(-1);
   if (best === null || last === undefined || best.iteration === last.number) return null;
@@ -112,8 +112,8 @@ export function bestToReturnTo(state: Pick<LoopState, "best" | "iterations">): L
 }
 
 /** Describes the files before they are restored, because the reason of an end is recorded when its stage starts. */
-export function bestFilesNote(state: Pick<LoopState, "best" | "iterations">): string {
-  const best = bestToReturnTo(state);
+export function bestFilesNote(state: Pick<RalphState, "best" | "iterations">): string {
+  const best = chooseBestIteration(state);
   if (best !== null)
     return `The files are those of iteration ${best.iteration}, the best (quality ${Math.round(best.quality)})`;
   return "The files are those of the last iteration";
@@ -125,9 +125,9 @@ export function bestFilesNote(state: Pick<LoopState, "best" | "iterations">): st
  */
 async function returnToBest(
   parts: Adapters,
-  context: LoopContext,
+  context: RalphContext,
   worktree: Worktree,
-  best: NonNullable<LoopState["best"]>,
+  best: NonNullable<RalphState["best"]>,
 ): Promise<boolean> {
   const at = await stageTime(context);
   const sequence = await context.step("best-checkpoint", () => findCheckpoint(parts, context, best));
@@ -145,12 +145,12 @@ async function returnToBest(
  */
 async function findCheckpoint(
   { store }: Adapters,
-  { run, position }: LoopContext,
-  best: NonNullable<LoopState["best"]>,
+  { run, position }: RalphContext,
+  best: NonNullable<RalphState["best"]>,
 ): Promise<number | null> {
   const kept =
     position.best === null ? null : await readWhole(store, { run: run.id, sequence: position.best.sequence });
-  if (kept !== null && parseLoopState(kept.planes.context.values).iterations.at(-1)?.number === best.iteration)
+  if (kept !== null && parseRalphState(kept.planes.context.values).iterations.at(-1)?.number === best.iteration)
     return kept.sequence;
   const all = await store.listCheckpoints({ run: run.id });
   return all.find(({ tree, quarantined }) => !quarantined && tree !== null && tree === best.tree)?.sequence ?? null;
@@ -169,9 +169,9 @@ async function readWhole(store: Store, ref: CheckpointRef): Promise<Checkpoint |
 
 /** A Markdown report of the loop for people. */
 function loopReport(params: {
-  readonly state: LoopState;
+  readonly state: RalphState;
   readonly reason: string;
-  readonly options: Pick<LoopOptions, "task" | "until">;
+  readonly options: Pick<RalphOptions, "task" | "until">;
 }): string {
   const { state, reason, options } = params;
   return [
@@ -201,18 +201,16 @@ function section(title: string, lines: readonly string[]): readonly string[] {
   return lines.length === 0 ? [] : ["", `## ${title}`, "", ...lines];
 }
 
-const MAX_TITLE = 200;
 const SHOWN = 20;
 
 /** The pull request's title and body: the task, the checks that pass, and the iterations. */
 function pullRequestText(params: {
-  readonly state: LoopState;
+  readonly state: RalphState;
   readonly issue: Pick<IssueSnapshot, "number" | "title"> | null;
-  readonly options: Pick<LoopOptions, "task" | "until">;
+  readonly options: Pick<RalphOptions, "task" | "until">;
 }): { readonly title: string; readonly body: string } {
   const { state, issue, options } = params;
   const [first = ""] = options.task.trim().split("\n");
-  const words = (issue?.title ?? first).replaceAll(/\p{Cc}+/gu, " ").trim();
   const left = state.totals.iterations - SHOWN;
   const text = [
     ...(issue === null ? [options.task.trim(), ""] : []),
@@ -222,7 +220,7 @@ function pullRequestText(params: {
     ...state.iterations.slice(-SHOWN).map((one) => `- ${iterationText(one)}`),
   ].join("\n");
   const body = issue === null ? stripMarkers(text) : closingBody(text, issue.number);
-  return { title: (words || "The work of a loop").slice(0, MAX_TITLE).toWellFormed(), body };
+  return { title: requestTitle(issue?.title ?? first, "The work of a loop"), body };
 }
 
 /** Example: "Iteration 3 failed: 2 of 10 tests fail, 1 error, quality 72". */

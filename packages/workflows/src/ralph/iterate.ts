@@ -6,32 +6,24 @@ import type { AgentReport, Fence } from "@holdfast/core/workflow";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime } from "../worktree.ts";
-import {
-  type Answer,
-  type IterationCost,
-  type LoopFinding,
-  type Reflection,
-  type Verification,
-  clip,
-  oneLine,
-} from "./iteration.ts";
-import { type LoopOptions, type RalphOptions, type Unit, planUnits } from "./options.ts";
+import { clip, oneLine } from "../text.ts";
+import type { Answer, IterationCost, LoopFinding, Reflection, Verification } from "./iteration.ts";
+import { type RalphOptions, type Unit, planUnits } from "./options.ts";
 import { ended } from "./reflection.ts";
 import {
-  type LoopContext,
-  type LoopState,
+  type RalphContext,
   type RalphDependencies,
   type RalphState,
   currentUnit,
   outputFiles,
-  tell,
+  recordEvent,
 } from "./state.ts";
 
 /**
  * Calls the agent in a new conversation; its prompt contains what it must know of earlier iterations. Commits its
  * changes.
  */
-export async function iterateStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function iterateStage(work: RalphDependencies, context: RalphContext): Promise<StageResult<RalphState>> {
   const { options } = work;
   const { iteration } = context.position;
   const unit = currentUnit(work, context);
@@ -74,12 +66,12 @@ export async function iterateStage(work: RalphDependencies, context: LoopContext
     filesChanged: changed.files,
     tree: changed.tree,
   });
-  await tell(context, { kind: "answered", answer });
+  await recordEvent(context, { kind: "answered", answer });
   return { event: "iterated", reason: reasonOf(iteration, report, changed.files), feedback: null };
 }
 
 async function filesChanged(
-  context: LoopContext,
+  context: RalphContext,
   { branch }: Worktree,
   { before, head }: { readonly before: string; readonly head: string },
 ): Promise<{ readonly files: number; readonly tree: string }> {
@@ -115,8 +107,8 @@ function reasonOf(iteration: number, report: AgentReport, files: number): string
  * rollback) comes last, because no other section contains it.
  */
 function iteratePrompt(
-  options: LoopOptions,
-  { position, state, inputs, fence: fenceOf }: Pick<LoopContext, "position" | "state" | "inputs" | "fence">,
+  options: RalphOptions,
+  { position, state, inputs, fence: fenceOf }: Pick<RalphContext, "position" | "state" | "inputs" | "fence">,
 ): string {
   const { issue } = inputs;
   const fence = fenceOf("agent");
@@ -326,7 +318,7 @@ const MOST_TEXT = 200_000;
 export function readLearnings(answer: string): { readonly learnings: readonly string[]; readonly rest: string } {
   const found: string[] = [];
   const rest: string[] = [];
-  let place: Place = OUTSIDE;
+  let place: RepositoryState = OUTSIDE;
   for (const line of answer.slice(-MOST_TEXT).split("\n")) {
     const { next, mark } = step(place, line);
     if (isLearning(place) && !mark) take(found, line);
@@ -338,20 +330,20 @@ export function readLearnings(answer: string): { readonly learnings: readonly st
   return { learnings: [...new Set(learnings)].slice(0, MOST_LEARNINGS), rest: rest.join("\n").trim() };
 }
 
-interface Place {
+interface RepositoryState {
   /** Level of the heading that starts a learnings section; null outside of one. */
   readonly section: number | null;
   readonly fence: { readonly ticks: number; readonly learnings: boolean } | null;
 }
 
-const OUTSIDE: Place = { section: null, fence: null };
+const OUTSIDE: RepositoryState = { section: null, fence: null };
 
-function isLearning({ section, fence }: Place): boolean {
+function isLearning({ section, fence }: RepositoryState): boolean {
   return section !== null || fence?.learnings === true;
 }
 
 /** Returns the place of the next line, and whether this line is only a marker. */
-function step(place: Place, line: string): { readonly next: Place; readonly mark: boolean } {
+function step(place: RepositoryState, line: string): { readonly next: RepositoryState; readonly mark: boolean } {
   const [, ticks = "", name = ""] = /^\s{0,3}(`{3,40})\s{0,3}([^`]{0,40})$/.exec(line) ?? [];
   if (place.fence !== null) {
     const closed = ticks.length >= place.fence.ticks && name.trim() === "";

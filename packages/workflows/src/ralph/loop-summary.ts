@@ -3,8 +3,8 @@
 import type { Planes } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Iteration, LoopFinding } from "./iteration.ts";
-import { type LoopOptions, type MemoryPolicy, type WorkflowType, parseLoopOptions, planUnits } from "./options.ts";
-import { type LoopState, parseLoopState } from "./state.ts";
+import { type MemoryPolicy, type RalphOptions, type WorkflowType, parseRalphOptions, planUnits } from "./options.ts";
+import { type RalphState, parseRalphState } from "./state.ts";
 
 /** Stages after the last iteration. */
 export const RALPH_FINISHING: ReadonlySet<string> = new Set(["publish", "done", "limit", "fatal"]);
@@ -23,13 +23,13 @@ export interface LoopSummary {
     Iteration,
     "number" | "unitName" | "verdict" | "quality" | "tests" | "errors" | "filesChanged"
   >[];
-  readonly totals: LoopState["totals"];
+  readonly totals: RalphState["totals"];
   readonly best: { readonly iteration: number; readonly quality: number } | null;
   /** With their evidence, oldest first. */
   readonly findings: readonly LoopFinding[];
   readonly learnings: readonly string[];
   readonly memory: { readonly size: number; readonly capacity: number; readonly policy: MemoryPolicy };
-  readonly onStuck: LoopOptions["onStuck"];
+  readonly onStuck: RalphOptions["onStuck"];
 }
 
 /**
@@ -39,14 +39,14 @@ export interface LoopSummary {
 export function summarizeLoop({ position, context, config }: Planes): LoopSummary | null {
   if (position.workflow !== "ralph") return null;
   try {
-    return picture(parseLoopOptions(config.inputs), parseLoopState(context.values));
+    return picture(parseRalphOptions(config.inputs), parseRalphState(context.values));
   } catch (error) {
     if (error instanceof HoldfastError) return null;
     throw error;
   }
 }
 
-function picture(options: LoopOptions, state: LoopState): LoopSummary {
+function picture(options: RalphOptions, state: RalphState): LoopSummary {
   const units = planUnits(options);
   const unit = units[state.unit];
   const { best, memory } = state;

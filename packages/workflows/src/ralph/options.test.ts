@@ -8,9 +8,7 @@ import {
   LOOP_ID,
   MEMORY_POLICIES,
   defaultRalphOptions,
-  loopOptionsJson,
   makeLoopId,
-  parseLoopOptions,
   parseRalphOptions,
   planUnits,
   ralphOptionsJson,
@@ -35,8 +33,8 @@ describe("options", () => {
         ),
         words,
         (given, task) => {
-          const options = parseLoopOptions({ ...given, task });
-          expect(parseLoopOptions(loopOptionsJson(options))).toEqual(options);
+          const options = parseRalphOptions({ ...given, task });
+          expect(parseRalphOptions(ralphOptionsJson(options))).toEqual(options);
         },
       ),
     );
@@ -44,8 +42,8 @@ describe("options", () => {
 
   test("a name that nobody reads and a value that does not fit are refused", () => {
     const loop = { task: "x", until: "true" };
-    expect(() => parseLoopOptions({ ...loop, pullrequest: true })).toThrow(/no option "pullrequest"/);
-    expect(() => parseLoopOptions({ ...loop, pullRequest: "yes" })).toThrow(/pullRequest/);
+    expect(() => parseRalphOptions({ ...loop, pullrequest: true })).toThrow(/no option "pullrequest"/);
+    expect(() => parseRalphOptions({ ...loop, pullRequest: "yes" })).toThrow(/pullRequest/);
   });
 });
 

@@ -16,35 +16,6 @@ import { type RetentionPolicy, loopRetention } from "@holdfast/core/retention";
 import { makeRunId } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 
-/** The options of a ralph run: the loop itself, and how its work is published. The checkpoint's config keeps them. */
-export interface LoopOptions extends RalphOptions {
-  /** Whether the criterion is checked before the first iteration. If it already passes, the loop costs nothing. */
-  readonly firstCheck: boolean;
-  /** Whether the loop ends in a pull request or only with commits on its branch. */
-  readonly pullRequest: boolean;
-  readonly draft: boolean;
-  /** null: the default branch of the remote or the forge. */
-  readonly baseBranch: string | null;
-}
-
-/** Throws USAGE for an unknown name or an invalid value. */
-export function parseLoopOptions(given: JsonObject): LoopOptions {
-  const { firstCheck: _first, pullRequest: _request, draft: _draft, baseBranch: _base, ...loop } = given;
-  return {
-    ...parseRalphOptions(loop),
-    firstCheck: flag(given, "firstCheck", true),
-    pullRequest: flag(given, "pullRequest", false),
-    draft: flag(given, "draft", false),
-    baseBranch: nullableText(given, "baseBranch"),
-  };
-}
-
-/** The options as stored JSON; parsing it again gives the same options. */
-export function loopOptionsJson(options: LoopOptions): JsonObject {
-  const { firstCheck, pullRequest, draft, baseBranch, ...loop } = options;
-  return { ...ralphOptionsJson(loop), firstCheck, pullRequest, draft, baseBranch };
-}
-
 /**
  * The types of a ralph run. All run on one workflow and differ only in their units of work (see planUnits).
  * - ralph_loop: one task, repeated until the criterion passes.
@@ -85,7 +56,7 @@ export interface Detection {
   readonly burn: number | null;
 }
 
-/** The options of the loop itself. The checkpoint's config keeps them, so that a resumed run uses the same options. */
+/** The options of a ralph run. The checkpoint's config keeps them, so that a resumed run uses the same options. */
 export interface RalphOptions {
   readonly workflowType: WorkflowType;
   readonly task: string;
@@ -120,6 +91,13 @@ export interface RalphOptions {
   readonly model: string | null;
   readonly yolo: boolean;
   readonly agentTimeoutMs: number | null;
+  /** Whether the criterion is checked before the first iteration. If it already passes, the loop costs nothing. */
+  readonly firstCheck: boolean;
+  /** Whether the loop ends in a pull request or only with commits on its branch. */
+  readonly pullRequest: boolean;
+  readonly draft: boolean;
+  /** null: the default branch of the remote or the forge. */
+  readonly baseBranch: string | null;
 }
 
 export const defaultRalphOptions: RalphOptions = {
@@ -141,6 +119,10 @@ export const defaultRalphOptions: RalphOptions = {
   model: null,
   yolo: false,
   agentTimeoutMs: null,
+  firstCheck: true,
+  pullRequest: false,
+  draft: false,
+  baseBranch: null,
 };
 
 /** Throws USAGE for an unknown name, an invalid value, or a type without its required options. */
@@ -165,6 +147,10 @@ export function parseRalphOptions(given: JsonObject): RalphOptions {
     model: parseModel(given),
     yolo: flag(given, "yolo", base.yolo),
     agentTimeoutMs: nullableCount(given, "agentTimeoutMs", base.agentTimeoutMs),
+    firstCheck: flag(given, "firstCheck", base.firstCheck),
+    pullRequest: flag(given, "pullRequest", base.pullRequest),
+    draft: flag(given, "draft", base.draft),
+    baseBranch: nullableText(given, "baseBranch"),
   };
   return { ...parsed, task: parseTask(given, parsed) };
 }

@@ -3,14 +3,14 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { type ChangeLimit, type WorkflowPlugin, importWithoutAgent, namedRoles } from "../plugin.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
-import { loopOptionsJson, parseLoopOptions } from "./options.ts";
+import { ralphOptionsJson, parseRalphOptions } from "./options.ts";
 import { ralphWorkflow } from "./workflow.ts";
 
 export const ralphPlugin: WorkflowPlugin = {
   name: "ralph",
   create(given, adapters) {
-    const options = parseLoopOptions(given);
-    return { workflow: ralphWorkflow(options, adapters), options: loopOptionsJson(options) };
+    const options = parseRalphOptions(given);
+    return { workflow: ralphWorkflow(options, adapters), options: ralphOptionsJson(options) };
   },
   roles: ({ model }, own) => namedRoles({ agent: model ?? own }),
   withAgent: (options) => ({ ...options, model: null }),
@@ -20,12 +20,12 @@ export const ralphPlugin: WorkflowPlugin = {
     const { config, context } = checkpoint.planes;
     const stored =
       config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":");
-    const options = parseLoopOptions(config.inputs);
+    const options = parseRalphOptions(config.inputs);
     const agent = given ?? stored;
     if (agent === null && options.model === null) throw importWithoutAgent(run);
     return {
       workflow: ralphWorkflow(options, parts),
-      options: loopOptionsJson(options),
+      options: ralphOptionsJson(options),
       agent,
       base: options.baseBranch,
       async prepare(root) {
@@ -39,8 +39,8 @@ export const ralphPlugin: WorkflowPlugin = {
 /** Sets the total number of iterations. A loop that stopped at its limit then continues. */
 const changeIterations: ChangeLimit = ({ run, planes, value }) => {
   const { config, position } = planes;
-  const options = parseLoopOptions(config.inputs);
-  const { maxIterations: max } = parseLoopOptions({ ...config.inputs, maxIterations: value });
+  const options = parseRalphOptions(config.inputs);
+  const { maxIterations: max } = parseRalphOptions({ ...config.inputs, maxIterations: value });
   const atLimit = run.state.kind === "failed" && position.stage === "limit";
   if (max <= position.iteration && (atLimit || max < position.iteration))
     throw new HoldfastError({
@@ -50,7 +50,7 @@ const changeIterations: ChangeLimit = ({ run, planes, value }) => {
     });
   if (max === options.maxIterations && !atLimit) return null;
   return {
-    options: loopOptionsJson({ ...options, maxIterations: max }),
+    options: ralphOptionsJson({ ...options, maxIterations: max }),
     continuesAt: atLimit ? { stage: "iterate", iteration: position.iteration + 1 } : null,
     reason: `The limit is ${max} iterations in total instead of ${options.maxIterations}`,
   };

@@ -5,17 +5,10 @@ import { bestFilesNote, iterationText } from "./finish.ts";
 import type { LoopFinding } from "./iteration.ts";
 import { type RalphOptions, planUnits } from "./options.ts";
 import { planReflection } from "./reflection.ts";
-import {
-  type LoopContext,
-  type LoopState,
-  type RalphDependencies,
-  type RalphState,
-  reduceRalph,
-  tell,
-} from "./state.ts";
+import { type RalphContext, type RalphDependencies, type RalphState, recordEvent, reduceRalph } from "./state.ts";
 
 /** Records the reflection on an iteration and decides what follows. The checkpoint at its end is the iteration's. */
-export async function reflectStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function reflectStage(work: RalphDependencies, context: RalphContext): Promise<StageResult<RalphState>> {
   const { options } = work;
   // Reflection and decision are one step. If the stage runs again, after a crash or a question, both remain the same
   // whatever was recorded or raised meanwhile.
@@ -25,13 +18,13 @@ export async function reflectStage(work: RalphDependencies, context: LoopContext
     const { milliseconds } = position.budget.spent;
     return { reflected: event, move: decideNext({ options, state: reduceRalph(state, event), milliseconds }) };
   });
-  await tell(context, reflected);
+  await recordEvent(context, reflected);
   const { quality } = reflected.iteration;
   const result = await follow(context, move);
   return { ...result, trigger: "iteration", ...(quality === null ? {} : { score: quality }) };
 }
 
-async function follow(context: LoopContext, move: NextMove): Promise<StageResult<LoopState>> {
+async function follow(context: RalphContext, move: NextMove): Promise<StageResult<RalphState>> {
   const { state } = context;
   const last = state.iterations.at(-1);
   const came = last === undefined ? "" : iterationText(last);
@@ -57,9 +50,9 @@ async function follow(context: LoopContext, move: NextMove): Promise<StageResult
  * Waits for the user's answer. It counts as an intervention, so that the same iterations do not stop the loop again.
  */
 async function ask(
-  context: LoopContext,
+  context: RalphContext,
   move: Extract<NextMove, { readonly kind: "ask" }>,
-): Promise<StageResult<LoopState>> {
+): Promise<StageResult<RalphState>> {
   const { state, position } = context;
   const back = state.best !== null && state.best.iteration !== state.iterations.at(-1)?.number ? ["rollback"] : [];
   const best = back.length === 0 ? "" : ` The best so far is iteration ${state.best?.iteration}.`;
@@ -72,7 +65,10 @@ async function ask(
     return { event: "stuck", reason: `Stopped by a person: ${move.reason}. ${bestFilesNote(state)}` };
   if (answer === "rollback")
     return { event: "goes_back", reason: `${move.reason}; a person sends it back to the best iteration` };
-  await tell(context, { kind: "intervened", intervention: { kind: "answered", at: position.iteration, answer } });
+  await recordEvent(context, {
+    kind: "intervened",
+    intervention: { kind: "answered", at: position.iteration, answer },
+  });
   return { event: "again", reason: `A person lets it go on: ${move.reason}` };
 }
 

@@ -3,17 +3,9 @@
 
 import type { Budget } from "@holdfast/core/position";
 import { HoldfastError } from "@holdfast/platform/error";
+import { oneLine } from "../text.ts";
 import { detect } from "./detect.ts";
-import {
-  type Answer,
-  type BestIteration,
-  type CheckResult,
-  type Failing,
-  type Iteration,
-  type Reflection,
-  type Verification,
-  oneLine,
-} from "./iteration.ts";
+import type { Answer, BestIteration, CheckResult, Failing, Iteration, Reflection, Verification } from "./iteration.ts";
 import { DIMENSIONS, type Dimension, type RalphOptions, planUnits } from "./options.ts";
 import { type Learning, MAX_LEARNINGS, type RalphEvent, type RalphState } from "./state.ts";
 import { failingDigest } from "./verify.ts";

@@ -36,7 +36,7 @@ import {
   VERIFICATION_SHAPE,
   type Verification,
 } from "./iteration.ts";
-import { type LoopOptions, type Unit, planUnits } from "./options.ts";
+import { type RalphOptions, type Unit, planUnits } from "./options.ts";
 
 /** A learning of the agent, stored once. Repeating it only updates its iteration. */
 export type Learning = { readonly iteration: number; readonly text: string };
@@ -60,8 +60,21 @@ type Totals = {
   readonly milliseconds: number;
 };
 
+/**
+ * Where the loop's work starts and where it is published; set by stages. Names that refer to the outside are the same in
+ * every workflow.
+ */
+export type RepositoryState = {
+  /** The commit on which the loop began; its own commits follow. null before it has begun. */
+  readonly began: string | null;
+  /** Only for a run that ends in a pull request; otherwise null. */
+  readonly base: Base | null;
+  readonly pushed: string | null;
+  readonly pullRequest: OpenedRequest | null;
+};
+
 /** The values of a ralph loop: everything that is not in its position (stage, iteration, attempts, budget). */
-export type RalphState = {
+export type RalphState = RepositoryState & {
   /** null before `begun`. */
   readonly loopId: string | null;
   /** Index into planUnits(options) of the current unit; their count if all are done. */
@@ -113,6 +126,10 @@ export const initialRalphState: RalphState = {
   findings: [],
   interventions: [],
   refused: [],
+  began: null,
+  base: null,
+  pushed: null,
+  pullRequest: null,
 };
 
 /** Throws STORE_CORRUPT with the path of the invalid field. */
@@ -156,47 +173,16 @@ const STATE: Shape<RalphState> = object<RalphState>({
   findings: list(FINDING_SHAPE),
   interventions: list(INTERVENTION_SHAPE),
   refused: list(object<RefusedEvent>({ event: text, why: text })),
-});
-
-/**
- * Where the loop's work starts and where it is published. Field names that refer to the outside are the same in every
- * workflow.
- */
-export type Place = {
-  /** The commit on which the loop began; its own commits follow. null before it has begun. */
-  readonly began: string | null;
-  /** Only for a run that ends in a pull request; otherwise null. */
-  readonly base: Base | null;
-  readonly pushed: string | null;
-  readonly pullRequest: OpenedRequest | null;
-};
-
-/** The values of a ralph run: the loop's own, which events change, and its place, which stages set. */
-export type LoopState = RalphState & Place;
-
-export const initialLoopState: LoopState = {
-  ...initialRalphState,
-  began: null,
-  base: null,
-  pushed: null,
-  pullRequest: null,
-};
-
-export function parseLoopState(values: JsonObject): LoopState {
-  const place = parseShape({ shape: PLACE, value: values, what: "The state of a ralph run" });
-  return { ...parseRalphState(values), ...place };
-}
-
-export function reduceLoop(state: LoopState, event: Json): LoopState {
-  return { ...state, ...reduceRalph(state, parseRalphEvent(event)) };
-}
-
-const PLACE: Shape<Place> = object<Place>({
   began: nullable(text),
   base: nullable(object<Base>({ branch: text, commit: text })),
   pushed: nullable(text),
   pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
 });
+
+/** Reduces an event as the journal has it. */
+export function reduceRecorded(state: RalphState, event: Json): RalphState {
+  return reduceRalph(state, parseRalphEvent(event));
+}
 
 /**
  * Every event that changes a loop's values. Each is JSON and is stored in the journal unchanged and complete. Reducing
@@ -353,19 +339,19 @@ function refuse(state: RalphState, event: string, why: string): RalphState {
 
 /** Dependencies of every ralph stage. */
 export interface RalphDependencies {
-  readonly options: LoopOptions;
+  readonly options: RalphOptions;
   readonly parts: Adapters;
 }
 
-export type LoopContext = StageContext<LoopState>;
+export type RalphContext = StageContext<RalphState>;
 
 /** Records an event once per stage attempt. */
-export async function tell(context: LoopContext, event: RalphEvent): Promise<void> {
+export async function recordEvent(context: RalphContext, event: RalphEvent): Promise<void> {
   await context.record(event.kind, event);
 }
 
 /** The current unit. Throws INTERNAL if all units are done, because no working stage follows then. */
-export function currentUnit({ options }: RalphDependencies, { state }: LoopContext): Unit {
+export function currentUnit({ options }: RalphDependencies, { state }: RalphContext): Unit {
   const unit = planUnits(options)[state.unit];
   if (unit !== undefined) return unit;
   throw new HoldfastError({ code: "INTERNAL", message: "A loop went on although all of its work is done" });

@@ -5,7 +5,8 @@ import { type Digest, sha256 } from "@holdfast/core/json";
 import { maskSecrets } from "@holdfast/core/mask";
 import type { StageResult } from "@holdfast/core/transitions";
 import { commitWork } from "../branch.ts";
-import { type Worktree, openWorktree, stageTime, truncateStart } from "../worktree.ts";
+import { type Worktree, openWorktree, stageTime } from "../worktree.ts";
+import { clip, truncateStart } from "../text.ts";
 import { joinMetrics, outputLines, readMetrics } from "./check-output.ts";
 import {
   type CheckResult,
@@ -13,14 +14,20 @@ import {
   type IterationVerdict,
   type Metrics,
   type Verification,
-  clip,
   noMetrics,
 } from "./iteration.ts";
 import type { Check } from "./options.ts";
-import { type LoopContext, type LoopState, type RalphDependencies, currentUnit, outputFiles, tell } from "./state.ts";
+import {
+  type RalphContext,
+  type RalphDependencies,
+  type RalphState,
+  currentUnit,
+  outputFiles,
+  recordEvent,
+} from "./state.ts";
 
 /** Checks the criterion. Only its commands decide, not the agent's own report. */
-export async function verifyStage(work: RalphDependencies, context: LoopContext): Promise<StageResult<LoopState>> {
+export async function verifyStage(work: RalphDependencies, context: RalphContext): Promise<StageResult<RalphState>> {
   const { checks } = currentUnit(work, context);
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
@@ -28,7 +35,7 @@ export async function verifyStage(work: RalphDependencies, context: LoopContext)
   if (ran.length > 0 && ran.every(hasPassed)) await commitChecked(context, worktree, { ran, at });
   const { iteration } = context.position;
   const verification = readVerification({ number: iteration, planned: checks.length, ended: ran });
-  await tell(context, { kind: "verified", verification });
+  await recordEvent(context, { kind: "verified", verification });
   const completed = context.state.answer?.outcome === "completed";
   switch (verification.verdict) {
     case "passed":
@@ -70,7 +77,7 @@ const OUTPUT_CHARACTERS = 20_000;
  */
 export async function runChecks(
   { parts }: RalphDependencies,
-  context: LoopContext,
+  context: RalphContext,
   { root, outputs }: Worktree,
   checks: readonly Check[],
 ): Promise<readonly RanCheck[]> {
@@ -105,7 +112,7 @@ export function hasPassed({ kind, code }: Pick<RanCheck, "kind" | "code">): bool
 
 /** Commits what a passing command changed (a formatter, a snapshot), because it is part of the work. */
 export async function commitChecked(
-  context: LoopContext,
+  context: RalphContext,
   worktree: Worktree,
   params: { readonly ran: readonly RanCheck[]; readonly at: string },
 ): Promise<void> {

@@ -10,22 +10,21 @@ import { type RunNaming, type StageFunction, type Workflow, defineWorkflow } fro
 import { beginStage } from "./begin.ts";
 import { failStage, publishStage, rollbackStage } from "./finish.ts";
 import { iterateStage } from "./iterate.ts";
-import { type LoopOptions, type RalphOptions, makeLoopId, planUnits } from "./options.ts";
+import { type RalphOptions, makeLoopId, planUnits } from "./options.ts";
 import { reflectStage } from "./reflect.ts";
 import {
-  type LoopContext,
-  type LoopState,
+  type RalphContext,
   type RalphDependencies,
   type RalphEvent,
   type RalphState,
-  initialLoopState,
-  parseLoopState,
-  reduceLoop,
+  initialRalphState,
+  parseRalphState,
   reduceRalph,
+  reduceRecorded,
 } from "./state.ts";
 import { verifyStage } from "./verify.ts";
 
-type Stage = (work: RalphDependencies, context: LoopContext) => ReturnType<StageFunction<LoopState>>;
+type Stage = (work: RalphDependencies, context: RalphContext) => ReturnType<StageFunction<RalphState>>;
 
 const STAGES: Readonly<Record<string, Stage>> = {
   begin: beginStage,
@@ -39,16 +38,16 @@ const STAGES: Readonly<Record<string, Stage>> = {
 };
 
 /** The workflow that repeats a task until its criterion passes. */
-export function ralphWorkflow(options: LoopOptions, parts: Adapters): Workflow<LoopState> {
+export function ralphWorkflow(options: RalphOptions, parts: Adapters): Workflow<RalphState> {
   const work: RalphDependencies = { options, parts };
-  return defineWorkflow<LoopState>({
+  return defineWorkflow<RalphState>({
     ...RALPH_SHAPE,
     stages: Object.fromEntries(
-      Object.entries(STAGES).map(([name, stage]) => [name, (context: LoopContext) => stage(work, context)]),
+      Object.entries(STAGES).map(([name, stage]) => [name, (context: RalphContext) => stage(work, context)]),
     ),
-    initialState: () => initialLoopState,
-    parseState: parseLoopState,
-    reduce: reduceLoop,
+    initialState: () => initialRalphState,
+    parseState: parseRalphState,
+    reduce: reduceRecorded,
     guard: ralphGuard(options),
     freshness: ralphFreshness(options),
     naming: loopNaming(options),
@@ -58,7 +57,7 @@ export function ralphWorkflow(options: LoopOptions, parts: Adapters): Workflow<L
 }
 
 /** A task's id is derived from the task and its criterion, so that starting the same loop again finds the same run. */
-function loopNaming({ loopId, until, pullRequest }: LoopOptions): RunNaming {
+function loopNaming({ loopId, until, pullRequest }: RalphOptions): RunNaming {
   return {
     id: loopId ?? undefined,
     task({ task, count }) {
@@ -102,7 +101,7 @@ export const RALPH_SHAPE: WorkflowShape = {
  * Counts an iteration in the commit that starts it: after a crash, the same iteration runs again. Never starts an
  * iteration beyond the limit, whichever stage leads to it.
  */
-export function ralphGuard<S extends JsonObject>({ maxIterations }: Pick<LoopOptions, "maxIterations">) {
+export function ralphGuard<S extends JsonObject>({ maxIterations }: Pick<RalphOptions, "maxIterations">) {
   return (given: { readonly position: Position; readonly result: StageResult<S> }) => {
     const { position, result } = given;
     if (RALPH_SHAPE.transitions[position.stage]?.[result.event] !== "iterate") return given;
@@ -114,13 +113,13 @@ export function ralphGuard<S extends JsonObject>({ maxIterations }: Pick<LoopOpt
 }
 
 /** A loop handles outside changes like every run. A forced resume lets it continue. */
-function ralphFreshness(options: LoopOptions): Freshness {
+function ralphFreshness(options: RalphOptions): Freshness {
   return {
     isOwn: () => false,
     judge: () => null,
     relocate: () => null,
     reopen({ position, values }) {
-      const reopening = planForcedResume({ position, state: parseLoopState(values), options });
+      const reopening = planForcedResume({ position, state: parseRalphState(values), options });
       if (reopening === null) return null;
       const { begins, why } = reopening;
       const enters = begins === null ? null : { stage: "iterate", iteration: begins };
