@@ -5,7 +5,7 @@ import type { Freshness } from "@holdfast/core/findings";
 import { type JsonObject, sha256 } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
 import type { StageResult, TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
-import { canonicalJson } from "@holdfast/core/values/canonical-json";
+import { canonicalJson } from "@holdfast/core/values";
 import { type RunNaming, type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import { beginStage } from "./begin.ts";
 import { failStage, publishStage, rollbackStage } from "./finish.ts";
