@@ -59,21 +59,35 @@ async function largestRuns({ store, workspaces }: Measured): Promise<readonly { 
   return sizes.toSorted((one, other) => other.bytes - one.bytes).slice(0, LARGEST_SHOWN);
 }
 
-/** Throws DISK_FULL when the limit is reached, so that the run waits for space; returns a warning when it is near. */
-export async function checkStoreSize(parts: Measured): Promise<string | null> {
+export interface SizeReport {
+  readonly level: "near" | "reached";
+  readonly text: string;
+}
+
+/** null: there is no limit, or it is not near. */
+export async function reportSize(parts: Measured): Promise<SizeReport | null> {
   const size = await measureStore(parts);
   const level = size === null ? "within" : sizeLevel(size);
   if (size === null || level === "within") return null;
-  const described = await describeSize(parts, size);
-  if (level === "near") return `${described} Runs wait when it is full.`;
+  const next = level === "near" ? "Runs wait when it is full." : "Runs wait until there is space.";
+  return { level, text: `${await describeSize(parts, size)} ${next}` };
+}
+
+/** Throws DISK_FULL when the limit is reached, so that the run waits for space; returns a warning when it is near. */
+export async function checkStoreSize(parts: Measured): Promise<string | null> {
+  const report = await reportSize(parts);
+  if (report?.level !== "reached") return report?.text ?? null;
   throw new HoldfastError({
     code: "DISK_FULL",
-    message: described,
-    hint: "Drop what retention allows with `holdfast gc`, or raise store.maxSize in holdfast.config.yaml.",
+    message: report.text,
+    hint: SIZE_HINT,
     retry: "later",
-    data: { maxSize: size.limit, used: size.database + size.objects },
+    data: { maxSize: parts.maxStoreBytes },
   });
 }
+
+export const SIZE_HINT =
+  "Drop what retention allows with `holdfast gc`, or raise store.maxSize in holdfast.config.yaml.";
 
 function text(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;

@@ -4,6 +4,7 @@
  */
 import type { AgentProbe } from "@holdfast/core/agent";
 import type { RunUsage } from "@holdfast/core/gc";
+import { SIZE_HINT, type SizeReport } from "@holdfast/core/store-size";
 import { MIN_GIT_VERSION, isGitTooOld } from "@holdfast/platform/git-command";
 
 /** The plain facts that `doctor` gathers. */
@@ -20,6 +21,7 @@ export interface Observations {
         readonly bytes: number;
         /** The largest run first. */
         readonly usage: readonly RunUsage[];
+        readonly size: SizeReport | null;
       }
     | { readonly kind: "absent" }
     | { readonly kind: "broken"; readonly code: string; readonly message: string; readonly hint: string | undefined };
@@ -67,6 +69,7 @@ export function diagnose(seen: Observations): DoctorReport {
     { name: "node", level: "ok", detail: seen.node, fix: null },
     checkGit(seen),
     checkStore(seen),
+    ...(seen.store.kind === "healthy" && seen.store.size !== null ? [checkSize(seen.store.size)] : []),
     checkDisk(seen.freeBytes),
     ...seen.unfinishedRestores.map(({ run, target }) => ({
       name: "restore",
@@ -139,6 +142,10 @@ function checkStore({ store, inRepository }: Observations): Check {
         fix: store.hint ?? "Run `holdfast verify`.",
       };
   }
+}
+
+function checkSize({ level, text }: SizeReport): Check {
+  return { name: "size", level: level === "near" ? "warn" : "fail", detail: text, fix: SIZE_HINT };
 }
 
 function checkDisk(free: number): Check {

@@ -42,6 +42,7 @@ async function observeStore(params: OpenParams): Promise<Opened> {
         runs: stats.runs,
         bytes: stats.bytes,
         usage,
+        size: await holdfast.sizeReport(),
       },
       unfinishedRestores: (await holdfast.listRuns()).flatMap((summary) =>
         summary.unfinishedRestore === null ? [] : [{ run: summary.id, target: summary.unfinishedRestore }],

@@ -20,6 +20,7 @@ import { RunHandle, resolveCheckpoint, resolveRun, runById, runsHere } from "@ho
 import { type RunWithStatus, readStatuses } from "@holdfast/core/run-statuses";
 import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
+import { type SizeReport, reportSize } from "@holdfast/core/store-size";
 import { diffJson, type JsonChange } from "@holdfast/core/diff-json";
 import { type Repaired, repair, verifyRun } from "@holdfast/core/verify";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
@@ -235,6 +236,11 @@ export class Holdfast implements AsyncDisposable {
   /** Whether there is enough space to continue this run, which waits for space. */
   async hasRoom(run: string): Promise<boolean> {
     return await hasDiskSpace(this.#parts, run);
+  }
+
+  /** The size of the store and its largest runs; null below 80 % of `maxStoreBytes`, or without a limit. */
+  async sizeReport(): Promise<SizeReport | null> {
+    return await reportSize(this.#parts);
   }
 
   /** Checks the store and every tree that a checkpoint names. Changes nothing. */

@@ -106,6 +106,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     text: (page) => savedText({ ...saved, planes, noWorktree, leftOut: skippedPaths(planes.files) }, page),
   });
   shell.say(`Go back to it with: ${shell.talk.program} restore ${checkpoint.id}`);
+  const size = await holdfast.sizeReport();
+  if (size !== null) shell.say(size.text);
   if (gc !== null && gc.dropped.length > 0) shell.say(gcSummary(gc, shell.talk));
   return "done";
 }
