@@ -2,7 +2,7 @@
 import type { CheckpointParent, Trigger } from "./checkpoint.ts";
 import type { GraphEvent } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
-import { type Digest, type Hasher, type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
+import { type Digest, type Json, type JsonObject, isJsonArray, isJsonObject, sha256 } from "./json.ts";
 import type { Amounts, CallErrors, ErrorVerdict, RecordTokens, StageAttempt } from "./position.ts";
 import type { PendingDecision, Run, WaitingFor } from "./run.ts";
 import { canonicalJson } from "./values.ts";
@@ -158,8 +158,8 @@ interface Link {
 }
 
 /** The keys are written in canonical order by hand, because this runs for every entry. */
-export function entryHash(previous: Digest, link: Link, hasher: Hasher): Digest {
-  return hasher(
+export function entryHash(previous: Digest, link: Link): Digest {
+  return sha256(
     `holdfast-entry-1\n${previous}\n{"at":"${link.at}","body":${link.body},"entry":${link.entry},"epoch":${link.epoch},"kind":${kindText(link.kind)},"run":"${link.run}"}`,
   );
 }
@@ -169,8 +169,8 @@ function kindText(kind: EntryKind): string {
 }
 
 /** Digest of the run's birth record, to which the first entry is chained. */
-export function birthDigest(run: Run, hasher: Hasher): Digest {
-  return hasher(canonicalJson(birthRecord(run)));
+export function birthDigest(run: Run): Digest {
+  return sha256(canonicalJson(birthRecord(run)));
 }
 
 export function birthRecord(run: Run): JsonObject {

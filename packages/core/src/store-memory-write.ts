@@ -248,9 +248,9 @@ export function append(
 ): JournalEntry {
   const { kind, at, epoch, body } = entry;
   const text = canonicalJson(body);
-  const previous = run.entries.at(-1)?.hash ?? birthDigest(run.run, sha256);
+  const previous = run.entries.at(-1)?.hash ?? birthDigest(run.run);
   const link = { run: run.run.id, entry: run.entries.length + 1, kind, at, epoch };
-  const hash = entryHash(previous, { ...link, body: text }, sha256);
+  const hash = entryHash(previous, { ...link, body: text });
   const digest = kind === "checkpoint" ? hash : sha256(text);
   const journal: JournalEntry = deepFreeze({ ...link, body, digest, hash });
   run.entries.push(journal);

@@ -421,10 +421,10 @@ function* verifyWorld(
 }
 
 function* verifyRun(run: MemoryRun, scope: "all" | "journal"): Generator<string> {
-  let previous = birthDigest(run.run, sha256);
+  let previous = birthDigest(run.run);
   for (const [i, entry] of run.entries.entries()) {
     const link = { ...entry, body: canonicalJson(entry.body) };
-    if (entry.entry !== i + 1 || entryHash(previous, link, sha256) !== entry.hash) yield `The chain breaks at ${i + 1}`;
+    if (entry.entry !== i + 1 || entryHash(previous, link) !== entry.hash) yield `The chain breaks at ${i + 1}`;
     previous = entry.hash;
   }
   if (!isDeepStrictEqual(foldRun(run.entries), run.fold)) yield "The run's state differs from its journal";

@@ -73,7 +73,7 @@ export function createRun(
       const run: Run = deepFreeze({ ...born, createdAt: moment.iso });
       const birth = birthRecord(run);
       const json = canonicalJson(birth);
-      const hash = birthDigest(run, sha256);
+      const hash = birthDigest(run);
       const [row] = await writing.tx.all(
         "INSERT INTO runs (id, workflow, birth, epoch, entries, head, sequence, checkpoints) VALUES (?, ?, ?, 0, 0, ?, 0, 0) RETURNING run",
         [run.id, run.workflow, json, Buffer.from(hash, "hex")],

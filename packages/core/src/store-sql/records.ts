@@ -234,7 +234,7 @@ export function checkpointRow(row: Row, run: string): CheckpointRow {
   const link = { run, entry: entry.entry, kind: entry.kind, at: entry.at, epoch: entry.epoch, body: entry.body ?? "" };
   const isWhole =
     previous !== null &&
-    entryHash(previous, link, sha256) === entry.hash &&
+    entryHash(previous, link) === entry.hash &&
     head.sequence === sequence &&
     head.trigger === text(row, "cause") &&
     head.stage === text(row, "stage");

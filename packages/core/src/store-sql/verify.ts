@@ -297,7 +297,7 @@ async function beginWalk(
       fold: newFold(),
       found: [],
       entry: 0,
-      hash: birthDigest(run, sha256),
+      hash: birthDigest(run),
       trustedTo: null,
       newestIntact: null,
       checkpoints: 0,
@@ -375,7 +375,7 @@ async function checkEntry(driver: Driver, tx: ReadTransaction, walk: Walk, row: 
   let isLinked = false;
   const problems = await attempt(driver, async () => {
     const body = await bodyText(tx, parsed);
-    isLinked = entryHash(previous, { run: walk.run.id, entry, kind, at, epoch, body }, sha256) === parsed.hash;
+    isLinked = entryHash(previous, { run: walk.run.id, entry, kind, at, epoch, body }) === parsed.hash;
     if (!isLinked)
       return [`The chain breaks at entry ${entry}: its hash does not follow from its content and the one before`];
     if (kind === "checkpoint") return [];

@@ -2,7 +2,7 @@ import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { ProcessIdentity } from "@holdfast/platform/identity";
 import { type EntryKind, entryHash } from "../journal.ts";
-import { type Digest, type Json, sha256 } from "../json.ts";
+import type { Digest, Json } from "../json.ts";
 import type { Lease } from "../lease.ts";
 import type { Run } from "../run.ts";
 import type { LeaseClaim } from "../store-commit.ts";
@@ -294,7 +294,7 @@ export function createGroup(params: {
         const entry = head.entries + 1;
         const { kind, epoch, body, about } = row;
         const link = { run: head.run.id, entry, kind, at: moment.iso, epoch, body };
-        const hash = entryHash(head.hash, link, sha256);
+        const hash = entryHash(head.hash, link);
         const isLong = body.length > LONG_BODY;
         tx.run(INSERT_ENTRY, [
           head.number,
