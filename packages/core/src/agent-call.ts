@@ -56,42 +56,42 @@ import type { AgentCall, AgentReport } from "./workflow.ts";
  * Runs one agent call as a step: reserve the budget, record the start, run the agent, settle. A failure at the provider
  * is retried here and counted per call. The agent's own outcome, good or bad, is the step's result.
  */
-export async function runAgent(stay: StageExecution, call: AgentCall): Promise<AgentReport> {
-  const { writer } = stay;
-  const aside = call.aside === undefined ? null : requireOpen(stay, call.aside);
-  const known = stay.claim(call.name);
+export async function runAgent(execution: StageExecution, call: AgentCall): Promise<AgentReport> {
+  const { runSession } = execution;
+  const aside = call.aside === undefined ? null : requireOpen(execution, call.aside);
+  const known = execution.claim(call.name);
   if (known !== undefined) {
-    writer.tell({ kind: "step_finished", step: call.name, replayed: true });
+    runSession.tell({ kind: "step_finished", step: call.name, replayed: true });
     // The previous process may have died after the journal entry and before this cleanup.
-    forgetFiles(writer, call.name);
-    readFailedAttempt(stay, call);
+    forgetFiles(runSession, call.name);
+    readFailedAttempt(execution, call);
     // The engine recorded this value when the call concluded.
     const recorded = known as AgentReport;
-    await askAboutCheckoutChange(stay, call, recorded);
+    await askAboutCheckoutChange(execution, call, recorded);
     return recorded;
   }
-  const report = await callAnew(stay, call, aside);
-  await askAboutCheckoutChange(stay, call, report);
+  const report = await callAnew(execution, call, aside);
+  await askAboutCheckoutChange(execution, call, report);
   return report;
 }
 
-async function callAnew(stay: StageExecution, call: AgentCall, aside: OpenAside | null): Promise<AgentReport> {
-  const { writer } = stay;
-  return await stay.busy(async () => {
-    const trying = beginCall(stay, call, aside);
+async function callAnew(execution: StageExecution, call: AgentCall, aside: OpenAside | null): Promise<AgentReport> {
+  const { runSession } = execution;
+  return await execution.busy(async () => {
+    const trying = beginCall(execution, call, aside);
     if (aside !== null) aside.busy = call.name;
     try {
-      const { abort } = own(writer.errors, call.name) ?? {};
-      if (abort !== undefined) writer.halt.abort(abort);
+      const { abort } = own(runSession.attempt.errors, call.name) ?? {};
+      if (abort !== undefined) runSession.halt.abort(abort);
       for (;;) {
-        await askAboutFailedAttempt(stay, trying);
-        await waitOut(stay, call.name);
-        const tried = await tryOnce(stay, trying);
-        const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(stay, trying, tried);
+        await askAboutFailedAttempt(execution, trying);
+        await waitOut(execution, call.name);
+        const tried = await tryOnce(execution, trying);
+        const report = tried.outcome.kind === "completed" ? tried : await afterFailedTry(execution, trying, tried);
         if (report === null) continue;
-        await reportDenial(writer, report.outcome);
-        const concluded = await concludeCall(stay, trying, report);
-        forgetFiles(writer, call.name);
+        await reportDenial(runSession, report.outcome);
+        const concluded = await concludeCall(execution, trying, report);
+        forgetFiles(runSession, call.name);
         return concluded;
       }
     } finally {
@@ -101,23 +101,24 @@ async function callAnew(stay: StageExecution, call: AgentCall, aside: OpenAside 
 }
 
 /** Deletes the files that hold a call's state until the journal has its result. */
-function forgetFiles(writer: RunSession, step: string): void {
-  answerFile(writer, step).remove();
-  forgetCheckout(writer, step);
+function forgetFiles(runSession: RunSession, step: string): void {
+  answerFile(runSession, step).remove();
+  forgetCheckout(runSession, step);
 }
 
 /** Reports a denied tool call, and how to allow it, in the journal and the live view. The summary reads it from the result. */
-async function reportDenial(writer: RunSession, outcome: AgentOutcome): Promise<void> {
+async function reportDenial(runSession: RunSession, outcome: AgentOutcome): Promise<void> {
   if (outcome.kind !== "failed" || outcome.cause !== "permission_denied") return;
-  await emitNote(writer, `Denied: ${outcome.message}${outcome.hint === null ? "" : `. ${outcome.hint}`}`);
+  await emitNote(runSession, `Denied: ${outcome.message}${outcome.hint === null ? "" : `. ${outcome.hint}`}`);
 }
 
 /** Waits for the rest of the delay before the next attempt. The delay is on record, perhaps by a process that has died. */
-async function waitOut({ writer }: StageExecution, name: string): Promise<void> {
-  const { parts, halt, errors } = writer;
+async function waitOut({ runSession }: StageExecution, name: string): Promise<void> {
+  const { parts, halt } = runSession;
+  const { errors } = runSession.attempt;
   const rest = restOfDelay(own(errors, name) ?? NO_ERRORS, parts.clock.now());
   // Between two attempts the call is not in progress. If no other step runs either, the run can stop safely here.
-  const isQuiet = (): boolean => Object.keys(writer.running).length === 0;
+  const isQuiet = (): boolean => Object.keys(runSession.attempt.running).length === 0;
   if (rest > 0) {
     const signal = isQuiet() ? AbortSignal.any([halt.signal, halt.wished]) : halt.signal;
     await parts.wait(rest, signal).catch((error: unknown) => {
@@ -128,47 +129,49 @@ async function waitOut({ writer }: StageExecution, name: string): Promise<void> 
   if (isQuiet()) halt.checkWish();
 }
 
-async function tryOnce(stay: StageExecution, trying: ActiveCall): Promise<CallAttempt> {
-  const { writer } = stay;
+async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<CallAttempt> {
+  const { runSession } = execution;
   const { call, estimate, files, aside } = trying;
-  stay.check();
-  const adopted = await adoptAnswer(stay, trying);
-  if (adopted !== null) return await afterCall(stay, trying, adopted);
+  execution.check();
+  const adopted = await adoptAnswer(execution, trying);
+  if (adopted !== null) return await afterCall(execution, trying, adopted);
   if (aside !== null)
-    trying.workspace = await enterAside(stay, aside, { goesOn: Object.hasOwn(writer.sessions, call.name) });
-  await parkRefused(stay, trying);
-  const opened = await openSession(stay, trying);
-  stay.check();
-  const exceeded = exceededBy(writer, estimate);
+    trying.workspace = await enterAside(execution, aside, {
+      goesOn: Object.hasOwn(runSession.attempt.sessions, call.name),
+    });
+  await parkRefused(execution, trying);
+  const opened = await openSession(execution, trying);
+  execution.check();
+  const exceeded = exceededBy(runSession, estimate);
   // No await may come between this check and the entry that reserves the estimate. A parallel call must see the reservation.
-  if (exceeded !== null) return await waitForBudget(stay, exceeded);
+  if (exceeded !== null) return await waitForBudget(execution, exceeded);
   const { counted } = opened;
   const beside = aside === null ? {} : { aside: aside.name };
-  const answer = answerFile(writer, call.name);
+  const answer = answerFile(runSession, call.name);
   // Remove it before the step starts. Otherwise the result of an older attempt could be adopted for this one.
   answer.remove();
-  await beginStep(stay, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
-  const outputs = writer.parts.outputs(trying.workspace.root);
+  await beginStep(execution, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
+  const outputs = runSession.parts.outputs(trying.workspace.root);
   // Remove stale output files, so that the engine does not collect them as output of this call.
   for (const path of call.collect ?? []) await outputs.remove(path);
-  stay.check();
-  trying.checkout ??= await openCheckout(writer, trying);
-  stay.check();
-  const began = writer.parts.clock.now();
-  const before = beganAt(writer);
-  const talk = talkOf(stay, trying);
+  execution.check();
+  trying.checkout ??= await openCheckout(runSession, trying);
+  execution.check();
+  const began = runSession.parts.clock.now();
+  const before = beganAt(runSession);
+  const talk = talkOf(execution, trying);
   const hearing = new Hearing();
-  const attempt = attemptOf(stay, call.name);
+  const attempt = attemptOf(execution, call.name);
   const hold = async (session?: string | null): Promise<void> =>
-    storeConversation(writer, call, await talk.plane(session));
+    storeConversation(runSession, call, await talk.plane(session));
   let outcome: AgentOutcome;
   try {
-    outcome = await withTimer(stay, () => callAgent(stay, trying, { talk, opened, hearing }), hold);
+    outcome = await withTimer(execution, () => callAgent(execution, trying, { talk, opened, hearing }), hold);
   } catch (error) {
-    throw await failStep(stay, call.name, error);
+    throw await failStep(execution, call.name, error);
   }
-  const milliseconds = Math.max(0, writer.parts.clock.now() - began);
-  if (writer.halt.cause === undefined)
+  const milliseconds = Math.max(0, runSession.parts.clock.now() - began);
+  if (runSession.halt.cause === undefined)
     storeResult(answer, {
       agent: trying.agent.name,
       model: trying.model,
@@ -176,14 +179,14 @@ async function tryOnce(stay: StageExecution, trying: ActiveCall): Promise<CallAt
       tokens: 0,
       ended: { outcome, milliseconds },
     });
-  return await afterCall(stay, trying, { outcome, opened, before, attempt, hearing, milliseconds, hold });
+  return await afterCall(execution, trying, { outcome, opened, before, attempt, hearing, milliseconds, hold });
 }
 
 /** Checked before each attempt, because a rebase or the agent's last call may have changed what this call would execute. */
-async function parkRefused(stay: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
+async function parkRefused(execution: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
   const named = model === null ? agent.name : `${agent.name}:${model}`;
-  const reason = (await stay.writer.parts.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
-  if (reason !== null) await startWaiting(stay, { for: "you", reason, until: null });
+  const reason = (await execution.runSession.parts.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
+  if (reason !== null) await startWaiting(execution, { for: "you", reason, until: null });
 }
 
 interface Ended {
@@ -197,22 +200,22 @@ interface Ended {
 }
 
 /** Work between the end of the agent process and the journal entry about it. */
-async function afterCall(stay: StageExecution, trying: ActiveCall, ended: Ended): Promise<CallAttempt> {
-  const { writer } = stay;
+async function afterCall(execution: StageExecution, trying: ActiveCall, ended: Ended): Promise<CallAttempt> {
+  const { runSession } = execution;
   const { call, files } = trying;
   const { outcome, opened, before, attempt, hearing, milliseconds, hold } = ended;
-  if (outcome.kind === "failed") await clearLocks(writer, call.name);
-  if (files) await keepBranch(writer, call.name, before.files);
+  if (outcome.kind === "failed") await clearLocks(runSession, call.name);
+  if (files) await keepBranch(runSession, call.name, before.files);
   // Serialized with side worktrees: one that opens now must not contain changes that this call was not allowed to make.
-  else await stay.inTurn(() => revertChanges(writer, before));
+  else await execution.inTurn(() => revertChanges(runSession, before));
   const was = trying.checkout ?? null;
-  const now = was === null ? null : await watchCheckout(writer, trying.workspace.root);
+  const now = was === null ? null : await watchCheckout(runSession, trying.workspace.root);
   const checkout = compareCheckouts(was, now);
-  if (outcome.kind === "failed") storeFailedAttempt(writer, call.name, { before: was, after: now });
-  if (checkout !== null) await emitNote(writer, checkoutText(call, checkout));
+  if (outcome.kind === "failed") storeFailedAttempt(runSession, call.name, { before: was, after: now });
+  if (checkout !== null) await emitNote(runSession, checkoutText(call, checkout));
   const who = { agent: trying.agent.name, model: trying.model };
   const { agent, model } = trying;
-  const take = await recordAgentCall(writer, {
+  const take = await recordAgentCall(runSession, {
     call,
     agent,
     model,
@@ -222,17 +225,17 @@ async function afterCall(stay: StageExecution, trying: ActiveCall, ended: Ended)
     before: before.files,
     milliseconds,
   });
-  const usage = priced(writer, outcome.usage, who);
+  const usage = priced(runSession, outcome.usage, who);
   const spent = spentOf(usage);
-  const notice = limitNotice(writer.budget, usage, who);
-  if (notice !== null) await sayLimit(writer, notice);
+  const notice = limitNotice(runSession.budget, usage, who);
+  if (notice !== null) await sayLimit(runSession, notice);
   await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
-  stay.open();
-  if (writer.halt.cause !== undefined) {
+  execution.open();
+  if (runSession.halt.cause !== undefined) {
     // The agent reported its usage, so that is recorded. Everything else is treated as after a crash.
-    const interrupted: StepInterrupted = { visit: writer.visit, step: call.name, spent };
-    await writer.append({ kind: "step.interrupted", body: interrupted }).catch(() => undefined);
-    throw writer.halt.cause;
+    const interrupted: StepInterrupted = { visit: runSession.attempt.number, step: call.name, spent };
+    await runSession.append({ kind: "step.interrupted", body: interrupted }).catch(() => undefined);
+    throw runSession.halt.cause;
   }
   return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take, checkout };
 }
@@ -242,34 +245,34 @@ async function afterCall(stay: StageExecution, trying: ActiveCall, ended: Ended)
  * Holdfast and the next attempt. It does nothing while another call runs, because a lock in a side worktree may belong
  * to that call.
  */
-async function clearLocks(writer: RunSession, step: string): Promise<void> {
-  if (Object.keys(writer.running).some((name) => name !== step)) return;
-  const cleared = await clearStaleLocks(writer.parts, writer.run.id, writer.files);
-  if (cleared !== null) await emitNote(writer, cleared);
+async function clearLocks(runSession: RunSession, step: string): Promise<void> {
+  if (Object.keys(runSession.attempt.running).some((name) => name !== step)) return;
+  const cleared = await clearStaleLocks(runSession.parts, runSession.run.id, runSession.state.files);
+  if (cleared !== null) await emitNote(runSession, cleared);
 }
 
 /**
  * Adopts the result of a call that had finished when its process died, so that the call is not paid for twice. null:
  * there is no result, it belongs to another attempt or agent, or the files that belong to it are gone.
  */
-async function adoptAnswer(stay: StageExecution, trying: ActiveCall): Promise<Ended | null> {
-  const { writer } = stay;
+async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promise<Ended | null> {
+  const { runSession } = execution;
   const { call, agent, model, aside } = trying;
   const { name } = call;
-  const begun = own(writer.lost, name);
+  const begun = own(runSession.attempt.lost, name);
   if (begun === undefined) return null;
-  const attempt = attemptOf(stay, name);
-  const wasKept = writer.answered.delete(name);
-  if (aside?.isKept === false || readResult(answerFile(writer, name))?.filesGone === true) return null;
+  const attempt = attemptOf(execution, name);
+  const wasKept = runSession.answered.delete(name);
+  if (aside?.isKept === false || readResult(answerFile(runSession, name))?.filesGone === true) return null;
   // The agent stores its session record under the directory in which it worked.
-  if (aside !== null) trying.workspace = await enterAside(stay, aside, { goesOn: true });
-  const kept = wasKept ? (ownResult(stay, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
-  const ended = kept ?? (await endedInRecord(stay, trying, begun));
+  if (aside !== null) trying.workspace = await enterAside(execution, aside, { goesOn: true });
+  const kept = wasKept ? (ownResult(execution, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
+  const ended = kept ?? (await endedInRecord(execution, trying, begun));
   if (ended === null) {
     if (!wasKept) return null;
     // The files were kept for a result that cannot be adopted. An agent without a session restarts from the call's first files.
-    if (trying.files && !Object.hasOwn(writer.sessions, name))
-      await restoreRunFiles(writer, {
+    if (trying.files && !Object.hasOwn(runSession.attempt.sessions, name))
+      await restoreRunFiles(runSession, {
         to: begun.base,
         trigger: "error_recovery",
         why: `what ${name} left half-done`,
@@ -277,28 +280,28 @@ async function adoptAnswer(stay: StageExecution, trying: ActiveCall): Promise<En
       });
     return null;
   }
-  trying.checkout = checkoutBefore(writer, name);
+  trying.checkout = checkoutBefore(runSession, name);
   const text = `${agent.name} had finished ${name} when Holdfast ended; its result is adopted`;
-  const body: StepAdopted = { visit: writer.visit, step: name };
-  await writer.append({ kind: "step.adopted", body }, { kind: "note", body: { text } });
-  writer.tell({ kind: "note", text });
-  const talk = talkOf(stay, trying);
+  const body: StepAdopted = { visit: runSession.attempt.number, step: name };
+  await runSession.append({ kind: "step.adopted", body }, { kind: "note", body: { text } });
+  runSession.tell({ kind: "note", text });
+  const talk = talkOf(execution, trying);
   return {
     outcome: ended.outcome,
-    opened: { session: sessionOf(stay, call), forkAt: null, prompt: call.prompt },
-    before: beganAt(writer),
+    opened: { session: sessionOf(execution, call), forkAt: null, prompt: call.prompt },
+    before: beganAt(runSession),
     attempt,
     hearing: new Hearing(),
     milliseconds: ended.milliseconds,
-    hold: async (session) => storeConversation(writer, call, await talk.plane(session)),
+    hold: async (session) => storeConversation(runSession, call, await talk.plane(session)),
   };
 }
 
 /** Adds a journal note, because the user must revoke the secret: an agent's output also reaches its provider. */
-async function reportMasked(writer: RunSession, step: string, lines: number): Promise<void> {
+async function reportMasked(runSession: RunSession, step: string, lines: number): Promise<void> {
   const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
-  await writer.append({ kind: "note", body: { text } });
-  writer.tell({ kind: "note", text });
+  await runSession.append({ kind: "note", body: { text } });
+  runSession.tell({ kind: "note", text });
 }
 
 /**
@@ -306,11 +309,11 @@ async function reportMasked(writer: RunSession, step: string, lines: number): Pr
  * prompt and show more tokens than at the start of the call. Otherwise it could be an older turn with the same prompt.
  */
 async function endedInRecord(
-  { writer }: StageExecution,
+  { runSession }: StageExecution,
   { call, agent, workspace }: ActiveCall,
   begun: RunningStep,
 ): Promise<StoredResult["ended"]> {
-  const session = own(writer.sessions, call.name) ?? null;
+  const session = own(runSession.attempt.sessions, call.name) ?? null;
   if (session === null || begun.counted === undefined) return null;
   const { now, text } = await turnOf(agent, { session, cwd: workspace.root }, call.prompt);
   if (now === null || text === null) return null;
@@ -333,61 +336,61 @@ async function turnOf(
   return { now: sessions?.tokensIn?.(text) ?? null, text: sessions?.answerIn?.(text, prompt) ?? null };
 }
 
-async function sayLimit(writer: RunSession, text: string): Promise<void> {
-  await writer.append({ kind: "note", body: { text } });
-  writer.tell({ kind: "budget", text });
+async function sayLimit(runSession: RunSession, text: string): Promise<void> {
+  await runSession.append({ kind: "note", body: { text } });
+  runSession.tell({ kind: "budget", text });
 }
 
-function talkOf(stay: StageExecution, { agent, call, workspace }: ActiveCall): Conversation {
-  const tell = (text: string): void => stay.writer.tell({ kind: "note", text });
-  return new Conversation(agent, { cwd: workspace.root, session: sessionOf(stay, call), tell });
+function talkOf(execution: StageExecution, { agent, call, workspace }: ActiveCall): Conversation {
+  const tell = (text: string): void => execution.runSession.tell({ kind: "note", text });
+  return new Conversation(agent, { cwd: workspace.root, session: sessionOf(execution, call), tell });
 }
 
 async function callAgent(
-  stay: StageExecution,
+  execution: StageExecution,
   trying: ActiveCall,
   { talk, opened, hearing }: { readonly talk: Conversation; readonly opened: OpenedSession; readonly hearing: Hearing },
 ): Promise<AgentOutcome> {
-  const { writer } = stay;
+  const { runSession } = execution;
   const { call, agent, model, workspace } = trying;
   const { name } = call;
-  const log = writer.parts.agentLog({ run: writer.run.id, visit: writer.visit, step: name });
+  const log = runSession.parts.agentLog({ run: runSession.run.id, visit: runSession.attempt.number, step: name });
   const telling: Promise<void>[] = [];
-  const answer = answerFile(writer, name);
-  const attempt = attemptOf(stay, name);
+  const answer = answerFile(runSession, name);
+  const attempt = attemptOf(execution, name);
   let tokens = 0;
-  const isRecorded = writer.parts.tape !== undefined;
+  const isRecorded = runSession.parts.tape !== undefined;
   const onEvent = (event: AgentEvent): void => {
     if (isRecorded) hearing.hear(event);
     if (event.kind === "process") return;
-    if (event.kind === "masked") telling.push(reportMasked(writer, name, event.lines));
+    if (event.kind === "masked") telling.push(reportMasked(runSession, name, event.lines));
     if (event.kind === "raw") log.append(event.line);
     if (event.kind === "usage" && event.tokens > 0) {
       tokens += event.tokens;
       storeResult(answer, { agent: agent.name, model, attempt, tokens, ended: null });
     }
-    if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(stay, call, event.id));
+    if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(execution, call, event.id));
     talk.hear(event);
-    writer.tell({ kind: "agent", step: name, event });
+    runSession.tell({ kind: "agent", step: name, event });
   };
   if (opened.told !== null) log.append(`holdfast: ${opened.told}`);
   try {
     return await agent.run({
-      mark: markOf(stay, name),
+      mark: markOf(execution, name),
       cwd: workspace.root,
       prompt: opened.prompt,
       role: call.role,
       model,
       session: opened.session,
       ...(opened.forkAt === null ? {} : { forkAt: opened.forkAt }),
-      yolo: call.yolo || writer.state.position.yolo === true,
+      yolo: call.yolo || runSession.state.position.yolo === true,
       timeoutMs: call.timeoutMs ?? null,
-      idleMs: writer.parts.agentIdleMs,
-      iteration: writer.iteration,
+      idleMs: runSession.parts.agentIdleMs,
+      iteration: runSession.state.position.iteration,
       attempt: attempt + (call.triedBefore ?? 0),
-      seed: writer.config.seed,
+      seed: runSession.state.config.seed,
       env: call.env ?? {},
-      signal: writer.halt.signal,
+      signal: runSession.halt.signal,
       onEvent,
     });
   } finally {
@@ -402,27 +405,27 @@ type Decision = Exclude<FailureDecision, { readonly kind: "report" }>;
  * again, with the agent and after the delay that the record names.
  */
 async function afterFailedTry(
-  stay: StageExecution,
+  execution: StageExecution,
   trying: ActiveCall,
   tried: CallAttempt,
 ): Promise<CallAttempt | null> {
-  const { writer } = stay;
+  const { runSession } = execution;
   const { name } = trying.call;
   const { outcome, spent } = tried;
   if (outcome.kind === "completed") return tried;
-  const now = writer.parts.clock.now();
+  const now = runSession.parts.clock.now();
   // A fresh session has an empty context. A prompt that is too long by itself fails there again.
   const isSession = outcome.cause === "session_lost" || outcome.cause === "context_too_long";
   const isLost = isSession && tried.session !== null;
   const decision = decideFailure({
-    policy: writer.parts.errorPolicy,
+    policy: runSession.parts.errorPolicy,
     agent: trying.agent.name,
     own: trying.own,
     failure: outcome,
-    failures: attemptOf(stay, name),
-    before: own(writer.errors, name),
+    failures: attemptOf(execution, name),
+    before: own(runSession.attempt.errors, name),
     now,
-    random: fractionOf(writer.parts.random()),
+    random: fractionOf(runSession.parts.random()),
     mustAnswer: trying.call.mustAnswer ?? false,
     ...(isLost ? { lostSession: trying.gaveUp ? "again" : "first" } : {}),
   });
@@ -430,19 +433,22 @@ async function afterFailedTry(
   const { verdict, errors } = decision;
   const reason = `${outcome.cause}: ${outcome.message}`;
   const fail = (): readonly NewEntry[] => {
-    recordAgentEntry(writer, tried.take, { after: null, failed: { cause: outcome.cause, message: outcome.message } });
-    return [stay.failed(name, { reason, spent, verdict, errors })];
+    recordAgentEntry(runSession, tried.take, {
+      after: null,
+      failed: { cause: outcome.cause, message: outcome.message },
+    });
+    return [execution.failed(name, { reason, spent, verdict, errors })];
   };
-  const isSettled = await settleFiles(stay, trying, { decision, isLost, why: outcome.message, fail });
-  writer.tell({ kind: "step_failed", step: name, reason, retryAt: retryTime(decision, now), verdict });
+  const isSettled = await settleFiles(execution, trying, { decision, isLost, why: outcome.message, fail });
+  runSession.tell({ kind: "step_failed", step: name, reason, retryAt: retryTime(decision, now), verdict });
   if (decision.kind === "wait") {
     const { for: what, reason: why, until } = decision;
-    return await startWaiting(stay, { for: what, reason: why, until }, () => (isSettled ? [] : fail()));
+    return await startWaiting(execution, { for: what, reason: why, until }, () => (isSettled ? [] : fail()));
   }
-  if (!isSettled) await writer.append(...fail());
-  if (decision.kind === "abort") writer.halt.abort(decision.reason);
+  if (!isSettled) await runSession.append(...fail());
+  if (decision.kind === "abort") runSession.halt.abort(decision.reason);
   if (decision.kind === "fallback") {
-    chooseCallAgent(stay, trying);
+    chooseCallAgent(execution, trying);
     trying.gaveUp = false;
   }
   return null;
@@ -454,7 +460,7 @@ async function afterFailedTry(
  * its files are not changed.
  */
 async function settleFiles(
-  stay: StageExecution,
+  execution: StageExecution,
   trying: ActiveCall,
   params: {
     readonly decision: Decision;
@@ -463,19 +469,23 @@ async function settleFiles(
     readonly fail: () => readonly NewEntry[];
   },
 ): Promise<boolean> {
-  const { writer } = stay;
+  const { runSession } = execution;
   const { name } = trying.call;
   const { decision, fail } = params;
   const leaves = decision.kind === "fallback";
   if (params.isLost && !leaves) {
     trying.gaveUp = true;
-    await dropSession(stay, trying, { why: params.why, said: storedConversation(writer, trying.call), prepare: fail });
+    await dropSession(execution, trying, {
+      why: params.why,
+      said: storedConversation(runSession, trying.call),
+      prepare: fail,
+    });
     return true;
   }
-  const base = own(writer.running, name)?.base;
-  const goesOn = Object.hasOwn(writer.sessions, name) && !leaves;
+  const base = own(runSession.attempt.running, name)?.base;
+  const goesOn = Object.hasOwn(runSession.attempt.sessions, name) && !leaves;
   if (!trying.files || goesOn || base === undefined || decision.kind === "abort") return false;
-  await restoreRunFiles(writer, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
+  await restoreRunFiles(runSession, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
   return true;
 }
 

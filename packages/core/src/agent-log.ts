@@ -140,18 +140,18 @@ export function forgetResult(file: ResultFile): void {
   storeResult(file, { ...kept, tokens, ended: null, filesGone: true });
 }
 
-export function answerFile(writer: RunSession, step: string): ResultFile {
-  const key: AgentCallKey = { run: writer.run.id, visit: writer.visit, step };
-  return writer.parts.agentAnswer(key);
+export function answerFile(runSession: RunSession, step: string): ResultFile {
+  const key: AgentCallKey = { run: runSession.run.id, visit: runSession.attempt.number, step };
+  return runSession.parts.agentAnswer(key);
 }
 
 /** Returns the stored result of this attempt of this agent. null: there is none, or it belongs to another attempt or agent. */
 export function ownResult(
-  { writer }: StageExecution,
+  { runSession }: StageExecution,
   step: string,
   own: Pick<StoredResult, "agent" | "model" | "attempt">,
 ): StoredResult | null {
-  const kept = readResult(answerFile(writer, step));
+  const kept = readResult(answerFile(runSession, step));
   const isOwn = kept?.agent === own.agent && kept.model === own.model && kept.attempt === own.attempt;
   return isOwn ? kept : null;
 }

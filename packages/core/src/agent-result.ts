@@ -34,7 +34,7 @@ export interface CallAttempt {
 
 /** Records the call's result and the files that belong to it in one commit. */
 export async function concludeCall(
-  stay: StageExecution,
+  execution: StageExecution,
   trying: {
     readonly call: AgentCall;
     readonly workspace: Workspace;
@@ -44,23 +44,23 @@ export async function concludeCall(
   },
   tried: CallAttempt,
 ): Promise<AgentReport> {
-  const { writer } = stay;
+  const { runSession } = execution;
   const { aside, call } = trying;
   const { name } = call;
-  const collected = await collectOutputs(stay, trying);
-  stay.open();
-  const before = writer.files?.tree ?? null;
+  const collected = await collectOutputs(execution, trying);
+  execution.open();
+  const before = runSession.state.files?.tree ?? null;
   const finish = (found: Found, files: FilesPlane | null, as = tried): readonly [AgentReport, NewEntry] => {
-    recordAgentEntry(writer, as.take, { after: files, failed: null });
+    recordAgentEntry(runSession, as.take, { after: files, failed: null });
     const report = reportOf(as, { ...found, ...collected });
-    writer.sideTalks.delete(name);
-    return [report, stay.finished(name, { result: report, spent: as.spent })];
+    runSession.sideTalks.delete(name);
+    return [report, execution.finished(name, { result: report, spent: as.spent })];
   };
   let report: AgentReport | undefined;
   if (trying.files) {
-    await writer.save({
+    await runSession.save({
       trigger:
-        isComplete(collected) && writer.parts.checkpoints.artifactComplete ? "artifact_complete" : "agent_complete",
+        isComplete(collected) && runSession.parts.checkpoints.artifactComplete ? "artifact_complete" : "agent_complete",
       name,
       change: (planes, { sequence }) => rebaseRunning(planes, sequence),
       prepare: ({ files }) => {
@@ -71,16 +71,16 @@ export async function concludeCall(
       },
     });
   } else {
-    const found = aside === null ? NOT_ASIDE : await foundAside(stay, aside, trying.workspace);
-    stay.open();
-    const files = aside === null ? writer.files : null;
+    const found = aside === null ? NOT_ASIDE : await foundAside(execution, aside, trying.workspace);
+    execution.open();
+    const files = aside === null ? runSession.state.files : null;
     const [made, entry] = found === null ? finish(NOT_ASIDE, files, deserted(tried)) : finish(found, files);
     report = made;
-    await writer.append(entry);
+    await runSession.append(entry);
     if (aside !== null && found !== null && found.commit !== null) aside.commit = found.commit;
   }
   if (report === undefined) throw new TypeError("a checkpoint was saved without its entries");
-  writer.tell({ kind: "step_finished", step: name, replayed: false });
+  runSession.tell({ kind: "step_finished", step: name, replayed: false });
   return report;
 }
 
@@ -89,9 +89,13 @@ type Found = Pick<AgentReport, "changed" | "commit" | "aside">;
 const NOT_ASIDE: Found = { changed: null, commit: null, aside: null };
 
 /** The commit is pinned before the journal names it. null: the side worktree's directory was deleted. */
-async function foundAside({ writer }: StageExecution, aside: OpenAside, workspace: Workspace): Promise<Found | null> {
-  const { parts, run } = writer;
-  const asides = requireAsides(writer, aside.name);
+async function foundAside(
+  { runSession }: StageExecution,
+  aside: OpenAside,
+  workspace: Workspace,
+): Promise<Found | null> {
+  const { parts, run } = runSession;
+  const asides = requireAsides(runSession, aside.name);
   const look = await workspace.look(snapshotParams(parts)).catch((error: unknown) => {
     if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return null;
     throw error;
@@ -123,15 +127,15 @@ function isComplete({ collected }: Pick<AgentReport, "collected">): boolean {
 }
 
 async function collectOutputs(
-  { writer }: StageExecution,
+  { runSession }: StageExecution,
   { call, workspace }: { readonly call: AgentCall; readonly workspace: Workspace },
 ): Promise<Pick<AgentReport, "collected" | "uncollected">> {
-  const outputs = writer.parts.outputs(workspace.root);
+  const outputs = runSession.parts.outputs(workspace.root);
   const collected: Record<string, string | null> = {};
   const uncollected: Record<string, string> = {};
   for (const path of call.collect ?? []) {
     const text = await outputs.read(path);
-    collected[path] = text === null ? null : await maskAndReport(writer, path, text);
+    collected[path] = text === null ? null : await maskAndReport(runSession, path, text);
     const why = collected[path] === null ? await outputs.refusal(path) : null;
     if (why !== null) uncollected[path] = why;
   }
@@ -139,14 +143,14 @@ async function collectOutputs(
 }
 
 /** Masks secrets in text that an agent wrote for others, and adds a journal note about it. */
-export async function maskAndReport(writer: RunSession, what: string, text: string): Promise<string> {
-  const { mask, find } = writer.parts.masking ?? { mask: maskSecrets, find: findSecrets };
+export async function maskAndReport(runSession: RunSession, what: string, text: string): Promise<string> {
+  const { mask, find } = runSession.parts.masking ?? { mask: maskSecrets, find: findSecrets };
   const masked = mask(text);
   if (masked === text) return text;
   const kinds = [...new Set(find(text).map(({ kind }) => kind))].join(", ") || "secret";
   const told = `${what} held what looks like a secret (${kinds}). It is masked as ***.`;
-  await writer.append({ kind: "note", body: { text: told } });
-  writer.tell({ kind: "note", text: told });
+  await runSession.append({ kind: "note", body: { text: told } });
+  runSession.tell({ kind: "note", text: told });
   return masked;
 }
 
@@ -192,8 +196,9 @@ export interface ActiveCall {
   gaveUp: boolean;
 }
 
-export function beginCall(stay: StageExecution, call: AgentCall, aside: OpenAside | null): ActiveCall {
-  const { parts, workspace, config, run } = stay.writer;
+export function beginCall(execution: StageExecution, call: AgentCall, aside: OpenAside | null): ActiveCall {
+  const { parts, workspace, run } = execution.runSession;
+  const { config } = execution.runSession.state;
   const { provider, model } = chooseAgent(call.model, config);
   if (workspace === undefined) {
     throw new HoldfastError({
@@ -213,24 +218,26 @@ export function beginCall(stay: StageExecution, call: AgentCall, aside: OpenAsid
     estimate: call.estimate ?? NOTHING,
     gaveUp: false,
   };
-  chooseCallAgent(stay, trying);
+  chooseCallAgent(execution, trying);
   return trying;
 }
 
 /** Selects the agent from the record, so that it is the same after a kill: the fallback agent if there is one, else its own. */
-export function chooseCallAgent(stay: StageExecution, trying: ActiveCall): void {
-  const { parts, config, errors } = stay.writer;
+export function chooseCallAgent(execution: StageExecution, trying: ActiveCall): void {
+  const { parts } = execution.runSession;
+  const { config } = execution.runSession.state;
+  const { errors } = execution.runSession.attempt;
   const { provider, model } = chooseAgent(fallbackOf(own(errors, trying.call.name)) ?? trying.own, config);
   trying.agent = parts.agent(provider);
   trying.model = model;
 }
 
 /** Reads the state of the user's main checkout. null: it is not watched. An unreadable checkout never fails a call. */
-export async function watchCheckout(writer: RunSession, runRoot: string): Promise<CheckoutState | null> {
-  const { workspaces, mainCheckout } = writer.parts;
+export async function watchCheckout(runSession: RunSession, runRoot: string): Promise<CheckoutState | null> {
+  const { workspaces, mainCheckout } = runSession.parts;
   if (workspaces === null || mainCheckout === undefined) return null;
   return await workspaces.mainCheckout(runRoot).catch((error: unknown) => {
-    writer.tell({ kind: "note", text: `The main checkout cannot be watched: ${reasonOf(error)}` });
+    runSession.tell({ kind: "note", text: `The main checkout cannot be watched: ${reasonOf(error)}` });
     return null;
   });
 }
@@ -253,12 +260,15 @@ interface KeptCheckout {
  * Sets the baseline before an attempt. Changes of a failed attempt still count. Changes between that attempt and this
  * one are the user's own.
  */
-export async function openCheckout(writer: RunSession, { call, workspace }: ActiveCall): Promise<CheckoutState | null> {
-  const kept = readKept(writer, call.name);
-  const now = await watchCheckout(writer, workspace.root);
+export async function openCheckout(
+  runSession: RunSession,
+  { call, workspace }: ActiveCall,
+): Promise<CheckoutState | null> {
+  const kept = readKept(runSession, call.name);
+  const now = await watchCheckout(runSession, workspace.root);
   if (now === null) return null;
   const state = kept?.root === now.root ? baseline(kept, now.state) : now.state;
-  keep(writer, call.name, { root: now.root, before: [...state], after: null, isAsked: false });
+  keep(runSession, call.name, { root: now.root, before: [...state], after: null, isAsked: false });
   return { root: now.root, state };
 }
 
@@ -276,54 +286,54 @@ function baseline({ before, after }: KeptCheckout, now: CheckoutState["state"]):
 }
 
 /** Returns the checkout before a call whose result is adopted, as the dead process stored it. null: it was not watched. */
-export function checkoutBefore(writer: RunSession, step: string): CheckoutState | null {
-  const kept = readKept(writer, step);
+export function checkoutBefore(runSession: RunSession, step: string): CheckoutState | null {
+  const kept = readKept(runSession, step);
   return kept === null ? null : { root: kept.root, state: new Map(kept.before) };
 }
 
 /** Stores the state of the checkout after a failed attempt. */
 export function storeFailedAttempt(
-  writer: RunSession,
+  runSession: RunSession,
   step: string,
   { before, after }: { readonly before: CheckoutState | null; readonly after: CheckoutState | null },
 ): void {
   if (before === null || after === null) return;
-  keep(writer, step, { root: before.root, before: [...before.state], after: [...after.state], isAsked: false });
+  keep(runSession, step, { root: before.root, before: [...before.state], after: [...after.state], isAsked: false });
 }
 
 /** Deletes the stored checkout. Call it after the journal has the result of the call. */
-export function forgetCheckout(writer: RunSession, step: string): void {
-  answerFile(writer, fileStep(step)).remove();
+export function forgetCheckout(runSession: RunSession, step: string): void {
+  answerFile(runSession, fileStep(step)).remove();
 }
 
 /**
  * Asks about a change that a failed attempt made, before the agent is called again, also in a later process. It asks
  * once per call. A further change is part of the question at the end of the call.
  */
-export async function askAboutFailedAttempt(stay: StageExecution, trying: ActiveCall): Promise<void> {
-  const { writer } = stay;
+export async function askAboutFailedAttempt(execution: StageExecution, trying: ActiveCall): Promise<void> {
+  const { runSession } = execution;
   const { call } = trying;
   const name = failedTryStep(call);
-  const kept = readKept(writer, call.name);
-  if (stay.recall(name) !== undefined) {
+  const kept = readKept(runSession, call.name);
+  if (execution.recall(name) !== undefined) {
     if (kept?.isAsked !== true) return;
     // The user accepted the change, so the next attempt starts with the checkout as it is now.
-    forgetCheckout(writer, call.name);
+    forgetCheckout(runSession, call.name);
     delete trying.checkout;
     return;
   }
-  if (kept === null || kept.after === null || writer.parts.mainCheckout !== "ask") return;
+  if (kept === null || kept.after === null || runSession.parts.mainCheckout !== "ask") return;
   const { root, before, after } = kept;
   const change = compareCheckouts({ root, state: new Map(before) }, { root, state: new Map(after) });
   if (change === null) return;
-  keep(writer, call.name, { ...kept, isAsked: true });
-  stay.asked.add(change.digest);
-  await decide(stay, { name, question: question(call, change), options: ["continue"] });
+  keep(runSession, call.name, { ...kept, isAsked: true });
+  execution.asked.add(change.digest);
+  await decide(execution, { name, question: question(call, change), options: ["continue"] });
 }
 
 /** Recalls the answer about failed attempts, a finished step. A finished step that no code asks for looks like a changed stage. */
-export function readFailedAttempt(stay: StageExecution, call: AgentCall): void {
-  stay.recall(failedTryStep(call));
+export function readFailedAttempt(execution: StageExecution, call: AgentCall): void {
+  execution.recall(failedTryStep(call));
 }
 
 export function failedTryStep({ name }: AgentCall): string {
@@ -338,12 +348,12 @@ function fileStep(step: string): string {
   return `${step}:checkout`;
 }
 
-function keep(writer: RunSession, step: string, kept: KeptCheckout): void {
-  answerFile(writer, fileStep(step)).write(JSON.stringify(kept));
+function keep(runSession: RunSession, step: string, kept: KeptCheckout): void {
+  answerFile(runSession, fileStep(step)).write(JSON.stringify(kept));
 }
 
-function readKept(writer: RunSession, step: string): KeptCheckout | null {
-  const text = answerFile(writer, fileStep(step)).read();
+function readKept(runSession: RunSession, step: string): KeptCheckout | null {
+  const text = answerFile(runSession, fileStep(step)).read();
   if (text === null) return null;
   try {
     // The file is written as a whole by keep() of the same version.
@@ -384,17 +394,18 @@ export function checkoutText(call: AgentCall, { root, paths, more }: CheckoutCha
  * same question. The answer is a step of the stage attempt. If changes are only reported, the run does not wait.
  */
 export async function askAboutCheckoutChange(
-  stay: StageExecution,
+  execution: StageExecution,
   call: AgentCall,
   report: AgentReport,
 ): Promise<void> {
   const { checkout } = report;
   if (checkout === undefined) return;
   const name = checkoutStep(call);
-  const isAnswered = Object.hasOwn(stay.writer.steps, name);
-  if (!isAnswered && (stay.writer.parts.mainCheckout !== "ask" || stay.asked.has(checkout.digest))) return;
-  stay.asked.add(checkout.digest);
-  await decide(stay, {
+  const isAnswered = Object.hasOwn(execution.runSession.attempt.steps, name);
+  if (!isAnswered && (execution.runSession.parts.mainCheckout !== "ask" || execution.asked.has(checkout.digest)))
+    return;
+  execution.asked.add(checkout.digest);
+  await decide(execution, {
     name,
     question: question(call, checkout),
     options: ["continue"],

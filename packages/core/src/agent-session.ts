@@ -33,44 +33,44 @@ export interface OpenedSession {
 }
 
 /** Opens a session before each attempt. The decision is on record before the agent works, so a kill in between changes nothing. */
-export async function openSession(stay: StageExecution, caller: Caller): Promise<OpenedSession> {
-  const { writer } = stay;
+export async function openSession(execution: StageExecution, caller: Caller): Promise<OpenedSession> {
+  const { runSession } = execution;
   const { call, agent, workspace } = caller;
   const { prompt } = call;
-  const session = sessionOf(stay, call);
+  const session = sessionOf(execution, call);
   if (session === null) {
-    await countLost(stay, caller, null);
-    return await openFresh(stay, caller);
+    await countLost(execution, caller, null);
+    return await openFresh(execution, caller);
   }
   const cwd = workspace.root;
-  const there = await readRecord(stay, agent, { session, cwd });
+  const there = await readRecord(execution, agent, { session, cwd });
   const inRecord = there === null ? null : (agent.sessions?.tokensIn?.(there) ?? null);
   const counted = inRecord ?? (await agent.records?.tokens({ session, cwd })) ?? null;
-  await countLost(stay, caller, counted);
-  const plan = planSession({ agent, kept: storedConversation(writer, call), session, there });
+  await countLost(execution, caller, counted);
+  const plan = planSession({ agent, kept: storedConversation(runSession, call), session, there });
   switch (plan.kind) {
     case "go_on":
       return { session, forkAt: null, prompt, counted, told: null };
     case "put_back": {
-      const isBack = storedConversation(writer, call)?.rewound !== undefined;
+      const isBack = storedConversation(runSession, call)?.rewound !== undefined;
       const told = isBack
         ? `${agent.name} goes on with session ${session} as it was in the checkpoint: its record is put back`
         : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
-      await putRecordBack(stay, agent, { session, cwd, text: plan.text });
-      await emitNote(stay.writer, told);
+      await putRecordBack(execution, agent, { session, cwd, text: plan.text });
+      await emitNote(execution.runSession, told);
       return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, told };
     }
     case "fork": {
       const told = `${agent.name} goes on from message ${plan.at} of session ${session}, in a new session: what came after it is forgotten`;
-      if (plan.text !== null) await putRecordBack(stay, agent, { session, cwd, text: plan.text });
-      await emitNote(stay.writer, told);
+      if (plan.text !== null) await putRecordBack(execution, agent, { session, cwd, text: plan.text });
+      await emitNote(execution.runSession, told);
       return { session, forkAt: plan.at, prompt, counted: null, told };
     }
     case "hand_over": {
-      const kept = storedConversation(writer, call);
+      const kept = storedConversation(runSession, call);
       const isOwn = kept?.agent === agent.name && kept.session === session;
-      await dropSession(stay, caller, { why: plan.why, said: isOwn ? kept : null });
-      return await openFresh(stay, caller);
+      await dropSession(execution, caller, { why: plan.why, said: isOwn ? kept : null });
+      return await openFresh(execution, caller);
     }
   }
 }
@@ -81,15 +81,15 @@ export async function openSession(stay: StageExecution, caller: Caller): Promise
  * already counts as spent.
  */
 async function countLost(
-  stay: StageExecution,
+  execution: StageExecution,
   { call, agent, model }: Caller,
   now: RecordTokens | null,
 ): Promise<void> {
-  const { writer } = stay;
-  const before = own(writer.lost, call.name);
+  const { runSession } = execution;
+  const before = own(runSession.attempt.lost, call.name);
   if (before === undefined || before.estimate === null || before.settled === true) return;
-  const attempt = attemptOf(stay, call.name);
-  const reported = ownResult(stay, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
+  const attempt = attemptOf(execution, call.name);
+  const reported = ownResult(execution, call.name, { agent: agent.name, model, attempt })?.tokens ?? 0;
   const recorded = before.counted === undefined || now === null ? null : tokensSince(before.counted, now);
   const tokens = Math.max(recorded ?? 0, reported);
   // A record that did not grow lacks the interrupted answer, for which the provider may have charged.
@@ -99,13 +99,18 @@ async function countLost(
   const unknown = { unpriced: 1, ...(isUnknown ? { uncounted: 1 } : {}) };
   const spent: Amounts = { ...reserved, tokens: Math.max(tokens, reserved.tokens), ...unknown };
   // If an estimate was reserved, it counts as spent and nothing more is assumed.
-  const held = isUnknown && reserved.tokens === 0 && reserved.microUsd === 0 ? await assumeUnknown(writer) : null;
-  const body: StepLost = { visit: writer.visit, step: call.name, spent, ...(held === null ? {} : { held }) };
-  await writer.append({ kind: "step.lost", body });
+  const held = isUnknown && reserved.tokens === 0 && reserved.microUsd === 0 ? await assumeUnknown(runSession) : null;
+  const body: StepLost = {
+    visit: runSession.attempt.number,
+    step: call.name,
+    spent,
+    ...(held === null ? {} : { held }),
+  };
+  await runSession.append({ kind: "step.lost", body });
   const text = isUnknown
     ? `What ${agent.name} had taken when ${call.name} was cut off is unknown${heldText(held)}`
     : `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`;
-  writer.tell({ kind: "note", text });
+  runSession.tell({ kind: "note", text });
 }
 
 function heldText(held: Amounts | null): string {
@@ -122,11 +127,11 @@ function tokensSince(before: RecordTokens, now: RecordTokens): number {
 }
 
 /** A session that this call had when its process died takes precedence over the one that the stage names. */
-export function sessionOf({ writer }: StageExecution, { name, session }: AgentCall): string | null {
-  const known = own(writer.sessions, name);
+export function sessionOf({ runSession }: StageExecution, { name, session }: AgentCall): string | null {
+  const known = own(runSession.attempt.sessions, name);
   if (known !== undefined) return known;
   // The stage's session belongs to the call's own agent, so a fallback agent cannot use it.
-  return fallbackOf(own(writer.errors, name)) === undefined ? (session ?? null) : null;
+  return fallbackOf(own(runSession.attempt.errors, name)) === undefined ? (session ?? null) : null;
 }
 
 /**
@@ -134,7 +139,7 @@ export function sessionOf({ writer }: StageExecution, { name, session }: AgentCa
  * checkpoint stores the known conversation, so that the agent's own record is no longer needed.
  */
 export async function dropSession(
-  stay: StageExecution,
+  execution: StageExecution,
   { call, agent }: Caller,
   params: {
     readonly why: string;
@@ -143,48 +148,56 @@ export async function dropSession(
     readonly prepare?: () => readonly NewEntry[];
   },
 ): Promise<void> {
-  const { writer } = stay;
+  const { runSession } = execution;
   const { name } = call;
   const text = `${agent.name} cannot go on with the session of ${name} (${params.why}): a fresh one takes over and is told what was done; files are kept`;
-  const session: NewEntry = { kind: "step.session", body: { visit: writer.visit, step: name, session: null } };
+  const session: NewEntry = {
+    kind: "step.session",
+    body: { visit: runSession.attempt.number, step: name, session: null },
+  };
   const prepare = (): readonly NewEntry[] => {
     const entries = params.prepare?.() ?? [];
     const said = givenUp(agent.name, params.said);
-    if (call.aside === undefined) writer.observeConversation(said);
-    else writer.sideTalks.set(name, said);
+    if (call.aside === undefined) runSession.observeConversation(said);
+    else runSession.sideTalks.set(name, said);
     return [...entries, session, { kind: "note", body: { text } }];
   };
   // The conversation of a call in a side worktree is not part of any checkpoint.
-  if (call.aside !== undefined) await writer.append(...prepare());
-  else await writer.save({ trigger: "error_recovery", name: `session of ${name} given up`, prepare });
-  writer.tell({ kind: "note", text });
+  if (call.aside !== undefined) await runSession.append(...prepare());
+  else await runSession.save({ trigger: "error_recovery", name: `session of ${name} given up`, prepare });
+  runSession.tell({ kind: "note", text });
 }
 
 /** Records the session that the agent reported, so that the next attempt resumes it. */
-export async function keepSession(stay: StageExecution, call: AgentCall, session: string): Promise<void> {
-  const { writer } = stay;
+export async function keepSession(execution: StageExecution, call: AgentCall, session: string): Promise<void> {
+  const { runSession } = execution;
   const { name: step } = call;
-  if (own(writer.sessions, step) === session && storedConversation(writer, call)?.rewound === undefined) return;
+  if (own(runSession.attempt.sessions, step) === session && storedConversation(runSession, call)?.rewound === undefined)
+    return;
   // The caller awaits this only after the agent has ended. A write error that matters also fails the next write.
-  await writer.append({ kind: "step.session", body: { visit: writer.visit, step, session } }).catch(() => undefined);
+  await runSession
+    .append({ kind: "step.session", body: { visit: runSession.attempt.number, step, session } })
+    .catch(() => undefined);
 }
 
 function givenUp(agent: string, said: ConversationPlane | null): ConversationPlane {
   return { agent, session: null, transcript: said?.transcript ?? null, lastMessage: said?.lastMessage ?? null };
 }
 
-export function fenceOf({ state, run, visit }: Pick<RunSession, "state" | "run" | "visit">, call: string): Fence {
-  return createFence(fenceNonce({ secret: state.position.fence ?? run.id, visit, call }));
+export function fenceOf({ state, run }: Pick<RunSession, "state" | "run">, call: string): Fence {
+  const { fence, visit } = state.position;
+  return createFence(fenceNonce({ secret: fence ?? run.id, visit: visit.number, call }));
 }
 
-async function openFresh(stay: StageExecution, { call, agent, workspace }: Caller): Promise<OpenedSession> {
-  const { writer } = stay;
+async function openFresh(execution: StageExecution, { call, agent, workspace }: Caller): Promise<OpenedSession> {
+  const { runSession } = execution;
   const { name, prompt } = call;
   const isCounted = agent.sessions?.tokensIn !== undefined || agent.records !== undefined;
   const counted = isCounted ? { input: 0, output: 0 } : null;
-  if (!Object.hasOwn(writer.sessions, name)) return { session: null, forkAt: null, prompt, counted, told: null };
-  const { parts } = writer;
-  const conversation = storedConversation(writer, call);
+  if (!Object.hasOwn(runSession.attempt.sessions, name))
+    return { session: null, forkAt: null, prompt, counted, told: null };
+  const { parts } = runSession;
+  const conversation = storedConversation(runSession, call);
   const files = await workspace.look(snapshotParams(parts));
   const { head, commit } = files;
   const stat = async (from: string): Promise<string | null> =>
@@ -192,7 +205,7 @@ async function openFresh(stay: StageExecution, { call, agent, workspace }: Calle
   const diffStat = head === null ? null : await stat(head).catch(() => null);
   const isOurs = conversation?.agent === agent.name && conversation.session === null;
   // The previous session has seen the fence of this call, and its words are the text inside the fence. So the fence is new.
-  const fence = fenceOf(writer, `${name}/hand-over/${attemptOf(stay, name)}`);
+  const fence = fenceOf(runSession, `${name}/hand-over/${attemptOf(execution, name)}`);
   const given = handOver({ prompt, conversation: isOurs ? conversation : null, files, diffStat, fence });
   const told = `A fresh session of ${agent.name} takes over${given === prompt ? "; the one before it had done nothing" : ""}`;
   return { session: null, forkAt: null, prompt: given, counted, told };
@@ -200,7 +213,7 @@ async function openFresh(stay: StageExecution, { call, agent, workspace }: Calle
 
 /** null: the agent has no record, or it cannot be read. The agent then reports whether it can resume the session. */
 async function readRecord(
-  stay: StageExecution,
+  execution: StageExecution,
   agent: Agent,
   params: { readonly session: string; readonly cwd: string },
 ): Promise<string | null> {
@@ -208,7 +221,7 @@ async function readRecord(
   try {
     return (await agent.sessions.read(params))?.text ?? null;
   } catch (error) {
-    stay.writer.tell({
+    execution.runSession.tell({
       kind: "note",
       text: `The record of session ${params.session} cannot be read: ${reasonOf(error)}`,
     });
@@ -218,12 +231,12 @@ async function readRecord(
 
 /** If the write fails, the agent reports the session as lost, and a fresh one takes over. */
 async function putRecordBack(
-  stay: StageExecution,
+  execution: StageExecution,
   agent: Agent,
   params: { readonly session: string; readonly cwd: string; readonly text: string },
 ): Promise<void> {
   await agent.sessions?.write(params).catch((error: unknown) => {
-    stay.writer.tell({
+    execution.runSession.tell({
       kind: "note",
       text: `The record of session ${params.session} cannot be put back: ${reasonOf(error)}`,
     });
@@ -496,14 +509,14 @@ function bytesOf(text: string): number {
  * overwrite each other's. The conversation of a call in a side worktree exists only in this process. After a crash its
  * session resumes from the agent's own record, or a fresh session gets a description of the files.
  */
-export function storedConversation(writer: RunSession, call: TalkingCall): ConversationPlane | null {
-  return call.aside === undefined ? writer.conversation : (writer.sideTalks.get(call.name) ?? null);
+export function storedConversation(runSession: RunSession, call: TalkingCall): ConversationPlane | null {
+  return call.aside === undefined ? runSession.conversation : (runSession.sideTalks.get(call.name) ?? null);
 }
 
-export function storeConversation(writer: RunSession, call: TalkingCall, talk: ConversationPlane): void {
-  const newer = newerTalk(storedConversation(writer, call), talk);
-  if (call.aside === undefined) writer.observeConversation(newer);
-  else writer.sideTalks.set(call.name, newer);
+export function storeConversation(runSession: RunSession, call: TalkingCall, talk: ConversationPlane): void {
+  const newer = newerTalk(storedConversation(runSession, call), talk);
+  if (call.aside === undefined) runSession.observeConversation(newer);
+  else runSession.sideTalks.set(call.name, newer);
 }
 
 interface TalkingCall {

@@ -31,35 +31,35 @@ const WAIT_MS = 300_000;
  * Order: commit the intent, look it up, act, commit the receipt. The outcome, a failure included, is also a step of the
  * stage attempt, so a stage that runs again gets the same outcome.
  */
-export async function runEffect(stay: StageExecution, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
-  const { writer } = stay;
+export async function runEffect(execution: StageExecution, spec: EffectSpec<Json>): Promise<EffectOutcome<Json>> {
+  const { runSession } = execution;
   const step = effectStep(spec);
   // A finished step that the stage does not request again looks like a changed workflow.
-  const consent = stay.recall(PUBLISH_CONSENT);
-  const known = stay.claim(step);
+  const consent = execution.recall(PUBLISH_CONSENT);
+  const known = execution.claim(step);
   // The engine recorded this value below.
   if (known !== undefined) return known as EffectOutcome<Json> & Json;
-  return await stay.busy(async () => {
+  return await execution.busy(async () => {
     const risk = {
       trigger: spec.risk === undefined ? "before_external" : "before_risky",
       name: spec.risk ?? `${spec.kind} on ${spec.target}`,
     } as const;
-    await requireConsent(stay, spec, consent);
-    const intent = intentOf(stay, spec);
-    const before = own(writer.state.effects, intent.key);
+    await requireConsent(execution, spec, consent);
+    const intent = intentOf(execution, spec);
+    const before = own(runSession.state.effects, intent.key);
     const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";
     checkIntent(before, intent);
     if (before?.state.kind === "done") {
-      return await conclude(stay, step, { kind: "done", receipt: before.state.receipt }, []);
+      return await conclude(execution, step, { kind: "done", receipt: before.state.receipt }, []);
     }
     if (before === undefined || before.state.kind === "failed") {
-      await saveBefore(writer, {
+      await saveBefore(runSession, {
         ...risk,
         entries: (held) => [{ kind: "effect.intended", body: withBefore(intent, held) }],
       });
-      writer.tell({ kind: "effect", key: intent.key, what: "intended" });
+      runSession.tell({ kind: "effect", key: intent.key, what: "intended" });
     }
-    return await carryOut(stay, { step, key: intent.key, spec, isTriedBefore });
+    return await carryOut(execution, { step, key: intent.key, spec, isTriedBefore });
   });
 }
 
@@ -69,15 +69,19 @@ export function effectStep({ purpose }: Pick<EffectSpec<Json>, "purpose">): stri
 
 /** A fork or a rerun asks before its first external effect, whichever command or program executes it. */
 async function requireConsent(
-  stay: StageExecution,
+  execution: StageExecution,
   { kind, target }: EffectSpec<Json>,
   answer: Json | undefined,
 ): Promise<void> {
-  const { writer } = stay;
-  const decision = publishQuestion(writer.run, { effects: Object.keys(writer.state.effects).length, kind, target });
-  if (answer === "stop") return writer.halt.abort(`You did not let it ${kind} on ${target}`);
+  const { runSession } = execution;
+  const decision = publishQuestion(runSession.run, {
+    effects: Object.keys(runSession.state.effects).length,
+    kind,
+    target,
+  });
+  if (answer === "stop") return runSession.halt.abort(`You did not let it ${kind} on ${target}`);
   if (answer === undefined && decision !== null)
-    await startWaiting(stay, { for: "you", reason: decision.question, until: null, decision });
+    await startWaiting(execution, { for: "you", reason: decision.question, until: null, decision });
 }
 
 interface Carrying {
@@ -92,27 +96,27 @@ interface Carrying {
  * Looks up, then acts, and repeats as often as the error policy retries. After a temporary failure it always looks up
  * again before it acts.
  */
-async function carryOut(stay: StageExecution, first: Carrying): Promise<EffectOutcome<Json>> {
+async function carryOut(execution: StageExecution, first: Carrying): Promise<EffectOutcome<Json>> {
   const { step, key } = first;
   let carrying = first;
   for (let failures = 1; ; failures += 1) {
-    const effect = own(stay.writer.state.effects, key);
+    const effect = own(execution.runSession.state.effects, key);
     if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
-    const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(stay, carrying) });
+    const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(execution, carrying) });
     switch (decision.action) {
       case "adopt":
-        return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
+        return await settle(execution, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
       case "ask":
-        return await askPerson(stay, carrying, decision.why);
+        return await askPerson(execution, carrying, decision.why);
       case "wait":
-        await waitOrPark(stay, carrying, { why: decision.why, until: decision.until, failures });
+        await waitOrPark(execution, carrying, { why: decision.why, until: decision.until, failures });
         break;
       case "act": {
-        stay.check();
-        const acted = await act(stay, carrying);
+        execution.check();
+        const acted = await act(execution, carrying);
         if (acted.kind !== "later") return acted;
         carrying = { ...carrying, isTriedBefore: true };
-        await waitOrPark(stay, carrying, { why: acted.why, until: acted.until, failures });
+        await waitOrPark(execution, carrying, { why: acted.why, until: acted.until, failures });
         break;
       }
     }
@@ -124,25 +128,25 @@ async function carryOut(stay: StageExecution, first: Carrying): Promise<EffectOu
  * policy's delays come first.
  */
 async function waitOrPark(
-  stay: StageExecution,
+  execution: StageExecution,
   { spec }: Carrying,
   trouble: { readonly why: string; readonly until: string | null; readonly failures: number },
 ): Promise<void> {
-  const { parts, halt } = stay.writer;
+  const { parts, halt } = execution.runSession;
   const { why, until, failures } = trouble;
   const { retry } = parts.errorPolicy;
   const delay = until === null ? delayAt(retry, failures - 1, fractionOf(parts.random())) : undefined;
   if (delay === undefined) {
     const reason = `${spec.kind} on ${spec.target} failed for now: ${why}`;
-    await startWaiting(stay, {
+    await startWaiting(execution, {
       for: "forge",
       reason,
       until: until ?? new Date(parts.clock.now() + WAIT_MS).toISOString(),
     });
     return;
   }
-  stay.writer.tell({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
-  stay.check();
+  execution.runSession.tell({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
+  execution.check();
   await parts.wait(delay, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
     halt.checkWish();
     throw error;
@@ -152,41 +156,46 @@ async function waitOrPark(
 /** The outcome of the act, or a temporary failure of the target. */
 type Acted = EffectOutcome<Json> | { readonly kind: "later"; readonly why: string; readonly until: string | null };
 
-async function act(stay: StageExecution, carrying: Carrying): Promise<Acted> {
+async function act(execution: StageExecution, carrying: Carrying): Promise<Acted> {
   const { step, key, spec } = carrying;
-  const { halt, acted, parts, run } = stay.writer;
+  const { halt, acted, parts, run } = execution.runSession;
   let outcome: EffectOutcome<Json>;
   try {
     outcome = await spec.act(key, { signal: halt.signal, mark: `${runMark(parts, run.id)}/effect/${spec.purpose}` });
   } catch (error) {
-    return await afterThrow(stay, carrying, error);
+    return await afterThrow(execution, carrying, error);
   } finally {
     acted.set(key, parts.clock.now());
   }
-  stay.open();
+  execution.open();
   return outcome.kind === "done"
-    ? await settle(stay, step, { key, outcome: "done", adopted: false, receipt: capture(outcome.receipt) })
-    : await settle(stay, step, { key, outcome: "failed", reason: outcome.reason, detail: capture(outcome.detail) });
+    ? await settle(execution, step, { key, outcome: "done", adopted: false, receipt: capture(outcome.receipt) })
+    : await settle(execution, step, {
+        key,
+        outcome: "failed",
+        reason: outcome.reason,
+        detail: capture(outcome.detail),
+      });
 }
 
 /** The effect may have happened although act() threw. Only the target knows. */
-async function afterThrow(stay: StageExecution, carrying: Carrying, error: unknown): Promise<Acted> {
+async function afterThrow(execution: StageExecution, carrying: Carrying, error: unknown): Promise<Acted> {
   const { step, key, spec } = carrying;
-  stay.open();
+  execution.open();
   const later = laterOf(error);
   if (later?.isUndone === true) return { kind: "later", why: later.why, until: later.until };
-  await stay.writer.append({ kind: "effect.unknown", body: { key, reason: reasonOf(error) } });
-  stay.writer.tell({ kind: "effect", key, what: "unknown" });
-  stay.check();
+  await execution.runSession.append({ kind: "effect.unknown", body: { key, reason: reasonOf(error) } });
+  execution.runSession.tell({ kind: "effect", key, what: "unknown" });
+  execution.check();
   if (later !== null) return { kind: "later", why: later.why, until: later.until };
-  const lookup = await lookUp(stay, spec);
+  const lookup = await lookUp(execution, spec);
   switch (lookup.kind) {
     case "present":
-      return await settle(stay, step, { key, outcome: "done", adopted: true, receipt: lookup.receipt });
+      return await settle(execution, step, { key, outcome: "done", adopted: true, receipt: lookup.receipt });
     case "unknown":
-      return await askPerson(stay, carrying, `${reasonOf(error)}; ${lookup.reason}`);
+      return await askPerson(execution, carrying, `${reasonOf(error)}; ${lookup.reason}`);
     case "absent":
-      stay.unclaim(step);
+      execution.unclaim(step);
       throw error;
   }
 }
@@ -198,12 +207,16 @@ function laterOf(error: unknown): { why: string; until: string | null; isUndone:
   return { why: error.message, until: typeof until === "string" ? until : null, isUndone: undone === true };
 }
 
-async function askPerson(stay: StageExecution, { key, spec, isTriedBefore }: Carrying, why: string): Promise<never> {
-  const isUnknown = isTriedBefore || stay.writer.acted.has(key);
+async function askPerson(
+  execution: StageExecution,
+  { key, spec, isTriedBefore }: Carrying,
+  why: string,
+): Promise<never> {
+  const isUnknown = isTriedBefore || execution.runSession.acted.has(key);
   const reason = isUnknown
     ? `It is not known whether ${spec.kind} on ${spec.target} has happened: ${why}`
     : `${spec.kind} on ${spec.target} cannot begin: ${why}`;
-  return await startWaiting(stay, { for: "you", reason, until: null }, () => [
+  return await startWaiting(execution, { for: "you", reason, until: null }, () => [
     { kind: "effect.unknown", body: { key, reason: why } },
   ]);
 }
@@ -212,32 +225,32 @@ async function askPerson(stay: StageExecution, { key, spec, isTriedBefore }: Car
  * Looks up the effect when no earlier attempt can still be in progress. Earlier processes were terminated when the run
  * was resumed, so from then on only the target itself can be late.
  */
-async function lookUpSettled(stay: StageExecution, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
-  const found = await lookUp(stay, spec);
+async function lookUpSettled(execution: StageExecution, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
+  const found = await lookUp(execution, spec);
   if (found.kind !== "absent" || !isTriedBefore) return found;
-  const { writer } = stay;
+  const { runSession } = execution;
   const { lateMs = 0 } = spec;
-  const passed = writer.parts.clock.now() - (writer.acted.get(key) ?? writer.began);
+  const passed = runSession.parts.clock.now() - (runSession.acted.get(key) ?? runSession.began);
   // If the clock was set back, wait the whole time, never more.
   const rest = Math.min(lateMs, lateMs - passed);
   if (rest <= 0) return found;
-  writer.tell({
+  runSession.tell({
     kind: "note",
     text: `Waiting ${Math.ceil(rest / 1000)} s: ${spec.target} may still be at ${spec.kind}`,
   });
-  stay.check();
-  await writer.parts.wait(rest, writer.halt.signal);
-  return await lookUp(stay, spec);
+  execution.check();
+  await runSession.parts.wait(rest, runSession.halt.signal);
+  return await lookUp(execution, spec);
 }
 
-async function lookUp(stay: StageExecution, spec: EffectSpec<Json>): Promise<Lookup> {
+async function lookUp(execution: StageExecution, spec: EffectSpec<Json>): Promise<Lookup> {
   for (const delay of [...LOOK_AGAIN_MS, null]) {
     const found = await spec.lookUp().catch(unknownBy);
     if (found.kind === "present") return { kind: "present", receipt: capture(found.receipt) };
     // A target that names a time will not answer before it.
     if (found.kind === "absent" || delay === null || typeof found.later?.until === "string") return found;
-    stay.check();
-    await stay.writer.parts.wait(delay, stay.writer.halt.signal);
+    execution.check();
+    await execution.runSession.parts.wait(delay, execution.runSession.halt.signal);
   }
   return { kind: "unknown", reason: "the target gave no answer" };
 }
@@ -251,27 +264,27 @@ function unknownBy(error: unknown): Lookup {
   return { kind: "unknown", reason: later.why, later: { until: later.until } };
 }
 
-async function settle(stay: StageExecution, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {
-  stay.open();
+async function settle(execution: StageExecution, step: string, settled: EffectSettled): Promise<EffectOutcome<Json>> {
+  execution.open();
   const entry: NewEntry = { kind: "effect.settled", body: settled };
   const outcome: EffectOutcome<Json> =
     settled.outcome === "done"
       ? { kind: "done", receipt: settled.receipt }
       : { kind: "failed", reason: settled.reason, detail: settled.detail ?? null };
   const what = settled.outcome === "failed" ? "failed" : settled.adopted ? "adopted" : "acted";
-  const concluded = await conclude(stay, step, outcome, [entry]);
-  stay.writer.tell({ kind: "effect", key: settled.key, what });
+  const concluded = await conclude(execution, step, outcome, [entry]);
+  execution.runSession.tell({ kind: "effect", key: settled.key, what });
   return concluded;
 }
 
 async function conclude(
-  stay: StageExecution,
+  execution: StageExecution,
   step: string,
   outcome: EffectOutcome<Json>,
   entries: readonly NewEntry[],
 ): Promise<EffectOutcome<Json>> {
   const result = capture(outcome);
-  await stay.writer.append(...entries, stay.finished(step, { result, spent: null }));
+  await execution.runSession.append(...entries, execution.finished(step, { result, spent: null }));
   return outcome;
 }
 
@@ -280,12 +293,13 @@ function withBefore(intent: EffectIntended, before: number | null): EffectIntend
   return before === null ? intent : { ...intent, detail: { ...intent.detail, before } };
 }
 
-function intentOf(stay: StageExecution, spec: EffectSpec<Json>): EffectIntended {
-  const { run, visit } = stay.writer;
+function intentOf(execution: StageExecution, spec: EffectSpec<Json>): EffectIntended {
+  const { run } = execution.runSession;
+  const { number: visit } = execution.runSession.attempt;
   const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${visit}`;
   const payload = capture(spec.payload);
   return {
-    key: effectKey({ run: run.id, stage: stay.stage, purpose }),
+    key: effectKey({ run: run.id, stage: execution.stage, purpose }),
     kind: spec.kind,
     target: spec.target,
     payload: sha256(canonicalJson(payload)),

@@ -90,10 +90,10 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
 
   async function carry(summary: RunSummary, lease: AcquiredLease): Promise<RunOutcome> {
     const { workflow, listen, allowChanged = false, driver } = params;
-    const writer = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged, driver });
-    lease.onLost((error) => writer.halt.stop(error));
-    return await work(writer, params, lease.lease.epoch).catch(async (error: unknown) => {
-      throw isLost(error) ? await keepAside(writer, lease.lease, error) : error;
+    const runSession = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged, driver });
+    lease.onLost((error) => runSession.halt.stop(error));
+    return await work(runSession, params, lease.lease.epoch).catch(async (error: unknown) => {
+      throw isLost(error) ? await keepAside(runSession, lease.lease, error) : error;
     });
   }
 }
@@ -115,41 +115,43 @@ function isLost(error: unknown): error is HoldfastError {
 }
 
 async function work<S extends JsonObject>(
-  writer: RunSession,
+  runSession: RunSession,
   params: ExecuteParams<S>,
   epoch: number,
 ): Promise<RunOutcome> {
   const { signal, workflow } = params;
-  const interrupt = (): void => writer.halt.stop(new Stopped({ kind: "interrupted" }, { saved: false }));
+  const interrupt = (): void => runSession.halt.stop(new Stopped({ kind: "interrupted" }, { saved: false }));
   signal.addEventListener("abort", interrupt);
   if (signal.aborted) interrupt();
-  const session = limitSession(writer, params.sessionMs);
-  const orders = watchSignals(writer);
+  const session = limitSession(runSession, params.sessionMs);
+  const orders = watchSignals(runSession);
   try {
-    await using _requests = answerRequests(writer, epoch);
+    await using _requests = answerRequests(runSession, epoch);
     await using _following = orders;
-    await using _clock = saveOnTimer(writer);
-    const checkSize = watchStoreSize(writer);
+    await using _clock = saveOnTimer(runSession);
+    const checkSize = watchStoreSize(runSession);
     for (;;) {
-      writer.halt.checkWish();
+      runSession.halt.checkWish();
       await checkSize();
-      const { stage, iteration, visit } = writer.position;
-      writer.tell({ kind: "stage_entered", stage, iteration, visit: visit.number });
+      const { stage, iteration, visit } = runSession.position;
+      runSession.tell({ kind: "stage_entered", stage, iteration, visit: visit.number });
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
       const ends = Object.hasOwn(workflow.shape.ends, stage);
-      if (stageWork === undefined) return await finishRun(writer, workflow, null);
-      const result = await runStage(writer, { workflow, work: stageWork }).catch((error: unknown) => {
+      if (stageWork === undefined) return await finishRun(runSession, workflow, null);
+      const result = await runStage(runSession, { workflow, work: stageWork }).catch((error: unknown) => {
         if (!(error instanceof Aborted)) throw error;
-        writer.halt = new Halt();
+        runSession.halt = new Halt();
         if (signal.aborted) interrupt();
         return { event: "fatal", reason: error.message };
       });
-      const outcome = ends ? await finishRun(writer, workflow, result) : await advance(writer, workflow, result);
+      const outcome = ends
+        ? await finishRun(runSession, workflow, result)
+        : await advance(runSession, workflow, result);
       if (outcome !== null) return outcome;
     }
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
-    const outcome = await stopCleanly(writer, error);
+    const outcome = await stopCleanly(runSession, error);
     await orders.settled(error);
     return outcome;
   } finally {
@@ -159,8 +161,8 @@ async function work<S extends JsonObject>(
 }
 
 /** Checks the size of the store before a stage, at most once a minute, and reports once that its limit is near. */
-function watchStoreSize(writer: RunSession): () => Promise<void> {
-  const { parts } = writer;
+function watchStoreSize(runSession: RunSession): () => Promise<void> {
+  const { parts } = runSession;
   let next = 0;
   let reported = false;
   return async () => {
@@ -168,7 +170,7 @@ function watchStoreSize(writer: RunSession): () => Promise<void> {
     next = parts.clock.now() + LOOK_AGAIN_MS;
     const warning = await checkStoreSize(parts);
     if (warning === null || reported) return;
-    writer.tell({ kind: "note", text: warning });
+    runSession.tell({ kind: "note", text: warning });
     reported = true;
   };
 }
@@ -226,16 +228,16 @@ function holdOnce(store: Store, run: string): () => void {
  * end if the next stage is one. Returns the outcome when the run is over, else null.
  */
 async function advance<S extends JsonObject>(
-  writer: RunSession,
+  runSession: RunSession,
   workflow: Workflow<S>,
   concluded: StageResult<S>,
 ): Promise<RunOutcome | null> {
   const { shape } = workflow;
-  const before = writer.position;
-  const guarded = workflow.guard({ position: before, result: concluded, options: writer.config.inputs });
+  const before = runSession.position;
+  const guarded = workflow.guard({ position: before, result: concluded, options: runSession.state.config.inputs });
   const { result } = guarded;
   const after = transition(shape, guarded.position, result);
-  const state = capturedState(result, writer.values);
+  const state = capturedState(result, runSession.state.values);
   const ended: StageEnded = {
     visit: before.visit.number,
     stage: before.stage,
@@ -246,7 +248,7 @@ async function advance<S extends JsonObject>(
   };
   const entered: StageEntered = { visit: after.visit.number, stage: after.stage, iteration: after.iteration };
   const outcome = Object.hasOwn(workflow.stages, after.stage) ? null : outcomeOf(workflow, after.stage, result.reason);
-  await writer.save({
+  await runSession.save({
     trigger: result.trigger ?? (after.iteration === before.iteration ? "stage" : "iteration"),
     prepare: () => [
       { kind: "stage.ended", body: ended },
@@ -262,23 +264,23 @@ async function advance<S extends JsonObject>(
       };
     },
   });
-  await sweepAsides(writer, { ended: outcome !== null });
+  await sweepAsides(runSession, { ended: outcome !== null });
   const { stage, event, reason, score } = ended;
-  writer.tell({ kind: "stage_ended", stage, event, reason, next: after.stage, iteration: before.iteration, score });
-  if (outcome !== null) writer.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
+  runSession.tell({ kind: "stage_ended", stage, event, reason, next: after.stage, iteration: before.iteration, score });
+  if (outcome !== null) runSession.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
   return outcome;
 }
 
 /** Ends the run in an end stage. If the stage has a function, it has run; the reason that led to this stage is kept. */
 async function finishRun<S extends JsonObject>(
-  writer: RunSession,
+  runSession: RunSession,
   workflow: Workflow<S>,
   concluded: StageResult<S> | null,
 ): Promise<RunOutcome> {
-  const { stage, reason, visit } = writer.state.position;
+  const { stage, reason, visit } = runSession.state.position;
   const outcome = outcomeOf(workflow, stage, reason ?? concluded?.reason ?? stage);
-  const state = capturedState(concluded, writer.values);
-  await writer.save({
+  const state = capturedState(concluded, runSession.state.values);
+  await runSession.save({
     trigger: "stage",
     change: (planes) => withValues(planes, state),
     prepare: () => {
@@ -293,8 +295,8 @@ async function finishRun<S extends JsonObject>(
       return [{ kind: "stage.ended", body: ended }, endEntry(outcome)];
     },
   });
-  await sweepAsides(writer, { ended: true });
-  writer.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
+  await sweepAsides(runSession, { ended: true });
+  runSession.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
   return outcome;
 }
 
@@ -329,7 +331,7 @@ function endEntry(outcome: Ended): NewEntry {
  * the time in which a machine sleeps does not count. The run's own budget is not charged, so the next session has its
  * whole time.
  */
-function limitSession(writer: RunSession, milliseconds: number | undefined): { end(): void } {
+function limitSession(runSession: RunSession, milliseconds: number | undefined): { end(): void } {
   if (milliseconds === undefined) return { end: () => undefined };
   const until = performance.now() + milliseconds;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -340,7 +342,7 @@ function limitSession(writer: RunSession, milliseconds: number | undefined): { e
       return;
     }
     const reason = `The session's time is over: ${durationText(milliseconds)}`;
-    writer.halt.stop(new Stopped({ kind: "waiting", for: "session", reason, until: null }, { saved: false }));
+    runSession.halt.stop(new Stopped({ kind: "waiting", for: "session", reason, until: null }, { saved: false }));
   };
   look();
   return { end: () => clearTimeout(timer) };
@@ -432,9 +434,9 @@ function mebibytes(bytes: number): string {
  * and refused steps, the conversation) and the current files become an orphaned run, which has ended and can be forked.
  * Returns the error to throw. If saving fails too, the error reports it; the original run is intact in both cases.
  */
-async function keepAside(writer: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
+async function keepAside(runSession: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
   try {
-    const aside = await saveAside(writer, lease, lost);
+    const aside = await saveAside(runSession, lease, lost);
     return told(lost, `What this process had done is kept as ${aside}; \`holdfast fork ${aside}\` takes it up.`, aside);
   } catch (error) {
     return told(
@@ -445,10 +447,10 @@ async function keepAside(writer: RunSession, lease: Lease, lost: HoldfastError):
   }
 }
 
-async function saveAside(writer: RunSession, { epoch }: Lease, lost: HoldfastError): Promise<string> {
-  const { parts, run, workspace } = writer;
+async function saveAside(runSession: RunSession, { epoch }: Lease, lost: HoldfastError): Promise<string> {
+  const { parts, run, workspace } = runSession;
   const { store } = parts;
-  const source = await store.getCheckpoint({ run: run.id, sequence: writer.sequence });
+  const source = await store.getCheckpoint({ run: run.id, sequence: runSession.state.sequence });
   const parent = { id: source.id, digest: source.digest };
   const suffix = `-aside-${epoch}`;
   const id = `${run.id.slice(0, 63 - suffix.length).replace(/-+$/, "")}${suffix}`;
@@ -474,7 +476,7 @@ async function saveAside(writer: RunSession, { epoch }: Lease, lost: HoldfastErr
         sequence: 1,
         trigger: "fork",
         name: `kept aside of ${run.id}`,
-        planes: writer.planesWith(files),
+        planes: runSession.planesWith(files),
         parent,
       },
     });

@@ -46,25 +46,25 @@ export async function takeUp<S extends JsonObject>(params: {
   if (lease.epoch > 1 || newest.sequence > 1) await parts.commands.endMarked(runMark(parts, run));
   const cleared = await clearStaleLocks(parts, run, newest.planes.files);
   const workspace = await ownWorkspace(parts, summary, newest);
-  const writer = new RunSession({ parts, run: summary, lease, workspace, listen, loaded, workflow, apply, driver });
-  await recoverNodes(writer, loaded);
+  const runSession = new RunSession({ parts, run: summary, lease, workspace, listen, loaded, workflow, apply, driver });
+  await recoverNodes(runSession, loaded);
   // The cost of a call is computed from the agent's own record, which does not match after the run was rewound.
   const counts = !fellBack && newest.planes.conversation?.rewound === undefined;
-  for (const step of counts ? Object.keys({ ...writer.lost, ...writer.running }) : [])
-    if ((readResult(answerFile(writer, step))?.ended ?? null) !== null) writer.answered.add(step);
+  for (const step of counts ? Object.keys({ ...runSession.attempt.lost, ...runSession.attempt.running }) : [])
+    if ((readResult(answerFile(runSession, step))?.ended ?? null) !== null) runSession.answered.add(step);
   const { stage, iteration, visit } = state.position;
   const hasSteps = Object.keys(visit.steps).length > 0;
-  writer.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
-  if (cleared !== null) await emitNote(writer, cleared);
-  await recoverFiles(writer, {
+  runSession.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
+  if (cleared !== null) await emitNote(runSession, cleared);
+  await recoverFiles(runSession, {
     fellBack,
     unfinished: summary.unfinishedRestore !== null,
     resumed: resumedEntries(state, counts),
   });
-  if (fellBack && writer.sequence === newest.sequence) await fallBack(writer, newest);
-  await sweepAsides(writer, { ended: false });
-  if (summary.state.kind === "waiting") await writer.append(continuedEntry({}));
-  return writer;
+  if (fellBack && runSession.state.sequence === newest.sequence) await fallBack(runSession, newest);
+  await sweepAsides(runSession, { ended: false });
+  if (summary.state.kind === "waiting") await runSession.append(continuedEntry({}));
+  return runSession;
 }
 
 /** Needed only if steps were in flight or amounts were reserved when the last process died. */
@@ -79,17 +79,17 @@ function resumedEntries(state: RunState, counts: boolean): readonly NewEntry[] {
  * Runs before any other write, because later checkpoints do not contain the steps that were in flight. After falling back to an older
  * checkpoint, only that checkpoint has the calls in side worktrees that were in flight.
  */
-async function recoverNodes(writer: RunSession, { newest, state, fellBack }: LoadedRun): Promise<void> {
-  const events = recoveryEvents(fellBack ? newest.planes.position : state.position, writer.isoNow());
-  if (events.length > 0) await writer.append(movedEntry(events, writer.visit));
+async function recoverNodes(runSession: RunSession, { newest, state, fellBack }: LoadedRun): Promise<void> {
+  const events = recoveryEvents(fellBack ? newest.planes.position : state.position, runSession.isoNow());
+  if (events.length > 0) await runSession.append(movedEntry(events, runSession.attempt.number));
 }
 
 /** Saves a checkpoint at once: work that finishes from here on must not be discarded together with the unusable part. */
-async function fallBack(writer: RunSession, newest: Checkpoint): Promise<void> {
+async function fallBack(runSession: RunSession, newest: Checkpoint): Promise<void> {
   const text = `Went back to ${newest.id}: what is newer cannot be used`;
   const prepare = () => [{ kind: "note", body: { text } } as const];
-  await writer.save({ trigger: "error_recovery", name: text, prepare });
-  writer.tell({ kind: "note", text });
+  await runSession.save({ trigger: "error_recovery", name: text, prepare });
+  runSession.tell({ kind: "note", text });
 }
 
 /** Whether a waiting run may continue now. A question waits for its answer, a wait for its time, a budget for a higher limit. */
@@ -156,79 +156,85 @@ async function ownWorkspace(parts: Adapters, summary: RunSummary, newest: Checkp
  * then.
  */
 async function recoverFiles(
-  writer: RunSession,
+  runSession: RunSession,
   params: { readonly fellBack: boolean; readonly unfinished: boolean; readonly resumed: readonly NewEntry[] },
 ): Promise<void> {
-  const { workspace, running } = writer;
+  const { workspace } = runSession;
+  const { running } = runSession.attempt;
   const { resumed, fellBack, unfinished } = params;
-  const keepsFiles = (name: string): boolean => Object.hasOwn(writer.sessions, name) || writer.answered.has(name);
+  const keepsFiles = (name: string): boolean =>
+    Object.hasOwn(runSession.attempt.sessions, name) || runSession.answered.has(name);
   const lost = Object.entries(running).filter(([name, step]) => step.files && !keepsFiles(name));
-  const continues = Object.entries({ ...writer.lost, ...running }).some(
+  const continues = Object.entries({ ...runSession.attempt.lost, ...running }).some(
     ([name, step]) => step.files && keepsFiles(name),
   );
-  if (workspace === undefined) return await appendAll(writer, resumed);
-  if (lost.length === 0 && !continues && !fellBack && !unfinished) await takeBackLeft(writer);
-  const base = await baseOf(writer, lost);
-  const standing = fellBack ? writer.sequence : writer.state.settled.sequence;
+  if (workspace === undefined) return await appendAll(runSession, resumed);
+  if (lost.length === 0 && !continues && !fellBack && !unfinished) await takeBackLeft(runSession);
+  const base = await baseOf(runSession, lost);
+  const standing = fellBack ? runSession.state.sequence : runSession.state.settled.sequence;
   const to = fellBack || unfinished ? (base ?? standing) : base;
   if (to !== null) {
     const names = lost.map(([name]) => name).join(", ");
     if (base !== null) {
-      const { planes } = await writer.parts.store.getCheckpoint({ run: writer.run.id, sequence: base });
-      await keepBranch(writer, names, planes.files);
+      const { planes } = await runSession.parts.store.getCheckpoint({ run: runSession.run.id, sequence: base });
+      await keepBranch(runSession, names, planes.files);
     }
     const why = names === "" ? "what an unfinished restore left" : `what ${names} left half-done`;
     const restored: readonly NewEntry[] = unfinished
-      ? [{ kind: "restore.finished", body: { target: `${writer.run.id}@${to}` } }]
+      ? [{ kind: "restore.finished", body: { target: `${runSession.run.id}@${to}` } }]
       : [];
-    await restoreRunFiles(writer, { to, trigger: "error_recovery", why, finish: () => [...restored, ...resumed] });
-    writer.tell({ kind: "note", text: `Put the files back to ${writer.run.id}@${to}; ${why} is saved` });
+    await restoreRunFiles(runSession, { to, trigger: "error_recovery", why, finish: () => [...restored, ...resumed] });
+    runSession.tell({ kind: "note", text: `Put the files back to ${runSession.run.id}@${to}; ${why} is saved` });
     return;
   }
-  await appendAll(writer, resumed);
-  if (!continues && lost.length === 0) await keepEdits(writer);
+  await appendAll(runSession, resumed);
+  if (!continues && lost.length === 0) await keepEdits(runSession);
 }
 
-async function appendAll(writer: RunSession, entries: readonly NewEntry[]): Promise<void> {
-  if (entries.length > 0) await writer.append(...entries);
+async function appendAll(runSession: RunSession, entries: readonly NewEntry[]): Promise<void> {
+  if (entries.length > 0) await runSession.append(...entries);
 }
 
 /** Null: nothing to restore. A fork may name a checkpoint of its parent, which is not in this run. */
-async function baseOf(writer: RunSession, lost: readonly (readonly [string, RunningStep])[]): Promise<number | null> {
+async function baseOf(
+  runSession: RunSession,
+  lost: readonly (readonly [string, RunningStep])[],
+): Promise<number | null> {
   if (lost.length === 0) return null;
   const base = Math.max(...lost.map(([, step]) => step.base));
-  const [found] = await writer.parts.store.listCheckpoints({ run: writer.run.id, before: base + 1, limit: 1 });
-  if (found?.sequence !== base || base > writer.sequence) return null;
+  const [found] = await runSession.parts.store.listCheckpoints({ run: runSession.run.id, before: base + 1, limit: 1 });
+  if (found?.sequence !== base || base > runSession.state.sequence) return null;
   const agents = lost.some(([, step]) => step.estimate !== null);
-  return agents || !(await movedBranch({ writer }, base)) ? base : null;
+  return agents || !(await movedBranch({ runSession }, base)) ? base : null;
 }
 
 /** Saves the user's edits in their own checkpoint, so that no later restore discards them. */
-async function keepEdits(writer: RunSession): Promise<void> {
-  const { workspace, parts } = writer;
+async function keepEdits(runSession: RunSession): Promise<void> {
+  const { workspace, parts } = runSession;
   const { at: _at, ...look } = snapshotParams(parts);
-  if (workspace === undefined || (await workspace.currentFiles(look)).tree === writer.files?.tree) return;
+  if (workspace === undefined || (await workspace.currentFiles(look)).tree === runSession.state.files?.tree) return;
   // Between two tries of a call that resumes its session, the changes may be the call's own.
-  const text = Object.keys(writer.sessions).some((step) => !Object.hasOwn(writer.asides, step))
+  const text = Object.keys(runSession.attempt.sessions).some((step) => !Object.hasOwn(runSession.attempt.asides, step))
     ? "Files were changed since the last checkpoint, by the call that goes on or by somebody; they are kept"
     : "Files were changed while nobody worked on the run; they are kept";
-  await writer.save({
+  await runSession.save({
     trigger: "automatic",
     name: "changed from outside",
     prepare: () => [{ kind: "note", body: { text } }],
   });
-  writer.tell({ kind: "note", text });
+  runSession.tell({ kind: "note", text });
 }
 
 /**
  * The newest checkpoint contains unexpected changes from before the kill. If the files are unchanged since, the changes are reverted;
  * otherwise they are kept and reported.
  */
-async function takeBackLeft(writer: RunSession): Promise<void> {
-  const { workspace, parts, files } = writer;
-  const { settled } = writer.state;
-  if (workspace === undefined || settled.sequence === writer.sequence) return;
-  if (sameFiles(await workspace.look(snapshotParams(parts)), files)) return await revertUnexpectedFiles(writer);
-  const text = `${writer.run.id}@${writer.sequence} holds what was changed in the run's own worktree by calls that were to change nothing there, and files were changed since; all of it is kept (compare with ${writer.run.id}@${settled.sequence})`;
-  await emitNote(writer, text);
+async function takeBackLeft(runSession: RunSession): Promise<void> {
+  const { workspace, parts } = runSession;
+  const { files } = runSession.state;
+  const { settled } = runSession.state;
+  if (workspace === undefined || settled.sequence === runSession.state.sequence) return;
+  if (sameFiles(await workspace.look(snapshotParams(parts)), files)) return await revertUnexpectedFiles(runSession);
+  const text = `${runSession.run.id}@${runSession.state.sequence} holds what was changed in the run's own worktree by calls that were to change nothing there, and files were changed since; all of it is kept (compare with ${runSession.run.id}@${settled.sequence})`;
+  await emitNote(runSession, text);
 }

@@ -106,7 +106,7 @@ export function requestOf(
 
 /** Null: the run is not recorded. */
 export async function recordAgentCall(
-  writer: RunSession,
+  runSession: RunSession,
   params: {
     readonly call: AgentCall;
     readonly agent: Agent;
@@ -118,19 +118,23 @@ export async function recordAgentCall(
     readonly milliseconds: number;
   },
 ): Promise<AgentTake | null> {
-  const { tape } = writer.parts;
+  const { tape } = runSession.parts;
   if (tape === undefined) return null;
   const { call, agent, model, opened, hearing } = params;
-  const { seed } = writer.config;
+  const { seed } = runSession.state.config;
   const { session, forkAt } = opened;
   return {
     before: params.before,
     record: {
       kind: "agent",
-      visit: writer.visit,
+      visit: runSession.attempt.number,
       step: call.name,
       attempt: params.attempt,
-      asked: requestOf(call, { config: writer.config, iteration: writer.iteration, mask: tape.mask }),
+      asked: requestOf(call, {
+        config: runSession.state.config,
+        iteration: runSession.state.position.iteration,
+        mask: tape.mask,
+      }),
       sent: { prompt: opened.prompt === call.prompt ? null : tape.mask(opened.prompt), session, forkAt },
       ran: {
         agent: agent.name,
@@ -148,13 +152,13 @@ export async function recordAgentCall(
 
 /** Notes the call in the recorder, for the commit that follows. */
 export function recordAgentEntry(
-  writer: RunSession,
+  runSession: RunSession,
   take: AgentTake | null,
   came: { readonly after: FilesPlane | null; readonly failed: RecordedAgent["failed"] },
 ): void {
   if (take === null) return;
   const files = { before: markOf(take.before), after: markOf(came.after) };
-  writer.parts.tape?.note({ ...take.record, files, failed: came.failed });
+  runSession.parts.tape?.note({ ...take.record, files, failed: came.failed });
 }
 
 function markOf(files: FilesPlane | null): FileMark | null {

@@ -25,33 +25,33 @@ interface PutBack {
  * After a kill in between, the journal shows an unfinished restore of files, and the same call completes it.
  * `finish` returns the entries of the commit that ends the restore. Returns the tree.
  */
-export async function restoreRunFiles(writer: RunSession, params: PutBack): Promise<string | null> {
-  const { workspace, parts, run } = writer;
+export async function restoreRunFiles(runSession: RunSession, params: PutBack): Promise<string | null> {
+  const { workspace, parts, run } = runSession;
   const target = await parts.store.getCheckpoint({ run: run.id, sequence: params.to });
   const to = target.planes.files;
   if (workspace === undefined || to === null) {
-    await appendAll(writer, params.finish(null));
+    await appendAll(runSession, params.finish(null));
     return null;
   }
-  return await whilePlacingFiles(writer, () => putBack(writer, params, { workspace, target, to }));
+  return await whilePlacingFiles(runSession, () => putBack(runSession, params, { workspace, target, to }));
 }
 
 async function putBack(
-  writer: RunSession,
+  runSession: RunSession,
   params: PutBack,
   { workspace, target, to }: { readonly workspace: Workspace; readonly target: Checkpoint; readonly to: FilesPlane },
 ): Promise<string> {
-  const from = await workspace.look(snapshotParams(writer.parts));
+  const from = await workspace.look(snapshotParams(runSession.parts));
   if (from.tree === to.tree) {
     // The process was killed after the files were restored and before that was recorded. The newest checkpoint still holds the discarded
     // files, and the next step must not start from them.
-    if (writer.files !== null && sameFiles(from, writer.files)) {
-      const { sequence, settled } = writer.state;
+    if (runSession.state.files !== null && sameFiles(from, runSession.state.files)) {
+      const { sequence, settled } = runSession.state;
       const settles: readonly NewEntry[] =
         settled.sequence === sequence ? [] : [{ kind: "files.settled", body: { sequence } }];
-      await appendAll(writer, [...settles, ...params.finish(to.tree)]);
+      await appendAll(runSession, [...settles, ...params.finish(to.tree)]);
     } else
-      await writer.save({
+      await runSession.save({
         trigger: "restore",
         name: `files of ${target.id}`,
         settles: true,
@@ -60,7 +60,7 @@ async function putBack(
     return to.tree;
   }
   const plan = await workspace.planRestore({ from, to });
-  await writer.save({
+  await runSession.save({
     trigger: params.trigger,
     name: params.why,
     prepare: ({ files }) => {
@@ -69,7 +69,7 @@ async function putBack(
     },
   });
   const { tree } = await workspace.applyRestore(plan);
-  await writer.save({
+  await runSession.save({
     trigger: "restore",
     name: `files of ${target.id}`,
     settles: true,
@@ -78,8 +78,8 @@ async function putBack(
   return tree;
 }
 
-async function appendAll(writer: RunSession, entries: readonly NewEntry[]): Promise<void> {
-  if (entries.length > 0) await writer.append(...entries);
+async function appendAll(runSession: RunSession, entries: readonly NewEntry[]): Promise<void> {
+  if (entries.length > 0) await runSession.append(...entries);
 }
 
 function moved(root: string): HoldfastError {
@@ -95,28 +95,28 @@ function moved(root: string): HoldfastError {
  * Agents are instructed to keep the run's branch checked out, and do not always do so. Wherever an agent has moved, the run continues on
  * its own branch with the current files, and its next commit contains them. `before`: the files of the last checkpoint before the call.
  */
-export async function keepBranch(writer: RunSession, step: string, before: FilesPlane | null): Promise<void> {
-  const { workspace } = writer;
+export async function keepBranch(runSession: RunSession, step: string, before: FilesPlane | null): Promise<void> {
+  const { workspace } = runSession;
   const own = ownBranch(before);
   if (workspace === undefined || own === null) return;
   const righted = await workspace.standOn({ ...own, commits: "keep" });
-  if (writer.halt.cause === undefined) await checkPlace(writer, workspace.root, step);
+  if (runSession.halt.cause === undefined) await checkPlace(runSession, workspace.root, step);
   if (!righted) return;
   await emitNote(
-    writer,
+    runSession,
     `${step} left the branch ${shortName(own.branch)} or its repository; both are as they were, the files are kept`,
   );
 }
 
 /** An agent can remove its own working directory. Its work there is lost, and nothing else. */
-async function checkPlace(writer: RunSession, root: string, step: string): Promise<void> {
-  const { parts, run } = writer;
+async function checkPlace(runSession: RunSession, root: string, step: string): Promise<void> {
+  const { parts, run } = runSession;
   const trees = (await parts.workspaces?.list()) ?? [];
   if (trees.some(({ path, exists }) => exists && path === root)) return;
   throw new HoldfastError({
     code: "WORKSPACE_MISSING",
     message: `The worktree ${root} is gone: it was removed while ${step} worked in it`,
-    hint: `\`holdfast resume ${run.id}\` makes it again with the files of ${run.id}@${writer.sequence} and repeats the step.`,
+    hint: `\`holdfast resume ${run.id}\` makes it again with the files of ${run.id}@${runSession.state.sequence} and repeats the step.`,
     data: { run: run.id, step },
   });
 }
@@ -128,8 +128,8 @@ export interface BeganAt {
   readonly alone: boolean;
 }
 
-export function beganAt({ files, fileSteps, running }: RunSession): BeganAt {
-  return { files, fileSteps, alone: !Object.values(running).some((step) => step.files) };
+export function beganAt({ state, attempt, fileSteps }: RunSession): BeganAt {
+  return { files: state.files, fileSteps, alone: !Object.values(attempt.running).some((step) => step.files) };
 }
 
 /**
@@ -137,37 +137,38 @@ export function beganAt({ files, fileSteps, running }: RunSession): BeganAt {
  * such changes, and they would be committed as the work of another call. So they are saved and then reverted, commits included, if no other
  * step of this run changed files since. Newer checkpoints are no evidence, since the user may request one at any time.
  */
-export async function revertChanges(writer: RunSession, began: BeganAt): Promise<void> {
-  if (began.alone && writer.fileSteps === began.fileSteps) await revertUnexpectedFiles(writer);
+export async function revertChanges(runSession: RunSession, began: BeganAt): Promise<void> {
+  if (began.alone && runSession.fileSteps === began.fileSteps) await revertUnexpectedFiles(runSession);
 }
 
 /** Reverts such changes while these calls are in flight, before other work builds on the files. */
-export async function revertUnexpectedFiles(writer: RunSession): Promise<void> {
-  const { workspace, running, parts } = writer;
-  const { settled } = writer.state;
+export async function revertUnexpectedFiles(runSession: RunSession): Promise<void> {
+  const { workspace, parts } = runSession;
+  const { running } = runSession.attempt;
+  const { settled } = runSession.state;
   const { files } = settled;
-  if (workspace === undefined || files === null || !onlyReaders(writer.state)) return;
+  if (workspace === undefined || files === null || !onlyReaders(runSession.state)) return;
   const now = await workspace.look(snapshotParams(parts));
   if (sameFiles(now, files)) return;
   const paths = (await workspace.planRestore({ from: now, to: files })).changes.map(({ path }) => path);
   const who = Object.keys(running).join(", ");
-  await writer.save({ trigger: "error_recovery", name: changedBy(who) });
-  const saved = `${writer.run.id}@${writer.sequence}`;
+  await runSession.save({ trigger: "error_recovery", name: changedBy(who) });
+  const saved = `${runSession.run.id}@${runSession.state.sequence}`;
   const own = ownBranch(files);
   if (own !== null) await workspace.standOn({ ...own, commits: "drop" });
   const text = `The run's own worktree was changed while only ${who} worked, who were to change nothing there: ${named(paths)}. It is saved as ${saved}`;
-  const before = writer.sequence;
+  const before = runSession.state.sequence;
   try {
     // The note is in the commit that ends the restore, so a kill after it does not lose the note.
     const finish = () => [{ kind: "note", body: { text: `${text}, and taken back` } } as const];
-    await restoreRunFiles(writer, { to: settled.sequence, trigger: "error_recovery", why: changedBy(who), finish });
-    writer.tell({ kind: "note", text: `${text}, and taken back` });
+    await restoreRunFiles(runSession, { to: settled.sequence, trigger: "error_recovery", why: changedBy(who), finish });
+    runSession.tell({ kind: "note", text: `${text}, and taken back` });
   } catch (error) {
     // Another process keeps writing there and the restore has not begun. Paid work must not be repeated for that; the next check tries
     // again.
-    if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED" || writer.sequence !== before)
+    if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED" || runSession.state.sequence !== before)
       throw error;
-    await emitNote(writer, `${text}; it is still being written, and is kept for now`);
+    await emitNote(runSession, `${text}; it is still being written, and is kept for now`);
   }
 }
 
@@ -198,13 +199,13 @@ function shortName(branch: string): string {
  * Prevents requested checkpoints while the engine places files. It starts before the first checkpoint of that work: earlier requests are
  * ahead in the queue, and later ones are refused.
  */
-export async function whilePlacingFiles<T>(writer: RunSession, work: () => Promise<T>): Promise<T> {
-  writer.placing += 1;
+export async function whilePlacingFiles<T>(runSession: RunSession, work: () => Promise<T>): Promise<T> {
+  runSession.placing += 1;
   try {
-    await writer.quiet();
+    await runSession.quiet();
     return await work();
   } finally {
-    writer.placing -= 1;
+    runSession.placing -= 1;
   }
 }
 

@@ -5,21 +5,22 @@ import { type Adapters, snapshotParams } from "./adapters.ts";
 import { type Resource, nearLimit, spendTime, usedText } from "./budget.ts";
 import type { CheckpointSummary, ConversationPlane, FilesPlane, Planes, Trigger } from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
-import type { Digest, JsonObject } from "./json.ts";
+import type { Digest } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { type LoadedRun, loadRun } from "./load-run.ts";
-import type { Budget, Position, RunningStep, StageAttempt } from "./position.ts";
+import type { Budget, Position } from "./position.ts";
 import { Halt, type ProgressEvent, type ProgressListener } from "./progress.ts";
 import { firstChange } from "./recording.ts";
 import type { Run } from "./run.ts";
 import {
   type ApplyEvent,
+  type FullAttempt,
   type RunState,
+  fullAttempt,
   markSettled,
   onlyReaders,
   planesOf,
   reduce,
-  runningOf,
   takeCheckpoint,
 } from "./state.ts";
 import type { Committed } from "./store.ts";
@@ -140,12 +141,9 @@ export class RunSession {
     return this.#state;
   }
 
-  get visit(): number {
-    return this.#state.position.visit.number;
-  }
-
-  get iteration(): number {
-    return this.#state.position.iteration;
+  /** The current stage attempt. */
+  get attempt(): FullAttempt {
+    return fullAttempt(this.#state.position.visit);
   }
 
   /** The budget with the working time up to now. */
@@ -155,50 +153,6 @@ export class RunSession {
 
   get position(): Position {
     return { ...this.#state.position, definition: this.#definition, budget: this.budget };
-  }
-
-  get steps(): StageAttempt["steps"] {
-    return this.#state.position.visit.steps;
-  }
-
-  get running(): Readonly<Record<string, RunningStep>> {
-    return runningOf(this.#state);
-  }
-
-  get sessions(): NonNullable<StageAttempt["sessions"]> {
-    return this.#state.position.visit.sessions ?? {};
-  }
-
-  get asides(): NonNullable<StageAttempt["asides"]> {
-    return this.#state.position.visit.asides ?? {};
-  }
-
-  get errors(): NonNullable<StageAttempt["errors"]> {
-    return this.#state.position.visit.errors ?? {};
-  }
-
-  get lost(): NonNullable<StageAttempt["lost"]> {
-    return this.#state.position.visit.lost ?? {};
-  }
-
-  get values(): JsonObject {
-    return this.#state.values;
-  }
-
-  get config(): Planes["config"] {
-    return this.#state.config;
-  }
-
-  get inputs(): Planes["inputs"] {
-    return this.#state.inputs;
-  }
-
-  get sequence(): number {
-    return this.#state.sequence;
-  }
-
-  get files(): FilesPlane | null {
-    return this.#state.files;
   }
 
   get conversation(): ConversationPlane | null {
@@ -231,7 +185,7 @@ export class RunSession {
 
   /** Milliseconds since this process saved or loaded the run; null when nothing has happened since. */
   get unsavedFor(): number | null {
-    const isIdle = Object.keys(this.running).length === 0;
+    const isIdle = Object.keys(this.attempt.running).length === 0;
     if (isIdle && this.#entry <= this.#saved.entry) return null;
     return performance.now() - this.#saved.at;
   }
@@ -306,7 +260,7 @@ export class RunSession {
 
   async #snapshot(sequence: number, message: string): Promise<FilesPlane | null> {
     if (this.workspace === undefined) return null;
-    const { base } = this.inputs;
+    const { base } = this.#state.inputs;
     return await this.workspace.snapshot({
       run: this.run.id,
       sequence,
@@ -333,7 +287,7 @@ export class RunSession {
 
   #enterVisit(): void {
     const { tape } = this.parts;
-    if (tape !== undefined) tape.visit = this.visit;
+    if (tape !== undefined) tape.visit = this.attempt.number;
     this.sideTalks.clear();
   }
 
@@ -414,7 +368,7 @@ type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 type News = Without<ProgressEvent, "run" | "at">;
 
 /** Writes a note to the journal and emits it to the listener. */
-export async function emitNote(writer: RunSession, text: string): Promise<void> {
-  await writer.append({ kind: "note", body: { text } });
-  writer.tell({ kind: "note", text });
+export async function emitNote(runSession: RunSession, text: string): Promise<void> {
+  await runSession.append({ kind: "note", body: { text } });
+  runSession.tell({ kind: "note", text });
 }

@@ -26,43 +26,44 @@ import {
  * Opens a side worktree. Its base is pinned and recorded before the folder is made, so a process after a kill makes the same one. The
  * folder is made only from recorded data, so it can be recreated at any time.
  */
-export async function openAside(stay: StageExecution, name: string): Promise<Aside> {
-  const { writer } = stay;
-  const { parts, run } = writer;
-  const asides = requireAsides(writer, name);
-  const known = stay.claim(name);
-  return await stay.busy(async () => {
+export async function openAside(execution: StageExecution, name: string): Promise<Aside> {
+  const { runSession } = execution;
+  const { parts, run } = runSession;
+  const asides = requireAsides(runSession, name);
+  const known = execution.claim(name);
+  return await execution.busy(async () => {
     // Never runs during a merge. A known result is the AsideOpened that `recordBase` recorded.
-    const record = (): Promise<AsideOpened> => stay.inTurn(() => recordBase(stay, asides, name));
+    const record = (): Promise<AsideOpened> => execution.inTurn(() => recordBase(execution, asides, name));
     const { base, skipped } = known === undefined ? await record() : (known as AsideOpened);
-    const commit = asideTip(Object.entries(writer.steps), { name, base });
-    const place = placeOf(writer, name);
+    const commit = asideTip(Object.entries(runSession.attempt.steps), { name, base });
+    const place = placeOf(runSession, name);
     // A closed side worktree is requested only because the stage runs again. One keeps its files if a call in it resumes its session, or
     // had ended.
-    const isOpen = openAsides(Object.entries(writer.steps)).has(name);
-    const kept = isOpen && keepsFilesIn(writer, name) ? await asides.find(place) : undefined;
-    stay.asides.set(name, { name, base, commit, isKept: kept !== undefined, busy: null });
-    const make = (): Promise<Workspace> => stay.inTurn(() => asides.place({ ...place, base, commit }));
+    const isOpen = openAsides(Object.entries(runSession.attempt.steps)).has(name);
+    const kept = isOpen && keepsFilesIn(runSession, name) ? await asides.find(place) : undefined;
+    execution.asides.set(name, { name, base, commit, isKept: kept !== undefined, busy: null });
+    const make = (): Promise<Workspace> => execution.inTurn(() => asides.place({ ...place, base, commit }));
     const root = isOpen ? (kept ?? (await make())).root : asides.rootOf(place);
-    writer.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
+    runSession.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
     return { name, root, base, skipped };
   });
 
   async function recordBase(at: StageExecution, through: Asides, step: string): Promise<AsideOpened> {
-    const { workspace } = writer;
+    const { workspace } = runSession;
     if (workspace === undefined) throw noAsides(run.id, step);
-    await revertUnexpectedFiles(writer);
+    await revertUnexpectedFiles(runSession);
     const look = snapshotParams(parts);
     const files = await workspace.look(look);
     const base = await through.base({ run: run.id, files, at: look.at });
     at.open();
     const opened: AsideOpened = { kind: "aside.opened", base, skipped: files.skipped };
-    await writer.append(at.finished(step, { result: opened, spent: null }));
+    await runSession.append(at.finished(step, { result: opened, spent: null }));
     return opened;
   }
 }
 
-function keepsFilesIn({ asides, sessions, answered }: RunSession, name: string): boolean {
+function keepsFilesIn({ attempt, answered }: RunSession, name: string): boolean {
+  const { asides, sessions } = attempt;
   return Object.entries(asides).some(
     ([step, aside]) => aside === name && (Object.hasOwn(sessions, step) || answered.has(step)),
   );
@@ -70,28 +71,28 @@ function keepsFilesIn({ asides, sessions, answered }: RunSession, name: string):
 
 /** Prepares the side worktree for one call: as the previous call left it, or as this call left it when its session resumes. */
 export async function enterAside(
-  stay: StageExecution,
+  execution: StageExecution,
   open: OpenAside,
   params: { readonly goesOn: boolean },
 ): Promise<Workspace> {
-  const asides = requireAsides(stay.writer, open.name);
-  const place = placeOf(stay.writer, open.name);
+  const asides = requireAsides(execution.runSession, open.name);
+  const place = placeOf(execution.runSession, open.name);
   const there = params.goesOn ? await asides.find(place) : undefined;
-  return there ?? (await stay.inTurn(() => asides.place({ ...place, base: open.base, commit: open.commit })));
+  return there ?? (await execution.inTurn(() => asides.place({ ...place, base: open.base, commit: open.commit })));
 }
 
 /** Drops a side worktree: its folder is removed, and its content remains pinned. */
-export async function dropAside(stay: StageExecution, aside: Aside): Promise<void> {
-  const { writer } = stay;
-  const open = requireOpen(stay, aside);
+export async function dropAside(execution: StageExecution, aside: Aside): Promise<void> {
+  const { runSession } = execution;
+  const open = requireOpen(execution, aside);
   const step = dropStep(aside);
-  const known = stay.claim(step);
-  await stay.busy(async () => {
+  const known = execution.claim(step);
+  await execution.busy(async () => {
     if (known === undefined) {
       const closed: AsideClosed = { kind: "aside.closed", aside: aside.name };
-      await writer.append(stay.finished(step, { result: closed, spent: null }));
+      await runSession.append(execution.finished(step, { result: closed, spent: null }));
     }
-    await removeFolder(stay, open);
+    await removeFolder(execution, open);
   });
 }
 
@@ -104,23 +105,23 @@ export function dropStep({ name }: Pick<Aside, "name">): string {
  * Removes the folder of a closed side worktree. If that fails now, the end of the stage or the next resume removes it, so it is not an
  * error.
  */
-async function removeFolder(stay: StageExecution, open: OpenAside): Promise<void> {
-  const { writer } = stay;
+async function removeFolder(execution: StageExecution, open: OpenAside): Promise<void> {
+  const { runSession } = execution;
   const { name } = open;
-  const params = { run: writer.run.id, key: asideKey(name), holding: open.commit };
+  const params = { run: runSession.run.id, key: asideKey(name), holding: open.commit };
   try {
-    await stay.inTurn(() => requireAsides(writer, name).remove(params));
+    await execution.inTurn(() => requireAsides(runSession, name).remove(params));
   } catch (error) {
-    writer.tell({ kind: "note", text: `The aside ${name} could not be removed yet: ${reasonOf(error)}` });
+    runSession.tell({ kind: "note", text: `The aside ${name} could not be removed yet: ${reasonOf(error)}` });
   }
 }
 
-export function requireOpen(stay: StageExecution, aside: Pick<Aside, "name">): OpenAside {
-  const open = stay.asides.get(aside.name);
+export function requireOpen(execution: StageExecution, aside: Pick<Aside, "name">): OpenAside {
+  const open = execution.asides.get(aside.name);
   if (open === undefined) {
     throw new HoldfastError({
       code: "USAGE",
-      message: `Stage ${stay.stage} uses the aside ${JSON.stringify(aside.name)} without having asked for it`,
+      message: `Stage ${execution.stage} uses the aside ${JSON.stringify(aside.name)} without having asked for it`,
       hint: "Ask for it with context.aside in the same stage first.",
     });
   }
@@ -157,15 +158,18 @@ function noAsides(run: string, step: string): HoldfastError {
  * Removes side worktrees that the current stage attempt does not hold open: those of an ended stage, or from before a rewind. A run that
  * ended holds none.
  */
-export async function sweepAsides(writer: RunSession, params: { readonly ended: boolean }): Promise<void> {
-  const { workspaces } = writer.parts;
+export async function sweepAsides(runSession: RunSession, params: { readonly ended: boolean }): Promise<void> {
+  const { workspaces } = runSession.parts;
   if (workspaces === null) return;
   try {
-    const kept = new Set(params.ended ? [] : [...openAsides(Object.entries(writer.steps))].map(asideKey));
-    for (const { run, key } of await workspaces.asides.list(writer.run.id))
+    const kept = new Set(params.ended ? [] : [...openAsides(Object.entries(runSession.attempt.steps))].map(asideKey));
+    for (const { run, key } of await workspaces.asides.list(runSession.run.id))
       if (!kept.has(key)) await workspaces.asides.remove({ run, key });
   } catch (error) {
-    writer.tell({ kind: "note", text: `Asides of ${writer.run.id} could not be removed yet: ${reasonOf(error)}` });
+    runSession.tell({
+      kind: "note",
+      text: `Asides of ${runSession.run.id} could not be removed yet: ${reasonOf(error)}`,
+    });
   }
 }
 
@@ -174,25 +178,25 @@ export async function sweepAsides(writer: RunSession, params: { readonly ended: 
  * changes files: after a kill in the middle, the files are restored to its start and it runs again.
  */
 export async function mergeAside(
-  stay: StageExecution,
+  execution: StageExecution,
   name: string,
   { aside, commit }: { readonly aside: Aside; readonly commit: string },
 ): Promise<AsideMerged> {
-  const { writer } = stay;
-  const open = requireOpen(stay, aside);
-  const known = stay.claim(name);
-  return await stay.busy(async () => {
-    const merged = known === undefined ? await stay.inTurn(merge) : parseMerged(known);
-    if (known !== undefined) writer.tell({ kind: "step_finished", step: name, replayed: true });
-    if (merged.kind === "merged") await removeFolder(stay, open);
+  const { runSession } = execution;
+  const open = requireOpen(execution, aside);
+  const known = execution.claim(name);
+  return await execution.busy(async () => {
+    const merged = known === undefined ? await execution.inTurn(merge) : parseMerged(known);
+    if (known !== undefined) runSession.tell({ kind: "step_finished", step: name, replayed: true });
+    if (merged.kind === "merged") await removeFolder(execution, open);
     return merged;
   });
 
   async function merge(): Promise<AsideMerged> {
-    const workspace = requireQuiet(stay, name);
-    const asides = requireAsides(writer, name);
-    await revertUnexpectedFiles(writer);
-    const ours = await workspace.look(snapshotParams(writer.parts));
+    const workspace = requireQuiet(execution, name);
+    const asides = requireAsides(runSession, name);
+    await revertUnexpectedFiles(runSession);
+    const ours = await workspace.look(snapshotParams(runSession.parts));
     const found = await asides.merge({ base: open.base, ours, theirs: commit });
     if (found.kind === "conflict")
       return await conclude({ kind: "conflict", files: found.files, detail: found.detail });
@@ -206,36 +210,37 @@ export async function mergeAside(
 
   /** Records a result that does not change the files. */
   async function conclude(merged: AsideMerged): Promise<AsideMerged> {
-    stay.open();
+    execution.open();
     const result = recordOf(merged, aside.name);
-    await writer.append(stay.finished(name, { result, spent: null }));
-    writer.tell({ kind: "step_finished", step: name, replayed: false });
+    await runSession.append(execution.finished(name, { result, spent: null }));
+    runSession.tell({ kind: "step_finished", step: name, replayed: false });
     return merged;
   }
 
   async function place(merged: AsideMerged, workspace: Workspace, plan: RestorePlan): Promise<AsideMerged> {
-    await beginStep(stay, name, { files: true, estimate: null });
+    await beginStep(execution, name, { files: true, estimate: null });
     try {
-      await whilePlacingFiles(writer, () => workspace.applyRestore(plan));
+      await whilePlacingFiles(runSession, () => workspace.applyRestore(plan));
     } catch (error) {
-      throw await failStep(stay, name, error);
+      throw await failStep(execution, name, error);
     }
-    stay.open();
+    execution.open();
     const result = recordOf(merged, aside.name);
-    await writer.save({
+    await runSession.save({
       trigger: "automatic",
       name,
-      prepare: () => [stay.finished(name, { result, spent: null })],
+      prepare: () => [execution.finished(name, { result, spent: null })],
       change: (planes, { sequence }) => rebaseRunning(planes, sequence),
     });
-    writer.tell({ kind: "step_finished", step: name, replayed: false });
+    runSession.tell({ kind: "step_finished", step: name, replayed: false });
     return merged;
   }
 }
 
 /** Files that another step changes now would be taken for the merge's, or be restored with it. */
-function requireQuiet({ writer }: StageExecution, step: string): Workspace {
-  const { workspace, running, run } = writer;
+function requireQuiet({ runSession }: StageExecution, step: string): Workspace {
+  const { workspace, run } = runSession;
+  const { running } = runSession.attempt;
   const others = Object.entries(running)
     .filter(([, { files }]) => files)
     .map(([name]) => name);

@@ -17,31 +17,31 @@ interface Orders extends AsyncDisposable {
 }
 
 /** Handles pause and abort signals while this process executes the run. */
-export function watchSignals(writer: RunSession): Orders {
-  const { requests } = writer.parts;
+export function watchSignals(runSession: RunSession): Orders {
+  const { requests } = runSession.parts;
   if (requests === null) return { settled: NOTHING, [Symbol.asyncDispose]: NOTHING };
   const followed = new Map<Error, Signal>();
   let last = "";
   let troubled = false;
   let looking: Promise<void> | undefined;
   const look = async (): Promise<void> => {
-    const order = await requests.orderFor(writer.run.id);
+    const order = await requests.orderFor(runSession.run.id);
     if ((order?.id ?? "") === last) return;
     last = order?.id ?? "";
-    writer.halt.unwish();
+    runSession.halt.unwish();
     if (order === null) return;
     const stopped = new Stopped(outcomeOf(order), { saved: false });
     followed.set(stopped, order);
-    if (order.now) writer.halt.stop(stopped);
+    if (order.now) runSession.halt.stop(stopped);
     else {
-      writer.tell({ kind: "note", text: `${order.by} asks for a ${order.kind}: at the next safe point` });
-      writer.halt.wish(stopped);
+      runSession.tell({ kind: "note", text: `${order.by} asks for a ${order.kind}: at the next safe point` });
+      runSession.halt.wish(stopped);
     }
   };
   const timer = setInterval(() => {
     looking ??= look()
       .catch((error: unknown) => {
-        if (!troubled) writer.tell({ kind: "note", text: `Orders cannot be read: ${reasonOf(error)}` });
+        if (!troubled) runSession.tell({ kind: "note", text: `Orders cannot be read: ${reasonOf(error)}` });
         troubled = true;
       })
       .finally(() => {
@@ -102,30 +102,34 @@ function entryOf({ kind, reason }: StoppedByUser): NewEntry {
 }
 
 /** Saves the run when work was stopped from outside. */
-export async function stopCleanly(writer: RunSession, { outcome, saved }: Stopped): Promise<RunOutcome> {
+export async function stopCleanly(runSession: RunSession, { outcome, saved }: Stopped): Promise<RunOutcome> {
   if (saved) return outcome;
   switch (outcome.kind) {
     case "interrupted":
-      await saveStopped(writer, { trigger: "interrupt", why: "interrupted", entries: [] });
+      await saveStopped(runSession, { trigger: "interrupt", why: "interrupted", entries: [] });
       break;
     case "aborted":
-      await saveStopped(writer, { trigger: "interrupt", why: "aborted", entries: [entryOf(outcome)] });
-      writer.tell({ kind: "ended", outcome: "aborted", reason: outcome.reason });
+      await saveStopped(runSession, { trigger: "interrupt", why: "aborted", entries: [entryOf(outcome)] });
+      runSession.tell({ kind: "ended", outcome: "aborted", reason: outcome.reason });
       break;
     case "paused":
-      await saveStopped(writer, { trigger: "session_end", why: "paused", entries: [entryOf(outcome)] });
-      writer.tell(outcome);
+      await saveStopped(runSession, { trigger: "session_end", why: "paused", entries: [entryOf(outcome)] });
+      runSession.tell(outcome);
       break;
     case "waiting":
-      await saveStopped(writer, { trigger: "session_end", why: "the session ended", entries: [waitingEntry(outcome)] });
-      writer.tell(outcome);
+      await saveStopped(runSession, {
+        trigger: "session_end",
+        why: "the session ended",
+        entries: [waitingEntry(outcome)],
+      });
+      runSession.tell(outcome);
   }
   return outcome;
 }
 
 /** Saves the files as they are, the position with its half-done steps, and every effect with an unknown outcome. */
 async function saveStopped(
-  writer: RunSession,
+  runSession: RunSession,
   params: {
     readonly trigger: "interrupt" | "session_end";
     readonly why: string;
@@ -133,11 +137,11 @@ async function saveStopped(
   },
 ): Promise<void> {
   // A resume starts from this checkpoint and could no longer recognize unexpected files.
-  await revertUnexpectedFiles(writer);
-  await writer.save({
+  await revertUnexpectedFiles(runSession);
+  await runSession.save({
     trigger: params.trigger,
     prepare: () => [
-      ...Object.values(writer.state.effects)
+      ...Object.values(runSession.state.effects)
         .filter(({ state }) => state.kind === "intended")
         .map(({ key }): NewEntry => ({ kind: "effect.unknown", body: { key, reason: params.why } })),
       ...params.entries,
@@ -149,17 +153,17 @@ async function saveStopped(
 const ANSWERED = "x.requested";
 
 /** Answers checkpoint requests while this process executes the run. A failure here never fails the run. */
-export function answerRequests(writer: RunSession, epoch: number): AsyncDisposable {
-  const { requests } = writer.parts;
+export function answerRequests(runSession: RunSession, epoch: number): AsyncDisposable {
+  const { requests } = runSession.parts;
   if (requests === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
   const tell = (error: unknown): void =>
-    writer.tell({ kind: "note", text: `A checkpoint that was asked for failed: ${reasonOf(error)}` });
-  let looking: Promise<void> | undefined = requests.sweep({ run: writer.run.id, epoch }).catch(tell).finally(rest);
+    runSession.tell({ kind: "note", text: `A checkpoint that was asked for failed: ${reasonOf(error)}` });
+  let looking: Promise<void> | undefined = requests.sweep({ run: runSession.run.id, epoch }).catch(tell).finally(rest);
   function rest(): void {
     looking = undefined;
   }
   const timer = setInterval(() => {
-    if (mayAsk(writer)) looking ??= answerAll(writer, requests, epoch).catch(tell).finally(rest);
+    if (mayAsk(runSession)) looking ??= answerAll(runSession, requests, epoch).catch(tell).finally(rest);
   }, LOOK_MS);
   timer.unref();
   return {
@@ -172,17 +176,17 @@ export function answerRequests(writer: RunSession, epoch: number): AsyncDisposab
 
 const LOOK_MS = 200;
 
-async function answerAll(writer: RunSession, requests: Signals, epoch: number): Promise<void> {
-  for (const request of await requests.waiting(writer.run.id)) {
+async function answerAll(runSession: RunSession, requests: Signals, epoch: number): Promise<void> {
+  for (const request of await requests.waiting(runSession.run.id)) {
     if (request.epoch !== epoch) await requests.withdraw(request);
-    else if (mayAsk(writer) && (await requests.take(request))) await answer(writer, requests, request);
+    else if (mayAsk(runSession) && (await requests.take(request))) await answer(runSession, requests, request);
   }
 }
 
-async function answer(writer: RunSession, requests: Signals, request: CheckpointRequest): Promise<void> {
+async function answer(runSession: RunSession, requests: Signals, request: CheckpointRequest): Promise<void> {
   const { id, name } = request;
   try {
-    await saveFromOutside(writer, {
+    await saveFromOutside(runSession, {
       trigger: "manual",
       ...(name === null ? {} : { name }),
       prepare: ({ sequence }) => [{ kind: ANSWERED, body: { request: id, sequence } }],
@@ -341,15 +345,15 @@ async function pause(signal: AbortSignal): Promise<void> {
  * Saves a checkpoint when the run has executed for this long without one, in any stage. It is a safety net, so its own failure fails
  * nothing. An idle run is not saved repeatedly.
  */
-export function saveOnTimer(writer: RunSession): AsyncDisposable {
-  const { checkpointEveryMs } = writer.parts;
+export function saveOnTimer(runSession: RunSession): AsyncDisposable {
+  const { checkpointEveryMs } = runSession.parts;
   if (checkpointEveryMs === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
   let saving: Promise<void> | undefined;
   const look = (): void => {
-    const unsaved = writer.unsavedFor;
-    if (saving !== undefined || unsaved === null || unsaved < checkpointEveryMs || !mayAsk(writer)) return;
-    saving = saveFromOutside(writer, { trigger: "timer" })
-      .catch((error: unknown) => writer.tell({ kind: "note", text: `A checkpoint failed: ${reasonOf(error)}` }))
+    const unsaved = runSession.unsavedFor;
+    if (saving !== undefined || unsaved === null || unsaved < checkpointEveryMs || !mayAsk(runSession)) return;
+    saving = saveFromOutside(runSession, { trigger: "timer" })
+      .catch((error: unknown) => runSession.tell({ kind: "note", text: `A checkpoint failed: ${reasonOf(error)}` }))
       .finally(() => {
         saving = undefined;
       });
@@ -369,14 +373,14 @@ const TIMED_SAVE_POLL_MS = 15_000;
 const PLACED_MS = 20;
 
 /** Not while work is being stopped, since that saves by itself, nor while files are being placed. */
-function mayAsk(writer: RunSession): boolean {
-  return writer.halt.cause === undefined && writer.placing === 0;
+function mayAsk(runSession: RunSession): boolean {
+  return runSession.halt.cause === undefined && runSession.placing === 0;
 }
 
 /** Saves a checkpoint in the middle of the stage's work. */
-async function saveFromOutside(writer: RunSession, request: SaveRequest): Promise<void> {
-  for (const bring of writer.beforeSave) await bring();
+async function saveFromOutside(runSession: RunSession, request: SaveRequest): Promise<void> {
+  for (const bring of runSession.beforeSave) await bring();
   // A placement may have begun while the agents were queried.
-  while (writer.placing > 0) await new Promise((resolve) => setTimeout(resolve, PLACED_MS));
-  await writer.save(request);
+  while (runSession.placing > 0) await new Promise((resolve) => setTimeout(resolve, PLACED_MS));
+  await runSession.save(request);
 }

@@ -14,7 +14,7 @@ import { own } from "./state.ts";
 
 /** One execution of a stage function in this process: the steps that it requested, and its calls in flight. */
 export class StageExecution {
-  readonly writer: RunSession;
+  readonly runSession: RunSession;
   readonly stage: string;
   /** Prefix of the mark of every process of its steps. */
   readonly mark: string;
@@ -33,11 +33,11 @@ export class StageExecution {
   #waiting: (() => void)[] = [];
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(writer: RunSession) {
-    this.writer = writer;
-    this.stage = writer.state.position.stage;
-    this.mark = `${runMark(writer.parts, writer.run.id)}/${writer.visit}/`;
-    const { graph = false, steps } = writer.state.position.visit;
+  constructor(runSession: RunSession) {
+    this.runSession = runSession;
+    this.stage = runSession.state.position.stage;
+    this.mark = `${runMark(runSession.parts, runSession.run.id)}/${runSession.attempt.number}/`;
+    const { graph = false, steps } = runSession.state.position.visit;
     const isOwn = (step: string): boolean => !step.startsWith(RECHECK) && (!graph || !belongsToGraph(step));
     this.#unasked = new Set(Object.keys(steps).filter(isOwn));
   }
@@ -51,11 +51,11 @@ export class StageExecution {
   claim(name: string): Json | undefined {
     this.check();
     if (this.#asked.has(name)) throw askedTwice(this.stage, name);
-    const result = own(this.writer.steps, name);
+    const result = own(this.runSession.attempt.steps, name);
     if (result === undefined) {
       checkStepName(name);
       // This is a safe point only if no other step is in flight.
-      if (this.#active === 0) this.writer.halt.checkWish();
+      if (this.#active === 0) this.runSession.halt.checkWish();
     } else this.#unasked.delete(name);
     this.#asked.add(name);
     return result;
@@ -64,7 +64,7 @@ export class StageExecution {
   /** The result of a step that may be requested more than once; undefined: it is not finished. */
   recall(name: string): Json | undefined {
     this.#unasked.delete(name);
-    return own(this.writer.steps, name);
+    return own(this.runSession.attempt.steps, name);
   }
 
   /** After a failed try the name may be requested again. */
@@ -74,7 +74,7 @@ export class StageExecution {
 
   /** The entry that ends a step of this stage attempt. The keys are in canonical order, so that the store need not sort them. */
   finished(step: string, { recorded, ...body }: Omit<StepFinished, "visit" | "step">): NewEntry {
-    const { visit } = this.writer;
+    const { number: visit } = this.runSession.attempt;
     const { result, spent } = body;
     return {
       kind: "step.finished",
@@ -84,12 +84,12 @@ export class StageExecution {
 
   /** The entry of a failed try. */
   failed(step: string, body: Omit<StepFailed, "visit" | "step">): NewEntry {
-    return { kind: "step.failed", body: { visit: this.writer.visit, step, ...body } };
+    return { kind: "step.failed", body: { visit: this.runSession.attempt.number, step, ...body } };
   }
 
   /** Rejects new calls once work must stop. */
   check(): void {
-    this.writer.halt.check();
+    this.runSession.halt.check();
     this.open();
   }
 
@@ -97,10 +97,10 @@ export class StageExecution {
   open(): void {
     if (!this.#closed) return;
     throw (
-      this.writer.halt.cause ??
+      this.runSession.halt.cause ??
       new HoldfastError({
         code: "USAGE",
-        message: `Stage ${this.stage} of run ${this.writer.run.id} is over and its context is used still`,
+        message: `Stage ${this.stage} of run ${this.runSession.run.id} is over and its context is used still`,
         hint: "Wait for everything that the stage started before it returns.",
       })
     );
@@ -146,7 +146,7 @@ export class StageExecution {
     const names = [...this.#unasked];
     throw new HoldfastError({
       code: "WORKFLOW_CHANGED",
-      message: `Stage ${this.stage} of run ${this.writer.run.id} concluded without steps that it had finished: ${names.join(", ")}`,
+      message: `Stage ${this.stage} of run ${this.runSession.run.id} concluded without steps that it had finished: ${names.join(", ")}`,
       hint: "Its function has changed while it was under way, or depends on something that is no step. Bring the old code back, or restore the checkpoint at which the stage began.",
       retry: "ask",
       data: { stage: this.stage, steps: names },
@@ -198,15 +198,15 @@ function askedTwice(stage: string, name: string): HoldfastError {
  * from the run's own. `prepare` adds entries to the same commit.
  */
 export async function startWaiting(
-  stay: StageExecution,
+  execution: StageExecution,
   waiting: RunWaiting,
   prepare: () => readonly NewEntry[] = () => [],
 ): Promise<never> {
-  const { writer } = stay;
-  stay.check();
+  const { runSession } = execution;
+  execution.check();
   checkUntil(waiting.until);
-  await stay.busy(() =>
-    writer.save({
+  await execution.busy(() =>
+    runSession.save({
       trigger: "session_end",
       name: `waiting for ${waiting.for}`,
       prepare: () => [...prepare(), waitingEntry(waiting)],
@@ -214,9 +214,9 @@ export async function startWaiting(
   );
   const { for: what, reason, until } = waiting;
   const outcome = { kind: "waiting", for: what, reason, until } as const;
-  writer.tell(outcome);
+  runSession.tell(outcome);
   const stopped = new Stopped(outcome, { saved: true });
-  writer.halt.stop(stopped);
+  runSession.halt.stop(stopped);
   throw stopped;
 }
 
@@ -247,12 +247,16 @@ export function exceededBy({ budget }: RunSession, estimate: Amounts): readonly 
 }
 
 /** Called before a wait: a wait uses up time and nothing else. */
-export async function waitForTimeBudget(stay: StageExecution): Promise<void> {
-  if (exceeded(stay.writer.budget).includes("milliseconds")) await waitForBudget(stay, ["milliseconds"]);
+export async function waitForTimeBudget(execution: StageExecution): Promise<void> {
+  if (exceeded(execution.runSession.budget).includes("milliseconds")) await waitForBudget(execution, ["milliseconds"]);
 }
 
-export async function waitForBudget(stay: StageExecution, resources: readonly Resource[]): Promise<never> {
-  return await startWaiting(stay, { for: "budget", reason: usedUp(stay.writer.budget, resources), until: null });
+export async function waitForBudget(execution: StageExecution, resources: readonly Resource[]): Promise<never> {
+  return await startWaiting(execution, {
+    for: "budget",
+    reason: usedUp(execution.runSession.budget, resources),
+    until: null,
+  });
 }
 
 /** Why a run waits for its budget. */
@@ -261,11 +265,11 @@ export function usedUp(budget: Budget, resources: readonly Resource[]): string {
 }
 
 /** What to hold for a call that was cut off and whose usage is unknown. Null: the run has no limit that depends on it. */
-export async function assumeUnknown(writer: RunSession): Promise<Amounts | null> {
-  const { limit } = writer.budget;
+export async function assumeUnknown(runSession: RunSession): Promise<Amounts | null> {
+  const { limit } = runSession.budget;
   if (limit.tokens === null && limit.microUsd === null) return null;
   let largest = NOTHING;
-  for await (const { body } of writer.parts.store.readJournal({ run: writer.run.id })) {
+  for await (const { body } of runSession.parts.store.readJournal({ run: runSession.run.id })) {
     const { spent } = body;
     if (!isJsonObject(spent)) continue;
     const { tokens, microUsd } = spent;
@@ -279,8 +283,8 @@ export async function assumeUnknown(writer: RunSession): Promise<Amounts | null>
 }
 
 /** Prices the usage by the agent's own report, or else by the price table; an unknown price remains null. */
-export function priced(writer: RunSession, usage: AgentUsage, who: Paid): AgentUsage {
-  return { ...usage, microUsd: costOf(usage, priceOf(writer.parts.prices, who.agent, who.model)) };
+export function priced(runSession: RunSession, usage: AgentUsage, who: Paid): AgentUsage {
+  return { ...usage, microUsd: costOf(usage, priceOf(runSession.parts.prices, who.agent, who.model)) };
 }
 
 /** An unknown amount counts as a call without a price or without tokens, never as zero. Time belongs to the run, not to the call. */
@@ -329,23 +333,23 @@ function whole(amount: number): number {
  * being taken.
  */
 export async function withTimer<T>(
-  stay: StageExecution,
+  execution: StageExecution,
   work: () => Promise<T>,
   before: () => Promise<void> = () => Promise.resolve(),
 ): Promise<T> {
-  const { writer } = stay;
+  const { runSession } = execution;
   let brought = Promise.resolve();
   const bring = (): Promise<void> => {
     brought = before();
     return brought;
   };
-  writer.beforeSave.add(bring);
+  runSession.beforeSave.add(bring);
   try {
     return await work();
   } finally {
-    writer.beforeSave.delete(bring);
+    runSession.beforeSave.delete(bring);
     // Anything it would still fetch is older than what is known at the end of the work.
     await brought.catch(() => undefined);
-    await writer.quiet();
+    await runSession.quiet();
   }
 }

@@ -34,15 +34,15 @@ const GRACE_MS = 10_000;
  * because it may come from a rejected call. The next execution concludes the same.
  */
 export async function runStage<S extends JsonObject>(
-  writer: RunSession,
+  runSession: RunSession,
   params: {
     readonly workflow: Workflow<S>;
     readonly work: StageFunction<S>;
   },
 ): Promise<StageResult<S>> {
-  const { halt } = writer;
-  const stay = new StageExecution(writer);
-  const context = createStageContext(stay, params.workflow);
+  const { halt } = runSession;
+  const execution = new StageExecution(runSession);
+  const context = createStageContext(execution, params.workflow);
   let result: StageResult<S> | undefined;
   const working = (async () => {
     try {
@@ -51,18 +51,18 @@ export async function runStage<S extends JsonObject>(
       // Aborts the other work that the stage started.
       halt.stop(error instanceof Error ? error : new Error(String(error)));
     }
-    await stay.idle();
+    await execution.idle();
   })();
   await Promise.race([working, halt.halted]);
   if (halt.cause !== undefined) {
-    await endWork(writer, working);
-    stay.close();
+    await endWork(runSession, working);
+    execution.close();
     throw halt.cause;
   }
   await working;
-  stay.close();
-  stay.checkAsked();
-  if (result === undefined) throw new TypeError(`stage ${stay.stage} returned nothing`);
+  execution.close();
+  execution.checkAsked();
+  if (result === undefined) throw new TypeError(`stage ${execution.stage} returned nothing`);
   return result;
 }
 
@@ -70,16 +70,16 @@ export async function runStage<S extends JsonObject>(
  * Ends the processes of steps at once. An effect or a forge call gets time for its answer, because otherwise its outcome would be unknown.
  * After a lost lease the new holder may run processes under the same mark, so ours end only by their abort signal.
  */
-async function endWork(writer: RunSession, working: Promise<void>): Promise<void> {
-  const { parts, run, halt } = writer;
+async function endWork(runSession: RunSession, working: Promise<void>): Promise<void> {
+  const { parts, run, halt } = runSession;
   const end = async (mark: string): Promise<void> => {
     if (isLeaseLost(halt.cause)) return;
     // The next resume ends what cannot be ended now; the current state is saved all the same.
     await parts.commands.endMarked(mark).catch((error: unknown) => {
-      writer.tell({ kind: "note", text: `Processes of the run may be left: ${reasonOf(error)}` });
+      runSession.tell({ kind: "note", text: `Processes of the run may be left: ${reasonOf(error)}` });
     });
   };
-  await end(`${runMark(parts, run.id)}/${writer.visit}`);
+  await end(`${runMark(parts, run.id)}/${runSession.attempt.number}`);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const grace = new Promise<"late">((resolve) => {
     timer = setTimeout(resolve, GRACE_MS, "late");
@@ -94,75 +94,75 @@ function isLeaseLost(cause: Error | undefined): boolean {
 }
 
 /** The context of one stage execution. It consists of plain functions, so that a stage may destructure it. */
-function createStageContext<S extends JsonObject>(stay: StageExecution, workflow: Workflow<S>): StageContext<S> {
-  const { writer } = stay;
-  const recorder = new Recorder(stay, workflow);
+function createStageContext<S extends JsonObject>(execution: StageExecution, workflow: Workflow<S>): StageContext<S> {
+  const { runSession } = execution;
+  const recorder = new Recorder(execution, workflow);
   return {
-    run: writer.run,
+    run: runSession.run,
     get position() {
-      return writer.position;
+      return runSession.position;
     },
     get state() {
       return recorder.state;
     },
-    inputs: writer.inputs,
-    extensions: writer.state.extensions,
-    config: writer.config,
-    signal: writer.halt.signal,
-    workspace: writer.workspace,
-    now: () => readClock(writer),
+    inputs: runSession.state.inputs,
+    extensions: runSession.state.extensions,
+    config: runSession.state.config,
+    signal: runSession.halt.signal,
+    workspace: runSession.workspace,
+    now: () => readClock(runSession),
 
     step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T> {
       // The recorded result is a capture of what fn returned, now or before, so the cast is safe.
-      return runStep(stay, name, fn, options) as Promise<T>;
+      return runStep(execution, name, fn, options) as Promise<T>;
     },
     async effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
       // The cast is safe as above; the type of a receipt that the target reports is the spec's own responsibility.
-      return (await runEffect(stay, spec)) as EffectOutcome<R>;
+      return (await runEffect(execution, spec)) as EffectOutcome<R>;
     },
-    agent: async (call: AgentCall) => await askAboutDenial(stay, call, await runAgent(stay, call)),
-    aside: (name) => openAside(stay, name),
-    mergeAside: (name, params) => mergeAside(stay, name, params),
-    dropAside: (aside) => dropAside(stay, aside),
-    sleep: (name, milliseconds) => sleep(stay, name, milliseconds),
-    wait: ({ for: what, reason, until }) => startWaiting(stay, { for: what, reason, until: until ?? null }),
-    decide: (question) => decide(stay, question),
+    agent: async (call: AgentCall) => await askAboutDenial(execution, call, await runAgent(execution, call)),
+    aside: (name) => openAside(execution, name),
+    mergeAside: (name, params) => mergeAside(execution, name, params),
+    dropAside: (aside) => dropAside(execution, aside),
+    sleep: (name, milliseconds) => sleep(execution, name, milliseconds),
+    wait: ({ for: what, reason, until }) => startWaiting(execution, { for: what, reason, until: until ?? null }),
+    decide: (question) => decide(execution, question),
     async checkpoint({ trigger, name }) {
-      stay.check();
-      if (stay.replaying) return;
-      await stay.busy(() => writer.save({ trigger, ...(name === undefined ? {} : { name }) }));
+      execution.check();
+      if (execution.replaying) return;
+      await execution.busy(() => runSession.save({ trigger, ...(name === undefined ? {} : { name }) }));
     },
-    restoreFiles: (name, { sequence }) => restoreFiles(stay, name, sequence),
+    restoreFiles: (name, { sequence }) => restoreFiles(execution, name, sequence),
     // A capture has the same shape as its source, and the journal holds the capture.
     record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
-    graph: stageGraph(stay),
-    fence: (call) => fenceOf(writer, call),
+    graph: stageGraph(execution),
+    fence: (call) => fenceOf(runSession, call),
     async mask(what, text) {
-      stay.check();
-      return await stay.busy(() => maskAndReport(writer, what, text));
+      execution.check();
+      return await execution.busy(() => maskAndReport(runSession, what, text));
     },
     async note(text) {
-      stay.check();
-      if (stay.replaying) return;
-      await stay.busy(() => writer.append({ kind: "note", body: { text } }));
-      writer.tell({ kind: "note", text });
+      execution.check();
+      if (execution.replaying) return;
+      await execution.busy(() => runSession.append({ kind: "note", body: { text } }));
+      runSession.tell({ kind: "note", text });
     },
   };
 }
 
 /** A clock reading that decides something is part of the record. */
-function readClock({ parts }: StageExecution["writer"]): number {
+function readClock({ parts }: StageExecution["runSession"]): number {
   const { clock, tape } = parts;
   return tape === undefined ? clock.now() : tape.read(clock.now());
 }
 
 /** A clock that jumped back must not make a sleep longer than requested. */
-async function sleep(stay: StageExecution, name: string, milliseconds: number): Promise<void> {
-  const { parts, halt } = stay.writer;
-  const until = Number(await runStep(stay, name, () => parts.clock.now() + milliseconds));
+async function sleep(execution: StageExecution, name: string, milliseconds: number): Promise<void> {
+  const { parts, halt } = execution.runSession;
+  const until = Number(await runStep(execution, name, () => parts.clock.now() + milliseconds));
   const rest = Math.min(milliseconds, until - parts.clock.now());
   if (rest > 0) {
-    await waitForTimeBudget(stay);
+    await waitForTimeBudget(execution);
     // The wait rejects with the reason of the abort.
     await parts.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
       halt.checkWish();
@@ -173,20 +173,21 @@ async function sleep(stay: StageExecution, name: string, milliseconds: number): 
 }
 
 /** The same denial in a second call would repeat in every further one. So the user decides, instead of another iteration. */
-async function askAboutDenial(stay: StageExecution, call: AgentCall, report: AgentReport): Promise<AgentReport> {
-  const { writer } = stay;
+async function askAboutDenial(execution: StageExecution, call: AgentCall, report: AgentReport): Promise<AgentReport> {
+  const { runSession } = execution;
   const { cause, message } = report;
   if (cause !== "permission_denied" || message === null) return report;
   const name = deniedStep(call);
-  if (!Object.hasOwn(writer.steps, name) && !(await isRepeated(stay, call.name, message))) return report;
-  const answer = await decide(stay, {
+  if (!Object.hasOwn(runSession.attempt.steps, name) && !(await isRepeated(execution, call.name, message)))
+    return report;
+  const answer = await decide(execution, {
     name,
     question: `The same was denied in two calls: ${message}. Allow everything from now on (as --yolo does), continue without it, or stop?`,
     options: ["allow", "continue", "stop"],
   });
-  if (answer === "stop") writer.halt.abort(`Stopped by the user: ${message}`);
-  if (answer === "allow" && writer.state.position.yolo !== true)
-    await writer.append({ kind: "yolo.allowed", body: {} });
+  if (answer === "stop") runSession.halt.abort(`Stopped by the user: ${message}`);
+  if (answer === "allow" && runSession.state.position.yolo !== true)
+    await runSession.append({ kind: "yolo.allowed", body: {} });
   return report;
 }
 
@@ -194,34 +195,38 @@ export function deniedStep({ name }: AgentCall): string {
   return `${name}/denied`;
 }
 
-async function isRepeated({ writer }: StageExecution, step: string, message: string): Promise<boolean> {
-  for await (const { kind, body } of writer.parts.store.readJournal({ run: writer.run.id })) {
-    if (kind !== "step.finished" || (body["visit"] === writer.visit && body["step"] === step)) continue;
+async function isRepeated({ runSession }: StageExecution, step: string, message: string): Promise<boolean> {
+  for await (const { kind, body } of runSession.parts.store.readJournal({ run: runSession.run.id })) {
+    if (kind !== "step.finished" || (body["visit"] === runSession.attempt.number && body["step"] === step)) continue;
     const result = body["result"] ?? null;
     if (isJsonObject(result) && result["cause"] === "permission_denied" && result["message"] === message) return true;
   }
   return false;
 }
 
-async function restoreFiles(stay: StageExecution, name: string, sequence: number): Promise<{ readonly tree: string }> {
-  const { writer } = stay;
-  const known = stay.claim(name);
+async function restoreFiles(
+  execution: StageExecution,
+  name: string,
+  sequence: number,
+): Promise<{ readonly tree: string }> {
+  const { runSession } = execution;
+  const known = execution.claim(name);
   // The result was recorded below.
   if (known !== undefined) return known as { readonly tree: string };
-  return await stay.busy(async () => {
+  return await execution.busy(async () => {
     let result = { tree: "" };
-    writer.fileSteps += 1;
-    await restoreRunFiles(writer, {
+    runSession.fileSteps += 1;
+    await restoreRunFiles(runSession, {
       to: sequence,
       trigger: "before_restore",
-      why: `before the files of ${writer.run.id}@${sequence}`,
+      why: `before the files of ${runSession.run.id}@${sequence}`,
       finish: (tree) => {
-        if (tree === null) throw noFiles(writer.run.id, sequence);
+        if (tree === null) throw noFiles(runSession.run.id, sequence);
         result = { tree };
-        return [stay.finished(name, { result, spent: null })];
+        return [execution.finished(name, { result, spent: null })];
       },
     });
-    writer.tell({ kind: "step_finished", step: name, replayed: false });
+    runSession.tell({ kind: "step_finished", step: name, replayed: false });
     return result;
   });
 }

@@ -289,7 +289,7 @@ export function own<T>(record: Readonly<Record<string, T>>, key: string): T | un
   return Object.hasOwn(record, key) ? record[key] : undefined;
 }
 
-export function runningOf(state: RunState): Readonly<Record<string, RunningStep>> {
+function runningOf(state: RunState): Readonly<Record<string, RunningStep>> {
   return state.position.visit.running ?? {};
 }
 
@@ -308,7 +308,7 @@ function applyCollected(state: RunState, apply: ApplyEvent): RunState {
 
 /** Calls that died with their process: their reserved amounts count as spent until their cost is known. */
 function resume(state: RunState, { counts }: RunResumed): RunState {
-  const { running, lost } = unpack(state.position.visit);
+  const { running, lost } = fullAttempt(state.position.visit);
   const calls = Object.fromEntries(Object.entries(running).filter(([, { estimate }]) => estimate !== null));
   const after = withBudget(state, settleLost(state.position.budget));
   return withVisit(after, { running: {}, lost: counts ? { ...lost, ...calls } : {} });
@@ -316,7 +316,7 @@ function resume(state: RunState, { counts }: RunResumed): RunState {
 
 function startStep(state: RunState, body: StepStarted): RunState {
   const { step, files, estimate, counted, aside } = body;
-  const { running, asides, lost } = unpack(state.position.visit);
+  const { running, asides, lost } = fullAttempt(state.position.visit);
   // The step started again without an end: the first try never reported its cost.
   const unreported = own(running, step)?.estimate ?? null;
   const paid = unreported === null ? state : pay(state, step, unreported);
@@ -331,7 +331,7 @@ function startStep(state: RunState, body: StepStarted): RunState {
 function finishStep(state: RunState, body: StepFinished, apply: ApplyEvent): RunState {
   const { visit: number, step, result, spent, recorded } = body;
   const paid = pay(state, step, spent);
-  const visit = unpack(paid.position.visit);
+  const visit = fullAttempt(paid.position.visit);
   const ended = { running: without(visit.running, step), lost: without(visit.lost, step) };
   if (number !== visit.number) return withVisit(paid, ended);
   const done = withVisit(paid, {
@@ -350,7 +350,7 @@ function finishStep(state: RunState, body: StepFinished, apply: ApplyEvent): Run
 function failStep(state: RunState, body: StepFailed): RunState {
   const { visit: number, step, spent, verdict, errors } = body;
   const paid = pay(state, step, spent);
-  const visit = unpack(paid.position.visit);
+  const visit = fullAttempt(paid.position.visit);
   const ended = { running: without(visit.running, step), lost: without(visit.lost, step) };
   if (number !== visit.number) return withVisit(paid, ended);
   return withVisit(paid, {
@@ -364,7 +364,7 @@ function failStep(state: RunState, body: StepFailed): RunState {
 
 /** A call that was stopped and reported its cost. The rest is as after a crash. */
 function interruptStep(state: RunState, { step, spent }: StepInterrupted): RunState {
-  const { running } = unpack(state.position.visit);
+  const { running } = fullAttempt(state.position.visit);
   const stopped = own(running, step);
   if (stopped === undefined) return state;
   const { counted: _known, ...rest } = stopped;
@@ -374,7 +374,7 @@ function interruptStep(state: RunState, { step, spent }: StepInterrupted): RunSt
 
 /** Settles the real cost of a lost call. Its reserved amounts count as spent since the run was resumed. */
 function loseStep(state: RunState, { step, spent, held }: StepLost): RunState {
-  const visit = unpack(state.position.visit);
+  const visit = fullAttempt(state.position.visit);
   const counted = own(visit.lost, step)?.estimate ?? NOTHING;
   const { budget } = pay(state, step, amountsBeyond(spent, counted)).position;
   const after = withBudget(state, held === undefined ? budget : hold(budget, held));
@@ -383,7 +383,7 @@ function loseStep(state: RunState, { step, spent, held }: StepLost): RunState {
 
 /** A lost call had finished after all: it is in flight again until its result is recorded. */
 function adoptStep(state: RunState, { step }: StepAdopted): RunState {
-  const { running, lost } = unpack(state.position.visit);
+  const { running, lost } = fullAttempt(state.position.visit);
   const call = own(lost, step);
   if (call === undefined) return state;
   const budget = reopenLost(state.position.budget, call.estimate ?? NOTHING);
@@ -391,7 +391,7 @@ function adoptStep(state: RunState, { step }: StepAdopted): RunState {
 }
 
 function keepSession(state: RunState, { visit: number, step, session }: StepSession): RunState {
-  const visit = unpack(state.position.visit);
+  const visit = fullAttempt(state.position.visit);
   const kept = number === visit.number ? withVisit(state, { sessions: { ...visit.sessions, [step]: session } }) : state;
   // A session in a side worktree is not the run's own conversation.
   if (Object.hasOwn(visit.asides, step) || kept.conversation?.rewound === undefined) return kept;
@@ -411,17 +411,18 @@ function withBudget(state: RunState, budget: Budget): RunState {
   return { ...state, position: { ...state.position, budget } };
 }
 
-type FullVisit = Omit<Required<StageAttempt>, "settled">;
+/** A stage attempt with empty records for what it does not have. */
+export type FullAttempt = Omit<Required<StageAttempt>, "settled">;
 
-function unpack(visit: StageAttempt): FullVisit {
+export function fullAttempt(visit: StageAttempt): FullAttempt {
   const { number, steps, failures, running = {}, sessions = {}, graph = false } = visit;
   const { unreduced = [], asides = {}, errors = {}, lost = {} } = visit;
   return { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost };
 }
 
 /** Omits empty fields, so that equal states are equal JSON. */
-function withVisit(state: RunState, change: Partial<FullVisit>): RunState {
-  const full = { ...unpack(state.position.visit), ...change };
+function withVisit(state: RunState, change: Partial<FullAttempt>): RunState {
+  const full = { ...fullAttempt(state.position.visit), ...change };
   const { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost } = full;
   const visit: StageAttempt = {
     number,

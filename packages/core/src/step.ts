@@ -17,61 +17,66 @@ import type { Decision, StageGraph, StepOptions, StepScope, Workflow } from "./w
 type Work = (scope: StepScope) => Promise<Json> | Json;
 
 /** Executes a plain step: one commit with one entry, after its work. A step that was begun and lost has changed nothing that counts. */
-export async function runStep(stay: StageExecution, name: string, work: Work, options?: StepOptions): Promise<Json> {
-  const { writer } = stay;
-  const known = stay.claim(name);
+export async function runStep(
+  execution: StageExecution,
+  name: string,
+  work: Work,
+  options?: StepOptions,
+): Promise<Json> {
+  const { runSession } = execution;
+  const known = execution.claim(name);
   if (known !== undefined) {
-    if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: true });
+    if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: true });
     return known;
   }
-  stay.enter();
+  execution.enter();
   try {
     if (options?.risk !== undefined)
-      await saveBefore(writer, { trigger: "before_risky", name: options.risk, entries: () => [] });
+      await saveBefore(runSession, { trigger: "before_risky", name: options.risk, entries: () => [] });
     if (options?.changesFiles === true)
-      return await runFileStep(stay, name, { work, artifacts: options.artifacts ?? [] });
-    if (writer.listening) writer.tell({ kind: "step_started", step: name });
+      return await runFileStep(execution, name, { work, artifacts: options.artifacts ?? [] });
+    if (runSession.listening) runSession.tell({ kind: "step_started", step: name });
     let result: Json;
     try {
-      result = capture(await work(scopeOf(stay, name)));
+      result = capture(await work(scopeOf(execution, name)));
     } catch (error) {
-      throw await failStep(stay, name, error);
+      throw await failStep(execution, name, error);
     }
-    stay.open();
-    await writer.append(stay.finished(name, { result, spent: null }));
-    if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
+    execution.open();
+    await runSession.append(execution.finished(name, { result, spent: null }));
+    if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: false });
     return result;
   } finally {
-    stay.leave();
+    execution.leave();
   }
 }
 
 async function runFileStep(
-  stay: StageExecution,
+  execution: StageExecution,
   name: string,
   { work, artifacts }: { readonly work: Work; readonly artifacts: readonly string[] },
 ): Promise<Json> {
-  const { writer } = stay;
-  await beginStep(stay, name, { files: true, estimate: null });
+  const { runSession } = execution;
+  await beginStep(execution, name, { files: true, estimate: null });
   let result: Json;
   try {
-    result = capture(await withTimer(stay, () => Promise.resolve(work(scopeOf(stay, name)))));
+    result = capture(await withTimer(execution, () => Promise.resolve(work(scopeOf(execution, name)))));
   } catch (error) {
-    throw await failStep(stay, name, error);
+    throw await failStep(execution, name, error);
   }
-  stay.open();
-  await writer.save({
-    trigger: (await areComplete(writer, artifacts)) ? "artifact_complete" : "automatic",
+  execution.open();
+  await runSession.save({
+    trigger: (await areComplete(runSession, artifacts)) ? "artifact_complete" : "automatic",
     name,
-    prepare: () => [stay.finished(name, { result, spent: null })],
+    prepare: () => [execution.finished(name, { result, spent: null })],
     change: (planes, { sequence }) => rebaseRunning(planes, sequence),
   });
-  if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
+  if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: false });
   return result;
 }
 
 async function areComplete(
-  { parts, workspace }: StageExecution["writer"],
+  { parts, workspace }: StageExecution["runSession"],
   artifacts: readonly string[],
 ): Promise<boolean> {
   if (workspace === undefined || artifacts.length === 0 || !parts.checkpoints.artifactComplete) return false;
@@ -82,34 +87,34 @@ async function areComplete(
 
 /** Writes the start durably before the work: if a start has no end, the files may be half-done. */
 export async function beginStep(
-  stay: StageExecution,
+  execution: StageExecution,
   name: string,
   params: Pick<StepStarted, "files" | "estimate" | "counted" | "aside">,
 ): Promise<void> {
-  const { writer } = stay;
-  const body: StepStarted = { visit: writer.visit, step: name, ...params };
-  if (params.files) writer.fileSteps += 1;
-  await writer.append({ kind: "step.started", body });
-  if (writer.listening) writer.tell({ kind: "step_started", step: name });
+  const { runSession } = execution;
+  const body: StepStarted = { visit: runSession.attempt.number, step: name, ...params };
+  if (params.files) runSession.fileSteps += 1;
+  await runSession.append({ kind: "step.started", body });
+  if (runSession.listening) runSession.tell({ kind: "step_started", step: name });
 }
 
 /** Records a failed try and returns what to throw. Aborted work has not failed: it is as after a crash. */
-export async function failStep(stay: StageExecution, name: string, error: unknown): Promise<unknown> {
-  const { writer } = stay;
-  if (writer.halt.cause !== undefined) return writer.halt.cause;
-  stay.open();
+export async function failStep(execution: StageExecution, name: string, error: unknown): Promise<unknown> {
+  const { runSession } = execution;
+  if (runSession.halt.cause !== undefined) return runSession.halt.cause;
+  execution.open();
   const reason = reasonOf(error);
-  const step = own(writer.running, name);
+  const step = own(runSession.attempt.running, name);
   const spent = step?.estimate ?? null;
   const code = error instanceof HoldfastError ? { code: error.code } : {};
-  const finish = (): readonly NewEntry[] => [stay.failed(name, { reason, spent, ...code })];
-  if (step?.files === true && !(await movedBranch(stay, step.base))) {
-    await restoreRunFiles(writer, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });
+  const finish = (): readonly NewEntry[] => [execution.failed(name, { reason, spent, ...code })];
+  if (step?.files === true && !(await movedBranch(execution, step.base))) {
+    await restoreRunFiles(runSession, { to: step.base, trigger: "error_recovery", why: `${name} failed`, finish });
   } else {
-    await writer.append(...finish());
+    await runSession.append(...finish());
   }
-  stay.unclaim(name);
-  if (writer.listening) writer.tell({ kind: "step_failed", step: name, reason, retryAt: null });
+  execution.unclaim(name);
+  if (runSession.listening) runSession.tell({ kind: "step_failed", step: name, reason, retryAt: null });
   return error;
 }
 
@@ -117,24 +122,31 @@ export async function failStep(stay: StageExecution, name: string, error: unknow
  * Whether the branch's head moved. The engine's steps that move the branch do so atomically and may be repeated. The old files under the
  * new head would look like changes that undo it.
  */
-export async function movedBranch(stay: { readonly writer: StageExecution["writer"] }, base: number): Promise<boolean> {
-  const { workspace, parts, run } = stay.writer;
+export async function movedBranch(
+  execution: { readonly runSession: StageExecution["runSession"] },
+  base: number,
+): Promise<boolean> {
+  const { workspace, parts, run } = execution.runSession;
   if (workspace === undefined) return false;
   const { planes } = await parts.store.getCheckpoint({ run: run.id, sequence: base });
   const { head } = await workspace.look(snapshotParams(parts));
   return planes.files !== null && planes.files.head !== head;
 }
 
-export function markOf(stay: StageExecution, name: string): string {
-  return stay.mark + name;
+export function markOf(execution: StageExecution, name: string): string {
+  return execution.mark + name;
 }
 
-export function attemptOf(stay: StageExecution, name: string): number {
-  return (own(stay.writer.state.position.visit.failures, name) ?? 0) + 1;
+export function attemptOf(execution: StageExecution, name: string): number {
+  return (own(execution.runSession.state.position.visit.failures, name) ?? 0) + 1;
 }
 
-function scopeOf(stay: StageExecution, name: string): StepScope {
-  return { signal: stay.writer.halt.signal, attempt: attemptOf(stay, name), mark: markOf(stay, name) };
+function scopeOf(execution: StageExecution, name: string): StepScope {
+  return {
+    signal: execution.runSession.halt.signal,
+    attempt: attemptOf(execution, name),
+    mark: markOf(execution, name),
+  };
 }
 
 /**
@@ -143,7 +155,7 @@ function scopeOf(stay: StageExecution, name: string): StepScope {
  * neither.
  */
 export async function saveBefore(
-  writer: RunSession,
+  runSession: RunSession,
   params: {
     readonly trigger: "before_risky" | "before_external";
     readonly name: string;
@@ -152,23 +164,25 @@ export async function saveBefore(
   },
 ): Promise<void> {
   const { trigger, name, entries } = params;
-  const { checkpoints } = writer.parts;
+  const { checkpoints } = runSession.parts;
   const isOn = trigger === "before_risky" ? checkpoints.beforeRisky : checkpoints.beforeExternal;
   // A step that is changing files now has half-done files: a checkpoint of them could not be restored.
-  const isQuiet = writer.placing === 0 && !Object.values(writer.running).some(({ files }) => files);
-  if (!isOn || !isQuiet) return await appendAll(writer, entries(null));
-  if (!writer.state.unsaved && !(await filesChanged(writer))) return await appendAll(writer, entries(writer.sequence));
-  await writer.save({ trigger, name: nameOf(name), prepare: ({ sequence }) => entries(sequence) });
+  const isQuiet = runSession.placing === 0 && !Object.values(runSession.attempt.running).some(({ files }) => files);
+  if (!isOn || !isQuiet) return await appendAll(runSession, entries(null));
+  if (!runSession.state.unsaved && !(await filesChanged(runSession)))
+    return await appendAll(runSession, entries(runSession.state.sequence));
+  await runSession.save({ trigger, name: nameOf(name), prepare: ({ sequence }) => entries(sequence) });
 }
 
-async function filesChanged({ workspace, files, parts }: RunSession): Promise<boolean> {
+async function filesChanged({ workspace, state, parts }: RunSession): Promise<boolean> {
+  const { files } = state;
   if (workspace === undefined || files === null) return false;
   const { tree, head, branch } = await workspace.look(snapshotParams(parts));
   return tree !== files.tree || head !== files.head || branch !== files.branch;
 }
 
-async function appendAll(writer: RunSession, entries: readonly NewEntry[]): Promise<void> {
-  if (entries.length > 0) await writer.append(...entries);
+async function appendAll(runSession: RunSession, entries: readonly NewEntry[]): Promise<void> {
+  if (entries.length > 0) await runSession.append(...entries);
 }
 
 const NAME_CHARACTERS = 100;
@@ -179,10 +193,10 @@ function nameOf(text: string): string {
 }
 
 /** Waits for the user's answer and returns it. It remains the same for the rest of the stage attempt. */
-export async function decide(stay: StageExecution, decision: Decision): Promise<string> {
+export async function decide(execution: StageExecution, decision: Decision): Promise<string> {
   const { question, options, recheck } = decision;
   const name = decisionStep(decision);
-  const known = stay.claim(name);
+  const known = execution.claim(name);
   if (typeof known === "string") return known;
   const waiting: RunWaiting = {
     for: "you",
@@ -190,7 +204,7 @@ export async function decide(stay: StageExecution, decision: Decision): Promise<
     until: null,
     decision: { name, question, options, ...(recheck === true ? { recheck } : {}) },
   };
-  return await startWaiting(stay, waiting);
+  return await startWaiting(execution, waiting);
 }
 
 /** Name of the step that holds the answer. */
@@ -200,45 +214,48 @@ export function decisionStep({ name, recheck }: Pick<Decision, "name" | "recheck
 
 /** The workflow's values in the middle of a stage: readable, and changed by one recorded event at a time. */
 export class Recorder<S extends JsonObject> {
-  readonly #stay: StageExecution;
+  readonly #execution: StageExecution;
   readonly #workflow: Workflow<S>;
   /** Caches the parsed state, so that an unchanged state is the same object. */
   #parsed: { readonly values: JsonObject; readonly state: S } | undefined;
 
-  constructor(stay: StageExecution, workflow: Workflow<S>) {
-    this.#stay = stay;
+  constructor(execution: StageExecution, workflow: Workflow<S>) {
+    this.#execution = execution;
     this.#workflow = workflow;
-    this.#parsed = { values: stay.writer.values, state: workflow.parseState(stay.writer.values) };
+    this.#parsed = {
+      values: execution.runSession.state.values,
+      state: workflow.parseState(execution.runSession.state.values),
+    };
   }
 
   get state(): S {
-    const { values } = this.#stay.writer;
+    const { values } = this.#execution.runSession.state;
     if (this.#parsed?.values !== values) this.#parsed = { values, state: this.#workflow.parseState(values) };
     return this.#parsed.state;
   }
 
   /** The event and the values that it makes are one commit: an event that the workflow's reducer rejects is not written. */
   async record(name: string, live: Json): Promise<Json> {
-    const stay = this.#stay;
-    const { writer } = stay;
-    const known = stay.claim(name);
+    const execution = this.#execution;
+    const { runSession } = execution;
+    const known = execution.claim(name);
     if (known !== undefined) {
-      if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: true });
+      if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: true });
       return known;
     }
-    return await stay.busy(async () => {
+    return await execution.busy(async () => {
       let event: Json;
       let written: Promise<void>;
       try {
         event = capture(live);
         if (this.#workflow.reduce === null) throw noReducer(this.#workflow.shape.name);
-        written = writer.append(stay.finished(name, { recorded: true, result: event, spent: null }));
+        written = runSession.append(execution.finished(name, { recorded: true, result: event, spent: null }));
       } catch (error) {
-        stay.unclaim(name);
+        execution.unclaim(name);
         throw error;
       }
       await written;
-      if (writer.listening) writer.tell({ kind: "step_finished", step: name, replayed: false });
+      if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: false });
       return event;
     });
   }
@@ -271,11 +288,11 @@ function noReducer(workflow: string): HoldfastError {
 }
 
 /** The graph in the run's state, and the entries that change it. */
-export function stageGraph(stay: StageExecution): StageGraph {
-  const { writer } = stay;
+export function stageGraph(execution: StageExecution): StageGraph {
+  const { runSession } = execution;
   /** The graph after the given events, while `choose` reads it; one commit contains both. */
   let tentative: Graph | null = null;
-  const view = viewGraph(() => tentative ?? requireGraph(stay));
+  const view = viewGraph(() => tentative ?? requireGraph(execution));
 
   async function commitMoves(params: {
     readonly given: readonly GraphEvent[];
@@ -283,7 +300,7 @@ export function stageGraph(stay: StageExecution): StageGraph {
     readonly also: readonly NewEntry[];
   }): Promise<readonly GraphEvent[]> {
     const given = params.given.map(captureEvent);
-    tentative = given.reduce(stepGraph, requireGraph(stay));
+    tentative = given.reduce(stepGraph, requireGraph(execution));
     let chosen: readonly GraphEvent[];
     try {
       chosen = params.choose(view).map(captureEvent);
@@ -291,52 +308,54 @@ export function stageGraph(stay: StageExecution): StageGraph {
       tentative = null;
     }
     const events = [...given, ...chosen];
-    const entries = [...(events.length === 0 ? [] : [movedEntry(events, writer.visit)]), ...params.also];
-    if (entries.length > 0) await stay.busy(() => writer.append(...entries));
-    if (writer.listening && events.length > 0) writer.tell({ kind: "graph_moved", events });
+    const entries = [...(events.length === 0 ? [] : [movedEntry(events, runSession.attempt.number)]), ...params.also];
+    if (entries.length > 0) await execution.busy(() => runSession.append(...entries));
+    if (runSession.listening && events.length > 0) runSession.tell({ kind: "graph_moved", events });
     return chosen;
   }
 
   const moveThen: StageGraph["moveThen"] = async (given, choose) => {
     // A completed node may still be written while work stops; nothing starts then.
-    if (given.length > 0 && given.every(({ kind }) => kind === "complete")) stay.open();
-    else stay.check();
+    if (given.length > 0 && given.every(({ kind }) => kind === "complete")) execution.open();
+    else execution.check();
     return await commitMoves({ given, choose, also: [] });
   };
   return {
-    now: () => currentGraph(stay),
+    now: () => currentGraph(execution),
     view() {
-      requireGraph(stay);
+      requireGraph(execution);
       return view;
     },
-    set: (graph) => setGraph(stay, graph),
+    set: (graph) => setGraph(execution, graph),
     moveThen,
     async move(...events) {
       await moveThen(events, () => []);
     },
     async moveOnce(name, ...events) {
-      if (stay.claim(name) !== undefined) return;
-      const also = [stay.finished(name, { result: null, spent: null })];
+      if (execution.claim(name) !== undefined) return;
+      const also = [execution.finished(name, { result: null, spent: null })];
       await commitMoves({ given: events, choose: () => [], also }).catch((error: unknown) => {
-        stay.unclaim(name);
+        execution.unclaim(name);
         throw error;
       });
     },
   };
 }
 
-async function setGraph(stay: StageExecution, live: Graph): Promise<void> {
-  const { writer } = stay;
-  stay.check();
-  const current = currentGraph(stay);
+async function setGraph(execution: StageExecution, live: Graph): Promise<void> {
+  const { runSession } = execution;
+  execution.check();
+  const current = currentGraph(execution);
   if (current !== null) {
-    if (current.id !== live.id) throw anotherGraph(stay, current.id, live.id);
+    if (current.id !== live.id) throw anotherGraph(execution, current.id, live.id);
     return;
   }
   const graph = capture(live);
   // A capture has the same shape as its source.
   checkGraph(graph as unknown as Graph);
-  await stay.busy(() => writer.append({ kind: "graph.set", body: { graph, visit: writer.visit } }));
+  await execution.busy(() =>
+    runSession.append({ kind: "graph.set", body: { graph, visit: runSession.attempt.number } }),
+  );
 }
 
 function captureEvent(event: GraphEvent): GraphEvent {
@@ -350,19 +369,19 @@ export function movedEntry(events: readonly GraphEvent[], visit: number): NewEnt
 }
 
 /** Null: this stage attempt has set none. The graph of an earlier attempt cannot be changed any more. */
-function currentGraph({ writer }: StageExecution): Graph | null {
-  const { graph, visit } = writer.state.position;
+function currentGraph({ runSession }: StageExecution): Graph | null {
+  const { graph, visit } = runSession.state.position;
   return visit.graph === true ? graph : null;
 }
 
-function requireGraph(stay: StageExecution): Graph {
-  const graph = currentGraph(stay);
+function requireGraph(execution: StageExecution): Graph {
+  const graph = currentGraph(execution);
   if (graph !== null) return graph;
   throw new HoldfastError({
     code: "USAGE",
-    message: `Stage ${stay.stage} moves a graph that it has not set`,
+    message: `Stage ${execution.stage} moves a graph that it has not set`,
     hint: "Call graph.set first; the graph of an earlier stage attempt cannot be changed.",
-    data: { stage: stay.stage },
+    data: { stage: execution.stage },
   });
 }
 
