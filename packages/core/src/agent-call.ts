@@ -37,19 +37,10 @@ import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } fro
 import { clearStaleLocks } from "./resume.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import { enterAside, requireOpen } from "./side-worktrees.ts";
-import {
-  type OpenAside,
-  type StageExecution,
-  exceededBy,
-  limitNotice,
-  waitForBudget,
-  priced,
-  spentOf,
-  startWaiting,
-  withTimer,
-} from "./stage-execution.ts";
+import { limitNotice, spentOf } from "./budget.ts";
+import { type OpenAside, type StageExecution, withTimer, attemptOf, beginStep, failStep, markOf } from "./step.ts";
+import { exceededBy, waitForBudget, priced, startWaiting } from "./waiting.ts";
 import { own } from "./state.ts";
-import { attemptOf, beginStep, failStep, markOf } from "./step.ts";
 import type { AgentCall, AgentReport } from "./workflow.ts";
 
 /**

@@ -6,7 +6,7 @@ import type { AgentCallKey, ResultFile } from "./adapters.ts";
 import type { AgentOutcome } from "./agent.ts";
 import { sha256 } from "./json.ts";
 import type { RunSession } from "./run-session.ts";
-import type { StageExecution } from "./stage-execution.ts";
+import type { StageExecution } from "./step.ts";
 
 /**
  * Opens the log of one agent call, `<directory>/<run>/<stage attempt>-<step>.log`. Each line is in the file when

@@ -8,9 +8,9 @@ import { type JsonRecord, asRecord, asRecords, asText, isRecord, sha256, textOf 
 import { type Amounts, type RecordTokens, fallbackOf } from "./position.ts";
 import { reasonOf } from "./progress.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
-import { type StageExecution, assumeUnknown } from "./stage-execution.ts";
+import { type StageExecution, attemptOf } from "./step.ts";
+import { assumeUnknown } from "./waiting.ts";
 import { own } from "./state.ts";
-import { attemptOf } from "./step.ts";
 import { type AgentCall, type Fence, createFence, fenceNonce } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 

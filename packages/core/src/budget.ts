@@ -242,3 +242,49 @@ export function priceOf(table: PriceTable, provider: string, model: string | nul
   const name = `${provider}:${model ?? ""}`;
   return model !== null && Object.hasOwn(table, name) ? (table[name] ?? null) : null;
 }
+
+/** Why a run waits for its budget. */
+export function usedUp(budget: Budget, resources: readonly Resource[]): string {
+  return `The budget is used up: ${resources.map((one) => usedText(budget, one)).join(", ")}`;
+}
+
+/** An unknown amount counts as a call without a price or without tokens, never as zero. Time belongs to the run, not to the call. */
+export function spentOf({ inputTokens, outputTokens, microUsd }: Used): Amounts {
+  return {
+    tokens: whole((inputTokens ?? 0) + (outputTokens ?? 0)),
+    microUsd: whole(microUsd ?? 0),
+    milliseconds: 0,
+    ...(microUsd === null ? { unpriced: 1 } : {}),
+    ...(inputTokens === null && outputTokens === null ? { uncounted: 1 } : {}),
+  };
+}
+
+export interface Paid {
+  readonly agent: string;
+  readonly model: string | null;
+}
+
+/**
+ * A limit on an unknown amount cannot be enforced. The notice is given once per run, with the limits that still apply. Call it before the
+ * call is settled: the first call without a price gives the notice.
+ */
+export function limitNotice(budget: Budget, usage: Used, who: Paid): string | null {
+  const { limit, spent } = budget;
+  const { inputTokens, outputTokens, microUsd } = usage;
+  if (limit.microUsd !== null && microUsd === null && (spent.unpriced ?? 0) === 0) {
+    const name = who.model === null ? `${who.agent} with its default model` : `${who.agent}:${who.model}`;
+    const others = [...(limit.tokens === null ? [] : ["tokens"]), ...(limit.milliseconds === null ? [] : ["time"])];
+    const rest =
+      others.length > 0
+        ? `the limit on ${others.join(" and ")} holds`
+        : "nothing else limits this run: set budget.maxTokens or budget.maxTime";
+    return `The limit on money cannot be kept: what ${name} costs is not known (see \`prices\` in the config); ${rest}`;
+  }
+  if (limit.tokens !== null && inputTokens === null && outputTokens === null && (spent.uncounted ?? 0) === 0)
+    return `The limit on tokens cannot be kept: ${who.agent} does not tell what a call took`;
+  return null;
+}
+
+function whole(amount: number): number {
+  return Number.isFinite(amount) ? Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.ceil(amount))) : 0;
+}

@@ -1,18 +1,18 @@
 // Operations on a run from outside its executor: begin, find, signal, answer a question, raise limits, change options.
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, type CoreAdapters, rejectRolledBackStore, runMark, snapshotParams } from "./adapters.ts";
-import { exceeded, newBudget } from "./budget.ts";
+import { exceeded, newBudget, usedUp } from "./budget.ts";
 import { type ExecutionConfig, type InputsPlane, type Planes, emptyPlanes } from "./checkpoint.ts";
 import { acquireLease } from "./hold-lease.ts";
 import type { NewEntry, StageEntered, StepFinished } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import { loadRun } from "./load-run.ts";
+import { loadRun } from "./run-session.ts";
 import { type Budget, type Position, bump, nextAttempt } from "./position.ts";
 import { RERUN_OF, type Run, type RunSummary, type Work, isEnded } from "./run.ts";
 import type { Signal } from "./signal-files.ts";
 import { applySignal, clearSignals } from "./signals.ts";
-import { continuedEntry, waitingEntry, usedUp } from "./stage-execution.ts";
+import { continuedEntry, waitingEntry } from "./waiting.ts";
 import { knownRun } from "./store.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";

@@ -15,9 +15,10 @@ import { delayAt, fractionOf } from "./error-policy.ts";
 import type { NewEntry } from "./journal.ts";
 import { type Json, sha256 } from "./json.ts";
 import { reasonOf } from "./progress.ts";
-import { type StageExecution, startWaiting } from "./stage-execution.ts";
+import { type StageExecution, saveBefore } from "./step.ts";
+import { startWaiting } from "./waiting.ts";
 import { own } from "./state.ts";
-import { saveBefore } from "./step.ts";
+
 import { canonicalJson, capture } from "./values.ts";
 import type { EffectOutcome, EffectSpec } from "./workflow.ts";
 

@@ -33,7 +33,7 @@ import type { RunSession, SaveRequest, SessionDriver } from "./run-session.ts";
 import { dropStep } from "./side-worktrees.ts";
 import { deniedStep } from "./stage.ts";
 import { rebaseRunning } from "./state.ts";
-import { decisionStep } from "./step.ts";
+import { decisionStep } from "./waiting.ts";
 import { capture } from "./values.ts";
 import type { AgentCall, StageContext, Workflow } from "./workflow.ts";
 

@@ -15,7 +15,7 @@ import {
 } from "./findings.ts";
 import type { NewEntry, StageEntered } from "./journal.ts";
 import type { Lease } from "./lease.ts";
-import { loadRun } from "./load-run.ts";
+import { loadRun } from "./run-session.ts";
 import { observeWorld } from "./observe.ts";
 import { findStart } from "./recovery.ts";
 import { finished, placeFiles, repairWorktree, started } from "./restore-files.ts";
@@ -31,7 +31,7 @@ import {
 } from "./resume-plan.ts";
 import { type RunSummary, isEnded } from "./run.ts";
 import { Saver } from "./save.ts";
-import { continuedEntry } from "./stage-execution.ts";
+import { continuedEntry } from "./waiting.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface ResumeCheck {

@@ -15,7 +15,7 @@ import {
 import { answerDecision } from "./control-run.ts";
 import { stateOf } from "./graph-state.ts";
 import { type Graph, predecessorsOf } from "./graph.ts";
-import { loadRun } from "./load-run.ts";
+import { loadRun } from "./run-session.ts";
 import { type GraphEnd, type GraphWork, type NodeWork, runGraph } from "./run-graph.ts";
 import { RunHandle } from "./run-handle.ts";
 import type { StageFunction, Workflow } from "./workflow.ts";

@@ -13,7 +13,7 @@ import {
 import { answerDecision } from "./control-run.ts";
 import { type GraphEvent, stateOf } from "./graph-state.ts";
 import type { Graph, GraphEdge } from "./graph.ts";
-import { loadRun } from "./load-run.ts";
+import { loadRun } from "./run-session.ts";
 import { type GraphEnd, type GraphWork, type NodeWork, runGraph } from "./run-graph.ts";
 import type { StageContext, StageFunction, Workflow } from "./workflow.ts";
 

@@ -1,13 +1,12 @@
-// A run in the process that holds its lease: its state in memory, and the commits that change it.
+// A run in memory: how it is loaded from the store, and, in the process that holds its lease, the commits that change it.
 
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Adapters, snapshotParams } from "./adapters.ts";
+import { type Adapters, type CoreAdapters, snapshotParams } from "./adapters.ts";
 import { type Resource, nearLimit, spendTime, usedText } from "./budget.ts";
-import type { CheckpointSummary, ConversationPlane, FilesPlane, Planes, Trigger } from "./checkpoint.ts";
-import type { NewEntry } from "./journal.ts";
+import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes, Trigger } from "./checkpoint.ts";
+import { type NewEntry, workingTime } from "./journal.ts";
 import type { Digest } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import { type LoadedRun, loadRun } from "./load-run.ts";
 import type { Budget, Position } from "./position.ts";
 import { Halt, type ProgressEvent, type ProgressListener } from "./progress.ts";
 import { firstChange } from "./recording.ts";
@@ -15,15 +14,18 @@ import type { Run } from "./run.ts";
 import {
   type ApplyEvent,
   type FullAttempt,
+  type LoadedState,
   type RunState,
+  type SettledFiles,
   fullAttempt,
+  loadState,
   markSettled,
   onlyReaders,
   planesOf,
   reduce,
   takeCheckpoint,
 } from "./state.ts";
-import type { Committed } from "./store.ts";
+import type { Committed, Store } from "./store.ts";
 import { capture } from "./values.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
@@ -371,4 +373,73 @@ type News = Without<ProgressEvent, "run" | "at">;
 export async function emitNote(runSession: RunSession, text: string): Promise<void> {
   await runSession.append({ kind: "note", body: { text } });
   runSession.tell({ kind: "note", text });
+}
+
+export interface LoadedRun extends LoadedState {
+  /** The state's position. Its budget includes the working time since the checkpoint. */
+  readonly position: Position;
+  /** Working time since the checkpoint, from the times of the entries. */
+  readonly milliseconds: number;
+  readonly newest: Checkpoint;
+  /** Sequence of the newest checkpoint, even if that one is not usable. */
+  readonly top: number;
+}
+
+/** Loads a run: the newest usable checkpoint and the entries after it. Reads only. */
+export async function loadRun(
+  parts: Pick<CoreAdapters, "store">,
+  run: string,
+  apply: ApplyEvent = null,
+): Promise<LoadedRun> {
+  const { store } = parts;
+  const newest = await store.latest(run);
+  if (newest === undefined) {
+    throw new HoldfastError({
+      code: "NOTHING_TO_RESUME",
+      message: `Run ${run} has no checkpoint to resume from`,
+      hint: "Start it again under the same id: what is there is kept.",
+    });
+  }
+  const loaded = await loadFrom(store, newest, apply);
+  const [top] = await store.listCheckpoints({ run, limit: 1 });
+  return { ...loaded, newest, top: top?.sequence ?? newest.sequence };
+}
+
+/** Loads a run from a checkpoint that the caller already has. */
+export async function loadFrom(
+  store: Store,
+  newest: Checkpoint,
+  apply: ApplyEvent = null,
+): Promise<Omit<LoadedRun, "newest" | "top">> {
+  const since = await Array.fromAsync(store.readJournal({ run: newest.run, after: newest.entry - 1 }));
+  const entries = since.filter(({ entry }) => entry > newest.entry);
+  const settled = await settledBefore(store, newest);
+  const loaded = loadState({
+    run: newest.run,
+    checkpoint: newest,
+    entries,
+    effects: await store.listEffects(newest.run),
+    ...(settled === null ? {} : { settled }),
+    apply,
+  });
+  const { position } = loaded.state;
+  const milliseconds = workingTime(since);
+  return { ...loaded, position: { ...position, budget: spendTime(position.budget, milliseconds) }, milliseconds };
+}
+
+/**
+ * Finds the settled files of a checkpoint that was taken during an agent call that must not change files. null: the
+ * checkpoint's own files are the settled ones.
+ */
+async function settledBefore(
+  store: Store,
+  { run, sequence, entry, planes: taken }: Checkpoint,
+): Promise<SettledFiles | null> {
+  const { settled } = taken.position.visit;
+  if (settled === undefined || settled.of !== sequence) return null;
+  // Retention may have dropped that checkpoint.
+  const [found] = await store.listCheckpoints({ run, before: settled.at + 1, limit: 1 });
+  if (found?.sequence !== settled.at || found.entry >= entry) return null;
+  const { planes } = await store.getCheckpoint({ run, sequence: settled.at });
+  return { sequence: settled.at, files: planes.files };
 }

@@ -14,7 +14,7 @@ import { stepGraph } from "./graph-state.ts";
 import type { NewEntry } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import { loadFrom } from "./load-run.ts";
+import { loadFrom } from "./run-session.ts";
 import { checkOptions } from "./options.ts";
 import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
 import { rewoundTo } from "./state.ts";

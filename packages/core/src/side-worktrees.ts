@@ -6,9 +6,8 @@ import { type Json, isJsonArray, isJsonObject } from "./json.ts";
 import { reasonOf } from "./progress.ts";
 import { revertUnexpectedFiles, whilePlacingFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
-import type { OpenAside, StageExecution } from "./stage-execution.ts";
+import { type OpenAside, type StageExecution, beginStep, failStep } from "./step.ts";
 import { rebaseRunning } from "./state.ts";
-import { beginStep, failStep } from "./step.ts";
 import type { Aside, AsideMerged } from "./workflow.ts";
 import {
   type AsideClosed,

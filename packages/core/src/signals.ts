@@ -9,7 +9,7 @@ import { revertUnexpectedFiles } from "./restore-files.ts";
 import type { RunSession, SaveRequest } from "./run-session.ts";
 import { type RunSummary, isEnded } from "./run.ts";
 import type { CheckpointRequest, Signal, Signals } from "./signal-files.ts";
-import { waitingEntry } from "./stage-execution.ts";
+import { waitingEntry } from "./waiting.ts";
 
 interface Orders extends AsyncDisposable {
   /** Removes the signal that caused this stop, once the stop is recorded. */

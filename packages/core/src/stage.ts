@@ -11,8 +11,9 @@ import { reasonOf } from "./progress.ts";
 import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
 import { dropAside, mergeAside, openAside } from "./side-worktrees.ts";
-import { StageExecution, startWaiting, waitForTimeBudget } from "./stage-execution.ts";
-import { Recorder, decide, runStep, stageGraph } from "./step.ts";
+import { Recorder, stageGraph } from "./stage-state.ts";
+import { StageExecution, runStep } from "./step.ts";
+import { startWaiting, waitForTimeBudget, decide } from "./waiting.ts";
 import type { StageResult } from "./transitions.ts";
 import type {
   AgentCall,

@@ -10,7 +10,7 @@ import {
   define,
   startTestRun,
 } from "@holdfast/test-support/core/work-bench";
-import { loadRun } from "./load-run.ts";
+import { loadRun } from "./run-session.ts";
 import type { StageContext, Workflow } from "./workflow.ts";
 
 /**

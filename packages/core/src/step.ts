@@ -1,18 +1,197 @@
-// What a stage does in steps: plain steps, steps that change files, decisions, recorded events and changes of its graph.
+// One execution of a stage function, and its steps: plain steps, and steps that change files.
 
 import { HoldfastError } from "@holdfast/platform/error";
-import { snapshotParams } from "./adapters.ts";
-import { type GraphEvent, stepGraph, viewGraph } from "./graph-state.ts";
-import { type Graph, checkGraph } from "./graph.ts";
-import type { NewEntry, RunWaiting, StepStarted } from "./journal.ts";
-import type { Json, JsonObject } from "./json.ts";
+import { runMark, snapshotParams } from "./adapters.ts";
+import { belongsToGraph } from "./graph-state.ts";
+import type { NewEntry, StepFailed, StepFinished, StepStarted } from "./journal.ts";
+import type { Json } from "./json.ts";
 import { reasonOf } from "./progress.ts";
 import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
-import { RECHECK, type StageExecution, startWaiting, withTimer } from "./stage-execution.ts";
-import { type ApplyEvent, own, rebaseRunning } from "./state.ts";
+import { own, rebaseRunning } from "./state.ts";
 import { capture } from "./values.ts";
-import type { Decision, StageGraph, StepOptions, StepScope, Workflow } from "./workflow.ts";
+import type { StepOptions, StepScope } from "./workflow.ts";
+
+/** One execution of a stage function in this process: the steps that it requested, and its calls in flight. */
+export class StageExecution {
+  readonly runSession: RunSession;
+  readonly stage: string;
+  /** Prefix of the mark of every process of its steps. */
+  readonly mark: string;
+  /** Side worktrees that it requested, by name. */
+  readonly asides = new Map<string, OpenAside>();
+  /** Digests of changes in the main checkout that the user was asked about. */
+  readonly asked = new Set<string>();
+  readonly #asked = new Set<string>();
+  /**
+   * Steps that were finished before this process loaded the run and are not requested yet. Steps of ended graph nodes are not included,
+   * because they are never requested again.
+   */
+  readonly #unasked: Set<string>;
+  #active = 0;
+  #closed = false;
+  #waiting: (() => void)[] = [];
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(runSession: RunSession) {
+    this.runSession = runSession;
+    this.stage = runSession.state.position.stage;
+    this.mark = `${runMark(runSession.parts, runSession.run.id)}/${runSession.attempt.number}/`;
+    const { graph = false, steps } = runSession.state.position.visit;
+    const isOwn = (step: string): boolean => !step.startsWith(RECHECK) && (!graph || !belongsToGraph(step));
+    this.#unasked = new Set(Object.keys(steps).filter(isOwn));
+  }
+
+  /** The stage is still repeating finished steps, so notes and checkpoints here were already made. */
+  get replaying(): boolean {
+    return this.#unasked.size > 0;
+  }
+
+  /** The result of a finished step; undefined: the caller must execute it. */
+  claim(name: string): Json | undefined {
+    this.check();
+    if (this.#asked.has(name)) throw askedTwice(this.stage, name);
+    const result = own(this.runSession.attempt.steps, name);
+    if (result === undefined) {
+      checkStepName(name);
+      // This is a safe point only if no other step is in flight.
+      if (this.#active === 0) this.runSession.halt.checkWish();
+    } else this.#unasked.delete(name);
+    this.#asked.add(name);
+    return result;
+  }
+
+  /** The result of a step that may be requested more than once; undefined: it is not finished. */
+  recall(name: string): Json | undefined {
+    this.#unasked.delete(name);
+    return own(this.runSession.attempt.steps, name);
+  }
+
+  /** After a failed try the name may be requested again. */
+  unclaim(name: string): void {
+    this.#asked.delete(name);
+  }
+
+  /** The entry that ends a step of this stage attempt. The keys are in canonical order, so that the store need not sort them. */
+  finished(step: string, { recorded, ...body }: Omit<StepFinished, "visit" | "step">): NewEntry {
+    const { number: visit } = this.runSession.attempt;
+    const { result, spent } = body;
+    return {
+      kind: "step.finished",
+      body: recorded === undefined ? { result, spent, step, visit } : { recorded, result, spent, step, visit },
+    };
+  }
+
+  /** The entry of a failed try. */
+  failed(step: string, body: Omit<StepFailed, "visit" | "step">): NewEntry {
+    return { kind: "step.failed", body: { visit: this.runSession.attempt.number, step, ...body } };
+  }
+
+  /** Rejects new calls once work must stop. */
+  check(): void {
+    this.runSession.halt.check();
+    this.open();
+  }
+
+  /** A call in flight may still write its result, until the stage has ended. */
+  open(): void {
+    if (!this.#closed) return;
+    throw (
+      this.runSession.halt.cause ??
+      new HoldfastError({
+        code: "USAGE",
+        message: `Stage ${this.stage} of run ${this.runSession.run.id} is over and its context is used still`,
+        hint: "Wait for everything that the stage started before it returns.",
+      })
+    );
+  }
+
+  enter(): void {
+    this.#active += 1;
+  }
+
+  leave(): void {
+    this.#active -= 1;
+    if (this.#active === 0) for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  async busy<T>(work: () => Promise<T>): Promise<T> {
+    this.enter();
+    try {
+      return await work();
+    } finally {
+      this.leave();
+    }
+  }
+
+  /** Serializes work on the folders of side worktrees and their merges. */
+  async inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return await done;
+  }
+
+  /** Resolves when no call is in flight. */
+  async idle(): Promise<void> {
+    if (this.#active > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** Throws WORKFLOW_CHANGED when the stage concluded without steps that it had finished: its code differs from the code that began it. */
+  checkAsked(): void {
+    if (this.#unasked.size === 0) return;
+    const names = [...this.#unasked];
+    throw new HoldfastError({
+      code: "WORKFLOW_CHANGED",
+      message: `Stage ${this.stage} of run ${this.runSession.run.id} concluded without steps that it had finished: ${names.join(", ")}`,
+      hint: "Its function has changed while it was under way, or depends on something that is no step. Bring the old code back, or restore the checkpoint at which the stage began.",
+      retry: "ask",
+      data: { stage: this.stage, steps: names },
+    });
+  }
+}
+
+/** A side worktree that this stage execution opened. */
+export interface OpenAside {
+  readonly name: string;
+  readonly base: string;
+  /**
+   * Its commit when no call is in flight: that of the last call that the stage attempt finished in it, otherwise the base. The call counts
+   * even before the stage requests it again.
+   */
+  commit: string;
+  /** Whether its folder is still the one in which a call was interrupted, or had ended, when the last process died. */
+  readonly isKept: boolean;
+  /** Name of the call that works in it; null: none. */
+  busy: string | null;
+}
+
+/** Prefix of a question whose reason may be gone when the stage runs again, so that the stage need not ask it again. */
+export const RECHECK = "recheck:";
+
+/** The name becomes part of a child process's environment. */
+const STEP_NAME = /^[^\p{C}]{1,200}$/u;
+
+function checkStepName(name: string): void {
+  if (STEP_NAME.test(name)) return;
+  throw new HoldfastError({
+    code: "USAGE",
+    message: `${JSON.stringify(name)} cannot name a step`,
+    hint: "Use 1 to 200 characters without control characters.",
+  });
+}
+
+function askedTwice(stage: string, name: string): HoldfastError {
+  return new HoldfastError({
+    code: "USAGE",
+    message: `Stage ${stage} asks for step ${JSON.stringify(name)} twice in one visit`,
+    hint: "Give each step a name of its own; number those of a loop.",
+    data: { stage, step: name },
+  });
+}
 
 type Work = (scope: StepScope) => Promise<Json> | Json;
 
@@ -192,204 +371,28 @@ function nameOf(text: string): string {
   return text.replaceAll(/\s+/g, " ").slice(0, NAME_CHARACTERS).toWellFormed();
 }
 
-/** Waits for the user's answer and returns it. It remains the same for the rest of the stage attempt. */
-export async function decide(execution: StageExecution, decision: Decision): Promise<string> {
-  const { question, options, recheck } = decision;
-  const name = decisionStep(decision);
-  const known = execution.claim(name);
-  if (typeof known === "string") return known;
-  const waiting: RunWaiting = {
-    for: "you",
-    reason: question,
-    until: null,
-    decision: { name, question, options, ...(recheck === true ? { recheck } : {}) },
-  };
-  return await startWaiting(execution, waiting);
-}
-
-/** Name of the step that holds the answer. */
-export function decisionStep({ name, recheck }: Pick<Decision, "name" | "recheck">): string {
-  return recheck === true ? `${RECHECK}${name}` : name;
-}
-
-/** The workflow's values in the middle of a stage: readable, and changed by one recorded event at a time. */
-export class Recorder<S extends JsonObject> {
-  readonly #execution: StageExecution;
-  readonly #workflow: Workflow<S>;
-  /** Caches the parsed state, so that an unchanged state is the same object. */
-  #parsed: { readonly values: JsonObject; readonly state: S } | undefined;
-
-  constructor(execution: StageExecution, workflow: Workflow<S>) {
-    this.#execution = execution;
-    this.#workflow = workflow;
-    this.#parsed = {
-      values: execution.runSession.state.values,
-      state: workflow.parseState(execution.runSession.state.values),
-    };
-  }
-
-  get state(): S {
-    const { values } = this.#execution.runSession.state;
-    if (this.#parsed?.values !== values) this.#parsed = { values, state: this.#workflow.parseState(values) };
-    return this.#parsed.state;
-  }
-
-  /** The event and the values that it makes are one commit: an event that the workflow's reducer rejects is not written. */
-  async record(name: string, live: Json): Promise<Json> {
-    const execution = this.#execution;
-    const { runSession } = execution;
-    const known = execution.claim(name);
-    if (known !== undefined) {
-      if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: true });
-      return known;
-    }
-    return await execution.busy(async () => {
-      let event: Json;
-      let written: Promise<void>;
-      try {
-        event = capture(live);
-        if (this.#workflow.reduce === null) throw noReducer(this.#workflow.shape.name);
-        written = runSession.append(execution.finished(name, { recorded: true, result: event, spent: null }));
-      } catch (error) {
-        execution.unclaim(name);
-        throw error;
-      }
-      await written;
-      if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: false });
-      return event;
-    });
-  }
-}
-
-/** Applies a recorded event to the values with the workflow's `reduce`. */
-export function eventsOf<S extends JsonObject>(workflow: Workflow<S>, run: string): NonNullable<ApplyEvent> {
-  const { reduce, shape } = workflow;
-  return (values, event) => {
-    if (reduce === null) {
-      throw new HoldfastError({
-        code: "WORKFLOW_CHANGED",
-        message: `Run ${run} has recorded events, and workflow ${shape.name} has no reducer any more`,
-        hint: "Continue it with the workflow version that recorded them.",
-        retry: "ask",
-        data: { run },
-      });
-    }
-    // The state is an object, and a capture has the same shape as its source.
-    return capture(reduce(workflow.parseState(values), event), values) as S;
-  };
-}
-
-function noReducer(workflow: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `Workflow ${workflow} records an event and has no reducer`,
-    hint: "Give defineWorkflow a `reduce` that says what the event makes of the state.",
-  });
-}
-
-/** The graph in the run's state, and the entries that change it. */
-export function stageGraph(execution: StageExecution): StageGraph {
+/**
+ * While `work` runs, checkpoints are taken by timer and on request. `before` updates what they contain. When this returns, no checkpoint is
+ * being taken.
+ */
+export async function withTimer<T>(
+  execution: StageExecution,
+  work: () => Promise<T>,
+  before: () => Promise<void> = () => Promise.resolve(),
+): Promise<T> {
   const { runSession } = execution;
-  /** The graph after the given events, while `choose` reads it; one commit contains both. */
-  let tentative: Graph | null = null;
-  const view = viewGraph(() => tentative ?? requireGraph(execution));
-
-  async function commitMoves(params: {
-    readonly given: readonly GraphEvent[];
-    readonly choose: Parameters<StageGraph["moveThen"]>[1];
-    readonly also: readonly NewEntry[];
-  }): Promise<readonly GraphEvent[]> {
-    const given = params.given.map(captureEvent);
-    tentative = given.reduce(stepGraph, requireGraph(execution));
-    let chosen: readonly GraphEvent[];
-    try {
-      chosen = params.choose(view).map(captureEvent);
-    } finally {
-      tentative = null;
-    }
-    const events = [...given, ...chosen];
-    const entries = [...(events.length === 0 ? [] : [movedEntry(events, runSession.attempt.number)]), ...params.also];
-    if (entries.length > 0) await execution.busy(() => runSession.append(...entries));
-    if (runSession.listening && events.length > 0) runSession.tell({ kind: "graph_moved", events });
-    return chosen;
-  }
-
-  const moveThen: StageGraph["moveThen"] = async (given, choose) => {
-    // A completed node may still be written while work stops; nothing starts then.
-    if (given.length > 0 && given.every(({ kind }) => kind === "complete")) execution.open();
-    else execution.check();
-    return await commitMoves({ given, choose, also: [] });
+  let brought = Promise.resolve();
+  const bring = (): Promise<void> => {
+    brought = before();
+    return brought;
   };
-  return {
-    now: () => currentGraph(execution),
-    view() {
-      requireGraph(execution);
-      return view;
-    },
-    set: (graph) => setGraph(execution, graph),
-    moveThen,
-    async move(...events) {
-      await moveThen(events, () => []);
-    },
-    async moveOnce(name, ...events) {
-      if (execution.claim(name) !== undefined) return;
-      const also = [execution.finished(name, { result: null, spent: null })];
-      await commitMoves({ given: events, choose: () => [], also }).catch((error: unknown) => {
-        execution.unclaim(name);
-        throw error;
-      });
-    },
-  };
-}
-
-async function setGraph(execution: StageExecution, live: Graph): Promise<void> {
-  const { runSession } = execution;
-  execution.check();
-  const current = currentGraph(execution);
-  if (current !== null) {
-    if (current.id !== live.id) throw anotherGraph(execution, current.id, live.id);
-    return;
+  runSession.beforeSave.add(bring);
+  try {
+    return await work();
+  } finally {
+    runSession.beforeSave.delete(bring);
+    // Anything it would still fetch is older than what is known at the end of the work.
+    await brought.catch(() => undefined);
+    await runSession.quiet();
   }
-  const graph = capture(live);
-  // A capture has the same shape as its source.
-  checkGraph(graph as unknown as Graph);
-  await execution.busy(() =>
-    runSession.append({ kind: "graph.set", body: { graph, visit: runSession.attempt.number } }),
-  );
-}
-
-function captureEvent(event: GraphEvent): GraphEvent {
-  // The cast is safe as above.
-  return capture(event) as unknown as GraphEvent;
-}
-
-export function movedEntry(events: readonly GraphEvent[], visit: number): NewEntry {
-  // The events are plain data, captured or made by the engine.
-  return { kind: "graph.moved", body: { events: events as unknown as Json[], visit } };
-}
-
-/** Null: this stage attempt has set none. The graph of an earlier attempt cannot be changed any more. */
-function currentGraph({ runSession }: StageExecution): Graph | null {
-  const { graph, visit } = runSession.state.position;
-  return visit.graph === true ? graph : null;
-}
-
-function requireGraph(execution: StageExecution): Graph {
-  const graph = currentGraph(execution);
-  if (graph !== null) return graph;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Stage ${execution.stage} moves a graph that it has not set`,
-    hint: "Call graph.set first; the graph of an earlier stage attempt cannot be changed.",
-    data: { stage: execution.stage },
-  });
-}
-
-function anotherGraph({ stage }: StageExecution, current: string, id: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `Stage ${stage} sets graph ${id}, and this stage attempt has set ${current}`,
-    hint: "A stage attempt has one graph: add nodes to it, or set the second one in another stage.",
-    data: { stage },
-  });
 }

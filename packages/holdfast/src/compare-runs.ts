@@ -4,7 +4,7 @@ import type { Checkpoint, CheckpointParent } from "@holdfast/core/checkpoint";
 import { FactsReader } from "@holdfast/core/find-rollback";
 import { reliedOn } from "@holdfast/core/findings";
 import { sha256 } from "@holdfast/core/json";
-import { loadFrom } from "@holdfast/core/load-run";
+import { loadFrom } from "@holdfast/core/run-session";
 import type { Position } from "@holdfast/core/position";
 import type { RollbackFacts } from "@holdfast/core/rollback";
 import type { RunHandle } from "@holdfast/core/run-handle";
