@@ -9,7 +9,7 @@ export interface AuditFinding {
 /**
  * Reads a text that JSON.parse has accepted once more, token by token, for what JSON.parse hides: a key given twice,
  * an integer that a double cannot hold, half of a surrogate pair. The first of them, with its place, or null.
- * Its depth is bounded by whoever called.
+ * The caller bounds its depth.
  */
 export function auditJson(text: string): AuditFinding | null {
   const cursor: Cursor = { text, at: 0, path: [] };

@@ -95,8 +95,8 @@ async function within<T>(milliseconds: number, work: Promise<T>, otherwise: T): 
 }
 
 function late(name: string, milliseconds: number): AgentProbe {
-  const problem = `It did not answer within ${milliseconds / 1000} s`;
-  return { installed: true, version: null, problem, hint: `Run \`${name} --version\` by hand to see what keeps it.` };
+  const problem = `It did not respond within ${milliseconds / 1000} s`;
+  return { installed: true, version: null, problem, hint: `Run \`${name} --version\` by hand to find the cause.` };
 }
 
 export interface AgentTrial {
@@ -129,7 +129,7 @@ export async function tryAgent(params: {
   try {
     // Some agents refuse to work outside a repository.
     await runProcess({ command: "git", args: ["init", "-q", cwd], timeoutMs: 30_000 });
-    await writeFile(join(cwd, "README.md"), "A place to try an agent in.\n");
+    await writeFile(join(cwd, "README.md"), "A temporary repository for testing an agent.\n");
     const began = performance.now();
     const outcome = await agent.run({
       mark: `trial-${randomId()}/1/agent`,

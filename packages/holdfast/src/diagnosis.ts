@@ -75,7 +75,7 @@ export function diagnose(seen: Observations): DoctorReport {
       name: "restore",
       level: "warn" as const,
       detail: `run ${run}: a restore of ${target} did not finish`,
-      fix: `Finish it with \`holdfast restore ${target}\`; what was there before is a checkpoint, see \`holdfast list ${run}\`.`,
+      fix: `Finish it with \`holdfast restore ${target}\`; the files from before it are in a checkpoint, see \`holdfast list ${run}\`.`,
     })),
     ...seen.agents.map(checkAgent),
     checkForge(seen),
@@ -84,7 +84,7 @@ export function diagnose(seen: Observations): DoctorReport {
     checks.push({
       name: "refs",
       level: "ok",
-      detail: `${seen.danglingRefs} refs of snapshots or asides without a checkpoint`,
+      detail: `${seen.danglingRefs} refs of snapshots or side worktrees without a checkpoint`,
       fix: "`holdfast gc` removes them.",
     });
   }
@@ -92,8 +92,8 @@ export function diagnose(seen: Observations): DoctorReport {
     checks.push({
       name: "asides",
       level: "ok",
-      detail: `${seen.asides} worktrees aside that runs left behind`,
-      fix: "`holdfast gc` removes them; what lies in them stays pinned until the gc after.",
+      detail: `${seen.asides} orphaned side worktrees of runs`,
+      fix: "`holdfast gc` removes them; their content stays pinned until the next gc.",
     });
   }
   const usage = seen.store.kind === "healthy" ? seen.store.usage : [];
@@ -127,11 +127,11 @@ function checkStore({ store, inRepository }: Observations): Check {
       };
     case "absent":
       return inRepository
-        ? { name: "store", level: "ok", detail: "none yet; the first checkpoint makes it", fix: null }
+        ? { name: "store", level: "ok", detail: "none yet; the first checkpoint creates it", fix: null }
         : {
             name: "store",
             level: "warn",
-            detail: "none, and no repository to make it in",
+            detail: "none, and no repository to create it in",
             fix: "Name a directory with --store.",
           };
     case "broken":
@@ -156,7 +156,7 @@ function checkDisk(free: number): Check {
       name: "disk",
       level: "warn",
       detail,
-      fix: "Space is getting short; `holdfast gc --dry-run` shows what could go.",
+      fix: "Little space is left; `holdfast gc --dry-run` shows what can be dropped.",
     };
   return { name: "disk", level: "ok", detail, fix: null };
 }

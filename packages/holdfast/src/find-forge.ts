@@ -107,7 +107,7 @@ function openServer(forge: DetectedForge, env: NodeJS.ProcessEnv, clock: Clock):
 function notLocal(): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
-    message: "The forge is said to be local, but the remote is no directory of this machine",
+    message: "The config sets a local forge, but the remote is not a directory on this machine",
     hint: "Name its repository with forge.path in holdfast.config.yaml.",
   });
 }
@@ -116,8 +116,8 @@ function notThere(kind: DetectedForge["kind"], url: string | null): HoldfastErro
   const what = url === null ? "there is no remote" : `the remote ${url} names no repository`;
   return new HoldfastError({
     code: "USAGE",
-    message: `The forge is said to be ${kind}, but ${what}`,
-    hint: `Add a remote such as https://${kind}.com/owner/name; forge.host in holdfast.config.yaml is for a host that its URL hides.`,
+    message: `The config sets the forge ${kind}, but ${what}`,
+    hint: `Add a remote such as https://${kind}.com/owner/name; set forge.host in holdfast.config.yaml if the URL does not contain the host.`,
   });
 }
 
@@ -149,7 +149,7 @@ function accessForge(forge: Pick<DetectedForge, "kind" | "host">, env: NodeJS.Pr
     return { way: { kind: "token", name: variable }, transport };
   }
   const fix = `Install ${name} and run \`${name} auth login --hostname ${host}\`, or set ${variables[0]} to a token.`;
-  return { way: null, transport: createNoLoginTransport({ reason: `there is neither ${name} nor a token`, fix }) };
+  return { way: null, transport: createNoLoginTransport({ reason: `neither ${name} nor a token was found`, fix }) };
 }
 
 const PROGRAMS = { github: "gh", gitlab: "glab" } as const;

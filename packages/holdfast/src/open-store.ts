@@ -23,7 +23,7 @@ export function storeDirectory(place: StorePlace, repository: Pick<Workspaces, "
   if (repository !== null) return join(repository.commonDir, "holdfast");
   throw new HoldfastError({
     code: "NOT_A_REPOSITORY",
-    message: `${resolve(place.cwd ?? ".")} is not inside a git repository, so there is no place for a store`,
+    message: `${resolve(place.cwd ?? ".")} is not inside a git repository, so there is no default store`,
     hint: "Run this inside a repository, or name a directory with --store or HOLDFAST_STORE.",
   });
 }
@@ -85,8 +85,8 @@ function missing(directory: string, runs: readonly string[]): HoldfastError {
   const named = runs.length > 3 ? `${runs.slice(0, 3).join(", ")} and ${runs.length - 3} more` : runs.join(", ");
   return new HoldfastError({
     code: "STORE_MISSING",
-    message: `There is no store in ${directory}, and yet the repository has snapshots or worktrees of runs (${named}): it is gone, or it is elsewhere`,
-    hint: `Restore the directory from a backup, or name the store with --store if it is elsewhere. To begin anew and give up their history, make the empty directory: \`mkdir ${directory}\`.`,
+    message: `There is no store in ${directory}, but the repository has snapshots or worktrees of runs (${named}): the store was deleted or moved`,
+    hint: `Restore the directory from a backup, or name the store with --store if it was moved. To start again without their history, create the empty directory: \`mkdir ${directory}\`.`,
     // The store may never have been in this directory.
     data: { location: directory, runs, elsewhere: true },
   });

@@ -177,8 +177,8 @@ export async function planWorktree(
   if (workspaces === null) {
     throw new HoldfastError({
       code: "NOT_A_REPOSITORY",
-      message: "This workflow works on files, and there is no git repository here",
-      hint: "Run it inside a clone of the repository that the work is about.",
+      message: "This workflow needs files, and this is not a git repository",
+      hint: "Run it inside a clone of the repository.",
     });
   }
   const trees = await workspaces.list();
@@ -296,7 +296,7 @@ export async function loadWorkflow(path: string, cwd: string): Promise<Workflow>
   throw new HoldfastError({
     code: "WORKFLOW_INVALID",
     message: `${file} exports no workflow`,
-    hint: "Let it `export default defineWorkflow({ ... })`; docs/library.md shows one.",
+    hint: "Add `export default defineWorkflow({ ... })`; see docs/library.md.",
   });
 }
 
@@ -343,7 +343,7 @@ export function chosenSeed(params: Pick<StartParams, "mode" | "seed">): {
 /** Warns at the start if the agent ignores the seed: otherwise the user would look for the cause elsewhere. */
 export function seedNotice(parts: Adapters, { agent, seed }: ExecutionConfig): string | null {
   if (seed === null || agent === null || parts.agent(agent).capabilities.seed === true) return null;
-  return `Seed ${seed} is kept with the run, but ${agent} has no way to take one: its answers may differ each time`;
+  return `Seed ${seed} is stored with the run, but ${agent} does not accept a seed: its answers may differ each time`;
 }
 
 /** Files an issue for a task in words. The same text yields the same issue; null without a forge. */
@@ -376,8 +376,8 @@ export function slotRequest(params: {
     limit,
     whenFull,
     signal,
-    onWaiting: (atWork) => tell(`Waiting for a place: ${atWork.join(", ")} are at work, and ${limit ?? 0} may be`),
-    onOver: (atWork) => tell(`Over the limit of ${limit ?? 0} loops: ${atWork.join(", ")} are at work too`),
+    onWaiting: (atWork) => tell(`Waiting for a slot: ${atWork.join(", ")} are running, and the limit is ${limit ?? 0}`),
+    onOver: (atWork) => tell(`Over the limit of ${limit ?? 0} loops: ${atWork.join(", ")} are running too`),
   };
 }
 

@@ -102,7 +102,7 @@ export interface ReplayRequest {
 function refuse(what: string): never {
   throw new HoldfastError({
     code: "INTERNAL",
-    message: `A replay came to the point of starting the ${what}, which must not be`,
+    message: `A replay must not start the ${what}`,
   });
 }
 
@@ -202,8 +202,8 @@ async function firstCheckpoint(parts: Adapters, run: string): Promise<Checkpoint
     if (!(cause instanceof HoldfastError)) throw cause;
     throw new HoldfastError({
       code: cause.code,
-      message: `Run ${run} cannot be executed again: the checkpoint with which it began is not there (${cause.message})`,
-      hint: "Start a new run with `holdfast run`. Runs that are recorded keep it: `--mode logged`.",
+      message: `Run ${run} cannot be executed again: its first checkpoint is missing (${cause.message})`,
+      hint: "Start a new run with `holdfast run`. Recorded runs keep it: `--mode logged`.",
       data: { run },
       cause,
     });
@@ -240,8 +240,8 @@ export async function rejectChangedRecording(
 function diverged(run: string, divergence: Divergence): HoldfastError {
   return new HoldfastError({
     code: "REPLAY_DIVERGED",
-    message: `Run ${run} is strict, and something is not as it was recorded: ${divergenceText(divergence)}`,
-    hint: `Bring it back to what it was, or go on from here in a run of its own: \`holdfast fork ${run}@latest\`. Nothing was changed.`,
+    message: `Run ${run} is strict, and something differs from its record: ${divergenceText(divergence)}`,
+    hint: `Undo the change, or continue in a new run: \`holdfast fork ${run}@latest\`. Nothing was changed.`,
     retry: "ask",
     data: { run, divergence },
   });

@@ -35,7 +35,7 @@ test("each agent is told as it is, and who does not answer costs the others noth
       name: "codex",
       installed: true,
       version: null,
-      problem: "It did not answer within 5 s",
+      problem: "It did not respond within 5 s",
       hint: expect.stringContaining("codex --version"),
     },
     { name: "gemini", installed: true, version: "1.2.3", problem: null, hint: null },

@@ -75,7 +75,7 @@ describe("the transcript of the demo", () => {
         "    ✗ killed as review ended\n  pr         pr_pass\n",
         "  pr         pr_pass\n    ✗ killed as review ended\n",
       )
-      .replace(/; 1 found already done\n +and taken over/, "");
+      .replace(/; 1 found already done\n +and adopted/, "");
     expect(other).not.toBe(shown);
     expect(shapeOf(other)).toEqual(shapeOf(shown));
   });
@@ -124,7 +124,7 @@ function shapeOf(transcript: string): readonly string[] {
     // A long line continues on the next one, which has a deeper indent.
     .replaceAll(/^( *[✓✗] .*)\n {4,}(?![✓✗])/gm, "$1 ")
     .replaceAll(/\b\d+ (moments|steps|effects|journal entries|checkpoints)\b/g, "N $1")
-    .replace(/; \d+ found already done and taken over/, "")
+    .replace(/; \d+ found already done and adopted/, "")
     .split("\n");
   const isKill = (line: string): boolean => /^ +✗ killed /.test(line);
   return [...lines.filter((line) => !isKill(line)), `${lines.filter(isKill).length} lines about kills`];

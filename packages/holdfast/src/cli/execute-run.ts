@@ -125,7 +125,7 @@ const WAITING: Readonly<Record<Extract<RunOutcome, { kind: "waiting" }>["for"], 
   budget: "Waiting for a higher budget",
   ci: "Waiting for CI",
   disk: "Waiting for disk space",
-  session: "Session time is over",
+  session: "Session time limit reached",
 };
 
 function headLines(outcome: RunOutcome, status: RunDetails, page: Page): readonly string[] {
@@ -158,7 +158,7 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
     case "done":
       // The run stopped at its target phase.
       if (status.stage === "stopped" && status.pullRequest === null)
-        return [[`Go on with: ${program} resume ${id}`, "--target PHASE"].join(" ")];
+        return [[`Continue with: ${program} resume ${id}`, "--target PHASE"].join(" ")];
       return takeLines(status);
     case "failed":
     case "aborted":
@@ -166,25 +166,25 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
         return [`Allow more: ${program} resume ${id} --max N${flags.always}`, ...takeLines(status)];
       return [
         `What happened: ${program} events ${id}`,
-        `Begin again from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
+        `Restart from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
         ...takeLines(status),
       ];
     case "waiting": {
       if (outcome.for === "budget")
-        return [`Give it more: ${program} resume ${id}${flags.always} ${raiseBudgetFlags(status.budget)}`];
+        return [`Raise the limit: ${program} resume ${id}${flags.always} ${raiseBudgetFlags(status.budget)}`];
       const { status: now } = status;
       return now.kind === "waiting" && now.question !== null
         ? [answerCommands(`${program} approve ${id}`, now.question.options)]
-        : [`Go on with: ${program} resume ${id}${flags.always}`];
+        : [`Continue with: ${program} resume ${id}${flags.always}`];
     }
     case "paused":
     case "interrupted":
-      return [`Go on with: ${program} resume ${id}${flags.always}`];
+      return [`Continue with: ${program} resume ${id}${flags.always}`];
     case "ask":
       return outcome.findings.length === 0
         ? []
         : [
-            `Go on with: ${program} resume ${id}${flags.untouched} ${kinds(outcome)
+            `Continue with: ${program} resume ${id}${flags.untouched} ${kinds(outcome)
               .map((kind) => `--accept ${kind}`)
               .join(" ")}`,
           ];
@@ -226,8 +226,8 @@ export function runUnfinishedError(run: RunSummary): HoldfastError {
     run.state.kind === "waiting" ? `is waiting for ${run.state.for}: ${run.state.reason}` : "is not finished";
   return new HoldfastError({
     code: "NEEDS_DECISION",
-    message: `There is a run for this already: ${run.id} ${state}`,
-    hint: `Go on with it: \`holdfast resume ${run.id}\`. See where it stands: \`holdfast status ${run.id}\`.`,
+    message: `This work already has a run: ${run.id} ${state}`,
+    hint: `Continue it: \`holdfast resume ${run.id}\`. Show its status: \`holdfast status ${run.id}\`.`,
     retry: "ask",
     data: { run: run.id },
   });
@@ -237,7 +237,7 @@ export function runHeldError(run: string, lease: Lease): HoldfastError {
   const { owner } = lease;
   return new HoldfastError({
     code: "LEASE_HELD",
-    message: `Run ${run} is being worked on by ${owner.label} (pid ${owner.pid} on ${owner.host}) since ${lease.takenAt}`,
+    message: `Run ${run} is running in ${owner.label} (pid ${owner.pid} on ${owner.host}) since ${lease.takenAt}`,
     hint: `Watch it: \`holdfast status ${run} --watch\`. Stop it: \`holdfast stop ${run}\`.`,
     retry: "later",
     data: { run, owner, since: lease.takenAt },
@@ -332,11 +332,11 @@ export async function executeDetached(
     json: () => ({ run, pid: child.pid, log: log.path, queued: begun === "waiting" }),
     text: () =>
       begun === "waiting"
-        ? `Waits for a place in the background: ${run} (pid ${child.pid})\n`
-        : `Works in the background: ${run} (pid ${child.pid})\n`,
+        ? `Queued in the background: ${run} (pid ${child.pid})\n`
+        : `Running in the background: ${run} (pid ${child.pid})\n`,
   });
-  shell.say(`Where it stands: ${program} status ${run}`);
-  shell.say(`What it says:    ${program} output ${run} --follow`);
+  shell.say(`Show its status: ${program} status ${run}`);
+  shell.say(`Show its output: ${program} output ${run} --follow`);
   shell.say(`Stop it:         ${program} stop ${run} --after-step`);
   return "done";
 }
@@ -408,8 +408,8 @@ function toldEnd(
   shell.say(said);
   throw new HoldfastError({
     code: CODE_OF[exit] ?? "IO_FAILED",
-    message: `The process in the background ended with status ${params.status} before it could work`,
-    hint: `What it said is above, and in ${params.log}.`,
+    message: `The background process exited with status ${params.status} before the run started`,
+    hint: `Its output is above and in ${params.log}.`,
     data: { status: params.status, log: params.log, said },
   });
 }

@@ -4,19 +4,19 @@ import type { ErrorCode } from "@holdfast/platform/error";
 /** The meaning of every exit status, for scripts. docs/errors.md and the command line use this table. */
 export const EXITS = {
   done: { status: 0, about: "done" },
-  failed: { status: 1, about: "failed; the message says why and what to do" },
+  failed: { status: 1, about: "failed; the message gives the reason and the remedy" },
   usage: { status: 2, about: "the command line or the config file is wrong; nothing was done" },
   nothing: { status: 3, about: "nothing to resume: no such run or checkpoint" },
-  needs_you: { status: 4, about: "waiting for you: a decision, a login, a fix" },
-  held: { status: 5, about: "another live process holds the run, or as many loops as may be are at work" },
+  needs_you: { status: 4, about: "you must act: a decision, a login, a fix; nothing was changed" },
+  held: { status: 5, about: "another live process holds the run's lease, or the loop concurrency limit is reached" },
   corrupt: { status: 6, about: "stored data is damaged" },
   waiting: { status: 7, about: "the run waits for quota, provider, forge, budget, CI or disk, and can then continue" },
   diverged: {
     status: 8,
-    about: "a replay or a second run parts from what was recorded; the first difference is named",
+    about: "a replay or rerun diverged from the record; the first difference is named",
   },
-  interrupted: { status: 130, about: "interrupted (Ctrl+C); what was finished is saved" },
-  terminated: { status: 143, about: "terminated (SIGTERM, or the terminal was closed); what was finished is saved" },
+  interrupted: { status: 130, about: "interrupted (Ctrl+C); finished work is saved" },
+  terminated: { status: 143, about: "terminated (SIGTERM, or the terminal was closed); finished work is saved" },
 } as const;
 
 export type Exit = keyof typeof EXITS;

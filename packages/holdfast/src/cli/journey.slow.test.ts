@@ -143,7 +143,7 @@ describe("a day with Holdfast", () => {
       ["keep", "keep"],
     ]);
     expect((await run("gc", "--dry-run")).stdout).toContain("Nothing to drop, keep 2");
-    expect((await run("gc")).stdout).toContain("Nothing had to be dropped");
+    expect((await run("gc")).stdout).toContain("Nothing to drop");
     expect(await json("verify")).toMatchObject({ ok: true, problems: [], summary: { runs: 1, checkpoints: 2 } });
     expect((await run("doctor")).stdout).toMatch(/^ok +store/m);
     const { entries } = await json("events", "r");
@@ -200,7 +200,7 @@ describe("a day with Holdfast", () => {
     const found = await run("verify");
     expect(found.status).toBe(6);
     expect(found.stdout).toContain("r@2");
-    expect((await run("verify", "--quarantine", "--dry-run")).stdout).toContain("Would set aside or pin again: r@2");
+    expect((await run("verify", "--quarantine", "--dry-run")).stdout).toContain("Would quarantine or pin again: r@2");
     const setAside = await run("verify", "--quarantine", "--json");
     expect([setAside.status, JSON.parse(setAside.stdout).repaired]).toEqual([
       6,
@@ -240,7 +240,7 @@ describe("empty places say what to do next", () => {
     expect(status).toBe(1);
     expect(stderr).toContain("--store");
     const saved = await holdfast.run(["checkpoint", "--store", "state", "--run", "r"], { cwd: outside });
-    expect(saved.stdout).toMatch(/^Started run r\.\nSaved r@1 \(state only; \d+ B added to the store\)\n$/);
+    expect(saved.stdout).toMatch(/^Created run r\.\nSaved r@1 \(state only; \d+ B added to the store\)\n$/);
     await rm(outside, { recursive: true });
   });
 });

@@ -132,10 +132,7 @@ function reportFailure(params: {
  */
 function leaveAtOnce(status: number): void {
   try {
-    writeSync(
-      process.stderr.fd,
-      "Left at once. What was finished is saved: holdfast list; what was not: holdfast doctor\n",
-    );
+    writeSync(process.stderr.fd, "Stopped at once. Saved work: holdfast list. Unfinished work: holdfast doctor\n");
   } finally {
     process.exit(status);
   }
@@ -143,7 +140,7 @@ function leaveAtOnce(status: number): void {
 
 /** The event loop is empty before the command finished. This must never look like success. */
 function leftUndone(): void {
-  process.stderr.write("error: Unexpected end: the command did not finish\n");
+  process.stderr.write("error: The command ended unexpectedly before it finished\n");
   process.exitCode = EXITS.failed.status;
 }
 
@@ -153,7 +150,7 @@ function lostOutput(out: Sink): HoldfastError {
   return new HoldfastError({
     code: "IO_FAILED",
     message: `The output could not be written: ${cause?.message ?? "unknown reason"}`,
-    hint: "The command itself was carried out.",
+    hint: "The command itself succeeded; only its output is incomplete.",
     cause,
   });
 }

@@ -91,7 +91,7 @@ export async function worktreePaths(params: {
     throw new HoldfastError({
       code: "USAGE",
       message: "One of the paths is empty",
-      hint: "Give the folder itself as `.`, or leave the empty one out.",
+      hint: "Write `.` for the current directory, or remove the empty path.",
     });
   const [first] = params.roots;
   if (first === undefined) return params.paths;
@@ -105,7 +105,7 @@ export async function worktreePaths(params: {
     throw new HoldfastError({
       code: "USAGE",
       message: `${path} is not in the worktree ${first}`,
-      hint: "Give paths inside that worktree; they count from where you stand (or from --cwd).",
+      hint: "Give paths inside that worktree, relative to the current directory (or to --cwd).",
     });
   });
 }
@@ -140,7 +140,7 @@ export async function unknownPath(params: {
       message: `${path} is neither in the worktree nor in ${target.id}`,
       hint:
         guess === undefined
-          ? "Paths count from where you stand; `holdfast diff --name-only` prints those that changed."
+          ? "Paths are relative to the current directory; `holdfast diff --name-only` lists the changed files."
           : `Did you mean ${relative(shell.cwd, join(root, guess))}?`,
       cause,
     });

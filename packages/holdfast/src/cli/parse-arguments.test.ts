@@ -82,7 +82,7 @@ describe("parseArguments", () => {
     [listSpec, ["--limit"], /--limit needs a value: --limit N/, /help/],
     [listSpec, ["--limit", "--json"], /--limit=--json/, /help/],
     [listSpec, ["--json=yes"], /takes no value/, /help/],
-    [listSpec, ["a", "b"], /"b" is one argument too many/, /help/],
+    [listSpec, ["a", "b"], /"b" is an extra argument/, /help/],
     [listSpec, ["--trigger", "manuel"], /"manuel"/, /^Did you mean manual\?/],
     [restoreSpec, [], /needs ADDRESS/, /help/],
     [restoreSpec, ["--toString"], /no flag --toString/, /help/],

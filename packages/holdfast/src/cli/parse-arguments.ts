@@ -144,7 +144,7 @@ function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, o
       spec.operands.length === 0 ? "takes no arguments" : `takes ${spec.operands.map(({ name }) => name).join(" ")}`;
     throw usage(
       spec.name,
-      `"${surplus}" is one argument too many: holdfast ${spec.name} ${takes}`,
+      `"${surplus}" is an extra argument: holdfast ${spec.name} ${takes}`,
       spec.paths
         ? `Paths go after --: holdfast ${spec.name} ${operands.slice(0, spec.operands.length).join(" ")} -- ${surplus}`
         : undefined,
@@ -250,7 +250,7 @@ function readPriority(text: string | undefined): number | undefined {
 function atLeastOne(text: string): number {
   const count = parseCount("max-loops", text);
   if (count > 0) return count;
-  throw slotUsage("--max-loops 0 would let nobody work", "Give a number from 1 on, or none.");
+  throw slotUsage("--max-loops 0 would not let any loop run", "Give a number of 1 or more, or none.");
 }
 
 function slotUsage(message: string, hint: string): HoldfastError {

@@ -51,7 +51,7 @@ test("why this one, and why not the others", () => {
     "cause    The score fell from 85 (checkpoint 8) to 60 (checkpoint 9).
     go back  to fix-login@8: it is the newest that is whole and surely before the
              cause.
-    effect   push on origin/x stays done, and is found again on the way forward.
+    effect   push on origin/x stays done, and is not repeated.
     Why not the others:
       9      its files scored 60, those of checkpoint 8 85
       7      it was set aside as damaged

@@ -22,7 +22,7 @@ export async function pickCheckpoint(
   if (!shell.canAsk) {
     throw new HoldfastError({
       code: "NEEDS_DECISION",
-      message: `There is nobody to ask which checkpoint of ${handle.id} is meant`,
+      message: `Not a terminal: cannot ask for a checkpoint of ${handle.id}`,
       hint: `Choose one of \`holdfast list ${handle.id}\`, then: ${params.instead}`,
     });
   }
@@ -37,7 +37,7 @@ export async function pickCheckpoint(
   shell.say(previewText(previews, advice, shell.talk));
   const known = new Set((await Array.fromAsync(handle.checkpoints())).map(({ sequence }) => sequence));
   for (;;) {
-    const answer = await shell.ask("Which one? Its number, or Enter for none:", "");
+    const answer = await shell.ask("Number of the checkpoint (Enter for none):", "");
     if (answer === "") return null;
     const sequence = Number(answer.replace(/^.*@/, ""));
     if (known.has(sequence)) return sequence;
@@ -100,8 +100,8 @@ export function rollbackText(run: string, choice: RollbackChoice, page: Page): s
   const effects =
     choice.kind === "back"
       ? [
-          ...choice.adopted.map((one) => ({ ...one, said: "stays done, and is found again on the way forward" })),
-          ...choice.accepted.map((one) => ({ ...one, said: `is gone back behind, as asked: ${one.unsafe}` })),
+          ...choice.adopted.map((one) => ({ ...one, said: "stays done, and is not repeated" })),
+          ...choice.accepted.map((one) => ({ ...one, said: `is passed, as requested: ${one.unsafe}` })),
         ]
       : [];
   return [
@@ -154,8 +154,8 @@ export function noRollbackError(
   const [effect] = choice.effects;
   const hint =
     effect === undefined
-      ? `See why with \`holdfast restore ${run} --smart --dry-run\`, and choose one yourself with --pick.`
-      : `See to ${effect.kind} on ${effect.target} first (${effect.unsafe}); then say --past-effects.`;
+      ? `\`holdfast restore ${run} --smart --dry-run\` gives the reasons; choose a checkpoint with --pick.`
+      : `Handle ${effect.kind} on ${effect.target} first (${effect.unsafe}); then pass --past-effects.`;
   return new HoldfastError({
     code: "NEEDS_DECISION",
     message: choice.why,

@@ -82,7 +82,7 @@ export function stillStarting(starting: StartingProcess, why: string): HoldfastE
   return new HoldfastError({
     code: "USAGE",
     message: `Process ${starting.pid} is still preparing ${name}: ${why}`,
-    hint: `Try again once it has begun (\`holdfast status${typed === "" ? "" : ` ${typed}`}\`), or end it: \`holdfast stop${typed === "" ? "" : ` ${typed}`}\`.`,
+    hint: `Try again once it has started (\`holdfast status${typed === "" ? "" : ` ${typed}`}\`), or end it: \`holdfast stop${typed === "" ? "" : ` ${typed}`}\`.`,
     data: { pid: starting.pid, run },
   });
 }
@@ -122,7 +122,7 @@ export function interrupt(pid: number): void {
     if (cause instanceof Error && "code" in cause && cause.code === "ESRCH") return;
     throw new HoldfastError({
       code: "IO_FAILED",
-      message: `Process ${pid}, which works on the run, could not be stopped`,
+      message: `Process ${pid}, which executes the run, could not be stopped`,
       hint: "It may belong to another user; press Ctrl+C in its terminal.",
       cause,
     });

@@ -89,17 +89,17 @@ describe("read request", () => {
         request("7", "--impl-model", "command:a", "--max-iterations", "2", "--review", "--simplify"),
       );
       expect(deprecatedFlags(old)).toEqual([
-        "--backend is an old spelling: write --impl-model",
-        "--max-iter is an old spelling: write --max-iterations",
-        "--enable-review is an old spelling: write --review",
-        "--enable-simp is an old spelling: write --simplify",
+        "--backend is deprecated: use --impl-model",
+        "--max-iter is deprecated: use --max-iterations",
+        "--enable-review is deprecated: use --review",
+        "--enable-simp is deprecated: use --simplify",
       ]);
     });
 
     test.each([
-      [[], /What shall be worked on/],
-      [["fix it"], /"fix it" is no issue number/],
-      [["0"], /no issue number/],
+      [[], /Neither an issue nor a task/],
+      [["fix it"], /"fix it" is not an issue number/],
+      [["0"], /not an issue number/],
       [["4", "--task", "x"], /Both an issue and --task/],
       [["--task", " "], /--task is empty/],
       [["4", "--review", "--no-review"], /Both --review and --no-review/],
@@ -146,8 +146,8 @@ describe("read crunch options", () => {
         options: { target: "validation" },
       });
       expect(deprecatedFlags(old)).toEqual([
-        "--issue is an old spelling: write the number alone",
-        "-t validation is an old spelling: write --target validation",
+        "--issue is deprecated: use the number alone",
+        "-t validation is deprecated: use --target validation",
       ]);
       expect(request("--input", "Fix it").work).toEqual({ kind: "task", text: "Fix it" });
     });
@@ -160,7 +160,7 @@ describe("read crunch options", () => {
     });
     test("another workflow does not pretend to heed them", () => {
       const other = parseArguments(runSpec, ["4", "--target", "docs"]).input;
-      expect(() => readRequest(other, DEFAULT_WORK)).toThrow(/--target means something to the crunch workflow only/);
+      expect(() => readRequest(other, DEFAULT_WORK)).toThrow(/--target is a flag of the crunch workflow/);
     });
   });
 });
@@ -226,7 +226,7 @@ describe("read ralph options", () => {
       });
       const flow = input("--flow", "release.yaml");
       expect(readRequest(flow, DEFAULT_WORK)).toMatchObject({
-        work: { kind: "task", text: "Carry out the flow release" },
+        work: { kind: "task", text: "Run the flow release" },
         options: { workflowType: "flow_command" },
       });
       expect(await readRalphFiles(flow, read)).toEqual({ steps: [{ name: "one", prompt: "Do it." }] });
@@ -237,8 +237,8 @@ describe("read ralph options", () => {
       await expect(bad).rejects.toThrow(/bad.yaml cannot be read/);
     });
     test.each([
-      [["--task", "x"], /When is it done/],
-      [["--until", "true"], /What shall be worked on/],
+      [["--task", "x"], /--until is missing/],
+      [["--until", "true"], /Neither an issue nor a task/],
       [["--task", " ", "--until", "true"], /--task is empty/],
       [["--task", "x", "--until", " "], /--until is empty/],
       [["4", "--task", "x", "--until", "true"], /Both an issue and --task/],
@@ -251,14 +251,14 @@ describe("read ralph options", () => {
       [["--skill", "a.md", "--flow", "b.md"], /Both --skill and --flow/],
       [["--skill", "a.md", "--type", "agent_task"], /does not go with --skill/],
       [[...LOOP, "--until-timeout", "soon"], /--until-timeout cannot be "soon"/],
-      [[...LOOP, "--gate", "make"], /--gate means nothing to the ralph workflow/],
-      [[...LOOP, "--target", "docs"], /--target means something to the crunch workflow only/],
+      [[...LOOP, "--gate", "make"], /--gate is not a flag of the ralph workflow/],
+      [[...LOOP, "--target", "docs"], /--target is a flag of the crunch workflow/],
     ])("%j is refused", (words, message) => {
       expect(() => request(...words)).toThrow(message);
     });
     test("another workflow does not pretend to heed them", () => {
       const other = parseArguments(runSpec, ["4", "--until", "true"]).input;
-      expect(() => readRequest(other, DEFAULT_WORK)).toThrow(/--until means something to the ralph workflow only/);
+      expect(() => readRequest(other, DEFAULT_WORK)).toThrow(/--until is a flag of the ralph workflow/);
     });
   });
 });

@@ -58,7 +58,7 @@ function readMode(input: RunInput, settings: WorkSettings): Pick<RunRequest, "mo
   const seed = text === undefined ? null : parseCount("seed", text);
   const named = EXECUTION_MODES.find((mode) => mode === input.text("mode"));
   if (seed !== null && named === "default")
-    throw usage("Both --seed and --mode default were given", "A run with a seed is recorded: leave one of them out.");
+    throw usage("Both --seed and --mode default were given", "A run with a seed is recorded: remove one of them.");
   const config = seed !== null && settings.mode === "default" ? "seeded" : settings.mode;
   return { mode: named ?? config, seed };
 }
@@ -118,9 +118,9 @@ export function deprecatedFlags(input: RunInput): readonly string[] {
   } as const;
   const spellings = (["backend", "max-iter", "enable-review", "enable-simp", "issue", "input"] as const)
     .filter((name) => used[name])
-    .map((name) => `--${name} is an old spelling: write ${runSpec.flags[name].instead}`);
+    .map((name) => `--${name} is deprecated: use ${runSpec.flags[name].instead}`);
   const target = input.text("workflow") === "crunch" ? shortTarget(input) : undefined;
-  return target === undefined ? spellings : [...spellings, `-t ${target} is an old spelling: write --target ${target}`];
+  return target === undefined ? spellings : [...spellings, `-t ${target} is deprecated: use --target ${target}`];
 }
 
 /** Only the typed limits: a limit that is not named does not change. */
@@ -162,9 +162,9 @@ function readWork(input: RunInput, workflow: string): Work {
   const isTarget = workflow === "crunch" && shortTarget(input) !== undefined;
   const task = isTarget ? undefined : (input.text("task") ?? input.text("input"));
   if (typed !== undefined && task !== undefined)
-    throw usage("Both an issue and --task were given", "A run has one piece of work: leave one of them out.");
+    throw usage("Both an issue and --task were given", "A run works on one of them: remove the other.");
   if (task !== undefined) {
-    if (task.trim() === "") throw usage("--task is empty", "Say in a sentence what shall be done.");
+    if (task.trim() === "") throw usage("--task is empty", "Describe the work in a sentence.");
     // Masked as the store does: the same task is the same run.
     return { kind: "task", text: createMasking().mask(task) };
   }
@@ -172,13 +172,13 @@ function readWork(input: RunInput, workflow: string): Work {
   if (named !== null) return named;
   if (typed === undefined)
     throw usage(
-      "What shall be worked on?",
+      "Neither an issue nor a task was given",
       'Name an issue (`holdfast run 42`) or a task (`holdfast run --task "..."`).',
     );
   const number = issueNumber(typed);
   if (number !== undefined) return { kind: "issue", number };
   throw usage(
-    `"${typed}" is no issue number`,
+    `"${typed}" is not an issue number`,
     `For a task in words: \`holdfast run --task ${JSON.stringify(typed)}\`.`,
   );
 }
@@ -212,7 +212,7 @@ function countOf(flag: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const count = parseCount(flag, text);
   if (count > 0) return count;
-  throw usage(`--${flag} 0 would do nothing`, `Give a number from 1 on.`);
+  throw usage(`--${flag} 0 would do nothing`, `Give a number of 1 or more.`);
 }
 
 function usage(message: string, hint: string): HoldfastError {
@@ -272,7 +272,7 @@ function given(name: string, value: string | undefined): JsonObject {
 function readRalphOptions(input: RunInput, { impl, ralph }: WorkSettings, work: Work): JsonObject {
   const max = input.text("max") ?? input.text("max-iterations");
   if (input.text("max") !== undefined && input.text("max-iterations") !== undefined)
-    throw usage("Both --max and --max-iterations were given", "They mean the same: leave one of them out.");
+    throw usage("Both --max and --max-iterations were given", "They mean the same: remove one of them.");
   const memory = input.text("memory");
   const attempts = input.text("attempts");
   return {
@@ -299,9 +299,9 @@ function readRalphOptions(input: RunInput, { impl, ralph }: WorkSettings, work: 
 /** The work if only a file names it: a skill or a flow, by its name. */
 function namedByFile(input: Pick<RunInput, "text">): Work | null {
   const skill = input.text("skill");
-  if (skill !== undefined) return { kind: "task", text: `Carry out the skill ${nameOf(skill)}` };
+  if (skill !== undefined) return { kind: "task", text: `Run the skill ${nameOf(skill)}` };
   const flow = input.text("flow");
-  return flow === undefined ? null : { kind: "task", text: `Carry out the flow ${nameOf(flow)}` };
+  return flow === undefined ? null : { kind: "task", text: `Run the flow ${nameOf(flow)}` };
 }
 
 /** Read once, when the run starts: it continues with the same text even if the file changes. */
@@ -319,7 +319,7 @@ export async function readRalphFiles(
   const { parseYaml } = await import("@holdfast/platform/yaml");
   const parsed = parseYaml(text);
   const [fault] = parsed.ok ? [] : parsed.faults;
-  if (!parsed.ok) throw usage(`${flow} cannot be read: ${fault?.message ?? "it is no YAML"}`, STEPS);
+  if (!parsed.ok) throw usage(`${flow} cannot be read: ${fault?.message ?? "it is not YAML"}`, STEPS);
   // YAML.parse returns JSON, except for values that the options' own parser rejects by name.
   const value = parsed.value as Json;
   const steps = isJsonObject(value) ? value["steps"] : value;
@@ -327,13 +327,13 @@ export async function readRalphFiles(
   return { steps };
 }
 
-const STEPS = "Give a list `steps:`, each with name, prompt and, where it has one, until; docs/ralph.md shows one.";
+const STEPS = "Give a list `steps:`, each with a name, a prompt and optionally until; see docs/ralph.md.";
 
 /** `--skill` and `--flow` imply the type. */
 function typeOf(input: RunInput): string {
   const [skill, flow] = [input.text("skill"), input.text("flow")];
   if (skill !== undefined && flow !== undefined)
-    throw usage("Both --skill and --flow were given", "A run carries out one of them: leave the other out.");
+    throw usage("Both --skill and --flow were given", "A run has one of them: remove the other.");
   const told = skill !== undefined ? "skill_execution" : flow !== undefined ? "flow_command" : undefined;
   const type = input.text("type") ?? told ?? "ralph_loop";
   if (!TYPES.includes(type))
@@ -359,11 +359,11 @@ function readChecks(input: RunInput, ralph: WorkSettings["ralph"]): readonly Jso
   if (timeoutMs === undefined) throw usage(`--until-timeout cannot be "${time}"`, "Give a duration such as 10m.");
   const commands = typed.length > 0 ? typed : ralph.until;
   if (commands.some((command) => command.trim() === ""))
-    throw usage("--until is empty", 'Give the command that says when it is done, such as --until "npm test".');
+    throw usage("--until is empty", 'Give the command that checks the work, such as --until "npm test".');
   if (commands.length === 0 && typeOf(input) === "ralph_loop")
     throw usage(
-      "When is it done?",
-      'Name a command that succeeds then: --until "npm test". Something that is done once: --type agent_task.',
+      "A loop needs a check: --until is missing",
+      'Give a command that succeeds when the work is done: --until "npm test". For a single task: --type agent_task.',
     );
   return commands.map((command) => ({ command, timeoutMs }));
 }
@@ -377,7 +377,7 @@ function nameOf(path: string): string {
 function atLeastOne(flag: string, text: string): number {
   const count = parseCount(flag, text);
   if (count > 0) return count;
-  throw usage(`--${flag} 0 would do nothing`, "Give a number from 1 on.");
+  throw usage(`--${flag} 0 would do nothing`, "Give a number of 1 or more.");
 }
 
 /** Read once, when the run starts: it continues with the same text even if the file changes. */

@@ -128,7 +128,7 @@ export async function planUses(shell: Shell, config: EffectiveConfig, plan: Plan
     hooks: plan.forge === null ? "none" : "pre-push of git, when the branch is pushed",
     yolo,
     store: settings.store ?? "in the git directory",
-    worktrees: settings.workspace.worktrees ?? "beside the main worktree",
+    worktrees: settings.workspace.worktrees ?? "next to the main worktree",
     mirror: mirror.format === null ? null : `${mirror.format} in ${mirror.directory ?? "the run's worktree"}`,
     aiwg: aiwg.mirror ? (aiwg.directory ?? "the main worktree") : null,
     forge: [forge.kind, forge.host, forge.path].filter((part) => part !== null).join(" "),

@@ -153,8 +153,8 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
       if (store === undefined || first === undefined) return null;
       return new HoldfastError({
         code: "STORE_CUT",
-        message: `The store ${store.location} is older or shorter than it was. Left out: ${cuts.map(({ why }) => why).join("; ")}`,
-        hint: "The other runs are whole. Restore the whole directory from one backup; `holdfast verify` names what is damaged.",
+        message: `The store ${store.location} is older or shorter than before. Not listed: ${cuts.map(({ why }) => why).join("; ")}`,
+        hint: "The other runs are complete. Restore the whole directory from one backup; `holdfast verify` names the damage.",
         data: { location: store.location, runs: cuts.map(({ run, number, why }) => ({ run, number, why })) },
       });
     },
@@ -221,7 +221,7 @@ function absent(cause: HoldfastError, config: EffectiveConfig): HoldfastError {
   return new HoldfastError({
     code: "STORE_ABSENT",
     message: `There is no store in ${place}, which ${named} names`,
-    hint: "Check the path. `holdfast checkpoint` makes a store there.",
+    hint: "Check the path. `holdfast checkpoint` creates a store there.",
     data: { ...cause.data, location: place, named: true },
     cause,
   });

@@ -95,7 +95,7 @@ test("repositories inside this one are named wherever they are left out", async 
   expect((await json("restore", "r@1", "--dry-run")).lost).toEqual([
     { path: "sub/", why: "a git repository of its own" },
   ]);
-  expect((await run("restore", "r@1", "--yes")).stdout).toContain("! sub/ does not come back: a git repository");
+  expect((await run("restore", "r@1", "--yes")).stdout).toContain("! sub/ not restored: a git repository");
 });
 
 test("a restore is refused when a git repository is where a saved file must go", async () => {
@@ -109,7 +109,7 @@ test("a restore is refused when a git repository is where a saved file must go",
   expect(existsSync(join(journey.repository(), "lib/x"))).toBe(false);
   expect((await json("list", "r")).checkpoints).toHaveLength(1);
   // With nothing else to change, too.
-  expect((await run("restore", "r@1", "--dry-run")).stdout).toContain("! lib stands in the way");
+  expect((await run("restore", "r@1", "--dry-run")).stdout).toContain("! lib is in the way");
   await write("src/a.txt", "two\n");
   expect((await json("restore", "r@1", "--yes", "--", "src")).report).toMatchObject({ written: 1 });
   await rm(join(journey.repository(), "lib"), { recursive: true });
@@ -151,7 +151,7 @@ describe("a store that was named", () => {
     for (const args of [["list"], ["show"], ["events"], ["diff"], ["verify"], ["checkpoint", "--dry-run"]]) {
       const stderr = await fails(3, ...args, "--store", "my store");
       expect(stderr, args.join(" ")).toMatch(/^error: There is no store in \/.*my store, which --store names\n/);
-      expect(stderr).toContain("`holdfast --store 'my store' checkpoint` makes a store there");
+      expect(stderr).toContain("`holdfast --store 'my store' checkpoint` creates a store there");
     }
     expect((await runIn(".", ["list"], { env: { HOLDFAST_STORE: "typo" } })).stderr).toContain("HOLDFAST_STORE names");
     await write("holdfast.config.yaml", "store: typo\n");
@@ -165,8 +165,8 @@ describe("a store that was named", () => {
     expect(saved.stderr).toBe("Go back to it with: holdfast --store ../s restore r@1\n");
     expect(await fails(3, "--store", "../s", "show", "r@7")).toContain("`holdfast --store ../s list r`");
     const elsewhere = await fails(6, "list", "r");
-    expect(elsewhere).toMatch(/snapshots or worktrees of runs \(r\): it is gone, or it is elsewhere\n/);
-    expect(elsewhere).toContain("name the store with --store if it is elsewhere");
+    expect(elsewhere).toMatch(/snapshots or worktrees of runs \(r\): the store was deleted or moved\n/);
+    expect(elsewhere).toContain("name the store with --store if it was moved");
   });
 });
 
@@ -176,7 +176,7 @@ test("a bare repository: state only, said aloud; no config file there", async ()
   const cwd = join(journey.repository(), "../bare.git");
   const saved = await holdfast.run(["checkpoint", "--run", "r"], { cwd });
   expect(saved.stdout).toMatch(
-    /^Started run r\.\nThere is no worktree here \(a bare repository\), so only state is saved\.\nSaved r@1 \(state only; /,
+    /^Created run r\.\nThere is no worktree here \(a bare repository\), so only state is saved\.\nSaved r@1 \(state only; /,
   );
   expect(await holdfast.run(["setup", "--defaults"], { cwd })).toMatchObject({ status: 1, stdout: "" });
   expect((await holdfast.run(["setup", "--defaults"], { cwd: join(cwd, "refs") })).stderr).toContain("no worktree");
@@ -288,7 +288,7 @@ describe("a signal", () => {
     child.kill("SIGTERM");
     expect([130, 143]).toContain(await ended);
     await writeFile(join(place, "go"), "");
-    expect(output).toBe("Left at once. What was finished is saved: holdfast list; what was not: holdfast doctor\n");
+    expect(output).toBe("Stopped at once. Saved work: holdfast list. Unfinished work: holdfast doctor\n");
   });
 
   test("while it waits for a run that another holds: at once, with nothing done", async () => {

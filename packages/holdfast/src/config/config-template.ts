@@ -7,7 +7,7 @@ export function configTemplate(): string {
   const { entries } = mergeConfig({ file: null, env: {}, cwd: "/", storeFlag: undefined });
   const value = (key: string): string => valueText(entries.find((entry) => entry.key === key)?.value ?? "");
   const keeps = entries.flatMap(({ key }) => (key.startsWith("retention.keep.") ? [key] : []));
-  return `# Holdfast. Everything here is optional: a key that is absent has the default shown. See: holdfast help config
+  return `# Holdfast. Every key is optional: a missing key has the default shown here. See: holdfast help config
 
 # Where checkpoints are stored. Default: a directory inside .git, shared by all worktrees, never committed.
 # store:
@@ -24,7 +24,7 @@ retention:
   # How many to keep, newest first, by the reason a checkpoint was taken: a number, "all", or { keep: 5, per: stage }.
   keep:
 ${keeps.map((key) => `    ${key.slice("retention.keep.".length)}: ${value(key)}`).join("\n")}
-  # Not more than so many of one run, newest first, whatever their reasons. A number or none.
+  # At most this many checkpoints of one run, newest first. A number or none.
   maxPerRun: ${value("retention.maxPerRun")}
   # A duration (90d, 12h, 2w) or never: ${AGE_RULE}.
   maxAge: ${value("retention.maxAge")}
@@ -32,86 +32,86 @@ ${keeps.map((key) => `    ${key.slice("retention.keep.".length)}: ${value(key)}`
   minRunAge: ${value("retention.minRunAge")}
   # keep_latest, latest_only or by_rules (the counts above): ${DONE_RULE}.
   onSuccess: ${value("retention.onSuccess")}
-  # When a run failed for good: keep_recent (everything of the time below) or by_rules.
+  # For a failed run: keep_recent (everything younger than recent) or by_rules.
   onFailure: ${value("retention.onFailure")}
   recent: ${value("retention.recent")}
-  # For the whole store; the oldest that may go, go first. A size (5GB, 500MiB) or none.
+  # Limit of the whole store; the oldest droppable checkpoints go first. A size (5GB, 500MiB) or none.
   maxBytes: ${value("retention.maxBytes")}
 
 workspace:
-  # Untracked files above this are not saved; each checkpoint names the ones it left out.
+  # Larger untracked files are not saved; each checkpoint lists them.
   maxUntrackedBytes: ${value("workspace.maxUntrackedBytes")}
   # Also save what .gitignore names (build output, dependencies).
   includeIgnored: ${value("workspace.includeIgnored")}
   # A change in your main checkout during an agent call: ask, or only report it.
   mainCheckout: ${value("workspace.mainCheckout")}
-  # Where the worktrees of forks are made. Default: beside the main worktree.
+  # Where the worktrees of forks are made. Default: next to the main worktree.
   # worktrees: ../worktrees
 
 gc:
-  # Clean up once a day after a checkpoint, by the rules above, and say so when something was dropped.
+  # Apply the rules above once a day after a checkpoint, and report what was dropped.
   auto: ${value("gc.auto")}
 
-${comment(`Who works on issues ("holdfast run"): provider:model, or the provider alone for its default model. The providers: ${AGENT_LIST}. "holdfast agents" shows which are ready, "holdfast setup" writes this line.`)}
+${comment(`The agent that works on issues ("holdfast run"): provider:model, or the provider alone for its default model. The providers: ${AGENT_LIST}. "holdfast agents" shows which are ready, "holdfast setup" writes this line.`)}
 # agent: command:./my-agent
-# Another one for a stage; without it, the agent above.
+# The agent for a stage. Default: the agent above.
 # models:
 #   impl: command:./my-agent
 #   review: command:./my-reviewer
 
-# What is recorded of each run: default (its journal), logged (every call, to replay it), seeded (logged, with a seed), or strict (logged, and a resume
-# refuses to go on where something is not as it was recorded).
+# Recording mode: default (the journal), logged (every call, for replay), seeded (logged, with a seed), or strict (logged, and a resume stops
+# if something differs from the record).
 mode: ${value("mode")}
 
 agents:
-  # One that prints nothing for this long hangs: it is ended and tried again. A duration, or none.
+  # An agent that prints nothing for this long is ended and called again. A duration, or none.
   maxIdle: ${value("agents.maxIdle")}
-  # Also a checkpoint whenever a run has gone on for this long without one, so that hours of work are safe. A duration, or none.
+  # Also save a checkpoint when a run has worked this long without one. A duration, or none.
   checkpointEvery: ${value("agents.checkpointEvery")}
-  # Further arguments for the makers' programs. Default: none.
+  # Further arguments for the agents' programs. Default: none.
   # args:
   #   codex: [--sandbox, read-only]
-  # Variables of your environment that agents, gates and checks get besides those that they always get (docs/agents.md). Default: none.
+  # Variables of your environment that agents, gates and checks also get (docs/agents.md lists the standard ones). Default: none.
   # env: [DATABASE_URL, MYAPP_*]
 
 forge:
-  # Where issues and pull requests are: auto (told from the remote), github, gitlab, local (files beside a bare
+  # Where issues and pull requests are: auto (detected from the remote), github, gitlab, local (files next to a bare
   # repository) or none.
   kind: ${value("forge.kind")}
   # Directory of the local forge. Default: the remote's own.
   # path: ../remote.git
-  # Host of GitHub or GitLab, where the remote's URL does not tell it: a server of your own, or an alias of ssh.
+  # Host of GitHub or GitLab, if the remote's URL does not contain it: your own server, or an ssh alias.
   # host: ghe.example.com
 
 # From an issue to a pull request.
 impl:
   maxIterations: ${value("impl.maxIterations")}
   maxReviews: ${value("impl.maxReviews")}
-  # When that many reviews have said no: proceed (to the pull request) or fatal.
+  # After that many failed reviews: proceed (to the pull request) or fatal.
   onMaxReviews: ${value("impl.onMaxReviews")}
-  # A review by an agent after each implementation, and a round that makes the result simpler.
+  # Let an agent review each implementation, and add a step that simplifies the result.
   review: ${value("impl.review")}
   simplify: ${value("impl.simplify")}
-  # The agent may act without asking.
+  # The agent may use every tool without asking.
   yolo: ${value("impl.yolo")}
-  # After the pull request: wait for its checks, and mend what fails.
+  # After the pull request: wait for its checks, and fix failures.
   waitForCi: ${value("impl.waitForCi")}
-  # While it waits: mend what people ask for in reviews of the pull request.
+  # While it waits: make the changes that reviewers of the pull request request.
   heedReviews: ${value("impl.heedReviews")}
   draft: ${value("impl.draft")}
-  # Where to go on after a clean rebase: review or impl.
+  # The stage after a clean rebase: review or impl.
   afterRebase: ${value("impl.afterRebase")}
-  # A shell command that must succeed before a review; its output is told to the agent when it does not.
+  # A shell command that must succeed before a review; the agent gets its output if it fails.
   # gate: npm test
-  # Branch to start from and to merge into. Default: the remote's own.
+  # Branch to start from and to merge into. Default: the remote's default branch.
   # base: main
-  # Your own prompt templates. Default: those that are built in.
+  # Your own prompt templates. Default: the built-in ones.
   # prompts:
   #   impl: docs/impl-prompt.md
   #   review: docs/review-prompt.md
   #   simplify: docs/simplify-prompt.md
   #   rebase: docs/rebase-prompt.md
-  # Tags that may begin a pull request's title. Default: the list that is built in.
+  # Tags that may begin a pull request's title. Default: a built-in list.
   # tags: [feat, bugfix, docs]
   # Scores that a review must reach.
   thresholds:
@@ -124,35 +124,35 @@ impl:
 ralph:
   # The shell command (or a list of them) that succeeds when a loop is done.
   # until: npm test
-  # How long it may take, and whether it is run before the first round: what holds already costs nothing then.
+  # Its time limit, and whether it also runs before the first iteration: if it succeeds then, no agent is called.
   untilTimeout: ${value("ralph.untilTimeout")}
   firstCheck: ${value("ralph.firstCheck")}
   maxIterations: ${value("ralph.maxIterations")}
-  # How many reflections go into the next prompt (1 to 10), and which makes room: fifo, recency or relevance_weighted.
+  # How many reflections go into the next prompt (1 to 10), and which is dropped first: fifo, recency or relevance_weighted.
   memory: ${value("ralph.memory")}
   memoryPolicy: ${value("ralph.memoryPolicy")}
-  # When nothing moves any more: stop, ask (a person), or rollback (once to the best round, then stop).
+  # Without progress: stop, ask (you), or rollback (once to the best iteration, then stop).
   onStuck: ${value("ralph.onStuck")}
-  # What counts as trouble, each a number or none: so many iterations with the same failure or without a change; so many turns
-  # between the same two states; so many points of quality below the best; so many iterations that the burn rate is told from.
+  # Stall detection, each a number or none. stuck: iterations with the same failure or without a change. oscillation: changes
+  # between the same two states. regression: points of quality below the best. burn: iterations for the burn rate.
   detection:
     stuck: ${value("ralph.detection.stuck")}
     oscillation: ${value("ralph.detection.oscillation")}
     regression: ${value("ralph.detection.regression")}
     burn: ${value("ralph.detection.burn")}
-  # What the quality of an iteration is made of; only the proportions matter, and what cannot be measured is left out.
+  # Weights of the quality of an iteration. Only the proportions matter; what cannot be measured is left out.
   quality:
     validation: ${value("ralph.quality.validation")}
     completeness: ${value("ralph.quality.completeness")}
     correctness: ${value("ralph.quality.correctness")}
     readability: ${value("ralph.quality.readability")}
     efficiency: ${value("ralph.quality.efficiency")}
-  # What an iteration may reasonably take: without it efficiency is not judged.
+  # The expected tokens of an iteration. Without it, efficiency is not measured.
   tokensPerIteration: ${value("ralph.tokensPerIteration")}
 
-# What is done when a call of an agent fails: tried again after each wait of retry. When these are used up (exhausted): wait,
-# fallback (to the agents named here, in their order), escalate, abort or ignore. The first rule that fits decides before all
-# of that. See docs/error-handling.md
+# When an agent call fails, it is retried after the delays of retry. When the retries are used up (exhausted): wait,
+# fallback (to the agents named here, in their order), escalate, abort or ignore. The first matching rule takes precedence over
+# that. See docs/error-handling.md
 errors:
   exhausted: ${value("errors.exhausted")}
   fallback:
@@ -161,47 +161,47 @@ errors:
   # retry: { max: 5, delay: 2s, multiplier: 4, maxDelay: 5m, jitter: 0.2 }
   # rules:
   #   - { id: quota, causes: [rate_limit], pattern: "usage limit|quota", action: fallback }
-  # Rules of an AIWG document, behind those above.
+  # Rules of an AIWG document, after those above.
   # import: .aiwg/error-handling.yaml
 
-# Checkpoints on top of those that a run cannot do without; none is taken where the newest holds it all.
+# Additional checkpoints; none is saved if the newest one has the same content.
 checkpoints:
   artifactComplete: ${value("checkpoints.artifactComplete")}
   beforeExternal: ${value("checkpoints.beforeExternal")}
   beforeRisky: ${value("checkpoints.beforeRisky")}
 
-# How many loops may be at work at once in this repository, or none for no limit, and which workflows count as loops. One more
-# is refused; with --wait it waits for its turn.
+# How many loops may run at once in this repository, or none for no limit, and which workflows count as loops. Another one
+# is refused; with --wait it is queued.
 loops:
   max: ${value("loops.max")}
   workflows: [${value("loops.workflows")}]
 
-# Checkpoints of runs also as another tool reads them, up to date after each one: impl-json, crunch-yaml, context-store,
-# loop-json, or none. See: holdfast help mirror
+# Also write each checkpoint in the format of another tool: impl-json, crunch-yaml, context-store, loop-json, or none.
+# See: holdfast help format mirror
 mirror:
   format: ${value("mirror.format")}
-  # Where that tool looks. Default: the run's worktree.
+  # The root of that tool's files. Default: the run's worktree.
   # directory: .
 
-# Checkpoints of loops ("holdfast run --workflow ralph") also as .aiwg/ralph/loops/{loop}/checkpoints/iteration-NNN.json.gz,
-# with registry.json, state.json and reflection-memory.json, as they are saved. Holdfast itself never reads them back.
+# Also write checkpoints of loops ("holdfast run --workflow ralph") to .aiwg/ralph/loops/{loop}/checkpoints/iteration-NNN.json.gz,
+# with registry.json, state.json and reflection-memory.json. Holdfast itself never reads them.
 aiwg:
   mirror: ${value("aiwg.mirror")}
   # Where .aiwg is. Default: the main worktree.
   # directory: .
-  # What the daily clean-up leaves there: so many of a loop, not older than that (a duration or never) ...
+  # What the daily clean-up keeps there: this many checkpoints of a loop, not older than maxAge (a duration or never) ...
   keep: ${value("aiwg.keep")}
   maxAge: ${value("aiwg.maxAge")}
-  # ... of one that is done the latest (keep_latest), of one that failed all of that age (keep_all_recent); or by_rules.
+  # ... of a done loop the latest (keep_latest), of a failed one everything younger than maxAge (keep_all_recent); or by_rules.
   onSuccess: ${value("aiwg.onSuccess")}
   onFailure: ${value("aiwg.onFailure")}
 
-# What tokens cost, for agents that tell no money: US dollars for a million, before the prices that are built in. What
-# stands in neither is shown as unknown.
+# Prices of tokens, for agents that do not report a cost: US dollars per million. They override the built-in prices. The cost of
+# other models is shown as unknown.
 # prices:
 #   codex:gpt-5.5: { input: 1.25, cached: 0.125, output: 10 }
 
-# For one run, all its sessions together. At 80 % there is a notice, at 100 % the run waits. Numbers, dollars, a duration; or none.
+# For one run, all its sessions together. At 80 % the run reports it, at 100 % the run waits. Numbers, dollars, a duration; or none.
 budget:
   maxTokens: ${value("budget.maxTokens")}
   maxCost: ${value("budget.maxCost")}
@@ -233,20 +233,21 @@ function capital(text: string): string {
  */
 export const RETENTION_EXCEPTIONS = [
   "the newest checkpoint of a run",
-  "the newest it can resume from",
+  "the newest that the run can resume from",
   "the best scored one",
   "tagged ones",
   "the parent of a fork",
-  "the only copy of commits that no branch or remote has any more",
+  "the only copy of commits that no branch or remote has",
   "the only copy of files that a restore replaced",
 ] as const;
 
 /** The rule for age and for ended runs, in the words that all texts share. */
-export const AGE_RULE = 'what a number keeps goes when it is older than maxAge; what "all" keeps stays';
+export const AGE_RULE =
+  'checkpoints kept by a number are dropped when they are older than maxAge; those kept by "all" stay';
 export const DONE_RULE = "with keep_latest a run that is done keeps its latest checkpoint and the manual ones";
 
 export const MINIMUM_AGE_RULE =
-  "nothing of a run is dropped by these rules before its newest checkpoint is older than minRunAge; rules of your own without minRunAge apply at once";
+  "these rules drop nothing of a run until its newest checkpoint is older than minRunAge; your own rules without minRunAge apply at once";
 
 export function neverDroppedText(): string {
   const [last = "", ...others] = RETENTION_EXCEPTIONS.toReversed();

@@ -108,7 +108,7 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
     { key: "workspace.mainCheckout", value: workspace.mainCheckout, origin: origin.of("workspace.mainCheckout") },
     {
       key: "workspace.worktrees",
-      value: workspace.worktrees ?? "(beside the main worktree)",
+      value: workspace.worktrees ?? "(next to the main worktree)",
       origin: origin.of("workspace.worktrees"),
     },
     { key: "gc.auto", value: settings.gc.auto, origin: origin.of("gc.auto") },

@@ -133,7 +133,7 @@ function fraction(value: unknown): number | undefined {
 const ENV_NAMES =
   "a list of names of variables, or of PREFIX_*, such as [DATABASE_URL, MYAPP_*]; GIT_* and HOLDFAST_* are never passed";
 const ARGS =
-  'arguments by agent, such as { codex: ["--sandbox", "read-only"] }, without those that Holdfast gives itself (model, session, prompt, output)';
+  'arguments by agent, such as { codex: ["--sandbox", "read-only"] }, without those that Holdfast sets (model, session, prompt, output)';
 
 interface StoreSetting {
   readonly path: string | null;

@@ -63,7 +63,7 @@ function namesIn(directory: string): readonly string[] {
     throw new HoldfastError({
       code: "IO_FAILED",
       message: `Cannot read ${directory}`,
-      hint: "Make it a folder that you may read.",
+      hint: "Make it a directory that you can read.",
       data: { path: directory },
       cause,
     });
@@ -77,7 +77,7 @@ function invalid(directory: string, problems: readonly CrunchProblem[]): Holdfas
   return new HoldfastError({
     code: "CONFIG_INVALID",
     message: `${CRUNCH_DIRECTORY}${place}${more}`,
-    hint: first?.hint ?? "`holdfast config --crunch` prints right files once this one is mended or moved away.",
+    hint: first?.hint ?? "`holdfast config --crunch` prints valid files once this one is fixed or moved.",
     data: { path: directory, problems, excerpt: first?.excerpt ?? "" },
   });
 }

@@ -181,7 +181,7 @@ function conflict(parent: string, child: string, conflicts: readonly ContextConf
   return new HoldfastError({
     code: "CONFLICT",
     message: `${keys.slice(0, 5).join(", ")}${keys.length > 5 ? ` and ${keys.length - 5} more` : ""} changed in ${parent} and in its fork ${child}; nothing was merged`,
-    hint: 'Merge with onConflict "child_wins" or "parent_wins", or set what shall hold in both of them first.',
+    hint: 'Merge with onConflict "child_wins" or "parent_wins", or set the same value in both first.',
     data: { parent, child, conflicts },
   });
 }

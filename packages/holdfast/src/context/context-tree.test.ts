@@ -193,8 +193,8 @@ describe("context tree", () => {
     test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY])(
       "%d tokens are refused (orbiter took negatives)",
       (amount) => {
-        expect(() => addTokens(empty, "root", { input: amount })).toThrow(/whole numbers from 0/);
-        expect(() => restoreContext({ values: {}, tokens: { input: amount } })).toThrow(/whole numbers from 0/);
+        expect(() => addTokens(empty, "root", { input: amount })).toThrow(/whole numbers of 0 or more/);
+        expect(() => restoreContext({ values: {}, tokens: { input: amount } })).toThrow(/whole numbers of 0 or more/);
       },
     );
   });
@@ -207,7 +207,7 @@ describe("context tree", () => {
       expect(() => mergeContext(tree, { child: "x" })).toThrow(/already been merged into root/);
       expect(() => setValue(tree, "x", "a", 1)).toThrow(/already been merged/);
       expect(() => fork(tree, "x", "z")).toThrow(/already been merged/);
-      expect(() => fork(tree, "root", "x")).toThrow(/a context x in this tree already/);
+      expect(() => fork(tree, "root", "x")).toThrow(/Context x already exists in this tree/);
       expect(tokensOf(tree, "root")).toEqual({ input: 5 });
     });
 

@@ -116,7 +116,7 @@ export function tokensOf(tree: ContextTree, id: string): Tokens {
 }
 
 export function forkContext(tree: ContextTree, params: { readonly from: string; readonly id: string }): ContextTree {
-  if (tree.nodes.has(checkId(params.id))) throw usage(`There is a context ${params.id} in this tree already`);
+  if (tree.nodes.has(checkId(params.id))) throw usage(`Context ${params.id} already exists in this tree`);
   return withNode(tree, params.id, {
     kind: "open",
     parent: params.from,
@@ -132,7 +132,7 @@ export function openNode(tree: ContextTree, id: string): OpenContext {
   if (node?.kind === "open") return node;
   throw node === undefined
     ? usage(`There is no context ${JSON.stringify(id)} in this tree`)
-    : usage(`Context ${id} has already been ${node.how} into ${node.into}`, "Fork again to go on.");
+    : usage(`Context ${id} has already been ${node.how} into ${node.into}`, "Fork again to continue.");
 }
 
 function withNode(tree: ContextTree, id: string, node: ContextNode): ContextTree {
@@ -179,7 +179,7 @@ function laidOver(local: JsonObject, values: JsonObject): JsonObject {
 function checkTokens(tokens: Tokens): Tokens {
   for (const [name, amount] of Object.entries(tokens)) {
     if (!Number.isSafeInteger(amount) || amount < 0) {
-      throw usage(`Tokens are counted in whole numbers from 0; ${JSON.stringify(name)} is ${amount}`);
+      throw usage(`Token counts are whole numbers of 0 or more; ${JSON.stringify(name)} is ${amount}`);
     }
   }
   return { ...tokens };

@@ -128,7 +128,7 @@ describe("context", () => {
     test("its name is free again; the old one does not stand for the new", () => {
       const root = new Context("root");
       const first = root.fork("worker");
-      expect(() => root.fork("worker")).toThrow(/a context worker in this tree already/);
+      expect(() => root.fork("worker")).toThrow(/Context worker already exists in this tree/);
       expect(root.children).toEqual([first]);
       root.merge(first);
       const second = root.fork("worker");
@@ -643,7 +643,7 @@ describe("checkpoint store", () => {
     for (let i = 0; i < 2; i++) {
       await expect(first.save(step(3))).rejects.toMatchObject({
         code: "LEASE_LOST",
-        message: 'Another process has taken over task "task-1"; nothing was saved',
+        message: 'Another process has acquired task "task-1"; nothing was saved',
         data: { taskId: "task-1" },
       });
     }

@@ -283,7 +283,7 @@ function badTaskId(taskId: unknown): HoldfastError {
 function foreignRun(params: { readonly taskId: string; readonly run: string }): HoldfastError {
   return new HoldfastError({
     code: "RUN_EXISTS",
-    message: `The run ${params.run} of this store was not made for the task ${JSON.stringify(params.taskId)}`,
+    message: `The run ${params.run} of this store does not belong to the task ${JSON.stringify(params.taskId)}`,
     hint: "Choose another task id, or another directory for the store.",
     data: params,
   });
@@ -324,7 +324,7 @@ export function wrongCheckpoint(taskId: string, contextTaskId: string): Holdfast
   return new HoldfastError({
     code: "USAGE",
     message: `The checkpoint is of task ${JSON.stringify(taskId)}, the context of ${JSON.stringify(contextTaskId)}`,
-    hint: "Make a context of its own from it: Context.restore(checkpoint).",
+    hint: "Create a new context from it: Context.restore(checkpoint).",
     data: { taskId, contextTaskId },
   });
 }
@@ -382,13 +382,13 @@ function wordsFor(error: HoldfastError, task: string): { readonly message: strin
       return heldWords(error.data["owner"], task);
     case "LEASE_LOST":
       return {
-        message: `Another process has taken over task ${task}; nothing was saved`,
-        hint: "Close this store, open the task again, and go on from its newest checkpoint.",
+        message: `Another process has acquired task ${task}; nothing was saved`,
+        hint: "Close this store, open the task again, and continue from its newest checkpoint.",
       };
     case "CHECKPOINT_DROPPED":
       return {
         message: `A version of task ${task} was dropped on ${String(error.data["droppedAt"])}: ${String(error.data["why"])}`,
-        hint: "Ask listVersions() for those that are still there.",
+        hint: "Call listVersions() for the remaining ones.",
       };
     case "NOT_A_REPOSITORY":
       return {
@@ -410,6 +410,6 @@ function heldWords(owner: unknown, task: string): { readonly message: string; re
   }
   return {
     message: `Task ${task} is being written by process ${String(pid)} on ${String(host)}`,
-    hint: "Wait until it ends, or give leaseWaitMs to wait here; when it dies, the task is free at once. Reading needs no wait.",
+    hint: "Wait until it exits, or pass leaseWaitMs to wait here. If it crashes, the task is free at once. Reading needs no wait.",
   };
 }

@@ -61,12 +61,12 @@ function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
     code: "USAGE",
     message:
       stage === "none"
-        ? `Run ${run.id} was imported from ${format}, which keeps values and no place in a workflow`
-        : `Run ${run.id} was imported from ${format} and stands at "${stage}"; no workflow of Holdfast's own goes on from there`,
+        ? `Run ${run.id} was imported from ${format}, which has values but no workflow stage`
+        : `Run ${run.id} was imported from ${format} and is at stage "${stage}", which no built-in workflow has`,
     hint: [
-      `With a workflow of yours that has a stage "${stage}": \`holdfast resume ${run.id} --workflow FILE\`.`,
-      `See it with \`holdfast show ${run.id}\`, give it back with \`holdfast format export ${run.id} --to ${format}\`,`,
-      `or go on saving by hand with \`holdfast checkpoint --run ${run.id}\`.`,
+      `With your own workflow that has a stage "${stage}": \`holdfast resume ${run.id} --workflow FILE\`.`,
+      `Show it with \`holdfast show ${run.id}\`, export it with \`holdfast format export ${run.id} --to ${format}\`,`,
+      `or keep saving checkpoints with \`holdfast checkpoint --run ${run.id}\`.`,
     ].join(" "),
     data: { run: run.id, format, stage },
   });
@@ -75,8 +75,8 @@ function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
 function noRepository(run: string): HoldfastError {
   return new HoldfastError({
     code: "NOT_A_REPOSITORY",
-    message: `Imported run ${run} works on files, and there is no git repository here`,
-    hint: "Resume it inside a clone of the repository that the work is about.",
+    message: `Imported run ${run} has files, and this is not a git repository`,
+    hint: "Resume it inside a clone of its repository.",
   });
 }
 
@@ -110,7 +110,7 @@ function unfinished(run: RunSummary): HoldfastError {
   return new HoldfastError({
     code: "NEEDS_DECISION",
     message: `The import of run ${run.id} did not finish`,
-    hint: "Run the same `holdfast format import` again: it goes on where it stood.",
+    hint: "Run the same `holdfast format import` again to complete it.",
     retry: "ask",
     data: { run: run.id },
   });
@@ -123,7 +123,7 @@ export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Wo
   if (shape.stages.includes(stage)) return;
   throw new HoldfastError({
     code: "USAGE",
-    message: `Imported run ${run.id} stands at "${stage}", which workflow ${shape.name} does not have (${shape.stages.join(", ")})`,
+    message: `Imported run ${run.id} is at stage "${stage}", which workflow ${shape.name} does not have (${shape.stages.join(", ")})`,
     hint: "Give the workflow a stage of that name.",
     data: { run: run.id, stage },
   });
@@ -154,7 +154,7 @@ export async function adoptImport(
       : await workspace.snapshot({
           run: run.id,
           sequence,
-          message: "taken up from an import",
+          message: "resumed from an import",
           ...snapshotParams(parts),
         });
   const { stage, iteration } = planes.position;
@@ -224,7 +224,7 @@ export function newWorktreeNote(checkpoint: Checkpoint, place: NonNullable<Start
   const where =
     named === undefined
       ? "The imported document names no worktree"
-      : `The worktree of the imported document, ${named}, is none of this repository`;
+      : `The worktree of the imported document, ${named}, does not belong to this repository`;
   const base = place.base?.branch ?? place.base?.commit ?? "HEAD";
-  return `${where}. The run goes on in a new one, on top of ${base}: work that was never pushed is not in it.`;
+  return `${where}. The run continues in a new one, based on ${base}: work that was never pushed is missing.`;
 }

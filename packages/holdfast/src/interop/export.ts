@@ -81,8 +81,8 @@ function writeCrunch(
   if (config?.enabled === false)
     throw new HoldfastError({
       code: "USAGE",
-      message: `Nothing is saved in ${directory}: .claude/checkpoint-config.yaml says enabled: false`,
-      hint: "Switch it on there, or export into another directory.",
+      message: `Cannot export to ${directory}: .claude/checkpoint-config.yaml has enabled: false`,
+      hint: "Enable it there, or export to another directory.",
     });
   const limit = config?.retention.maxBytes ?? null;
   const large = encoded.find(({ bytes }) => limit !== null && packedSize(config, bytes) > limit);
@@ -90,7 +90,7 @@ function writeCrunch(
     throw new HoldfastError({
       code: "USAGE",
       message: `${idFromPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
-      hint: "Raise it there, or export into another directory. Nothing was written.",
+      hint: "Raise the limit there, or export to another directory. Nothing was written.",
     });
   // The user asked for these exports. So retention may remove only what the same export wrote.
   const ours = new Set(encoded.map(({ path }) => idFromPath(path)));
@@ -163,10 +163,10 @@ function lossesOf(params: {
   readonly cut: readonly string[];
 }): readonly Loss[] {
   const { given, newest, cut } = params;
-  const losses: Loss[] = cut.map((log) => ({ path: `logs.${log}`, why: "Its last line was not finished" }));
+  const losses: Loss[] = cut.map((log) => ({ path: `logs.${log}`, why: "Its last line is incomplete" }));
   const [first, last] = [given?.inputs.issue ?? null, newest?.issue ?? null];
   if (first !== null && last !== null && `${first.title}\n${first.body}` !== `${last.title}\n${last.body}`)
-    losses.push({ path: "inputs.issue", why: "The issue was edited while the run went on; its first wording is told" });
+    losses.push({ path: "inputs.issue", why: "The issue was edited during the run; this is its first text" });
   return losses;
 }
 

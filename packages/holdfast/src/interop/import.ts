@@ -72,7 +72,7 @@ export async function planImport(parts: CoreAdapters, params: ImportParams): Pro
   if (histories.length > 1 && params.run !== undefined)
     throw new HoldfastError({
       code: "USAGE",
-      message: `There are ${histories.length} loops, each of which becomes a run, and --run names one`,
+      message: `There are ${histories.length} loops, and each becomes one run; --run names only one`,
       hint: "Leave it out, or import the directory of one loop.",
     });
   const plans: ImportPlan[] = [];
@@ -168,7 +168,7 @@ function realPath(path: string): string | null {
 function taken(run: string): HoldfastError {
   return new HoldfastError({
     code: "RUN_EXISTS",
-    message: `There is a run ${run} already, and it is another one`,
+    message: `A different run ${run} exists already`,
     hint: "Choose another id with --run, or leave it out.",
     data: { run },
   });

@@ -153,14 +153,14 @@ function wantedBy(
   if (config === null) return { wanted: all, losses: [] };
   const remarks = config.remarks.map(({ path, text }) => ({ path: `checkpoint-config.yaml#${path}`, why: text }));
   if (!config.enabled) {
-    const why = "checkpoint-config.yaml says enabled: false, so nothing is written";
+    const why = "checkpoint-config.yaml has enabled: false, so nothing is written";
     return { wanted: [], losses: [...remarks, { path: "checkpoints", why }] };
   }
   const wanted = all.filter(({ foreign }) => config.triggers[foreign.trigger].shown);
   const off = new Set(all.filter((one) => !wanted.includes(one)).map(({ foreign }) => foreign.trigger));
   const losses = [...off].map((trigger) => ({
     path: `checkpoints.${trigger}`,
-    why: "checkpoint-config.yaml switches this trigger off",
+    why: "checkpoint-config.yaml disables this trigger",
   }));
   return { wanted, losses: [...remarks, ...losses] };
 }

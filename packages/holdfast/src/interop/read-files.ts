@@ -110,7 +110,7 @@ function decodeSource(source: SourceFiles, named: FormatName | undefined): Decod
   };
   for (const file of source.files) {
     if (named === undefined && codec.detect(file).match === "no") {
-      read.remarks.push({ path: nameOf(file), text: `is not ${format}: left alone` });
+      read.remarks.push({ path: nameOf(file), text: `is not ${format}: ignored` });
       continue;
     }
     try {
@@ -154,9 +154,9 @@ function formatOfDirectory(
     code: "FORMAT_UNKNOWN",
     message:
       only === undefined
-        ? `No file of ${source.path} is in a format that is known here`
-        : `${source.path} holds files of several formats: ${names.join(", ")}`,
-    hint: only === undefined ? "Name the file that is meant." : `Say which are meant: --format ${only}.`,
+        ? `No file in ${source.path} has a known format`
+        : `${source.path} has files of several formats: ${names.join(", ")}`,
+    hint: only === undefined ? "Name the file, not its directory." : `Choose one: --format ${only}.`,
     data: { file: source.path, several: only !== undefined, claims: names.map((format) => ({ format, why: "" })) },
   });
 }
@@ -167,8 +167,8 @@ function checked<T extends Pick<DecodedSources, "checkpoints" | "broken">>(sourc
   if (first !== undefined) throw first.error;
   throw new HoldfastError({
     code: "FORMAT_UNKNOWN",
-    message: `${source.path} holds no checkpoint`,
-    hint: "Name the directory that the checkpoints are in.",
+    message: `${source.path} has no checkpoint`,
+    hint: "Name the directory that contains the checkpoints.",
     data: { file: source.path, several: false, claims: [] },
   });
 }
@@ -180,8 +180,8 @@ function nameOf(file: ExternalFile): string {
 function notOneHistory(what: string): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
-    message: `These files are not of one run: they are about ${what}`,
-    hint: "Import them one by one: each becomes a run of its own.",
+    message: `These files belong to several runs: ${what}`,
+    hint: "Import them one by one: each becomes one run.",
   });
 }
 

@@ -76,7 +76,7 @@ async function interrupt(
   // Before Node has heard of any handler, the system ends it as it ends every program: to a shell that is 130 too.
   const early = instant.line === 0 && by === "SIGINT";
   if (status !== 130 && !early) problems.push(`exit ${status ?? by}: ${stdout}${stderr}`);
-  const resume = /Go on with: holdfast (resume issue-1)/.exec(stdout)?.[1];
+  const resume = /Continue with: holdfast (resume issue-1)/.exec(stdout)?.[1];
   if (resume === undefined && instant.line > 0) problems.push(`no resume command is printed: ${stdout}${stderr}`);
   const began = { finished: await finishedSteps(place), calls: await place.calls() };
   problems.push(...(await orphans(place)));

@@ -115,7 +115,7 @@ describe("agents", () => {
   test("a test says what came of it", async () => {
     const { status, stdout } = await run("agents", "test", "command:sed -n 2p > hello.txt", "--yes");
     expect(status).toBe(0);
-    expect(stdout).toMatch(/^ok +command:.* wrote the file that it was asked for$/m);
+    expect(stdout).toMatch(/^ok +command:.* wrote the requested file$/m);
     expect(stdout).toMatch(/^cost +tokens unknown, money unknown$/m);
     expect(stdout).toMatch(/^time +\d+ s$/m);
     expect(existsSync(join(repository, "hello.txt"))).toBe(false);
@@ -126,7 +126,7 @@ describe("agents", () => {
     const agent = script({ edits: [{ do: "write", path: "other.txt", text: "x" }], usage, reply: "done" });
     const { status, stdout } = await run("agents", "test", agent, "--yes");
     expect(status).toBe(1);
-    expect(stdout.replaceAll(/\s+/g, " ")).toContain("ended well, but did not write what it was asked for");
+    expect(stdout.replaceAll(/\s+/g, " ")).toContain("exited without an error, but did not write the requested file");
     expect(stdout).toMatch(/^also +it left other\.txt$/m);
     expect(stdout).toMatch(/^cost +1234 tokens \(1200 in, 34 out\), \$0\.0054$/m);
     const json = JSON.parse((await run("agents", "test", agent, "--yes", "--json")).stdout);
@@ -237,7 +237,7 @@ describe("setup", () => {
     expect([status, stdout, stderr]).toEqual([
       0,
       expect.stringMatching(/^agent +none is ready/m),
-      expect.stringContaining("No agent is ready. See what they need: holdfast agents"),
+      expect.stringContaining("No agent is ready. Show what they need: holdfast agents"),
     ]);
   });
 });

@@ -22,11 +22,11 @@ import { modelOf } from "../run-options.ts";
 
 export const spec = {
   name: "agents",
-  summary: "show which agents are ready, or try one",
+  summary: "show which agents are ready, or test one",
   details: [
-    `Each agent that Holdfast knows: installed or not, its version, whether it answers and has a login, and what it can do. Nothing is spent. They are named as provider:model (\`claude:opus\`), or by the provider alone for its default model. The providers: ${AGENT_LIST}.`,
-    "`holdfast agents test claude` has one write a small file, in a repository of its own that is gone afterwards, and says what came of it, with tokens, money and time. That is a real call of a model, so it asks first; elsewhere than on a terminal --yes is needed.",
-    "Exit status of a test: 0 it did what it was asked, 1 it failed or wrote something else, 2 there is no such agent, 4 you have something to do first (say --yes, install, log in, pay, allow), 7 its provider asks to come back later.",
+    `Lists the agents that Holdfast supports: whether each is installed and logged in, its version and its capabilities. This spends nothing. Agents are named as provider:model (\`claude:opus\`), or by the provider alone for its default model. The providers: ${AGENT_LIST}.`,
+    "`holdfast agents test claude` asks the agent to write a small file in a temporary repository, and reports the result with tokens, cost and time. This is a real model call, so it asks first; without a terminal --yes is needed.",
+    "Exit status of a test: 0 passed, 1 failed or wrote something else, 2 unknown agent, 4 you must act first (pass --yes, install, log in, pay, allow), 7 the provider's rate limit is reached.",
   ],
   operands: [
     {
@@ -41,16 +41,16 @@ export const spec = {
   consent: "reads",
   paths: false,
   flags: {
-    yes: { type: "boolean", short: "y", about: "do not ask: spend what the test costs" },
-    yolo: { type: "boolean", about: "the agent may act without asking" },
-    timeout: { type: "text", value: "TIME", about: "how long a test may take (5m)" },
-    "dry-run": { type: "boolean", about: "say what a test would do, and spend nothing" },
+    yes: { type: "boolean", short: "y", about: "do not ask before spending tokens" },
+    yolo: { type: "boolean", about: "the agent may use every tool without asking" },
+    timeout: { type: "text", value: "TIME", about: "time limit of a test (5m)" },
+    "dry-run": { type: "boolean", about: "show what a test would do, and spend nothing" },
   },
   examples: [
-    { line: "holdfast agents", about: "what is there" },
-    { line: "holdfast agents test claude", about: "does it work, and what does it cost?" },
-    { line: "holdfast agents test codex:gpt-5.5 --dry-run", about: "what would be done" },
-    { line: 'holdfast agents test "acp:opencode acp" --yes', about: "any agent that speaks ACP" },
+    { line: "holdfast agents", about: "which agents are installed and ready" },
+    { line: "holdfast agents test claude", about: "test one, and show what a call costs" },
+    { line: "holdfast agents test codex:gpt-5.5 --dry-run", about: "show what the test would do" },
+    { line: 'holdfast agents test "acp:opencode acp" --yes', about: "test any agent that supports ACP" },
   ],
   reads: true,
   json: '{"agents": [{"name", "installed", "version", "problem", "hint", "capabilities": {"resume", "forkAtMessage", "chooseSession", "usage", "cost", "structuredOutput"}}]}; test: {"agent", "ok", "wrote", "others", "milliseconds", "outcome": {...}}, with --dry-run {"agent", "probe", "prompt", "timeoutMs", "dryRun": true}.',
@@ -62,10 +62,10 @@ export async function run(shell: Shell, input: AgentsInput): Promise<Exit> {
   const action = input.operand(0) ?? "list";
   const named = modelOf("agent", input.operand(1));
   if (action === "list" && named !== undefined)
-    throw usage(`What shall be done with ${named}?`, `Try it with \`holdfast agents test ${named}\`.`);
+    throw usage(`${named} needs a subcommand before it`, `Test it with \`holdfast agents test ${named}\`.`);
   if (action === "list") return await list(shell);
   if (named === undefined)
-    throw usage("Which agent shall be tried?", `Name one: holdfast agents test claude. There are ${AGENT_LIST}.`);
+    throw usage("No agent is named", `Name one: \`holdfast agents test claude\`. The agents: ${AGENT_LIST}.`);
   return await test(shell, input, named);
 }
 
@@ -84,7 +84,7 @@ async function list(shell: Shell): Promise<Exit> {
     text: (page) => agentsText(agents, page),
   });
   const isReady = agents.some(({ name, probe }) => AGENT_PROGRAMS.includes(name) && probe.problem === null);
-  if (isReady) shell.say(`\nTry one with: ${shell.talk.program} agents test NAME`);
+  if (isReady) shell.say(`\nTest one with: ${shell.talk.program} agents test NAME`);
   return "done";
 }
 
@@ -98,9 +98,9 @@ async function test(shell: Shell, input: AgentsInput, named: string): Promise<Ex
   const [seen] = await observeAgents({ names: [provider] });
   const version = seen?.probe.version ?? null;
   const who = version === null ? named : `${named} (${version})`;
-  const plan = `${who} would be started in a new repository that is gone afterwards, for ${timeText(timeoutMs)} at most, and be asked to write one small file.`;
+  const plan = `${who} would run in a temporary repository for ${timeText(timeoutMs)} at most, and would be asked to write one small file.`;
   if (input.on("dry-run")) {
-    const prompt = trialPrompt("(a few words that nobody can guess)");
+    const prompt = trialPrompt("(a few random words)");
     shell.print({
       json: () => ({ agent: named, probe: seen?.probe ?? null, prompt, timeoutMs, dryRun: true }),
       text: (page) => trialPlanText(plan, prompt, page),
@@ -108,16 +108,16 @@ async function test(shell: Shell, input: AgentsInput, named: string): Promise<Ex
     return "done";
   }
   if (!input.on("yes")) {
-    const answer = await shell.confirm(`${plan}\nIt spends tokens. Go on?`);
+    const answer = await shell.confirm(`${plan}\nIt spends tokens. Continue?`);
     if (answer === "cannot_ask")
       throw new HoldfastError({
         code: "NEEDS_DECISION",
-        message: `A test of ${named} spends tokens, and nobody can be asked here`,
-        hint: "Say --yes to go on, or --dry-run to see what would be done.",
+        message: `Not a terminal: cannot ask whether a test of ${named} may spend tokens`,
+        hint: "Pass --yes to run it, or --dry-run to see what it would do.",
         retry: "ask",
       });
     if (answer === "no") {
-      shell.say("Not tried; nothing was spent.");
+      shell.say("Not tested; nothing was spent.");
       return "needs_you";
     }
   }
@@ -238,13 +238,13 @@ function trialText(named: string, trial: AgentTrial, page: Page): string {
     outcome.kind === "failed"
       ? `failed (${outcome.cause}): ${outcome.message}`
       : wrote
-        ? "wrote the file that it was asked for"
-        : "ended well, but did not write what it was asked for";
+        ? "wrote the requested file"
+        : "exited without an error, but did not write the requested file";
   const lines = [
     [paint(page, done ? "green" : "red", done ? "ok  " : "fail"), `${named} ${result}`],
     ...(outcome.kind === "failed" && outcome.hint !== null ? [["fix ", outcome.hint]] : []),
-    ...(outcome.kind === "failed" && outcome.until !== null ? [["when", `it answers again at ${outcome.until}`]] : []),
-    ...(others.length === 0 ? [] : [["also", `it left ${others.join(", ")}`]]),
+    ...(outcome.kind === "failed" && outcome.until !== null ? [["when", `available again at ${outcome.until}`]] : []),
+    ...(others.length === 0 ? [] : [["also", `it left other files: ${others.join(", ")}`]]),
     ["cost", spent(trial)],
     ["time", timeText(milliseconds)],
   ];
@@ -262,7 +262,7 @@ function trialPlanText(plan: string, prompt: string, page: Page): string {
 
 function spent({ outcome: { usage } }: AgentTrial): string {
   const { inputTokens, outputTokens, microUsd } = usage;
-  const money = microUsd === null ? "money unknown" : moneyText(microUsd);
+  const money = microUsd === null ? "cost unknown" : moneyText(microUsd);
   if (inputTokens === null && outputTokens === null) return `tokens unknown, ${money}`;
   return `${tokensText((inputTokens ?? 0) + (outputTokens ?? 0))} (${inputTokens ?? "?"} in, ${outputTokens ?? "?"} out), ${money}`;
 }

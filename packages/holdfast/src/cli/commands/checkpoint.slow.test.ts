@@ -56,7 +56,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
     expect(started.child.exitCode).toBe(null);
     expect(await requestsOf(place)).toEqual([]);
     const named = await place.run("checkpoint", "--run", "issue-1", "-m", "again");
-    expect(named, named.stderr).toMatchObject({ status: 0, stdout: expect.stringContaining("Taken by holdfast run") });
+    expect(named, named.stderr).toMatchObject({ status: 0, stdout: expect.stringContaining("Saved by holdfast run") });
     const tree = await place.git("ls-tree", "-r", "--name-only", saved.checkpoint.tree);
     expect(tree).toContain("half.txt");
     started.child.kill("SIGKILL");
@@ -139,7 +139,7 @@ describe("--max-time", () => {
     const place = await work.begin();
     const over = await place.run("run", "1", "--no-review", "--max-time", "3s", "--agent", await place.agent([HANG]));
     expect(over, over.stdout + over.stderr).toMatchObject({ status: 7 });
-    expect(over.stdout).toMatch(/Session time is over issue-1: The session's time is over: 3 s/);
+    expect(over.stdout).toMatch(/Session time limit reached issue-1: The session's time is over: 3 s/);
     expect(over.stdout).toContain("resume issue-1");
     await using holdfast = await openHoldfast({ cwd: place.clone });
     const [newest] = await (await holdfast.run("issue-1")).list({ limit: 1 });

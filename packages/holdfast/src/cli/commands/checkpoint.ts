@@ -24,17 +24,16 @@ import { gcOutcome, gcSummary } from "./gc.ts";
 
 export const spec = {
   name: "checkpoint",
-  summary: "save files and state now",
+  summary: "save files and state, so that you can go back to them",
   details: [
-    "Saves the worktree as it is (tracked, untracked and changed files; your index, HEAD and stash are not touched) together with the state of the run, as one checkpoint. When there is no run yet, one is started.",
-    "While another process carries the run (`holdfast run` in another terminal), that one is asked: it takes the checkpoint in the middle of its work, with everything that it knows, and this command ends when the store has it. When it ends or dies meanwhile the checkpoint is taken here; when it is on another host, or does not answer, that is said and nothing is changed (exit status 5).",
-    'Not saved, and named: untracked files above a size (see `holdfast config`), special files, and git repositories inside this one. Ignored files are left out. The size after "added" is what the record took in the store; the files themselves are git objects, which git shares and packs.',
+    "Saves the worktree (tracked, untracked and changed files) and the state of the run as one checkpoint. It does not touch your index, HEAD and stash. If there is no run yet, it creates one.",
+    "If another process executes the run (`holdfast run` in another terminal), that process saves the checkpoint with all of its state, and this command waits for it. If the process ends meanwhile, this command saves the checkpoint. If it runs on another host or does not respond, nothing is changed (exit status 5).",
+    'Large untracked files (see `holdfast config`), special files and nested git repositories are not saved; the output lists them. Ignored files are not saved either. The size after "added" is the growth of the store; the files are git objects, which git shares and packs.',
   ],
   operands: [
     {
       name: "RUN",
-      about:
-        "a run that is there, by its id or its issue; default the run of this worktree, which is started when there is none",
+      about: "an existing run: its id or issue number; default the run of this worktree, which is created if needed",
       required: false,
       completes: "run",
     },
@@ -42,11 +41,11 @@ export const spec = {
   consent: "saves",
   paths: false,
   flags: {
-    name: { type: "text", short: "m", value: "TEXT", about: "what to remember it by" },
+    name: { type: "text", short: "m", value: "TEXT", about: "a name for the checkpoint" },
     run: {
       type: "text",
       value: "RUN",
-      about: "the run to save into; an id that is not there yet starts a new run",
+      about: "the run to save into; an unknown id creates a run",
       completes: "run",
     },
     values: {
@@ -56,15 +55,15 @@ export const spec = {
       completes: "file",
     },
     "no-files": { type: "boolean", about: "save state only, not the worktree" },
-    "dry-run": { type: "boolean", about: "say what would be saved, and save nothing" },
+    "dry-run": { type: "boolean", about: "show what would be saved, and save nothing" },
   },
   examples: [
     { line: 'holdfast checkpoint --name "before the big refactor"', about: "save everything under a name" },
     {
       line: 'holdfast checkpoint issue-42 --name "looks good so far"',
-      about: "of a run that works in another terminal",
+      about: "save a run that is running in another terminal",
     },
-    { line: "holdfast checkpoint --run fix-login", about: "save into this run, or start it" },
+    { line: "holdfast checkpoint --run fix-login", about: "save into this run, or create it" },
     {
       line: "echo '{\"step\": 3}' | holdfast checkpoint --values -",
       about: "save a script's own state with the files",
@@ -202,7 +201,7 @@ async function findRun(holdfast: Holdfast, input: Input<(typeof spec)["flags"]>)
 
 async function createRun(shell: Shell, holdfast: Holdfast, id: string | undefined): Promise<RunHandle> {
   const creating = holdfast.createRun({ workspace: "here", ...(id === undefined ? {} : { id }) });
-  return await shell.finish(creating, { done: (handle) => `run ${handle.id} was started` });
+  return await shell.finish(creating, { done: (handle) => `run ${handle.id} was created` });
 }
 
 /** The checkpoint is safe by now, so a failing clean-up is only a note. After Ctrl+C the clean-up does not start. */
@@ -260,8 +259,8 @@ async function askHolder(shell: Shell, handle: RunHandle, params: SaveParams): P
     case "failed":
       throw new HoldfastError({
         code: "IO_FAILED",
-        message: `${holderText(asked.by.owner)} carries run ${handle.id} and could not save the checkpoint`,
-        hint: "Its terminal says why. What was saved before is safe.",
+        message: `${holderText(asked.by.owner)} executes run ${handle.id} and could not save the checkpoint`,
+        hint: "Its terminal shows the reason. Earlier checkpoints are safe.",
         data: { run: handle.id },
       });
   }
@@ -279,7 +278,7 @@ async function waitForTurn(shell: Shell, handle: RunHandle, lease: Lease): Promi
 function elsewhere(run: string, { owner }: Lease): HoldfastError {
   return new HoldfastError({
     code: "LEASE_HELD",
-    message: `Run ${run} is held by ${owner.label} (pid ${owner.pid}) on ${owner.host}, which cannot be asked from here`,
+    message: `Run ${run} is held by ${owner.label} (pid ${owner.pid}) on ${owner.host}, which this host cannot reach`,
     hint: `Run \`holdfast checkpoint ${run}\` on ${owner.host}.`,
     retry: "later",
     data: { run, owner: { ...owner } },
@@ -289,8 +288,8 @@ function elsewhere(run: string, { owner }: Lease): HoldfastError {
 function notOurs(run: string, { owner }: Lease): HoldfastError {
   return new HoldfastError({
     code: "LEASE_HELD",
-    message: `Run ${run} is carried by ${owner.label} (pid ${owner.pid} on ${owner.host}), which alone knows its state`,
-    hint: "Leave --values and --no-files out: it is then asked for a checkpoint of all that it has.",
+    message: `Run ${run} is executed by ${owner.label} (pid ${owner.pid} on ${owner.host}), which holds its current state`,
+    hint: "Leave --values and --no-files out: that process then saves a complete checkpoint.",
     retry: "later",
     data: { run },
   });
@@ -331,7 +330,7 @@ function parse(content: string, source: string): Json {
   if (finding === null) return parsed;
   throw new HoldfastError({
     code: "USAGE",
-    message: `The JSON of ${source} cannot be kept as it is, at ${finding.path} (line ${finding.line}): ${finding.why}`,
+    message: `The JSON of ${source} cannot be stored exactly, at ${finding.path} (line ${finding.line}): ${finding.why}`,
     hint: "Write a long integer as a string, and every key once.",
     data: { path: finding.path, line: finding.line },
   });
@@ -354,7 +353,7 @@ function parseSyntax(content: string, source: string): Json {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new HoldfastError({
       code: "NOT_JSON",
-      message: `What ${source} holds is not JSON: ${why}`,
+      message: `${source} is not JSON: ${why}`,
       hint: 'Give an object such as {"step": 3}.',
       cause,
     });
@@ -380,10 +379,10 @@ interface Saved {
 export function savedText(saved: Saved, page: Page): string {
   const { checkpoint, leftOut, unfinishedRestore } = saved;
   const name = checkpoint.name === null ? "" : ` "${escapeText(checkpoint.name)}"`;
-  const started = saved.started ? `Started run ${paint(page, "bold", escapeText(checkpoint.run))}.\n` : "";
+  const started = saved.started ? `Created run ${paint(page, "bold", escapeText(checkpoint.run))}.\n` : "";
   const bare = saved.noWorktree ? "There is no worktree here (a bare repository), so only state is saved.\n" : "";
   const line = `Saved ${paint(page, "bold", escapeText(checkpoint.id))}${name} (${planesText(saved.planes)}; ${byteText(checkpoint.size.added)} added to the store)\n`;
-  const by = saved.savedBy === null ? "" : `Taken by ${ownerText(saved.savedBy)}, which carries the run.\n`;
+  const by = saved.savedBy === null ? "" : `Saved by ${ownerText(saved.savedBy)}, which executes the run.\n`;
   const unfinished = unfinishedRestoreText({ id: checkpoint.run, unfinishedRestore }, page);
   return `${started}${bare}${line}${by}${notSaved(leftOut, page)}${unfinished}`;
 }

@@ -16,20 +16,20 @@ import { changeLine } from "./restore.ts";
 
 export const spec = {
   name: "cherry-pick",
-  summary: "take single files of another run's checkpoint",
+  summary: "copy single files from another run's checkpoint",
   details: [
-    "Makes files and folders in the worktree of one run what they are in a checkpoint of another: content, modes, links, and what is not there goes. * stays within a folder, ** goes below. Paths count from where you stand, in any worktree of the repository.",
-    "What is there is saved as a checkpoint first, and the result as another, from which the run goes on when it is resumed; restoring the first undoes it. Killed anywhere, the same command completes it.",
-    "Refused while somebody works on the run, where files that would be replaced were changed since its newest checkpoint, and for links that lead out of the worktree; --force does the last two.",
+    "Copies files and directories from a checkpoint of one run into the worktree of another: content, modes and links. A file that the checkpoint does not have is removed. * matches within a directory, ** across directories. Paths are relative to the current directory, in any worktree of the repository.",
+    "The current files are saved as a checkpoint first, and the result as another, from which the run resumes. Restoring the first one undoes the command. After a crash, the same command completes it.",
+    "It refuses to change a running run, files with changes since the newest checkpoint, and links that point outside the worktree; --force allows the last two.",
   ],
   operands: [
     {
       name: "RUN",
-      about: "where from: a run (its newest checkpoint) or an address",
+      about: "the source: a run (its newest checkpoint) or an address",
       required: true,
       completes: "address",
     },
-    { name: "PATH", about: "files, folders or patterns", required: true, completes: "file", many: true },
+    { name: "PATH", about: "files, directories or patterns", required: true, completes: "file", many: true },
   ],
   consent: "saves",
   paths: false,
@@ -37,18 +37,21 @@ export const spec = {
     into: {
       type: "text",
       value: "RUN",
-      about: "the run that gets them; default that of this worktree",
+      about: "the run that gets the files; default the run of this worktree",
       completes: "run",
     },
-    from: { type: "text", value: "SEQ", about: "the checkpoint of RUN to take from; default the newest" },
-    force: { type: "boolean", about: "also over unsaved edits (they are saved first) and links that lead out" },
+    from: { type: "text", value: "SEQ", about: "the checkpoint of RUN to copy from; default the newest" },
+    force: {
+      type: "boolean",
+      about: "also replace unsaved changes (they are saved first) and links that point outside",
+    },
     "dry-run": { type: "boolean", about: "show what would change, and change nothing" },
   },
   examples: [
-    { line: "holdfast cherry-pick other-way src/auth.ts --into fix-login", about: "one file" },
+    { line: "holdfast cherry-pick other-way src/auth.ts --into fix-login", about: "copy one file" },
     {
       line: "holdfast cherry-pick other-way@7 'src/**/*.test.ts' --into fix-login --dry-run",
-      about: "all tests: what would change?",
+      about: "show what copying all tests would change",
     },
   ],
   json: '{"plan": {"run", "source": {...}, "asked": ["path"], "files": {...}, "edited": ["path"], "outward": [{"path", "target"}], "begun"}, "dryRun": true} or with "dryRun": false also "report": {"undo", "checkpoint", "written", "removed"}, null when there was nothing to do. Restore "undo" to undo.',
@@ -81,7 +84,7 @@ async function findSource(holdfast: Holdfast, input: Input<(typeof spec)["flags"
   if (from !== undefined && typed.includes("@")) {
     throw new HoldfastError({
       code: "USAGE",
-      message: `--from ${from} names a checkpoint, and ${typed} does so too`,
+      message: `--from ${from} names a checkpoint, and so does ${typed}`,
       hint: `Write RUN@${from}, or RUN with --from ${from}.`,
     });
   }
@@ -95,7 +98,7 @@ async function findInto(holdfast: Holdfast, typed: string | undefined): Promise<
     if (!typed.includes("@")) return await holdfast.run((await findRun(holdfast, typed)).id);
     throw new HoldfastError({
       code: "USAGE",
-      message: `--into ${typed} names a checkpoint, and those never change`,
+      message: `--into ${typed} names a checkpoint, and checkpoints never change`,
       hint: "Name the run alone: its worktree gets the files.",
     });
   }
@@ -103,7 +106,7 @@ async function findInto(holdfast: Holdfast, typed: string | undefined): Promise<
   if (here !== undefined) return here;
   throw new HoldfastError({
     code: "USAGE",
-    message: "No run is named that would get the files, and this worktree belongs to none",
+    message: "No target run is named, and this worktree belongs to no run",
     hint: "Write --into RUN.",
   });
 }
@@ -134,7 +137,7 @@ async function planOf(
     throw new HoldfastError({
       code: "USAGE",
       message: `${path} is neither in the worktree of ${into.id} nor in ${source.id}`,
-      hint: `See what they differ in: holdfast compare ${into.id} ${source.id} --stat`,
+      hint: `Show their differences: holdfast compare ${into.id} ${source.id} --stat`,
       cause,
     });
   }
@@ -149,12 +152,12 @@ async function apply(shell: Shell, into: RunHandle, plan: CherryPickPlan, force:
     }
   };
   return await shell.finish(work(), {
-    done: ({ undo }) => `the files were taken (undo: ${shell.talk.program} restore ${undo.id})`,
+    done: ({ undo }) => `the files were copied (undo: ${shell.talk.program} restore ${undo.id})`,
     failed: async () => {
       const { unfinishedRestore } = await into.summary();
       return unfinishedRestore === null
         ? null
-        : `the graft did not finish (finish it: the same again; go back: ${shell.talk.program} restore ${unfinishedRestore})`;
+        : `the cherry-pick did not finish (to finish it, repeat the command; to undo it: ${shell.talk.program} restore ${unfinishedRestore})`;
     },
   });
 }
@@ -165,7 +168,7 @@ async function held<T>(run: string, work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
     const { message, retry, data } = error;
-    const hint = `Stop it with \`holdfast stop ${run}\`, graft, then \`holdfast resume ${run}\`.`;
+    const hint = `Stop it with \`holdfast stop ${run}\`, repeat the command, then \`holdfast resume ${run}\`.`;
     throw new HoldfastError({ code: "LEASE_HELD", message, hint, retry, data, cause: error });
   }
 }
@@ -174,17 +177,17 @@ function sameRun({ id, run: name }: Checkpoint, paths: readonly string[]): Holdf
   return new HoldfastError({
     code: "USAGE",
     message: `${id} is a checkpoint of ${name} itself`,
-    hint: `Bring its own files back with: holdfast restore ${id} -- ${paths.join(" ")}`,
+    hint: `Restore its own files with: holdfast restore ${id} -- ${paths.join(" ")}`,
   });
 }
 
 function planText(plan: CherryPickPlan, page: Page): string {
   const { files, source, run, begun } = plan;
   const lines = [
-    `Would take from ${paint(page, "bold", escapeText(source.id))} into ${paint(page, "bold", run)}`,
+    `Would copy from ${paint(page, "bold", escapeText(source.id))} into ${paint(page, "bold", run)}`,
     `  in ${escapeText(files.root)}`,
-    ...(begun === null ? [] : [`  goes on with what began after ${escapeText(begun.id)} and did not finish`]),
-    `  ${files.changes.length === 0 ? "these files are the same" : `${countText(files.changes.length, "file")} to change`}`,
+    ...(begun === null ? [] : [`  completes the unfinished cherry-pick after ${escapeText(begun.id)}`]),
+    `  ${files.changes.length === 0 ? "no difference in these files" : `${countText(files.changes.length, "file")} to change`}`,
     ...files.changes.slice(0, SHOWN).map((change) => changeLine(change, page)),
   ];
   const more = files.changes.length - SHOWN;
@@ -194,8 +197,8 @@ function planText(plan: CherryPickPlan, page: Page): string {
   };
   for (const path of plan.edited) warn("!", "yellow", `${path} was changed since the newest checkpoint: needs --force`);
   for (const { path, target } of plan.outward)
-    warn("!", "red", `${path} is a link that leads out, to ${target}: needs --force`);
-  for (const path of files.blocked) warn("!", "red", `${path} stands in the way: no checkpoint holds it`);
+    warn("!", "red", `${path} is a link that points outside, to ${target}: needs --force`);
+  for (const path of files.blocked) warn("!", "red", `${path} is in the way, and no checkpoint has it`);
   for (const { path, reason, bytes } of files.untouched)
     if (plan.asked.some((asked) => isBelow(path, asked)))
       warn("=", "yellow", `${path} left alone: ${reasonText(reason, bytes)}`);
@@ -203,14 +206,14 @@ function planText(plan: CherryPickPlan, page: Page): string {
 }
 
 function nothingText({ source, run }: CherryPickPlan): string {
-  return `Nothing to take: these files of ${escapeText(run)}\n  are as ${escapeText(source.id)} has them.\n`;
+  return `Nothing to copy: these files of ${escapeText(run)}\n  are the same in ${escapeText(source.id)}.\n`;
 }
 
 function reportText(plan: CherryPickPlan, report: CherryPickReport, page: Page): string {
   const { written, removed, checkpoint, undo } = report;
   const counts = `${countText(written, "file")} written, ${removed} removed`;
   return [
-    `Took from ${paint(page, "bold", escapeText(plan.source.id))} into ${escapeText(plan.run)}:`,
+    `Copied from ${paint(page, "bold", escapeText(plan.source.id))} into ${escapeText(plan.run)}:`,
     `  ${counts}. Saved as ${escapeText(checkpoint.id)}.`,
     `To undo: ${paint(page, "bold", `${page.program} restore ${escapeText(undo.id)}`)}`,
     "",

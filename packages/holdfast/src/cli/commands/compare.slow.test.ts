@@ -213,7 +213,7 @@ test("what cannot be grafted is said with what to do", async () => {
   expect(await journey.fails(2, "cherry-pick", "other", "nope.txt", "--into", a)).toContain(`nor in other@1`);
   expect(await journey.fails(2, "cherry-pick", "other", "../../x", "--into", a)).toContain("is not in the worktree");
   expect(await journey.fails(2, "cherry-pick", "other@1", "app.txt", "--from", "1", "--into", a)).toContain(
-    "does so too",
+    "and so does other@1",
   );
   expect(await journey.fails(2, "cherry-pick", "other", "app.txt", "--into", `${a}@1`)).toContain("Name the run alone");
   const holdfast = await openHoldfast({ cwd: journey.repository() });

@@ -14,7 +14,7 @@ import { splitCommand } from "../parse-arguments.ts";
 
 export const spec = {
   name: "complete",
-  summary: "print what could stand in place of the last word",
+  summary: "print candidates for the last word",
   details: [
     "Everything after -- is the command line so far, without the word holdfast; the last word is the one being typed. Never fails. The completion scripts call it.",
   ],
@@ -22,7 +22,7 @@ export const spec = {
   consent: "reads",
   paths: true,
   flags: {},
-  examples: [{ line: "holdfast complete -- restore fix-login@", about: "addresses that begin like this" }],
+  examples: [{ line: "holdfast complete -- restore fix-login@", about: "addresses with this prefix" }],
   reads: true,
   json: '{"candidates": ["..."]}.',
   hidden: true,

@@ -19,8 +19,8 @@ export const spec = {
   paths: false,
   flags: {},
   examples: [
-    { line: "source <(holdfast completion bash)", about: "bash: put this line into ~/.bashrc" },
-    { line: "source <(holdfast completion zsh)", about: "zsh: into ~/.zshrc, after compinit" },
+    { line: "source <(holdfast completion bash)", about: "bash: add this line to ~/.bashrc" },
+    { line: "source <(holdfast completion zsh)", about: "zsh: add this line to ~/.zshrc, after compinit" },
     { line: "holdfast completion fish > ~/.config/fish/completions/holdfast.fish", about: "fish" },
   ],
   json: '{"shell": "...", "script": "..."}.',

@@ -14,9 +14,9 @@ import { escapeLines, escapeText } from "../output/text.ts";
 
 export const spec = {
   name: "config",
-  summary: "show the settings in force and where each came from",
+  summary: "show the settings in force and the origin of each",
   details: [
-    "A flag beats the environment, the environment beats the file, the file beats the default. `holdfast config check` only reads the file and says what is wrong with it.",
+    "A flag takes precedence over the environment, then the file, then the default. `holdfast config check` reads the file and lists its problems.",
   ],
   operands: [
     {
@@ -31,13 +31,13 @@ export const spec = {
   paths: false,
   flags: {
     path: { type: "boolean", about: "print only the path of the config file" },
-    crunch: { type: "boolean", about: "print the files that crunch's teams are made of, to start your own from" },
+    crunch: { type: "boolean", about: "print the files that define crunch's teams, as templates for your own" },
   },
   examples: [
-    { line: "holdfast config", about: "every setting and its origin" },
-    { line: "holdfast config check", about: "is the file right? exit status 2 when not" },
-    { line: "holdfast config --crunch", about: "who works in the crunch workflow, on what, and how votes count" },
-    { line: 'cat "$(holdfast config --path)"', about: "the file itself" },
+    { line: "holdfast config", about: "list list every setting and its origin" },
+    { line: "holdfast config check", about: "check the file; exit status 2 if it is not valid" },
+    { line: "holdfast config --crunch", about: "print the crunch workflow's agents, tasks and voting rules" },
+    { line: 'cat "$(holdfast config --path)"', about: "print the file itself" },
   ],
   json: '{"path": "..." or null, "settings": [{"key", "value", "origin"}]}; check: {"path", "ok", "problems": [{"line", "column", "message", "hint", "excerpt"}]}; --crunch: {"directory", "files": [{"path", "text"}]}.',
 } as const satisfies CommandSpec;
@@ -54,7 +54,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   if (waiting.length > 0)
     shell.say(
-      `Without your consent, and so not in force: ${waiting.map(({ key }) => escapeText(key)).join(", ")}. See: ${shell.talk.program} trust`,
+      `Not in force, because they need your consent: ${waiting.map(({ key }) => escapeText(key)).join(", ")}. See: ${shell.talk.program} trust`,
     );
   if (config.path === null)
     shell.say(`No config file: these are the defaults. ${shell.talk.program} setup writes one.`);
@@ -79,7 +79,7 @@ async function showCrunch(shell: Shell): Promise<Exit> {
     text: () => files.map(({ path, text }) => `# ==> ${CRUNCH_DIRECTORY}/${path} <==\n${text}`).join("\n"),
   });
   shell.say(
-    `Put one of them, changed, at its place below the repository's root; those that are not there stay as they are.`,
+    `To change one, save an edited copy at its path below the repository's root; the others keep their defaults.`,
   );
   return "done";
 }
@@ -110,8 +110,8 @@ function checkText(
   page: Page,
 ): string {
   const { path, problems } = checked;
-  if (path === null) return "There is no config file, so nothing is wrong with it.\n";
-  if (problems.length === 0) return `${escapeText(path)} is right.\n`;
+  if (path === null) return "There is no config file; the defaults are valid.\n";
+  if (problems.length === 0) return `${escapeText(path)} is valid.\n`;
   const shown = problems.map((problem) => {
     const place = `${basename(path)}:${problem.line}:${problem.column}`;
     const excerpt = escapeLines(problem.excerpt).replaceAll("\n", "\n  ");

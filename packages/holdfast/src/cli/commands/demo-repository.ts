@@ -47,7 +47,7 @@ export function gitIn(
       throw new HoldfastError({
         code: "GIT_FAILED",
         message: `git ${args[0] ?? ""} failed in the demo's repository`,
-        hint: `The demo needs git ${MIN_GIT_VERSION} or newer; \`holdfast doctor\` says more.`,
+        hint: `The demo needs git ${MIN_GIT_VERSION} or newer; run \`holdfast doctor\`.`,
         cause,
       });
     }

@@ -17,21 +17,21 @@ import { DEMO_ISSUE, type DemoRepository, gitIn, makeDemoRepository } from "./de
 
 export const spec = {
   name: "demo",
-  summary: "see an issue become a pull request, killed three times on the way",
+  summary: "watch a run survive three kills, in a temporary repository",
   details: [
-    "Makes a small repository with a remote and an issue in a temporary directory, and carries the issue to a pull request with an agent that follows a script: a first review says no, a second one yes. Three times, at random places, the process is killed with SIGKILL, and resumed. At the end it proves that nothing was lost and nothing was done twice.",
+    "Creates a small repository with a remote and an issue in a temporary directory, and turns the issue into a pull request with a scripted agent. The first review fails, the second passes. The process is killed with SIGKILL at three random points and resumed each time. At the end the demo checks that nothing was lost and nothing was done twice.",
     "Needs git and nothing else: no account, no network, no questions. Your own repository is not touched.",
   ],
   operands: [],
   consent: "reads",
   paths: false,
   flags: {
-    seed: { type: "text", value: "N", about: "where it is killed; the same number, the same places (default random)" },
-    keep: { type: "boolean", about: "keep the directory, to look around in it" },
+    seed: { type: "text", value: "N", about: "selects the points where it is killed (default random)" },
+    keep: { type: "boolean", about: "keep the directory for inspection" },
   },
   examples: [
-    { line: "holdfast demo", about: "another three places every time" },
-    { line: "holdfast demo --seed 7 --keep", about: "the same ones again, and what it left to look at" },
+    { line: "holdfast demo", about: "kill it at three random points" },
+    { line: "holdfast demo --seed 7 --keep", about: "repeat the points of a seed, and keep the directory" },
   ],
   json: '{"seed", "ok", "kills": [{"place", "stage", "iteration"}], "timeline": [...], "proof": [{"claim", "ok", "detail"}], "tree", "directory" or null}.',
 } as const satisfies CommandSpec;
@@ -69,7 +69,7 @@ async function demonstrate(
     makeDemoDirectory(directory, "demo"),
   ]);
   tell(`  #1 ${DEMO_ISSUE.title}\n`);
-  tell(headingText("First, to compare with: nobody kills it", shell.page));
+  tell(headingText("First, to compare with: a run without a kill", shell.page));
   const calm = await runWorker(control, { death: null, resume: null });
   const { points, ends } = calm.kind === "ended" ? calm : { points: [], ends: 0 };
   const file = join(directory, "points.json");
@@ -77,7 +77,7 @@ async function demonstrate(
   tell(
     `  $ holdfast run 1\n  ${calm.kind === "ended" ? calm.outcome : "died"}; ${points.length} moments at which it could have been killed\n`,
   );
-  tell(headingText("Now with three deaths", shell.page));
+  tell(headingText("Now with three kills", shell.page));
   const deaths = await workAndDie(
     repository,
     { points: file, kills: planKills(seed, { points: points.length, ends, kills: KILLS }) },
@@ -374,7 +374,7 @@ export function prove(facts: DemoFacts): readonly Claim[] {
     {
       claim: "no outside effect twice",
       ok: new Set(keys).size === keys.length && most(settled) === 1,
-      detail: `${countText(settled.size, "effect")}, each settled once${adopted.length === 0 ? "" : `; ${adopted.length} found already done and taken over`}`,
+      detail: `${countText(settled.size, "effect")}, each settled once${adopted.length === 0 ? "" : `; ${adopted.length} found already done and adopted`}`,
     },
     {
       claim: "no step run twice",
@@ -395,7 +395,7 @@ export function prove(facts: DemoFacts): readonly Claim[] {
     {
       claim: "same result",
       ok: facts.tree === facts.controlTree,
-      detail: `tree ${facts.tree.slice(0, 12)}, as of a run that nobody killed`,
+      detail: `tree ${facts.tree.slice(0, 12)}, as in the run without a kill`,
     },
   ];
 }

@@ -13,25 +13,28 @@ import { escapeLines, escapeText, quoteName, truncate } from "../output/text.ts"
 
 export const spec = {
   name: "diff",
-  summary: "compare two checkpoints, or one with the worktree",
+  summary: "show what changed between checkpoints, or since one",
   details: [
-    "Files and saved state alike. Without TO the worktree as it is now; without FROM the latest checkpoint. State changes come first, then the patch as git prints it; into a pipe it is plain, so git apply takes it.",
-    "What a side was taken without (too large files, git repositories inside this one) is named as not compared.",
+    "Compares files and saved state. TO defaults to the current worktree, FROM to the latest checkpoint. State changes come first, then the patch as git prints it. In a pipe the patch has no colours, so git apply accepts it.",
+    "Files that a checkpoint does not include (too large, or in a nested git repository) are listed as not compared.",
   ],
   operands: [
     { name: "FROM", about: "an address; default the latest checkpoint", required: false, completes: "address" },
-    { name: "TO", about: "an address; default the worktree as it is", required: false, completes: "address" },
+    { name: "TO", about: "an address; default the current worktree", required: false, completes: "address" },
   ],
   consent: "reads",
   paths: true,
   flags: {
-    stat: { type: "boolean", about: "how many lines changed in which file" },
-    "name-only": { type: "boolean", about: "only the names of the files that changed" },
+    stat: { type: "boolean", about: "the number of changed lines in each file" },
+    "name-only": { type: "boolean", about: "only the names of changed files" },
   },
   examples: [
     { line: "holdfast diff", about: "what changed since the last checkpoint" },
-    { line: "holdfast diff fix-login@2 fix-login@5 --stat", about: "an overview of what happened in between" },
-    { line: "holdfast diff fix-login@works -- src/auth", about: "against a tagged state, one directory only" },
+    { line: "holdfast diff fix-login@2 fix-login@5 --stat", about: "summarize the changes between two checkpoints" },
+    {
+      line: "holdfast diff fix-login@works -- src/auth",
+      about: "compare with a tagged checkpoint, one directory only",
+    },
   ],
   reads: true,
   json: '{"from": "RUN@n", "to": "RUN@n" or null, "worktree": "path" or null, "files": [{"path", "status", "from"}], "text": "as git prints it", "values": [{"path", "from", "to"}], "notCompared": [{"path", "why"}]}. A side that had no value lacks its key. With --name-only and --stat the same keys; only "text" differs: the names, or the counts.',
@@ -41,8 +44,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (input.on("stat") && input.on("name-only")) {
     throw new HoldfastError({
       code: "USAGE",
-      message: "--stat and --name-only ask for two different things",
-      hint: "Choose one of them.",
+      message: "--stat and --name-only exclude each other",
+      hint: "Use one of them.",
     });
   }
   const format = input.on("stat") ? "stat" : input.on("name-only") ? "names" : "patch";

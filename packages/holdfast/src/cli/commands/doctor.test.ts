@@ -20,9 +20,9 @@ test("checks line up, and what to do stands under them", () => {
     fail  store   STORE_CORRUPT: a \\x1b[31mname
                   fix: Run \`holdfast verify\`.
 
-    1 failed, 1 to look at.
+    1 failed, 1 warning.
     "
   `);
-  expect(doctorText({ ok: true, checks: checks.slice(0, 1), usage: [] }, PAGE)).toMatch(/\n\nAll fine\.\n$/);
-  expect(doctorText({ ok: true, checks: checks.slice(0, 2), usage: [] }, PAGE)).toMatch(/Works; 1 to look at\.\n$/);
+  expect(doctorText({ ok: true, checks: checks.slice(0, 1), usage: [] }, PAGE)).toMatch(/\n\nAll checks passed\.\n$/);
+  expect(doctorText({ ok: true, checks: checks.slice(0, 2), usage: [] }, PAGE)).toMatch(/No failures, 1 warning\.\n$/);
 });

@@ -5,22 +5,22 @@ import type { CheckLevel, DoctorReport } from "../../diagnosis.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
-import { byteText } from "../output/quantities.ts";
+import { byteText, countText } from "../output/quantities.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { escapeText, padEnd, wrap } from "../output/text.ts";
 import { repeatFlags } from "../shell.ts";
 
 export const spec = {
   name: "doctor",
-  summary: "check this machine, repository, store and config",
+  summary: "find out why something does not work",
   details: [
-    "Each check is ok, a warning or a failure; what can be done about it is printed under it. Exit status 1 when a check fails.",
+    "Checks this machine, the repository, the store and the config. Each check passes, warns or fails, with the remedy below it. Exit status 1 if a check fails.",
   ],
   operands: [],
   consent: "reads",
   paths: false,
   flags: {},
-  examples: [{ line: "holdfast doctor", about: "the first thing to run when something is odd" }],
+  examples: [{ line: "holdfast doctor", about: "run all checks" }],
   reads: true,
   json: '{"ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail", "detail", "fix"}], "usage": [{"run", "checkpoints", "bytes"}]}.',
 } as const satisfies CommandSpec;
@@ -54,7 +54,7 @@ async function checkConfig(shell: Shell): Promise<Check> {
   const waiting = loaded.consents.filter((item) => !shell.consent.isTrusted(item)).length;
   if (loaded.ok && waiting > 0) {
     const settings = waiting === 1 ? "1 setting needs" : `${waiting} settings need`;
-    const detail = `${loaded.config.path ?? ""}: ${settings} your consent before they are used`;
+    const detail = `${loaded.config.path ?? ""}: ${settings} your consent`;
     return { name: "config", level: "ok", detail, fix: "holdfast trust" };
   }
   if (loaded.ok)
@@ -63,7 +63,7 @@ async function checkConfig(shell: Shell): Promise<Check> {
   return {
     name: "config",
     level: "fail",
-    detail: `${loaded.path}: ${count === 1 ? "1 problem" : `${count} problems`}; the rest was checked with defaults`,
+    detail: `${loaded.path}: ${count === 1 ? "1 problem" : `${count} problems`}; the other checks used defaults`,
     fix: "holdfast config check",
   };
 }
@@ -115,8 +115,8 @@ const STYLES: Readonly<Record<CheckLevel, Style>> = { ok: "green", warn: "yellow
 
 function verdict(report: DoctorReport, page: Page): string {
   const count = (level: CheckLevel): number => report.checks.filter((check) => check.level === level).length;
-  if (!report.ok) return paint(page, "red", `${count("fail")} failed, ${count("warn")} to look at.`);
+  if (!report.ok) return paint(page, "red", `${count("fail")} failed, ${countText(count("warn"), "warning")}.`);
   return count("warn") > 0
-    ? paint(page, "yellow", `Works; ${count("warn")} to look at.`)
-    : paint(page, "green", "All fine.");
+    ? paint(page, "yellow", `No failures, ${countText(count("warn"), "warning")}.`)
+    : paint(page, "green", "All checks passed.");
 }

@@ -14,14 +14,14 @@ import { parseCount, parseLimit } from "../parse-arguments.ts";
 
 export const spec = {
   name: "events",
-  summary: "print the journal of a run",
+  summary: "show what happened in a run (its journal)",
   details: [
-    "The journal is the append-only record of everything that happened in a run, oldest first. Without --after the last entries are shown.",
+    "The journal is the append-only record of everything that happened in a run, oldest first. Without --after it prints the last entries.",
   ],
   operands: [
     {
       name: "RUN",
-      about: "a run id; default the run of this worktree, or the newest one",
+      about: "a run id or an issue number; default the run of this worktree, or the newest one",
       required: false,
       completes: "run",
     },
@@ -29,14 +29,14 @@ export const spec = {
   consent: "reads",
   paths: false,
   flags: {
-    follow: { type: "boolean", short: "f", about: "go on printing entries as they are written, until Ctrl+C" },
+    follow: { type: "boolean", short: "f", about: "keep printing new entries until Ctrl+C" },
     after: { type: "text", value: "ENTRY", about: "start after this entry number" },
     limit: { type: "text", short: "n", value: "N", about: 'at most N, or "all" (default 50)' },
   },
   examples: [
     { line: "holdfast events", about: "the last 50 entries" },
-    { line: "holdfast events fix-login --after 0 --limit all", about: "the whole history" },
-    { line: "holdfast events fix-login --follow --json", about: "one JSON line an entry, live, for another program" },
+    { line: "holdfast events fix-login --after 0 --limit all", about: "the whole journal" },
+    { line: "holdfast events fix-login --follow --json", about: "stream one JSON line per entry" },
   ],
   reads: true,
   json: '{"run": "id", "entries": [...]}; with --follow one JSON line for each entry.',
@@ -87,7 +87,7 @@ async function follow(
   for (const entry of params.entries) {
     if (!show(entry)) return "done";
   }
-  shell.say(`Following ${params.run}; Ctrl+C ends.`);
+  shell.say(`Following ${params.run}; Ctrl+C stops.`);
   const after = params.entries.at(-1)?.entry ?? params.after;
   // The watch does not keep the process alive by itself, so this timer does.
   const alive = setInterval(() => {}, 60_000);
@@ -195,7 +195,7 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
     case "run.paused":
       return reasonOf(body["reason"]);
     case "run.resumed":
-      return "steps under way were lost";
+      return "running steps were lost";
     case "note":
       return words([body["text"]]);
     default:

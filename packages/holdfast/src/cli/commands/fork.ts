@@ -18,32 +18,32 @@ import { replayText } from "./replay.ts";
 
 export const spec = {
   name: "fork",
-  summary: "start a new run from a checkpoint, in its own worktree",
+  summary: "try another way from a checkpoint, in a new worktree",
   details: [
-    "The new run begins with the files and the state of the checkpoint. The old run and your worktree are not touched. Before its first push, pull request, comment or label the new run waits for you once (exit status 4); `holdfast approve RUN publish` or `stop` answers.",
-    "--replay, of a run that was recorded (`holdfast run --mode logged`): everything up to the checkpoint is replayed from the record first, without any agent, and compared. A prefix that does not come out as it was recorded is refused (exit status 8, or 6 where the record is damaged), and nothing is made.",
+    "Creates a run with the files and the state of the checkpoint. The old run and your worktree do not change. Before its first push, pull request, comment or label, the new run waits for your answer once (exit status 4): `holdfast approve RUN publish` or `holdfast approve RUN stop`.",
+    "--replay needs a recorded run (`holdfast run --mode logged`). It first replays the run up to the checkpoint from the record, without an agent. If the replay diverges (exit status 8) or the record is damaged (exit status 6), no run is created.",
   ],
   operands: [{ name: "ADDRESS", about: "RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
   consent: "saves",
   paths: false,
   flags: {
-    as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },
+    as: { type: "text", value: "RUN", about: "id of the new run (default: generated)" },
     replay: {
       type: "boolean",
-      about: "replay the recorded run up to there first",
+      about: "first replay the recorded run up to the checkpoint",
     },
     workflow: {
       type: "text",
       value: "FILE",
-      about: "with --replay: the file of a workflow of your own",
+      about: "with --replay: the file of your own workflow",
       completes: "file",
     },
-    "no-worktree": { type: "boolean", about: "state only: make no worktree and no branch" },
-    "dry-run": { type: "boolean", about: "say what would be made, and make nothing" },
+    "no-worktree": { type: "boolean", about: "state only: create no worktree and no branch" },
+    "dry-run": { type: "boolean", about: "show what would be created, and create nothing" },
   },
   examples: [
     { line: "holdfast fork fix-login@3 --as other-way", about: "try another way from checkpoint 3" },
-    { line: "holdfast fork fix-login@latest --no-worktree", about: "branch off the state only" },
+    { line: "holdfast fork fix-login@latest --no-worktree", about: "fork the state only" },
   ],
   json: '{"run": {...}, "worktree": "path" or null, "replay": {...} with --replay}; with --dry-run {"plan": {"from", "as", "worktree"}}.',
 } as const satisfies CommandSpec;
@@ -59,7 +59,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     if (taken !== undefined)
       throw new HoldfastError({
         code: "RUN_EXISTS",
-        message: `There is a run ${as} already`,
+        message: `A run ${as} exists already`,
         hint: "Choose another id with --as.",
       });
     const plan = { from: source.id, as: as ?? null, worktree };
@@ -96,8 +96,8 @@ async function replayPrefix(
     code: damaged ? "STORE_CORRUPT" : "REPLAY_DIVERGED",
     message: damaged
       ? `The record of run ${id} is damaged: ${report.problems[0]?.what ?? "it cannot be read"}`
-      : `Run ${id} does not come out as it was recorded: ${report.divergence === null ? "" : divergenceText(report.divergence)}`,
-    hint: `\`holdfast replay ${id} --to ${sequence}\` shows it; without --replay the checkpoint is forked as it is. Nothing was made.`,
+      : `Run ${id} diverges from its record: ${report.divergence === null ? "" : divergenceText(report.divergence)}`,
+    hint: `\`holdfast replay ${id} --to ${sequence}\` shows it; without --replay the checkpoint is forked without a check. Nothing was created.`,
     data: { report },
   });
 }
@@ -130,14 +130,14 @@ function planText(
 ): string {
   const id = plan.as === null ? "with a new id" : paint(page, "bold", escapeText(plan.as));
   const where = plan.worktree ? "with its own worktree and branch" : "without a worktree";
-  return `Would start run ${id} from ${escapeText(plan.from)}, ${where}.\n`;
+  return `Would create run ${id} from ${escapeText(plan.from)}, ${where}.\n`;
 }
 
 /** A run of a workflow is resumed next; a run that is saved by hand is saved again. */
 function nextText({ id, workflow }: Pick<RunSummary, "id" | "workflow">, page: Page): string {
   return workflow === "manual"
     ? `Save in it with: ${page.program} checkpoint --run ${id}`
-    : `Go on with: ${page.program} resume ${id}`;
+    : `Continue with: ${page.program} resume ${id}`;
 }
 
 function forkedText(

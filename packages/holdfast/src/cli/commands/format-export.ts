@@ -14,38 +14,38 @@ export const OUTPUT_FLAGS = {
     type: "text",
     short: "o",
     value: "PATH",
-    about: "a file, or a directory (one that is there, or ends in a slash); default stdout",
+    about: "a file, or a directory (an existing one, or with a slash at its end); default stdout",
     completes: "file",
   },
-  "dry-run": { type: "boolean", about: "only say what would be lost" },
+  "dry-run": { type: "boolean", about: "only show which fields the format cannot represent" },
 } as const satisfies CommandSpec["flags"];
 
 export const spec = {
   name: "format export",
-  summary: "write a checkpoint as another tool reads it",
+  summary: "hand a run over to another tool",
   details: [
-    "Prints the document, or writes it to --output: whole or not at all. What the format cannot carry is named on stderr, one line each. Into a directory it goes under the name that the other tool expects; for crunch-yaml with its index and `latest` (a link, or a file that holds the name where there are no links), and by `.claude/checkpoint-config.yaml` where that speaks of this directory.",
-    "A checkpoint that was imported keeps the fields that Holdfast does not know: exported to the format it came from they are in their places again.",
+    "Prints the document, or writes it atomically to --output. Fields that the format cannot represent are listed on stderr. In a directory the file gets the name that the other tool expects; for crunch-yaml also its index and `latest` (a link, or a file with the name if links are not supported), by the rules of `.claude/checkpoint-config.yaml`.",
+    "An imported checkpoint keeps the fields that Holdfast does not know. An export to its original format contains them again.",
   ],
   operands: [{ name: "ADDRESS", about: "RUN, RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
   consent: "reads",
   paths: false,
   flags: {
-    to: { type: "text", value: "FORMAT", about: "what to write", choices: EXPORT_NAMES },
+    to: { type: "text", value: "FORMAT", about: "the target format", choices: EXPORT_NAMES },
     ...OUTPUT_FLAGS,
   },
   examples: [
     {
       line: "holdfast format export issue-42 --to impl-json -o impl-checkpoint.json",
-      about: "hand a run over to another tool",
+      about: "write a file for another tool",
     },
     {
       line: "holdfast format export issue-42@7 --to crunch-yaml -o checkpoints/",
-      about: "with index and latest",
+      about: "write it with index and latest",
     },
     {
       line: "holdfast format export issue-42 --to atif > trajectory.json",
-      about: "what its agents did, as a trajectory",
+      about: "write what its agents did as a trajectory",
     },
   ],
   reads: true,
@@ -139,8 +139,8 @@ function uniqueLosses(encoded: readonly Encoded[]): readonly Loss[] {
 function severalDocuments(count: number): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
-    message: `There are ${count} checkpoints, each of which becomes a document of its own`,
-    hint: "Name a directory for them with --output DIRECTORY/.",
+    message: `There are ${count} checkpoints, and each becomes one document`,
+    hint: "Name a directory: --output DIRECTORY/.",
   });
 }
 
@@ -148,8 +148,8 @@ function severalDocuments(count: number): HoldfastError {
 export function missingFormatError(names: readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
-    message: "To which format?",
-    hint: `Say so with --to: ${names.join(", ")}.`,
+    message: "No target format is given",
+    hint: `Add --to with one of: ${names.join(", ")}.`,
   });
 }
 
@@ -166,5 +166,5 @@ export function unsupportedFieldsText(
     const [first = "", ...rest] = wrap(escapeText(`${paths.join(", ")}: ${why}`), Math.min(width, 100) - 4);
     return [`  ${first}`, ...rest.map((line) => `    ${line}`)];
   });
-  return `Not carried by ${to} (${countText(losses.length, "loss", "losses")}):\n${lines.join("\n")}\n`;
+  return `${to} cannot represent ${countText(losses.length, "field")}:\n${lines.join("\n")}\n`;
 }

@@ -109,7 +109,7 @@ describe("import and export", () => {
     for (const name of ["CP-20250114-a3f2.json", "CP-before-batch-1.yaml", "CP-enrich-20250114-b4c5.yaml"])
       await cp(join(golden, "crunch-yaml", name), join(theirs, name));
     const shown = await place.run("format", "import", theirs, "--dry-run");
-    if (shown.status !== 0) expect(shown.stderr).toContain("not of one run");
+    if (shown.status !== 0) expect(shown.stderr).toContain("belong to several runs");
     const one = join(theirs, "CP-enrich-20250114-b4c5.yaml");
     const { run } = await place.json("format", "import", one);
     const out = await place.json("format", "export", run, "--to", "crunch-yaml", "--output", "out/");
@@ -126,7 +126,7 @@ describe("import and export", () => {
     expect(resumed.stderr).toContain("names no agent that could continue the work");
     const converted = await place.run("format", "convert", one, "--to", "loop-json", "-o", "loop.json.gz");
     expect(converted.status, converted.stderr).toBe(0);
-    expect(converted.stderr).toContain("Not carried by loop-json");
+    expect(converted.stderr).toContain("loop-json cannot represent");
     expect((await place.run("format", "validate", "loop.json.gz", "--format", "loop-json")).status).toBe(0);
   });
 
@@ -152,7 +152,7 @@ describe("going on with an imported run", () => {
     const { run, worktree } = await place.json("format", "import", file);
     expect(worktree).toBe(tree);
     const planned = await place.run("resume", run, "--dry-run", "--agent", await place.agent([GOOD, REVIEW]));
-    expect(planned.stdout, planned.stderr).toContain("Go on with");
+    expect(planned.stdout, planned.stderr).toContain("Continue with");
     expect(planned.stdout).not.toContain("never pushed");
     const resumed = await place.run("resume", run, "--agent", await place.agent([GOOD, REVIEW]));
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
@@ -178,12 +178,12 @@ describe("going on with an imported run", () => {
     const without = await place.run("resume", run);
     expect(without).toMatchObject({ status: 2, stderr: expect.stringContaining("--agent") });
     const agent = await place.agent([GOOD, REVIEW]);
-    const note = "/nowhere, is none of this repository. The run goes on in a new one, on top of main";
+    const note = "/nowhere, does not belong to this repository. The run continues in a new one, based on main";
     const { notes } = await place.json("resume", run, "--dry-run", "--agent", agent);
     expect(notes).toEqual([expect.stringContaining(note)]);
     const resumed = await place.run("resume", run, "--agent", agent);
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
-    expect(resumed.stdout.replaceAll(/\s+/g, " ")).toContain("work that was never pushed is not in it");
+    expect(resumed.stdout.replaceAll(/\s+/g, " ")).toContain("work that was never pushed is missing");
     expect((await place.json("status", run)).run.branch).toBe(`holdfast/${run}`);
     const { entries } = await place.json("events", run, "--limit", "all");
     expect(entries).toContainEqual(

@@ -17,8 +17,8 @@ test("of files that a run of this store wrote, the run and the ways to a second 
   };
   const page = { width: 80, color: false, terminal: false, now: 0, offset: () => 0, program: "holdfast" };
   const text =
-    "Nothing to do: ralph-x of this store wrote these files itself (no checkpoints of loop-json).\n" +
-    "For a second run of it: holdfast fork ralph-x@latest, or name one with --run.\n";
+    "Nothing to do: ralph-x of this store wrote these files (no checkpoints of loop-json).\n" +
+    "For a second run: holdfast fork ralph-x@latest, or name one with --run.\n";
   expect(importText(plan, "same", page)).toBe(text);
   expect(importText(plan, "plan", page)).toBe(text);
 });

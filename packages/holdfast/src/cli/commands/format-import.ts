@@ -15,9 +15,9 @@ export const spec = {
   name: "format import",
   summary: "continue here what another tool began",
   details: [
-    "Tells the format from the content, shows what would be made, and asks where that cannot be told (exit status 4 where nobody can be asked). gzip is decompressed. A directory is read as one history: its files in order, with crunch's index where there is one. Of a place above the checkpoints of loops (a repository, its .aiwg) every loop becomes a run of its own.",
-    "Everything is read and checked before anything is written. The document itself is kept whole beside what was understood of it, so `holdfast format export` gives it back. Importing the same thing again changes nothing; after a crash the same command goes on where it stood. Of loops that a run of this store wrote below .aiwg itself nothing is made: the run is named, and --run makes a second one all the same.",
-    "Go on with it: `holdfast resume RUN`.",
+    "Detects the format by the content and creates a run. If it cannot detect the format, it asks (exit status 4 without a terminal). gzip is decompressed. A directory is read as one history: its files in order, with crunch's index if there is one. In a repository or its .aiwg directory, every loop becomes one run.",
+    "Everything is read and checked before anything is written. The run keeps the whole document, so `holdfast format export` can write it again. A second import of the same document changes nothing; after a crash, the same command completes the import. Loops that a run of this store wrote below .aiwg are not imported, except with --run.",
+    "Continue it with `holdfast resume RUN`.",
   ],
   operands: [
     { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
@@ -25,19 +25,22 @@ export const spec = {
   consent: "saves",
   paths: false,
   flags: {
-    format: { type: "text", value: "NAME", about: "what it is, when that cannot be told", choices: FORMAT_NAMES },
-    run: { type: "text", value: "ID", about: "id of the new run (made from the work when absent)" },
-    "dry-run": { type: "boolean", about: "show what would be made, and make nothing" },
+    format: { type: "text", value: "NAME", about: "the format, if it cannot be detected", choices: FORMAT_NAMES },
+    run: { type: "text", value: "ID", about: "id of the new run (default: from the work)" },
+    "dry-run": { type: "boolean", about: "show what would be created, and create nothing" },
   },
   examples: [
     {
       line: "holdfast format import .tmp/impl-checkpoint.json",
-      about: "a run of another tool; `holdfast resume` goes on with it",
+      about: "import a run of another tool; `holdfast resume` continues it",
     },
-    { line: "holdfast format import .claude/crunch/42/checkpoints --dry-run", about: "what a crunch directory holds" },
+    {
+      line: "holdfast format import .claude/crunch/42/checkpoints --dry-run",
+      about: "show what a crunch directory contains",
+    },
     {
       line: "holdfast format import state.json --format context-store --run agent-7",
-      about: "say what it is, and its name here",
+      about: "name the format and the id of the run",
     },
   ],
   json: '{"run", "format", "workflow", "work", "worktree", "checkpoints": [{"sequence", "id", "createdAt", "stage", "iteration"}], "remarks": [...], "broken": [{"name", "code", "message"}], "before": "none" | "part" | "whole" | "own", "changed": true | false}; with --dry-run "changed" is absent. Of several loops, a line each.',
@@ -73,7 +76,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (dryRun || only === undefined) return "done";
   const { program } = shell.talk;
   const run = plans.length === 1 ? only.run : "RUN";
-  shell.say(`See it with: ${program} show ${run}. Go on with: ${program} resume ${run}`);
+  shell.say(`Show it: ${program} show ${run}. Continue it: ${program} resume ${run}`);
   return "done";
 }
 
@@ -153,7 +156,7 @@ export function importText(plan: ImportPlan, how: "plan" | "done" | "same", page
 /** The user hardly wants a second run of the same work, so this names the existing run. */
 function ownText(plan: ImportPlan, { run, what }: { readonly run: string; readonly what: string }, page: Page): string {
   const second = `${page.program} fork ${escapeText(plan.run)}@latest`;
-  return `Nothing to do: ${run} of this store wrote these files itself (${what}).\nFor a second run of it: ${second}, or name one with --run.\n`;
+  return `Nothing to do: ${run} of this store wrote these files (${what}).\nFor a second run: ${second}, or name one with --run.\n`;
 }
 
 function told(head: string, text: string, page: Page): readonly string[] {
@@ -167,7 +170,7 @@ function headline(
   { run, what }: { readonly run: string; readonly what: string },
 ): string {
   if (how === "done") return `Imported ${what} as ${run}.`;
-  if (how === "same" || plan.before === "whole") return `Nothing to do: imported before as ${run}, ${what}.`;
+  if (how === "same" || plan.before === "whole") return `Nothing to do: already imported as ${run}, ${what}.`;
   return plan.before === "part" ? `Would finish the import of ${what} as ${run}:` : `Would import ${what} as ${run}:`;
 }
 

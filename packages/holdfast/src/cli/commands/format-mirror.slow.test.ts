@@ -169,7 +169,7 @@ describe("loops", () => {
     const again = await place.run("format", "import", ".");
     expect(again.stdout.match(/Nothing to do/g)).toHaveLength(4);
     const legacy = await place.run("format", "import", ".aiwg/checkpoints", "--dry-run");
-    expect(legacy.stdout.match(/imported before/g)).toHaveLength(2);
+    expect(legacy.stdout.match(/already imported/g)).toHaveLength(2);
   });
 
   test("the mirror of one keeps every checkpoint of an iteration, and what the tool itself wrote meanwhile", async () => {

@@ -50,23 +50,28 @@ export async function run(_shell: Shell, input: Input): Promise<Exit> {
 
 const convertSpec = {
   name: "format convert",
-  summary: "turn a checkpoint file of one tool into one of another",
+  summary: "convert another tool's checkpoint file",
   details: [
-    "Needs no store and makes none. What the target cannot carry is named on stderr. A source with several checkpoints goes to a directory, one file each.",
+    "Needs no store. Fields that the target format cannot represent are listed on stderr. Several checkpoints need a directory as output, with one file each.",
   ],
   operands: [{ name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file" }],
   consent: "reads",
   paths: false,
   flags: {
-    to: { type: "text", value: "FORMAT", about: "what to write", choices: FORMAT_NAMES },
-    format: { type: "text", value: "NAME", about: "what it is, when that cannot be told", choices: FORMAT_NAMES },
+    to: { type: "text", value: "FORMAT", about: "the target format", choices: FORMAT_NAMES },
+    format: {
+      type: "text",
+      value: "NAME",
+      about: "the source format, if it cannot be detected",
+      choices: FORMAT_NAMES,
+    },
     ...OUTPUT_FLAGS,
   },
   examples: [
     { line: "holdfast format convert CP-1.yaml --to impl-json", about: "print it in another format" },
     {
       line: "holdfast format convert .claude/crunch/42/checkpoints --to loop-json -o loops/",
-      about: "all of a directory",
+      about: "convert a directory",
     },
   ],
   reads: true,
@@ -91,9 +96,9 @@ async function runConvert(shell: Shell, input: Input<(typeof convertSpec)["flags
 
 const validateSpec = {
   name: "format validate",
-  summary: "say whether checkpoint files of other tools are valid",
+  summary: "check another tool's checkpoint files",
   details: [
-    "Exit status 0 when all are valid, else 6. Needs no store. Of a directory, every file that a format claims is looked at; of a place above the checkpoints of loops (a repository, its .aiwg) those of every loop.",
+    "Exit status 0 if all files are valid, otherwise 6. Needs no store. In a directory, it checks every file whose format it detects; in a repository or its .aiwg directory, the files of every loop.",
   ],
   operands: [
     { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
@@ -101,11 +106,14 @@ const validateSpec = {
   consent: "reads",
   paths: false,
   flags: {
-    format: { type: "text", value: "NAME", about: "what they must be", choices: FORMAT_NAMES },
+    format: { type: "text", value: "NAME", about: "the format that the files must have", choices: FORMAT_NAMES },
   },
   examples: [
-    { line: "holdfast format validate .tmp/impl-checkpoint.json", about: "one file" },
-    { line: "holdfast format validate --json .claude/crunch/*/checkpoints", about: "for a program: a row a file" },
+    { line: "holdfast format validate .tmp/impl-checkpoint.json", about: "check one file" },
+    {
+      line: "holdfast format validate --json .claude/crunch/*/checkpoints",
+      about: "check directories, and print one row per file as JSON",
+    },
   ],
   reads: true,
   json: '[{"file", "format" or null, "ok": true | false, "code" or null, "message" or null, "checkpoints", "remarks": [...]}].',
@@ -147,14 +155,17 @@ function told(text: string, page: Page): string {
 const schemaSpec = {
   name: "format schema",
   summary: "print the published JSON Schema of a format",
-  details: ["Draft 2020-12. Without a name, those that there are."],
+  details: ["Draft 2020-12. Without a name it lists the formats that have a schema."],
   operands: [{ name: "NAME", about: "a format", required: false, completes: "nothing", choices: SCHEMA_NAMES }],
   consent: "reads",
   paths: false,
   flags: {},
   examples: [
-    { line: "holdfast format schema", about: "which there are" },
-    { line: "holdfast format schema loop-json > loop-checkpoint.schema.json", about: "for an editor or a validator" },
+    { line: "holdfast format schema", about: "list the schemas" },
+    {
+      line: "holdfast format schema loop-json > loop-checkpoint.schema.json",
+      about: "save one for an editor or a validator",
+    },
   ],
   reads: true,
   json: 'The schema itself; without a name {"schemas": [names]}.',
@@ -179,33 +190,33 @@ async function runSchema(shell: Shell, input: Input<(typeof schemaSpec)["flags"]
 
 const mirrorSpec = {
   name: "format mirror",
-  summary: "keep another tool's checkpoints up to date with a run",
+  summary: "keep another tool's files up to date with a run",
   details: [
-    "Follows the run's journal: after each checkpoint the other layout is written, every file whole or not at all, until the run ends or Ctrl+C. It remembers nothing of its own, so one that was killed catches up when it is started again. The other tool can take over at any moment.",
-    "With `mirror:` in holdfast.config.yaml `holdfast run` and `holdfast resume` do it by themselves; a run of the crunch workflow keeps crunch-yaml in the main worktree without being told, a run of the ralph workflow loop-json (`.aiwg`, see `aiwg:` in the config). For crunch-yaml `.claude/checkpoint-config.yaml` is respected: enabled, triggers, retention (only what the run itself wrote is ever removed), location, compress, max_size_mb.",
+    "Follows the run's journal and writes the other tool's files after each checkpoint, each file atomically, until the run ends or Ctrl+C. It keeps no state: after a kill, start it again and it catches up. The other tool can continue the work at any time.",
+    "With `mirror:` in holdfast.config.yaml, `holdfast run` and `holdfast resume` do this by themselves. The crunch workflow always writes crunch-yaml in the main worktree, the ralph workflow loop-json (`.aiwg`, see `aiwg:` in the config). For crunch-yaml it follows `.claude/checkpoint-config.yaml`: enabled, triggers, retention (it removes only files that the run wrote), location, compress, max_size_mb.",
   ],
   operands: [{ name: "RUN", about: "the run to follow", required: true, completes: "run" }],
   consent: "saves",
   paths: false,
   flags: {
-    to: { type: "text", value: "FORMAT", about: "the layout to keep", choices: FORMAT_NAMES },
+    to: { type: "text", value: "FORMAT", about: "the format to write", choices: FORMAT_NAMES },
     directory: {
       type: "text",
       value: "DIR",
       about:
-        "root of the other tool's layout; default the run's worktree (of crunch runs and loops the main one), else where you stand",
+        "root of the other tool's files; default the run's worktree (for crunch runs and loops the main worktree), or the current directory",
       completes: "directory",
     },
-    once: { type: "boolean", about: "bring it up to date and stop" },
+    once: { type: "boolean", about: "write the files once and exit" },
   },
   examples: [
-    { line: "holdfast format mirror issue-42 --to impl-json", about: "beside a run under way" },
+    { line: "holdfast format mirror issue-42 --to impl-json", about: "mirror a running run" },
     {
       line: "holdfast format mirror issue-42 --to crunch-yaml --directory . --once",
-      about: "bring a crunch directory up to date",
+      about: "update a crunch directory once",
     },
   ],
-  json: 'One line for each writing: {"run", "sequence", "to", "root", "written": [paths], "removed": [paths], "losses": [...]}.',
+  json: 'One line for each update: {"run", "sequence", "to", "root", "written": [paths], "removed": [paths], "losses": [...]}.',
 } as const satisfies CommandSpec;
 
 export const mirror = { spec: mirrorSpec, run: runMirror };

@@ -49,11 +49,11 @@ describe("view", () => {
     const report: GcReport = { dropped: [tombstone], asides: [], unpinned: ["refs/holdfast/r/1"], sweep };
     expect(gcReportText(report)).toBe(
       "Dropped 1 checkpoint (it left a tombstone); nothing to free in the store yet.\n" +
-        "Its files are git objects: they go when git itself collects (git gc).\n",
+        "Its files are git objects: git gc removes them.\n",
     );
     const litter = { ...report, dropped: [], unpinned: ["refs/holdfast/r/7"], sweep: { ...sweep, freedBytes: 2100 } };
     expect(gcReportText(litter)).toBe(
-      "Nothing had to be dropped; freed 2.1 kB in the store; also 1 ref left over from an interrupted save.\n",
+      "Nothing to drop; freed 2.1 kB in the store; also 1 ref orphaned by an interrupted save.\n",
     );
   });
 });

@@ -14,32 +14,32 @@ import { usageText } from "./doctor.ts";
 
 export const spec = {
   name: "gc",
-  summary: "drop what retention allows and free its space",
+  summary: "free the space of checkpoints that retention does not keep",
   details: [
-    "Drops by the rules of holdfast.config.yaml (`holdfast config` shows them): how many of each trigger to keep, and for how long. Every dropped checkpoint leaves a tombstone that says when and why.",
+    "Applies the retention rules of holdfast.config.yaml (`holdfast config` shows them): how many checkpoints of each trigger to keep, and for how long. Every dropped checkpoint leaves a tombstone with the time and the reason.",
     `Never dropped: ${neverDroppedText()}.`,
     `Young runs: ${MINIMUM_AGE_RULE}. By default that is 30 days.`,
     `Age: ${AGE_RULE}. ${DONE_RULE.charAt(0).toUpperCase()}${DONE_RULE.slice(1)}.`,
-    "What is freed is counted in the store. The files of a dropped checkpoint are git objects, which go when git itself collects (git gc).",
-    "Files of loops below .aiwg go by the rules of `aiwg:` in the config, here and once a day when a loop begins or goes on; what goes there stays in the store.",
-    "Runs and their worktrees stay: a journal is never cut. A worktree that is not needed any more goes with `git worktree remove`, its branch with `git branch -d`, and git refuses where that would lose work; a run whose worktree is gone can still be resumed, which makes it anew.",
+    "The freed bytes are those of the store. The files of a dropped checkpoint are git objects; git gc removes them.",
+    "Files of loops below .aiwg follow the rules of `aiwg:` in the config, here and once a day when a loop starts or resumes. The store keeps its own copy.",
+    "Runs, journals and worktrees stay. Remove a worktree with `git worktree remove` and its branch with `git branch -d`; git refuses if that would lose work. A run without its worktree can still be resumed: the worktree is created again.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
   consent: "saves",
   paths: false,
   flags: {
-    "dry-run": { type: "boolean", about: "show what would be kept and dropped and why, and drop nothing" },
+    "dry-run": { type: "boolean", about: "show what would be kept and dropped, with reasons, and drop nothing" },
     retention: {
       type: "text",
       value: "PRESET",
-      about: "by these rules instead of those of the config: standard, or loops (newest 5 of a run, 30 days)",
+      about: "use these rules instead of the config's: standard, or loops (newest 5 of a run, 30 days)",
       choices: ["standard", "loops"],
     },
     yes: { type: "boolean", short: "y", about: "do not ask" },
   },
   examples: [
-    { line: "holdfast gc --dry-run", about: "the keep and drop table, with reasons" },
-    { line: "holdfast gc --yes", about: "do it, from a script" },
+    { line: "holdfast gc --dry-run", about: "show what would be kept and dropped, with reasons" },
+    { line: "holdfast gc --yes", about: "drop without asking, in a script" },
   ],
   json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "dryRun": true} or {"plan": {...}, "loops": [...], "dryRun": false, "report": {"dropped", "asides", "unpinned", "sweep"}}.',
 } as const satisfies CommandSpec;
@@ -85,8 +85,8 @@ async function decide(shell: Shell, plan: GcPlan): Promise<boolean> {
   }
   throw new HoldfastError({
     code: "NEEDS_DECISION",
-    message: "Checkpoints would be dropped, and there is nobody to ask",
-    hint: "Look with `holdfast gc --dry-run`, then `holdfast gc --yes`.",
+    message: "Not a terminal: cannot ask whether checkpoints may be dropped",
+    hint: "Check with `holdfast gc --dry-run`, then run `holdfast gc --yes`.",
   });
 }
 
@@ -118,7 +118,7 @@ export function gcReportText(report: GcReport): string {
   const leftOver = report.unpinned.filter((ref) => !own.has(ref)).length;
   const done =
     dropped.length === 0
-      ? "Nothing had to be dropped"
+      ? "Nothing to drop"
       : `Dropped ${countText(dropped.length, "checkpoint")} (${dropped.length === 1 ? "it" : "each"} left a tombstone)`;
   const freed =
     sweep.freedBytes === 0 ? "nothing to free in the store yet" : `freed ${byteText(sweep.freedBytes)} in the store`;
@@ -153,14 +153,14 @@ function totalText(plan: GcPlan): string {
 
 function filesText(dropped: number): string {
   if (dropped === 0) return "";
-  return `${dropped === 1 ? "Its" : "Their"} files are git objects: they go when git itself collects (git gc).\n`;
+  return `${dropped === 1 ? "Its" : "Their"} files are git objects: git gc removes them.\n`;
 }
 
 function detailText(left: { readonly refs: number; readonly asides: number }): string {
   const { refs, asides } = left;
   const parts = [
-    ...(refs > 0 ? [`${countText(refs, "ref")} left over from an interrupted save`] : []),
-    ...(asides > 0 ? [`${countText(asides, "worktree")} left over from a run's asides`] : []),
+    ...(refs > 0 ? [`${countText(refs, "ref")} orphaned by an interrupted save`] : []),
+    ...(asides > 0 ? [`${countText(asides, "worktree")} orphaned by a run's side worktrees`] : []),
   ];
   return parts.length === 0 ? "" : `; also ${parts.join(", ")}`;
 }

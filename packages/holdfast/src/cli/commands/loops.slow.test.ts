@@ -144,7 +144,7 @@ describe("loops", () => {
       }
       expect(existsSync(join(root, "go"))).toBe(false);
       // The pause is withdrawn before the agent's call has ended.
-      expect((await run("resume", summary.id)).stdout).toContain("goes on: it had not paused yet");
+      expect((await run("resume", summary.id)).stdout).toContain("continues: it had not paused yet");
       expect((await until("it", "running")).status).toMatchObject({ stopping: null });
       expect((await pausing.ended).stdout).toContain("continues: the signal was withdrawn");
       const now = await run("stop", summary.id, "--reason", "lunch");
@@ -201,7 +201,7 @@ describe("loops", () => {
       expect(started.status, started.stderr).toBe(0);
       const { run: summary, status } = await until("it", "running");
       const pid = status.kind === "running" ? status.holder.pid : null;
-      expect(started.stdout).toBe(`Works in the background: ${summary.id} (pid ${pid})\n`);
+      expect(started.stdout).toBe(`Running in the background: ${summary.id} (pid ${pid})\n`);
       go();
       await until("it", "done");
       expect((await run("output", summary.id, "--step", "console")).stdout).toContain("Done");
@@ -306,7 +306,7 @@ describe("ralph", () => {
       expect.stringMatching(/holdfast approve ralph-ask-\w+ go-on\n +or: holdfast approve ralph-ask-\w+ stop/),
     ]);
     const again = await place.run(...words);
-    expect([again.status, again.stderr]).toEqual([4, expect.stringContaining("There is a run for this already")]);
+    expect([again.status, again.stderr]).toEqual([4, expect.stringContaining("This work already has a run")]);
     expect((await place.run(...words, "--resume")).status).toBe(4);
   }, 120_000);
 });

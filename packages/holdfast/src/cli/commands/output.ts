@@ -12,14 +12,14 @@ import { parseLimit } from "../parse-arguments.ts";
 
 export const spec = {
   name: "output",
-  summary: "print what the agents of a run said",
+  summary: "show what the agents of a run printed",
   details: [
-    "The raw output of every agent call of a run, in order. What happened to the run itself is in its journal: `holdfast events`.",
+    "Prints the raw output of every agent call of a run, in order. The events of the run itself are in its journal: `holdfast events`.",
   ],
   operands: [
     {
       name: "RUN",
-      about: "a run id, or an issue number; default the run of this worktree, or the newest one",
+      about: "a run id or an issue number; default the run of this worktree, or the newest one",
       required: false,
       completes: "run",
     },
@@ -27,17 +27,17 @@ export const spec = {
   consent: "reads",
   paths: false,
   flags: {
-    follow: { type: "boolean", short: "f", about: "go on printing as it is written, until the run ends or Ctrl+C" },
+    follow: { type: "boolean", short: "f", about: "keep printing new output until the run ends or Ctrl+C" },
     step: { type: "text", value: "NAME", about: "only calls of this step (impl, review, ...)" },
     limit: { type: "text", short: "n", value: "N", about: 'the last N lines of each call, or "all" (default 200)' },
   },
   examples: [
     { line: "holdfast output issue-42", about: "the last lines of each call" },
-    { line: "holdfast output issue-42 --step review --limit all", about: "everything the reviewers said" },
-    { line: "holdfast output --follow", about: "what the agent does now" },
+    { line: "holdfast output issue-42 --step review --limit all", about: "the whole output of the reviewers" },
+    { line: "holdfast output --follow", about: "follow the agent that is running" },
   ],
   reads: true,
-  json: '{"run": "id", "calls": [{"visit", "step", "path", "bytes", "modifiedAt", "lines": [...]}]}; with --follow one JSON line {"visit", "step", "line"} for each.',
+  json: '{"run": "id", "calls": [{"attempt", "step", "path", "bytes", "modifiedAt", "lines": [...]}]}; with --follow one JSON line {"kind": "line", "attempt", "step", "line"} for each.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -51,7 +51,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const calls: (AgentLogFile & { readonly lines: readonly string[] })[] = [];
   for (const file of files) calls.push({ ...file, lines: last((await holdfast.readLog(file.path, 0)).lines, limit) });
   shell.print({
-    json: () => ({ run: id, calls }),
+    json: () => ({ run: id, calls: calls.map(({ visit, ...call }) => ({ attempt: visit, ...call })) }),
     content: true,
     text: (page) =>
       calls
@@ -95,7 +95,7 @@ async function follow(
         const { visit, step } = file;
         if (
           !shell.write(
-            shell.json ? `${JSON.stringify({ visit, step, line })}\n` : lineText(shell, line),
+            shell.json ? `${JSON.stringify({ kind: "line", attempt: visit, step, line })}\n` : lineText(shell, line),
             shell.json ? "message" : "content",
           )
         )
@@ -114,7 +114,7 @@ function last(lines: readonly string[], limit: number | undefined): readonly str
 }
 
 function header(file: Pick<AgentLogFile, "visit" | "step">, page: Shell["page"]): string {
-  return `${paint(page, "bold", `── ${escapeText(file.step)} (visit ${file.visit})`)}\n`;
+  return `${paint(page, "bold", `── ${escapeText(file.step)} (attempt ${file.visit})`)}\n`;
 }
 
 function lineText(shell: Shell, line: string): string {

@@ -12,10 +12,10 @@ import { workflowFile } from "../run-consent.ts";
 
 export const spec = {
   name: "replay",
-  summary: "work a recorded run through again from its record, and compare",
+  summary: "check that a recorded run replays identically",
   details: [
-    "Every byte of the record is verified first. Then the run's workflow is worked through from its first checkpoint in a scratch worktree, with the recorded answers of agents, commands and the forge: no agent is started, nothing is pushed, nothing outside is touched, and the run is left as it is. Each checkpoint that comes out is compared with the recorded one: position, files, values, conversation, settings. The first difference is named, and what was recorded beside what is now.",
-    "Needs a run that was begun with --mode logged, seeded or strict. Exit status: 0 identical, 8 diverged, 6 the record is damaged, 3 the run was not recorded.",
+    "Verifies the record first. Then it executes the run's workflow from the first checkpoint in a temporary worktree, with the recorded results of agents, commands and the forge: it starts no agent, pushes nothing and does not change the run. It compares each checkpoint with the recorded one (position, files, values, conversation, settings) and reports the first divergence with both values.",
+    "Needs a run that was started with --mode logged, seeded or strict. Exit status: 0 identical, 8 diverged, 6 the record is damaged, 3 the run was not recorded.",
   ],
   operands: [{ name: "RUN", about: "the run", required: false, completes: "run" }],
   consent: "reads",
@@ -25,13 +25,13 @@ export const spec = {
     workflow: {
       type: "text",
       value: "FILE",
-      about: "the file of a workflow of your own",
+      about: "the file of your own workflow",
       completes: "file",
     },
   },
   examples: [
-    { line: "holdfast replay issue-42", about: "does everything come out as it was?" },
-    { line: "holdfast replay issue-42 --to 17", about: "up to checkpoint 17" },
+    { line: "holdfast replay issue-42", about: "replay the whole run" },
+    { line: "holdfast replay issue-42 --to 17", about: "replay up to checkpoint 17" },
   ],
   reads: true,
   json: '{"run", "verdict": "identical" | "diverged" | "damaged", "divergence": {"where", "what", "field", "expected", "actual"} or null, "problems": [...], "from", "to", "iteration", "steps", "agents", "compared", "filled", "outcome"}.',
@@ -61,7 +61,7 @@ export function replayText(report: ReplayReport, page: Page): string {
   switch (report.verdict) {
     case "damaged":
       return (
-        `${paint(page, "red", "Damaged")}: the record of ${run} is not what was written. Nothing was replayed.\n` +
+        `${paint(page, "red", "Damaged")}: the record of ${run} was changed after it was written. Nothing was replayed.\n` +
         report.problems
           .slice(0, MOST)
           .map(({ code, entry, sequence, what }) => `  ${prefixOf(entry, sequence)}${code}: ${escapeText(what)}\n`)
@@ -69,11 +69,11 @@ export function replayText(report: ReplayReport, page: Page): string {
         (report.problems.length > MOST ? `  and ${report.problems.length - MOST} more: holdfast verify ${run}\n` : "")
       );
     case "diverged":
-      return `${paint(page, "yellow", "Diverged")}: ${run} does not come out as it was recorded.\n${
+      return `${paint(page, "yellow", "Diverged")}: ${run} diverged from its record.\n${
         report.divergence === null ? "" : divergenceFields(report.divergence, page)
       }${doneText(report, page)}`;
     case "identical":
-      return `${paint(page, "green", "Identical")}: ${run} comes out as it was recorded.\n${doneText(report, page)}`;
+      return `${paint(page, "green", "Identical")}: the replay of ${run} matches its record.\n${doneText(report, page)}`;
   }
 }
 
@@ -81,10 +81,10 @@ const MOST = 10;
 
 function doneText(report: ReplayReport, page: Page): string {
   const { from, to, compared, filled, steps, agents, iteration, outcome } = report;
-  const others = filled === 0 ? "" : `, ${filled} from outside put in as they were`;
+  const others = filled === 0 ? "" : `, ${filled} from outside copied from the record`;
   return fieldsText(
     [
-      ["checkpoints", `${to === null ? "none" : `${from} to ${to}`}: ${compared} made again and the same${others}`],
+      ["checkpoints", `${to === null ? "none" : `${from} to ${to}`}: ${compared} replayed and identical${others}`],
       ["steps", `${steps} answered from the record`],
       ["agents", `none started; ${countText(agents, "call")} answered from the record`],
       ["ends", `${outcome}${iteration === 0 ? "" : `, iteration ${iteration}`}`],
@@ -107,13 +107,13 @@ function divergenceFields({ where, what, field, expected, actual }: Divergence, 
 }
 
 const WORDS: Readonly<Record<Divergence["what"], string>> = {
-  call: "what the agent is asked",
+  call: "the prompt of the agent",
   checkpoint: "the checkpoint",
   event: "the event that the workflow records",
-  step: "a step that was not done then",
-  missing: "a step that is not done any more",
-  lookup: "a question to the forge",
-  end: "how the run ends",
+  step: "a step that is not in the record",
+  missing: "a recorded step that is missing",
+  lookup: "a request to the forge",
+  end: "the result of the run",
   environment: "the environment of agents",
   files: "the worktree",
 };

@@ -14,29 +14,29 @@ import { planText, planUses, rolesOf, usesText } from "../run-plan.ts";
 
 export const spec = {
   name: "rerun",
-  summary: "execute a run again and report the first divergence",
+  summary: "run the same work again, and compare the two runs",
   details: [
-    "The same work, options, agent, limits, mode and seed, from the commit at which the first run began; agents and commands are called for real, on a branch and in a worktree of its own. What the first one pushed or opened stays. The rerun changes nothing outside this repository: before its first push, pull request, comment or label it waits for you (exit status 4), and `holdfast approve RUN publish` or `stop` answers. With --publish it does not ask. `holdfast replay` checks the record without executing anything.",
-    "Exit status: that of the run; 8 when it ended like the first one and diverged from it on the way.",
+    "Starts a new run with the same work, options, agent, limits, mode and seed, from the same commit, in its own worktree and on its own branch. Agents and commands are really executed. Before its first push, pull request, comment or label the new run waits for your answer (exit status 4): `holdfast approve RUN publish` or `holdfast approve RUN stop`. With --publish it does not ask. `holdfast replay` checks the record without executing anything.",
+    "Exit status: that of the run, or 8 if it had the same result but diverged before it.",
   ],
   operands: [{ name: "RUN", about: "the run", required: true, completes: "run" }],
   consent: "works",
   paths: false,
   flags: {
-    as: { type: "text", value: "RUN", about: "id of the new run (made up when absent)" },
+    as: { type: "text", value: "RUN", about: "id of the new run (default: generated)" },
     workflow: {
       type: "text",
       value: "FILE",
-      about: "the file of a workflow of your own",
+      about: "the file of your own workflow",
       completes: "file",
     },
     publish: { type: "boolean", about: "let it push, open a pull request and comment without asking" },
-    "dry-run": { type: "boolean", about: "say what would be done, and do nothing" },
+    "dry-run": { type: "boolean", about: "show what would be done, and do nothing" },
   },
   examples: [
-    { line: "holdfast rerun issue-42", about: "would it do the same again?" },
-    { line: "holdfast rerun issue-42 --publish", about: "the same, with a pull request of its own" },
-    { line: "holdfast rerun issue-42 --dry-run", about: "branch, worktree and base of the new run" },
+    { line: "holdfast rerun issue-42", about: "check whether it does the same again" },
+    { line: "holdfast rerun issue-42 --publish", about: "let it open its own pull request" },
+    { line: "holdfast rerun issue-42 --dry-run", about: "show branch, worktree and base of the new run" },
   ],
   windsDown: true,
   json: 'One line for each event, then {"of", "run", "outcome", "compared": {"same", "step", "files", "verdict"}, "spent": {"a", "b"}, "ended": {"a", "b"}}; with --dry-run {"plan": {...}}.',
@@ -49,7 +49,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   checkNewRunId(as);
   const holdfast = await shell.open({ create: false });
   const [starting] = address === undefined ? [] : await findStarting(holdfast, address);
-  if (starting !== undefined) throw stillStarting(starting, "there is nothing to run again yet");
+  if (starting !== undefined) throw stillStarting(starting, "there is nothing to rerun yet");
   const { id: of } = await holdfast.resolveRun(address);
   const workflow = await workflowFile(shell, holdfast, { run: of, named: input.text("workflow") });
   const plan = await holdfast.work.planRerun({
@@ -91,7 +91,7 @@ function rerunText({ of, run, compared, spent, ended }: RerunReport, page: Page)
   const told = step === null ? paint(page, "green", "The same") : paint(page, "yellow", "Parted");
   return `\n${told}: ${names}\n${fieldsText(
     [
-      ["same", countText(same, "outcome from the beginning on", "outcomes from the beginning on")],
+      ["same", countText(same, "result from the start", "results from the start")],
       ["step", partingText(step, page)],
       ["files", partingText(files, page)],
       ["verdict", partingText(verdict, page)],
@@ -113,7 +113,7 @@ function partingText(parting: FirstDivergence | null, page: Page): string {
   const { a, b, field, expected, actual } = parting;
   const at = a ?? b;
   const place = at === null ? "" : placeText(at);
-  if (a === null || b === null) return `${place}: only ${a === null ? "b" : "a"} came there`;
+  if (a === null || b === null) return `${place}: only in ${a === null ? "b" : "a"}`;
   const [was, is] = cutValues(
     expected,
     actual,

@@ -84,7 +84,7 @@ export default defineWorkflow({
     expect(done.stderr).toMatch(/✓ integrity {4}.*is whole\n✓ files {8}1 written, 0 removed;/);
     expect(done.stderr).toMatch(/- conversation there is none in it\n/);
     expect(done.stderr).toMatch(/✓ resume {7}the run stands at work; it had ended, and goes on only when\s+forced\n/);
-    expect(done.stdout).toContain(`Go on with: holdfast resume ${run}@latest --force\n`);
+    expect(done.stdout).toContain(`Continue with: holdfast resume ${run}@latest --force\n`);
     expect(await app(run)).toBe("two\n");
     const again = await journey.json("restore", run, "--smart");
     expect([again.rollback.chosen, again.report]).toEqual([12, null]);
@@ -128,9 +128,9 @@ export default defineWorkflow({
   test("what does not go together is refused, and a picker needs a terminal", async () => {
     await journey.json("checkpoint", "--run", "fine");
     expect(await journey.fails(2, "restore", "fine@1", "--smart")).toContain("fine@1 names one already");
-    expect(await journey.fails(2, "restore", "fine", "--smart", "--pick")).toContain("two ways to choose");
-    expect(await journey.fails(2, "restore", "fine@1", "--past-effects")).toContain("--past-effects is for --smart");
-    expect(await journey.fails(2, "resume", "fine", "--past-effects")).toContain("--past-effects is for --from smart");
+    expect(await journey.fails(2, "restore", "fine", "--smart", "--pick")).toContain("exclude each other");
+    expect(await journey.fails(2, "restore", "fine@1", "--past-effects")).toContain("--past-effects needs --smart");
+    expect(await journey.fails(2, "resume", "fine", "--past-effects")).toContain("--past-effects needs --from smart");
     expect(await journey.fails(4, "restore", "fine", "--pick")).toContain("holdfast restore fine@SEQ");
     expect(await journey.fails(4, "resume", "fine", "--from", "pick")).toContain(
       "holdfast resume fine --from fine@SEQ",

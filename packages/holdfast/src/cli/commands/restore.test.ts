@@ -32,13 +32,13 @@ test("the plan names everything it would touch", () => {
     "Restore fix-login@7 "before the refactor", taken 5 min ago
       in /home/ann/src/shop
       4 files to change: 1 overwritten, 1 created, 1 removed, 1 with another mode
-      the state comes back too
+      the state is restored too
         M src/auth/login.ts
         A src/\\x1b[2Jnew.ts
         D src/tmp.ts
         m run.sh
         = data/model.bin left alone: too large, 31 MB
-        ! build/out.js stands in the way: no checkpoint holds it
+        ! build/out.js is in the way, and no checkpoint has it
     "
   `);
 });
@@ -49,14 +49,14 @@ test("long plans are cut, short ones say so, state alone says so", () => {
     "… and 20 more",
   );
   expect(planText({ plan: plan({ changes: [], untouched: [], blocked: [] }), lost: [] }, PAGE)).toContain(
-    "files are already as they were then",
+    "no file has to change",
   );
   expect(planText({ plan: plan(null), lost: [] }, PAGE)).toContain("state only");
 });
 
 test("what will not be ignored any more is told before and after", () => {
   const shown = { plan: plan({ exposed: [".env", "dist/a.js", "dist/b.js"] }), lost: [] };
-  const line = "    ! no longer ignored, so in the next checkpoint: .env and 2 more\n";
+  const line = "    ! no longer ignored; the next checkpoint includes: .env and 2 more\n";
   expect(planText(shown, PAGE)).toContain(line);
   const report = { undo: null, checkpoint: sampleSummary(), written: 0, removed: 1, steps: [] };
   expect(reportText({ ...shown, report }, PAGE)).toContain(line);

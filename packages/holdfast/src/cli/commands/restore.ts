@@ -25,13 +25,13 @@ import { runHeld, waitForRun } from "../run-holder.ts";
 
 export const spec = {
   name: "restore",
-  summary: "bring files and state back to a checkpoint",
+  summary: "go back: restore files and state from a checkpoint",
   details: [
-    "Cannot destroy: what is there now is checkpointed first, ignored files are never touched, and the restore is itself a checkpoint, so it can be undone. On a terminal the plan is shown and you are asked; elsewhere --yes is needed.",
-    "--smart reads why the run failed (its checks, scores, effects, what was damaged) and takes the newest checkpoint that is whole, surely before the cause, and behind no effect that could not be found again; it says why that one and why not each of the others. When nothing in the files is to blame, it rolls back nothing.",
-    "Step by step: integrity of the checkpoint, files, values, conversation, verify. One that fails ends it with everything as it was, and says which.",
-    "What the checkpoint was taken without (too large files, git repositories inside this one) does not come back, and is named. Files that are ignored now and were not then stay where they are, and are named too: the next checkpoint takes them along. When there is nothing to change, nothing is written.",
-    "A file that cannot be written, because an ignored file or a git repository of its own is in its place, refuses the restore before anything is touched (exit 4).",
+    "A restore loses nothing: it saves the current files as a checkpoint first, so it can be undone, and it does not touch ignored files. At a terminal it shows the plan and asks; without a terminal --yes is needed.",
+    "--smart chooses the checkpoint from the failure: checks, scores, side effects and damage. It takes the newest intact checkpoint before the cause that needs no side effect to be undone, and gives the reason for each checkpoint. If the files are not the cause, it restores nothing.",
+    "The steps are: check the checkpoint, restore files, values and conversation, verify. If a step fails, the restore stops, names the step and leaves everything unchanged.",
+    "Files that the checkpoint does not include (too large, or in a nested git repository) are not restored; the output lists them. It also lists files that are no longer ignored: they stay, and the next checkpoint includes them. If nothing differs, nothing is written.",
+    "If an ignored file or a nested git repository is in the place of a file, the restore is refused before it changes anything (exit status 4).",
   ],
   operands: [
     {
@@ -44,20 +44,20 @@ export const spec = {
   consent: "saves",
   paths: true,
   flags: {
-    smart: { type: "boolean", about: "choose the checkpoint by reading the failure" },
+    smart: { type: "boolean", about: "choose the checkpoint from the failure" },
     "past-effects": {
       type: "boolean",
-      about: "with --smart: also behind effects that a run could not find again, which you have seen to",
+      about: "with --smart: allow rolling back past irreversible side effects that you have handled",
     },
-    pick: { type: "boolean", about: "choose from a list, on a terminal" },
+    pick: { type: "boolean", about: "choose from a list, at a terminal" },
     "dry-run": { type: "boolean", about: "show the plan, and change nothing" },
     yes: { type: "boolean", short: "y", about: "do not ask" },
   },
   examples: [
-    { line: "holdfast restore fix-login@3 --dry-run", about: "what would be written and removed" },
-    { line: "holdfast restore fix-login@3", about: "go back, after a question" },
-    { line: "holdfast restore issue-42 --smart --dry-run", about: "where would a careful engineer go back to?" },
-    { line: "holdfast restore fix-login@works --yes -- src/auth", about: "one directory only, from a script" },
+    { line: "holdfast restore fix-login@3 --dry-run", about: "show what would be written and removed" },
+    { line: "holdfast restore fix-login@3", about: "show the plan, ask, and go back" },
+    { line: "holdfast restore issue-42 --smart --dry-run", about: "show which checkpoint the failure points to" },
+    { line: "holdfast restore fix-login@works --yes -- src/auth", about: "restore one directory without asking" },
   ],
   json: '{"plan": {...}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back.',
 } as const satisfies CommandSpec;
@@ -142,11 +142,11 @@ function refuseMixed(typed: {
   const flag = typed.smart ? "--smart" : "--pick";
   const why =
     typed.smart && typed.pick
-      ? "--smart and --pick are two ways to choose"
+      ? "--smart and --pick exclude each other"
       : (typed.smart || typed.pick) && typed.typed.includes("@")
         ? `${flag} chooses a checkpoint, and ${typed.typed} names one already`
         : typed.pastEffects && !typed.smart
-          ? "--past-effects is for --smart"
+          ? "--past-effects needs --smart"
           : null;
   if (why === null) return;
   throw new HoldfastError({
@@ -190,7 +190,7 @@ async function decide(shell: Shell, shown: Shown): Promise<boolean> {
   shell.say(planText(shown, shell.talk));
   const changes = (files?.changes ?? []).length > 0;
   const answer = await shell.confirm(
-    changes ? "Restore? What is there now is saved first." : "Restore the state? The run goes back to it.",
+    changes ? "Restore? The current files are saved first." : "Restore the state of the run?",
   );
   if (answer === "yes") return true;
   if (answer === "no") {
@@ -199,8 +199,8 @@ async function decide(shell: Shell, shown: Shown): Promise<boolean> {
   }
   throw new HoldfastError({
     code: "NEEDS_DECISION",
-    message: `Restoring ${target.id} changes ${changes ? "files" : "the run's state"}, and there is nobody to ask`,
-    hint: `Look with --dry-run, then: holdfast restore ${target.id} --yes`,
+    message: `Not a terminal: cannot ask whether restoring ${target.id} may change ${changes ? "files" : "the run's state"}`,
+    hint: `Check with --dry-run, then run: holdfast restore ${target.id} --yes`,
   });
 }
 
@@ -243,11 +243,11 @@ export function planText({ plan, lost }: Shown, page: Page): string {
   const { target, files } = plan;
   const name = target.name === null ? "" : ` "${escapeText(target.name)}"`;
   const head = `Restore ${paint(page, "bold", escapeText(target.id))}${name}, taken ${relativeTime(target.createdAt, page.now)}\n`;
-  if (files === null) return `${head}  state only: no files are saved in it, or there is no worktree\n`;
+  if (files === null) return `${head}  state only: it has no files, or there is no worktree\n`;
   const lines = [
     `  in ${escapeText(files.root)}`,
     `  ${summary(files)}`,
-    `  ${plan.paths === null ? "the state comes back too" : "only these paths; the state stays"}`,
+    `  ${plan.paths === null ? "the state is restored too" : "only these paths; the state does not change"}`,
   ];
   const shown = files.changes.length > SHOWN + 1 ? files.changes.slice(0, SHOWN) : files.changes;
   for (const change of shown) lines.push(changeLine(change, page));
@@ -259,7 +259,7 @@ export function planText({ plan, lost }: Shown, page: Page): string {
   }
   for (const path of files.blocked)
     lines.push(
-      `    ${paint(page, "red", "!")} ${truncate(escapeText(`${path} stands in the way: no checkpoint holds it`), page.width - 6)}`,
+      `    ${paint(page, "red", "!")} ${truncate(escapeText(`${path} is in the way, and no checkpoint has it`), page.width - 6)}`,
     );
   return `${head}${lines.join("\n")}\n${exposedText(files, page)}${lostText(lost, page)}`;
 }
@@ -269,7 +269,7 @@ function exposedText({ exposed }: RestorePlan, page: Page): string {
   const [first] = exposed;
   if (first === undefined) return "";
   const more = exposed.length === 1 ? "" : ` and ${exposed.length - 1} more`;
-  const line = `no longer ignored, so in the next checkpoint: ${first}${more}`;
+  const line = `no longer ignored; the next checkpoint includes: ${first}${more}`;
   return `    ${paint(page, "yellow", "!")} ${truncate(escapeText(line), page.width - 6)}\n`;
 }
 
@@ -277,8 +277,8 @@ function exposedText({ exposed }: RestorePlan, page: Page): string {
 function nothingText(plan: RunRestorePlan): string {
   const { id } = plan.target;
   return plan.paths === null
-    ? `Nothing to restore: ${escapeText(id)} is the newest checkpoint, and the files are as it has them.\n`
-    : `Nothing to restore: these files are as ${escapeText(id)} has them.\n`;
+    ? `Nothing to restore: ${escapeText(id)} is the newest checkpoint, and the files are the same.\n`
+    : `Nothing to restore: these files are the same in ${escapeText(id)}.\n`;
 }
 
 /** How to resume the run after the restore; "" for a run without a workflow. */
@@ -286,7 +286,7 @@ function goOnText({ id, workflow, state }: RunSummary, page: Page): string {
   if (workflow === "manual" || workflow === "none") return "";
   const ended = isEnded(state);
   const line = `${page.program} resume ${escapeText(id)}${ended ? "@latest --force" : ""}`;
-  return `Go on with: ${paint(page, "bold", line)}\n`;
+  return `Continue with: ${paint(page, "bold", line)}\n`;
 }
 
 export function reportText(params: Shown & { readonly report: RestoreReport }, page: Page): string {
@@ -295,7 +295,7 @@ export function reportText(params: Shown & { readonly report: RestoreReport }, p
     plan.files === null
       ? "state only"
       : report.written + report.removed === 0
-        ? "the files were so already"
+        ? "no file had to change"
         : `${countText(report.written, "file")} written, ${report.removed} removed`;
   const lines = [
     `Restored ${paint(page, "bold", escapeText(plan.target.id))}: ${files}. Saved as ${escapeText(report.checkpoint.id)}.`,
@@ -307,7 +307,7 @@ export function reportText(params: Shown & { readonly report: RestoreReport }, p
 }
 
 function lostText(lost: readonly SkippedPath[], page: Page): string {
-  const lines = lost.slice(0, SHOWN).map((left) => skippedLine(left, "does not come back", page, "    "));
+  const lines = lost.slice(0, SHOWN).map((left) => skippedLine(left, "not restored", page, "    "));
   const more = lost.length - lines.length;
   return lines.join("") + (more > 0 ? `    … and ${more} more (all with --json)\n` : "");
 }
@@ -315,7 +315,7 @@ function lostText(lost: readonly SkippedPath[], page: Page): string {
 const SHOWN = 20;
 
 function summary(files: RestorePlan): string {
-  if (files.changes.length === 0) return "files are already as they were then";
+  if (files.changes.length === 0) return "no file has to change";
   const counts = { write: 0, create: 0, remove: 0, mode: 0 };
   for (const change of files.changes) counts[change.kind] += 1;
   const parts = [

@@ -261,7 +261,7 @@ describe("full disk", () => {
       const waiting = place.start(...args, "--wait");
       await new Promise<void>((resolve, reject) => {
         waiting.child.stderr?.on("data", (text: string) => {
-          if (text.includes("Waiting until there is space")) resolve();
+          if (text.includes("Waiting for disk space")) resolve();
         });
         void waiting.ended.then((done) => reject(new Error(`it ended: ${JSON.stringify(done)}`)));
       });

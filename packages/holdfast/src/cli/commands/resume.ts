@@ -27,18 +27,18 @@ import { planUses, usesText } from "../run-plan.ts";
 
 export const spec = {
   name: "resume",
-  summary: "go on with a run that was stopped, waits or was killed",
+  summary: "continue a run that stopped, waits or crashed",
   details: [
-    "Looks first at what changed meanwhile: the issue's text, the base, the branch, the pull request, the files. What needs no decision is told and the run goes on; what does is shown, and nothing is done until you accept it (exit status 4).",
-    "A run that is done stays done (status 0); to go back to one of its older checkpoints takes --force too, or `holdfast fork RUN@7`, which leaves it as it is. One that ended fatally begins again only from a checkpoint that you choose, with --from and --force.",
-    `--agent gives it to another agent, as provider or provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
-    "A run that was imported (`holdfast format import`) goes on at the stage its document names. One of impl-json goes on in the impl workflow, with the agent and options of the config, one of crunch-yaml in the crunch workflow; others need a workflow of yours that has the stage.",
-    `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back puts the files back to the checkpoint instead of keeping them (what is there is saved first). branch_diverged keeps the run's commits: its next push replaces the accepted ones on the remote, and both are kept under refs/holdfast/. A forge that does not answer for now is waited for (exit status 7) unless forge_unreachable is accepted.`,
+    "First checks what changed in the meantime: issue, base branch, branch, pull request and files. It reports the changes and continues. If a change needs a decision, nothing is done until you accept it (exit status 4).",
+    "A run that is done is not continued (exit status 0). To restart a done or failed run from a checkpoint, use --from and --force, or `holdfast fork RUN@7` for a new run.",
+    `--agent changes the agent, as provider or provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
+    "An imported run (`holdfast format import`) continues at the stage that its document names: impl-json with the impl workflow and the agent and options of the config, crunch-yaml with the crunch workflow. Other formats need your own workflow with that stage.",
+    `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back restores the files of the checkpoint instead of keeping the changes (they are saved first). branch_diverged keeps the run's commits: the next push replaces the accepted ones on the remote, and both stay under refs/holdfast/. If the forge does not respond, the run waits (exit status 7) unless forge_unreachable is accepted.`,
   ],
   operands: [
     {
       name: "RUN",
-      about: "a run id, an issue number, or RUN@7 for --from; default the newest that is not finished",
+      about: "a run id, an issue number, or RUN@7 for --from; default the newest unfinished run",
       required: false,
       completes: "run",
     },
@@ -46,78 +46,78 @@ export const spec = {
   consent: "works",
   paths: false,
   flags: {
-    accept: { type: "text", value: "KIND", about: "go on in spite of a finding of this kind; may be given again" },
+    accept: { type: "text", value: "KIND", about: "continue despite a finding of this kind; repeatable" },
     from: {
       type: "text",
       value: "ADDRESS",
       about:
-        "from this checkpoint instead of the newest; `smart` chooses it by reading the failure, `pick` asks; what is there now is saved first",
+        "continue from this checkpoint instead of the newest; `smart` chooses it from the failure, `pick` asks; the current files are saved first",
       completes: "address",
     },
     "past-effects": {
       type: "boolean",
-      about: "with --from smart: also behind effects that a run could not find again, which you have seen to",
+      about: "with --from smart: allow rolling back past irreversible side effects that you have handled",
     },
     force: {
       type: "boolean",
-      about: "with --from: also when the run has ended; also when as many loops as may be are at work",
+      about: "with --from: also if the run has ended; also if the loop concurrency limit is reached",
     },
     workflow: {
       type: "text",
       value: "FILE",
-      about: "the file of a workflow of your own, when it has moved",
+      about: "the file of your own workflow, if it has moved",
       completes: "file",
     },
     target: {
       type: "text",
       value: "PHASE",
-      about: "of a crunch run: go on to this phase, also when it has stopped before",
+      about: "crunch: continue to this phase, also after an earlier target",
     },
     max: {
       type: "text",
       value: "N",
-      about: "of a loop (ralph): so many rounds in all, also when it has stopped at its limit",
+      about: "ralph: iterations in total, also if the run stopped at its limit",
     },
     agent: {
       type: "text",
       value: "PROVIDER:MODEL",
-      about: "another agent than the one it had; an imported run has none yet",
+      about: "change the agent; an imported run has none yet",
     },
     "max-tokens": { type: "text", value: "N", about: "a new limit for the whole run" },
     "max-cost": { type: "text", value: "USD", about: "a new limit for the whole run" },
-    "max-time": { type: "text", value: "TIME", about: "stop, save and wait when this session has taken this long" },
+    "max-time": { type: "text", value: "TIME", about: "stop and save when this session has taken this long" },
     "max-total-time": { type: "text", value: "TIME", about: "a new limit for the whole run" },
     wait: {
       type: "boolean",
-      about: "whenever it waits until a time, or as many loops as may be are at work: wait, and go on then",
+      about: "wait for a known time (rate limit) or for a free loop slot, then continue",
     },
     priority: {
       type: "text",
       value: "P",
       about: "of a loop in the queue: low, normal (default), high, or -100 to 100; also of a running or queued loop",
     },
-    "max-loops": { type: "text", value: "N", about: "loops at work at once in this repository (4)" },
-    detach: { type: "boolean", about: "work in the background, whatever becomes of this terminal" },
-    "dry-run": { type: "boolean", about: "only look: print what changed and what would be done" },
+    "max-loops": { type: "text", value: "N", about: "loops that run at once in this repository (4)" },
+    detach: { type: "boolean", about: "run in the background, also after this terminal is closed" },
+    "dry-run": { type: "boolean", about: "show what changed and what would be done, and do nothing" },
   },
   examples: [
-    { line: "holdfast resume", about: "the newest run that is not finished" },
-    { line: "holdfast resume issue-42 --dry-run", about: "what changed while it slept" },
+    { line: "holdfast resume", about: "continue the newest unfinished run" },
+    { line: "holdfast resume issue-42 --dry-run", about: "show what changed in the meantime" },
     {
       line: "holdfast resume issue-42 --accept issue_body_changed",
-      about: "the text was edited; work with the new one",
+      about: "the issue was edited: work with the new text",
     },
-    { line: "holdfast resume issue-42 --max-cost 20", about: "it waits for its budget: give it more" },
-    { line: "holdfast resume issue-42 --target docs", about: "a crunch run that stopped at ready goes on to docs" },
+    { line: "holdfast resume issue-42 --max-cost 20", about: "raise the budget of a run that reached it" },
+    { line: "holdfast resume issue-42 --target docs", about: "continue a crunch run that stopped at ready" },
     {
       line: "holdfast resume ralph-fix-tests-1a2b3c4d --max 40",
-      about: "a loop that stopped at its limit goes on to 40",
+      about: "continue a loop that stopped at its limit",
     },
-    { line: "holdfast resume issue-42 --wait", about: "its agent's limit is used up: go on when it is given anew" },
-    { line: "holdfast resume issue-42 --from smart --dry-run", about: "where would it go back to, and why?" },
+    { line: "holdfast resume issue-42 --wait", about: "wait until the agent's rate limit is reset" },
+    { line: "holdfast resume issue-42 --from smart --dry-run", about: "show which checkpoint the failure points to" },
     {
       line: "holdfast resume issue-42 --from issue-42@7 --force",
-      about: "begin again from checkpoint 7 of a run that failed",
+      about: "restart a failed run from checkpoint 7",
     },
   ],
   windsDown: true,
@@ -194,7 +194,7 @@ function readMax(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const max = parseCount("max", text);
   if (max > 0) return max;
-  throw new HoldfastError({ code: "USAGE", message: "--max 0 would do nothing", hint: "Give a number from 1 on." });
+  throw new HoldfastError({ code: "USAGE", message: "--max 0 would do nothing", hint: "Give a number of 1 or more." });
 }
 
 /**
@@ -206,7 +206,7 @@ async function refuseForcedEnd(handle: RunHandle): Promise<void> {
   if (!isEnded(state)) return;
   throw new HoldfastError({
     code: "USAGE",
-    message: "--force needs a checkpoint to begin again from",
+    message: "--force needs a checkpoint to restart from",
     hint: "Choose one of `holdfast list RUN`, then: `holdfast resume RUN@7 --force`.",
   });
 }
@@ -215,8 +215,8 @@ function refusePastEffects(pastEffects: boolean, way: string | undefined): void 
   if (!pastEffects || way === "smart") return;
   throw new HoldfastError({
     code: "USAGE",
-    message: "--past-effects is for --from smart",
-    hint: "A checkpoint that you choose yourself is gone back to whatever was done since.",
+    message: "--past-effects needs --from smart",
+    hint: "A checkpoint that you name is restored whatever side effects came after it.",
   });
 }
 
@@ -227,7 +227,7 @@ async function runOf(holdfast: Holdfast, typed: string | undefined, chosen: stri
   throw new HoldfastError({
     code: "USAGE",
     message: `The checkpoint is of run ${chosen}, not of ${id}`,
-    hint: `Leave ${id} out, or choose a checkpoint of it: \`holdfast list ${id}\`.`,
+    hint: `Leave ${id} out, or choose one of its checkpoints: \`holdfast list ${id}\`.`,
   });
 }
 
@@ -240,8 +240,8 @@ async function newestUnfinished(holdfast: Holdfast): Promise<string> {
   if (newest !== undefined) return newest.id;
   throw new HoldfastError({
     code: "NOTHING_TO_RESUME",
-    message: "No run is waiting to go on",
-    hint: "Start one with `holdfast run ISSUE`; `holdfast list` shows those that have ended.",
+    message: "No run can be continued",
+    hint: "Start one with `holdfast run ISSUE`; `holdfast list` shows ended runs.",
   });
 }
 
@@ -298,7 +298,10 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     }
     const back = !params.dryRun && (await holdfast.work.takeOrderBack(run, "pause"));
     if (!back) throw runHeldError(run, holder.lease);
-    shell.print({ json: () => ({ run, takenBack: "pause" }), text: () => `${run} goes on: it had not paused yet.\n` });
+    shell.print({
+      json: () => ({ run, takenBack: "pause" }),
+      text: () => `${run} continues: it had not paused yet.\n`,
+    });
     return "done";
   }
   const waits = params.wait === true && !params.dryRun;
@@ -462,8 +465,8 @@ export async function waitsUntil(holdfast: Pick<Holdfast, "run">, run: string): 
 function takenUp(run: string): HoldfastError {
   return new HoldfastError({
     code: "LEASE_HELD",
-    message: `Run ${run} was taken up by somebody else while this command waited`,
-    hint: `See where it stands: \`holdfast status ${run}\`.`,
+    message: `Another process resumed run ${run} while this command waited`,
+    hint: `Show its status: \`holdfast status ${run}\`.`,
     retry: "later",
     data: { run },
   });
@@ -490,7 +493,7 @@ function preflightText(
 
 function judgementLines({ finding, verdict, decision }: Judgement, page: Page): readonly string[] {
   const { mark, style } = MARKS[verdict];
-  const said = decision === "accepted" ? " (accepted)" : decision === "put_back" ? " (files put back)" : "";
+  const said = decision === "accepted" ? " (accepted)" : decision === "put_back" ? " (files restored)" : "";
   const kind = verdict === "ask" ? ` [${finding.kind}]` : "";
   return marked(paint(page, style, mark), `${finding.summary}${said}${kind}`, page);
 }
@@ -526,14 +529,14 @@ function verdictText(run: string, plan: ResumePlan, page: Page): string {
   switch (plan.kind) {
     case "resume":
       return plan.judgements.length === 0
-        ? `Nothing has changed meanwhile. Go on with: ${go}\n`
-        : `Nothing stands in the way. Go on with: ${go}\n`;
+        ? `Nothing has changed in the meantime. Continue with: ${go}\n`
+        : `Nothing needs a decision. Continue with: ${go}\n`;
     case "warn":
-      return `It can go on as told above: ${go}\n`;
+      return `It can continue as described above: ${go}\n`;
     case "ask":
       return `Needs a decision: ${escapeWords(plan.why)}.\n${escapeWords(plan.hint)}\n`;
     case "refuse":
-      return `Cannot go on: ${escapeWords(plan.why)}.\n${escapeWords(plan.hint)}\n`;
+      return `Cannot continue: ${escapeWords(plan.why)}.\n${escapeWords(plan.hint)}\n`;
     case "done":
       return `${escapeWords(plan.why)}. There is nothing to do.\n`;
     case "nothing":

@@ -56,7 +56,7 @@ describe("work", () => {
       expect(again.stdout).toContain("Done issue-1");
       expect(await place.run("run", "1", "--resume", "--agent", agent)).toMatchObject({ status: 0 });
       expect(await place.run("resume")).toMatchObject({ status: 3 });
-      expect((await place.run("output", "1")).stdout).toContain("── agent (visit 2)");
+      expect((await place.run("output", "1")).stdout).toContain("── agent (attempt 2)");
       expect((await place.run("output", "1", "--step", "nothing")).stdout).toBe("");
       expect((await place.run("stop", "issue-1")).stdout).toBe("issue-1 is not running (done).\n");
     });
@@ -98,7 +98,7 @@ describe("work", () => {
         expect(await place.run(...command), command.join(" ")).toMatchObject({
           status: 6,
           stdout: "",
-          stderr: expect.stringMatching(/the repository has .*issue-1.*: it is gone, or/),
+          stderr: expect.stringMatching(/the repository has .*issue-1.*: the store was deleted/),
         });
       expect(await place.run("doctor")).toMatchObject({ status: 1, stdout: expect.stringMatching(/^fail +store /m) });
       expect(existsSync(store)).toBe(false);
@@ -205,7 +205,7 @@ describe("work", () => {
         stderr: expect.stringContaining("There is no agent"),
       });
       const old = await place.run("run", "1", "--backend", "command:true", "--dry-run");
-      expect(old.stderr).toContain("--backend is an old spelling: write --impl-model");
+      expect(old.stderr).toContain("--backend is deprecated: use --impl-model");
       expect(await place.git("branch", "--list")).toBe("* main");
     });
   });
@@ -228,7 +228,7 @@ describe("work", () => {
       expect(stopped.stdout).toMatch(/^Stopped issue-1\. Saved as issue-1@\d+\.\n$/);
       const ended = await first.ended;
       expect(ended.status).toBe(130);
-      expect(ended.stdout).toContain("Go on with: holdfast resume issue-1");
+      expect(ended.stdout).toContain("Continue with: holdfast resume issue-1");
       expect(await place.json("status", "issue-1")).toMatchObject({ run: { status: { kind: "paused" } } });
       const third = await place.run("run", "1", "--agent", agent);
       expect(third).toMatchObject({ status: 4, stderr: expect.stringContaining("holdfast resume issue-1") });

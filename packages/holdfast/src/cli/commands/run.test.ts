@@ -28,7 +28,7 @@ describe("crunch", () => {
     const done = await place.run(...words, "--target", "enrich");
     expect(done.status, done.stdout + done.stderr).toBe(0);
     expect(done.stdout).toContain("Done issue-2: Stopped at enrich, its target.");
-    expect(done.stdout).toContain("Go on with: holdfast resume issue-2 --target PHASE");
+    expect(done.stdout).toContain("Continue with: holdfast resume issue-2 --target PHASE");
     for (const line of done.stdout.split("\n")) expect(line.length, line).toBeLessThanOrEqual(100);
     const forge = openLocalForge({ repository: place.remote });
     expect(await forge.getIssue(2)).toMatchObject({ title: "Greet everybody", labels: ["type:bug", "state:enrich"] });

@@ -87,7 +87,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
       json: () => ({ plan: { ...planDocument(plan), uses } }),
       text: (page) => planText(plan, page) + usesText(uses, page),
     });
-    if (open !== undefined) shell.say(`But ${open.id} is under way: ${shell.talk.program} resume ${open.id}`);
+    if (open !== undefined) shell.say(`Run ${open.id} is unfinished: ${shell.talk.program} resume ${open.id}`);
     return "done";
   }
   if (open !== undefined) throw runUnfinishedError(open);
@@ -124,7 +124,7 @@ async function startWithSpace(
       return await start();
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
-      if (error.message !== said) shell.say(`Waiting until there is space on the disk: ${escapeText(error.message)} …`);
+      if (error.message !== said) shell.say(`Waiting for disk space: ${escapeText(error.message)} …`);
       said = error.message;
     }
     do await sleep(LOOK_AGAIN_MS, undefined, { signal: shell.signal });
@@ -194,8 +194,8 @@ async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise
     case "several":
       throw new HoldfastError({
         code: "NEEDS_DECISION",
-        message: `Issue ${work.number} has ${found.runs.length} runs under way: ${found.runs.map(({ id }) => id).join(", ")}`,
-        hint: `Say which one goes on: ${found.runs.map(({ id }) => `\`holdfast resume ${id}\``).join(" or ")}.`,
+        message: `Issue ${work.number} has ${found.runs.length} unfinished runs: ${found.runs.map(({ id }) => id).join(", ")}`,
+        hint: `Continue one of them: ${found.runs.map(({ id }) => `\`holdfast resume ${id}\``).join(" or ")}.`,
       });
   }
 }
@@ -327,7 +327,7 @@ async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary
 function noAgent(): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
-    message: "No agent is named that could do the work",
+    message: "No agent is configured",
     hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml. `holdfast demo` needs none.",
   });
 }
@@ -336,7 +336,7 @@ function noAgent(): HoldfastError {
 function sayEarlier(shell: Shell, plan: StartPlan): void {
   const [, stem, count] = /^(.+?)-(\d+)$/.exec(plan.id) ?? [];
   if (plan.work.kind === "issue" && stem === `issue-${plan.work.number}` && count !== undefined)
-    shell.say(`Earlier runs of issue ${plan.work.number} have ended; this is a new one, ${escapeText(plan.id)}.`);
+    shell.say(`Earlier runs of issue ${plan.work.number} have ended; this is a new run, ${escapeText(plan.id)}.`);
 }
 
 /** The plan as data, without the workflow's functions. */

@@ -33,14 +33,14 @@ export const spec = {
       type: "text",
       short: "a",
       value: "MODEL",
-      about: "who works: provider or provider:model; see `holdfast agents`",
+      about: "the agent: provider or provider:model; see `holdfast agents`",
     },
-    "impl-model": { type: "text", value: "MODEL", about: "another one for implementing" },
-    "review-model": { type: "text", value: "MODEL", about: "another one for reviewing" },
+    "impl-model": { type: "text", value: "MODEL", about: "the agent for implementing" },
+    "review-model": { type: "text", value: "MODEL", about: "the agent for reviewing" },
     forge: {
       type: "text",
       value: "KIND",
-      about: "where issues and pull requests are; auto tells it from the remote",
+      about: "where issues and pull requests are; auto detects it from the remote",
       choices: ["auto", "github", "gitlab", "local", "none"],
     },
     gate: { type: "text", value: "CMD", about: 'a shell command that must succeed, such as "npm test", or none' },
@@ -48,13 +48,13 @@ export const spec = {
       type: "boolean",
       about: "write every setting with its default and an explanation instead; never overwrites a file",
     },
-    yes: { type: "boolean", short: "y", about: "ask nothing, take what is proposed" },
+    yes: { type: "boolean", short: "y", about: "do not ask, accept the proposals" },
     "dry-run": { type: "boolean", about: "show what would be written, and write nothing" },
   },
   examples: [
     { line: "holdfast setup", about: "detect, ask, and write the file" },
     { line: "holdfast setup --defaults --dry-run", about: "print every setting with its default" },
-    { line: 'holdfast setup --yes --agent claude:opus --gate "make check"', about: "from a script" },
+    { line: 'holdfast setup --yes --agent claude:opus --gate "make check"', about: "without questions, in a script" },
   ],
   json: '{"path", "written": true | false, "changed": true | false, "text", "agent", "gate", "forge": {"name", "location", "login", "fix"} or null, "agents": [{"name", "installed", "version", "problem", "hint"}]}; with --defaults {"path", "written", "text"}.',
 } as const satisfies CommandSpec;
@@ -66,7 +66,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
     throw new HoldfastError({
       code: "WORKSPACE_MISSING",
       message: `There is no worktree in ${shell.cwd}: it is a bare repository or a git directory`,
-      hint: "Run this in a worktree of it; settings can also be given as flags and in the environment.",
+      hint: "Run this in a worktree of the repository. Flags and environment variables also set values.",
     });
   const root = findRepositoryRoot(shell.cwd) ?? shell.cwd;
   if (input.on("defaults")) return writeDefaults(shell, input, join(root, CONFIG_FILE));
@@ -160,13 +160,13 @@ function conclude(
       return "needs_you";
     }
     if (shell.json) return "usage";
-    throw usage("Nobody can be asked here, so nothing was written", "Say --yes to write it as it is shown.");
+    throw usage("Not a terminal: nothing was written", "Pass --yes to accept.");
   }
   if (!input.on("dry-run"))
     shell.say(
       state.plan.agent === null
-        ? `No agent is ready. See what they need: ${program} agents`
-        : `Try the agent: ${program} agents test ${escapeText(state.plan.agent)}\nThen: ${program} run ISSUE --dry-run`,
+        ? `No agent is ready. Show what they need: ${program} agents`
+        : `Test the agent: ${program} agents test ${escapeText(state.plan.agent)}\nThen: ${program} run ISSUE --dry-run`,
     );
   return "done";
 }
@@ -388,7 +388,7 @@ function foundText(found: Found, plan: SetupPlan, page: Page): string {
 const LEFT = 7;
 
 function agentLine({ agents }: Found, { agent }: SetupPlan): string {
-  if (agent === null) return "none is ready; `holdfast agents` says what each of them needs";
+  if (agent === null) return "none is ready; `holdfast agents` shows what each needs";
   const seen = agents.find(({ name }) => name === splitAgent(agent).provider);
   const state = seen === undefined ? "" : ` (${seen.probe.version ?? "no version"}, ${seen.probe.problem ?? "ready"})`;
   const others = readyAgents(agents).filter((name) => name !== seen?.name);
@@ -396,13 +396,13 @@ function agentLine({ agents }: Found, { agent }: SetupPlan): string {
 }
 
 function forgeLine({ forge }: Found): string {
-  if (forge === null) return "none: no remote tells of one, so there are neither issues nor pull requests";
+  if (forge === null) return "none detected from the remote: no issues and no pull requests";
   if (forge.fix !== null) return `${forge.name}, ${forge.location}: no login. ${forge.fix}`;
   return `${forge.name}, ${forge.location}${forge.login === null ? "" : `, through ${forge.login}`}`;
 }
 
 function gateLine({ gate, now }: Found, plan: SetupPlan): string {
-  if (plan.gate === null) return "none: nothing here says how it is tested; --gate names a command";
-  if (plan.gate === now.impl.gate) return `${plan.gate} (as the config says)`;
+  if (plan.gate === null) return "none detected; --gate sets the command";
+  if (plan.gate === now.impl.gate) return `${plan.gate} (from the config)`;
   return plan.gate === gate?.command ? `${plan.gate} (${gate.why})` : plan.gate;
 }

@@ -11,14 +11,14 @@ import { escapeText } from "../output/text.ts";
 
 export const spec = {
   name: "tag",
-  summary: "name a checkpoint, or list the names",
+  summary: "name a checkpoint, so that it is kept",
   details: [
-    "A tag names one checkpoint of a run, and retention never drops a tagged checkpoint. With ADDRESS alone, or nothing, the tags of the run are listed.",
+    "A tag names one checkpoint of a run, and retention never drops a tagged checkpoint. Without NAME the tags of the run are listed.",
   ],
   operands: [
     {
       name: "ADDRESS",
-      about: "the checkpoint to name, or the run whose tags are meant",
+      about: "the checkpoint to name, or the run whose tags to list",
       required: false,
       completes: "address",
     },
@@ -34,13 +34,13 @@ export const spec = {
   paths: false,
   flags: {
     delete: { type: "boolean", short: "d", about: "remove the tag NAME (the checkpoint stays)" },
-    move: { type: "boolean", about: "let NAME point here although it names another checkpoint" },
-    "dry-run": { type: "boolean", about: "say what would change, and change nothing" },
+    move: { type: "boolean", about: "move NAME here from another checkpoint" },
+    "dry-run": { type: "boolean", about: "show what would change, and change nothing" },
   },
   examples: [
-    { line: "holdfast tag fix-login@3 works", about: "fix-login@works means checkpoint 3 from now on" },
-    { line: "holdfast tag fix-login", about: "the tags of this run" },
-    { line: "holdfast tag fix-login works --delete", about: "take the name away" },
+    { line: "holdfast tag fix-login@3 works", about: "name checkpoint 3: fix-login@works" },
+    { line: "holdfast tag fix-login", about: "list the tags of a run" },
+    { line: "holdfast tag fix-login works --delete", about: "remove a tag" },
   ],
   json: '{"tags": [{"name", "run", "sequence"}]} when listing; {"tag": {"name", "run", "sequence"}, "action": "added" | "moved" | "deleted", "dryRun": true | false} otherwise.',
 } as const satisfies CommandSpec;
@@ -58,7 +58,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     throw new HoldfastError({
       code: "USAGE",
       message: "No tag is named",
-      hint: "Write holdfast tag RUN NAME --delete, or holdfast tag RUN@7 NAME --move.",
+      hint: "Run `holdfast tag RUN NAME --delete` or `holdfast tag RUN@7 NAME --move`.",
     });
   }
   return listTags(shell, holdfast, address);
@@ -79,7 +79,7 @@ async function addTag(shell: Shell, holdfast: Holdfast, { address, name, input }
   if (before !== undefined && before.sequence !== target.sequence && !input.on("move")) {
     throw new HoldfastError({
       code: "TAG_EXISTS",
-      message: `The tag ${name} of ${target.run} names checkpoint ${before.sequence} already`,
+      message: `The tag ${name} of ${target.run} already names checkpoint ${before.sequence}`,
       hint: `Choose another name, or move it: holdfast tag ${target.id} ${name} --move`,
     });
   }

@@ -42,16 +42,16 @@ test("damaged: what, where, how far it can be trusted, what next", () => {
       fix-login@4
         STORE_CORRUPT (entry 12): the state of the checkpoint does not match its
         digest, and this is a long enough sentence to be wrapped
-        journal good to entry 11; newest whole checkpoint fix-login@7
+        journal valid up to entry 11; newest intact checkpoint fix-login@7
 
       store
         STORE_CUT: the state of the checkpoint does not match its digest, and this
         is a long enough sentence to be wrapped
     "
   `);
-  expect(repairText({ ...none, asked: true })).toBe("\nWould set aside or pin again: fix-login@4\n");
+  expect(repairText({ ...none, asked: true })).toBe("\nWould quarantine or pin again: fix-login@4\n");
   const repaired = [{ run: "fix-login", quarantined: [4], pinned: [], newestIntact: 7 }];
   expect(repairText({ repaired, problems, asked: true, act: true })).toBe(
-    "\nSet aside fix-login@4; newest whole: fix-login@7\n",
+    "\nQuarantined fix-login@4; newest intact: fix-login@7\n",
   );
 });

@@ -11,9 +11,9 @@ import { escapeText, wrap } from "../output/text.ts";
 
 export const spec = {
   name: "verify",
-  summary: "recompute every digest and say what is damaged",
+  summary: "find out whether stored data is damaged",
   details: [
-    "Reads the whole store and the git objects of its checkpoints. Changes nothing without --quarantine. Exit status 6 when something is damaged.",
+    "Recomputes every digest of the store and of the git objects of its checkpoints. Changes nothing without --quarantine. Exit status 6 if something is damaged.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
   consent: "reads",
@@ -22,13 +22,13 @@ export const spec = {
     quarantine: {
       type: "boolean",
       about:
-        "mark damaged checkpoints so that nothing resumes from them, and pin those whose git ref is gone; nothing is deleted",
+        "mark damaged checkpoints so that no run resumes from them, and restore missing git refs; nothing is deleted",
     },
-    "dry-run": { type: "boolean", about: "with --quarantine: say what would be marked, and mark nothing" },
+    "dry-run": { type: "boolean", about: "with --quarantine: show what would be marked, and mark nothing" },
   },
   examples: [
     { line: "holdfast verify", about: "everything" },
-    { line: "holdfast verify fix-login --quarantine", about: "one run; set damaged checkpoints aside" },
+    { line: "holdfast verify fix-login --quarantine", about: "verify one run, and quarantine damaged checkpoints" },
   ],
   reads: true,
   json: '{"ok": true | false, "summary": {...}, "problems": [...], "repaired": [{"run", "quarantined", "pinned", "newestIntact"}]}.',
@@ -52,13 +52,13 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       repairText({ repaired, problems, asked: input.on("quarantine"), act }),
   });
   if (!ok && !input.on("quarantine"))
-    shell.say(`Set damaged checkpoints aside (nothing is deleted): ${shell.talk.program} verify --quarantine`);
+    shell.say(`Quarantine damaged checkpoints (nothing is deleted): ${shell.talk.program} verify --quarantine`);
   return ok ? "done" : "corrupt";
 }
 
 async function repair(shell: Shell, holdfast: Holdfast, events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
   return await shell.finish(holdfast.repair(events), {
-    done: (repaired) => (repaired.length === 0 ? null : "what was damaged was set aside"),
+    done: (repaired) => (repaired.length === 0 ? null : "damaged checkpoints were quarantined"),
   });
 }
 
@@ -89,7 +89,7 @@ export function verifyText(verified: Verified, page: Page): string {
   const { summary } = verified;
   const read =
     summary === null
-      ? "the check did not reach its end"
+      ? "the check did not finish"
       : [
           countText(summary.runs, "run"),
           countText(summary.entries, "journal entry", "journal entries"),
@@ -108,8 +108,8 @@ function problemText(problem: Problem, page: Page): string {
   const width = Number.isFinite(page.width) ? page.width - 4 : 1000;
   const lines = wrap(`${problem.code}${entry}: ${problem.what}`, width).map((line) => `    ${escapeText(line)}`);
   const trusted = [
-    ...(problem.trustedTo === null ? [] : [`journal good to entry ${problem.trustedTo}`]),
-    ...(problem.newestIntact === null ? [] : [`newest whole checkpoint ${problem.run ?? ""}@${problem.newestIntact}`]),
+    ...(problem.trustedTo === null ? [] : [`journal valid up to entry ${problem.trustedTo}`]),
+    ...(problem.newestIntact === null ? [] : [`newest intact checkpoint ${problem.run ?? ""}@${problem.newestIntact}`]),
   ];
   const tail = trusted.length === 0 ? [] : [`    ${trusted.join("; ")}`];
   return `\n  ${paint(page, "red", escapeText(place))}\n${[...lines, ...tail].join("\n")}\n`;
@@ -128,16 +128,16 @@ export function repairText(params: Repairing): string {
     const marked = params.problems.flatMap(({ run, sequence }) =>
       run === null || sequence === null ? [] : [`${run}@${sequence}`],
     );
-    return `\nWould set aside or pin again: ${marked.length === 0 ? "nothing" : marked.map(escapeText).join(", ")}\n`;
+    return `\nWould quarantine or pin again: ${marked.length === 0 ? "nothing" : marked.map(escapeText).join(", ")}\n`;
   }
   return params.repaired.map(repairedText).join("");
 }
 
 function repairedText({ run, quarantined, pinned, newestIntact }: Repaired): string {
   const name = (sequence: number): string => `${escapeText(run)}@${sequence}`;
-  const whole = newestIntact === null ? "nothing whole is left in it" : `newest whole: ${name(newestIntact)}`;
+  const whole = newestIntact === null ? "no intact checkpoint is left" : `newest intact: ${name(newestIntact)}`;
   return [
-    ...(quarantined.length === 0 ? [] : [`\nSet aside ${quarantined.map(name).join(", ")}; ${whole}\n`]),
+    ...(quarantined.length === 0 ? [] : [`\nQuarantined ${quarantined.map(name).join(", ")}; ${whole}\n`]),
     ...(pinned.length === 0 ? [] : [`\nPinned again ${pinned.map(name).join(", ")}\n`]),
   ].join("");
 }
