@@ -1,11 +1,13 @@
+import { globSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { defineConfig } from "vitest/config";
+import { type TestProjectConfiguration, defineConfig } from "vitest/config";
 import { useMemory } from "./packages/holdfast/test/temporary-folder.ts";
 
 /**
  * A test file belongs to `npm test` unless its name ends in .slow.test.ts. Slow are: those that need a real agent, a forge's program or
  * tools that npm test does not install, those that sweep over many points of failure, and those that take more than about six seconds of
- * processor time. `npm test` sets HOLDFAST_TESTS=fast, `npm run test:slow` sets HOLDFAST_TESTS=slow; vitest alone runs what you name.
+ * processor time. `npm test` sets HOLDFAST_TESTS=fast, `npm run test:slow` sets HOLDFAST_TESTS=slow, `npm run test:quick` sets HOLDFAST_TESTS=quick;
+ * vitest alone runs what you name.
  */
 const which = process.env["HOLDFAST_TESTS"];
 const ends = which === "slow" ? ".slow.test.ts" : ".test.ts";
@@ -20,11 +22,46 @@ const LIGHT = [
   "packages/holdfast/src/{cli/commands,cli/output,config}/**/!(*.slow).test.ts",
 ];
 
+/** Quick are the fast tests of pure code: they import neither a fixture nor a module of Node that reaches the system. */
+function quickTests(): readonly string[] {
+  const found = globSync("packages/*/src/**/*.test.ts", { cwd: import.meta.dirname });
+  return found.filter((path) => !path.endsWith(".slow.test.ts") && !reachesOut(readFileSync(path, "utf8")));
+}
+
+function reachesOut(source: string): boolean {
+  const imported = [...source.matchAll(/ from "([^"]+)"/g)].map(([, name = ""]) => name);
+  return imported.some((name) =>
+    /^node:(?!crypto|path|url|util|zlib)|test-support\/(?!formats)|-scene|server/.test(name),
+  );
+}
+
 const common = {
   setupFiles: ["packages/holdfast/test/property-seed.ts"],
   // These limits end a test that hangs. They are generous, so that a busy machine never fails one that is slow.
   testTimeout: 600_000,
   hookTimeout: 600_000,
+};
+
+const quick = (): TestProjectConfiguration => ({
+  test: { ...common, name: "quick", include: [...quickTests()], isolate: false, pool: "forks" },
+});
+
+const light: TestProjectConfiguration = {
+  test: { ...common, name: "light", include: which === "slow" ? [] : LIGHT, isolate: false, pool: "forks" },
+};
+
+const adapters: TestProjectConfiguration = {
+  test: {
+    ...common,
+    name: "adapters",
+    include: [`packages/*/src/**/*${ends}`],
+    exclude: [...LIGHT, ...exclude],
+    pool: "forks",
+  },
+};
+
+const promises: TestProjectConfiguration = {
+  test: { ...common, name: "promises", include: [`packages/holdfast/test/**/*${ends}`], exclude, pool: "forks" },
 };
 
 useMemory();
@@ -33,34 +70,6 @@ export default defineConfig({
   test: {
     // One more than there are processors: many tests wait for programs and timers. The default is one fewer.
     maxWorkers: availableParallelism() + 1,
-    projects: [
-      {
-        test: {
-          ...common,
-          name: "light",
-          include: which === "slow" ? [] : LIGHT,
-          isolate: false,
-          pool: "forks",
-        },
-      },
-      {
-        test: {
-          ...common,
-          name: "adapters",
-          include: [`packages/*/src/**/*${ends}`],
-          exclude: [...LIGHT, ...exclude],
-          pool: "forks",
-        },
-      },
-      {
-        test: {
-          ...common,
-          name: "promises",
-          include: [`packages/holdfast/test/**/*${ends}`],
-          exclude,
-          pool: "forks",
-        },
-      },
-    ],
+    projects: which === "quick" ? [quick()] : [light, adapters, promises],
   },
 });

@@ -1,5 +1,6 @@
-// The test commands. Each builds first, and its last line is `N passed, N failed[, N skipped]`.
+// The test commands. Each builds first unless it says otherwise, and its last line is `N passed, N failed[, N skipped]`.
 //   npm test             every test file but *.slow.test.ts: no network, no root, nothing is installed
+//   npm run test:quick   the pure ones of these, with a tenth of the random cases; builds nothing
 //   npm run test:slow    only *.slow.test.ts: real agents, forge programs, sampled sweeps. Installs what it can (2 GB of agents, once)
 //   npm run test:all     both
 // Further arguments go to vitest: npm test -- packages/core/src/store-sql
@@ -11,16 +12,16 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const [first, ...others] = process.argv.slice(2);
-const which = ["fast", "slow", "all"].includes(first) ? first : "fast";
+const which = ["quick", "fast", "slow", "all"].includes(first) ? first : "fast";
 const more = which === first ? others : process.argv.slice(2);
 
 // A caller that has built already names the folder.
 const dist = process.env["HOLDFAST_TEST_DIST"] ?? join(root, "packages/holdfast/dist");
-if (process.env["HOLDFAST_TEST_DIST"] === undefined && run("scripts/build.mjs") !== 0) {
+if (which !== "quick" && process.env["HOLDFAST_TEST_DIST"] === undefined && run("scripts/build.mjs") !== 0) {
   console.log("0 passed, 1 failed");
   process.exit(1);
 }
-if (which !== "fast" && process.env["HOLDFAST_INSTALL"] !== "0") {
+if ((which === "slow" || which === "all") && process.env["HOLDFAST_INSTALL"] !== "0") {
   // Neither is a reason to fail: tests that lack their program are skipped with a reason, and counted as skipped.
   run("scripts/install-tools.mjs");
   run("scripts/install-agents.mjs");

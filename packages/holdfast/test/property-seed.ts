@@ -7,3 +7,6 @@ if (given !== undefined && given !== "") {
   if (!Number.isSafeInteger(seed) || seed < 0) throw new Error(`HOLDFAST_SEED must be a whole number, not "${given}"`);
   fc.configureGlobal({ ...fc.readConfigureGlobal(), seed });
 }
+
+// The quick tests try a tenth of the cases. `npm test` tries all.
+if (process.env["HOLDFAST_TESTS"] === "quick") fc.configureGlobal({ ...fc.readConfigureGlobal(), numRuns: 10 });

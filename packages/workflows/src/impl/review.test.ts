@@ -90,7 +90,7 @@ describe("review reply", () => {
     });
 
     test("a reply of braces alone is unreadable, soon", () => {
-      expect(parseReviewReply("{".repeat(1_000_000))).toMatchObject({ kind: "unreadable" });
+      expect(parseReviewReply("{".repeat(100_000))).toMatchObject({ kind: "unreadable" });
     });
 
     test("scores at the top, other spellings of the names, the mean when there is no overall", () => {
