@@ -329,7 +329,7 @@ export async function executeDetached(
   child.unref();
   const { program } = shell.talk;
   shell.print({
-    json: () => ({ run, pid: child.pid, log: log.path, queued: begun === "waiting" }),
+    json: () => ({ kind: "detached", run, pid: child.pid, log: log.path, queued: begun === "waiting" }),
     text: () =>
       begun === "waiting"
         ? `Queued in the background: ${run} (pid ${child.pid})\n`

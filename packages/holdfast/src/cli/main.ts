@@ -61,7 +61,7 @@ async function runCommandLine(params: {
   if (command === undefined || globals.on("help")) {
     const width = helpWidth(pageOf({ stream: process.stdout, env: process.env, noColorFlag: true, program: PROGRAM }));
     if (globals.on("json"))
-      streams.out.write(`${JSON.stringify(helpDocument(await loadCommands(), command?.spec), null, 2)}\n`);
+      streams.out.write(`${JSON.stringify(await helpDocument(await loadCommands(), command?.spec), null, 2)}\n`);
     else if (command === undefined) streams.out.write(overviewText(await loadCommands(), width));
     else streams.out.write(commandText(command.spec, width));
     return "done";

@@ -156,7 +156,7 @@ export const runSpec = {
   ],
   windsDown: true,
   waitsForSpace: true,
-  json: 'One line for each event {"run", "at", "kind", ...}, then {"kind": "result", "run": {...} as in `status`, "result": {"kind": "done" | "failed" | "aborted" | "waiting" | "paused" | "interrupted" | "ask", ...}, "earlier": true if the run had ended before}; with --dry-run {"plan": {...}}; with --detach {"run", "pid", "log": "path", "queued"}.',
+  json: 'One line for each event {"run", "at", "kind", ...}, then {"kind": "result", "run": {...} as in `status`, "result": {"kind": "done" | "failed" | "aborted" | "waiting" | "paused" | "interrupted" | "ask", ...}, "earlier": true if the run had ended before}; with --dry-run {"kind": "plan", "plan": {...}}; with --detach {"kind": "detached", "run": "id", "pid", "log": "path", "queued"}.',
 } as const satisfies CommandSpec;
 
 type RunFlags = (typeof runSpec)["flags"];

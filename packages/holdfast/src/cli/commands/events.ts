@@ -11,6 +11,7 @@ import { countText, exactTime, rangesText, relativeTime, spentText } from "../ou
 import { renderTable } from "../output/table.ts";
 import { displayWidth, escapeText, padEnd, truncate } from "../output/text.ts";
 import { parseCount, parseLimit } from "../parse-arguments.ts";
+import { runJson } from "../run-json.ts";
 
 export const spec = {
   name: "events",
@@ -39,7 +40,7 @@ export const spec = {
     { line: "holdfast events fix-login --follow --json", about: "stream one JSON line per entry" },
   ],
   reads: true,
-  json: '{"run": "id", "entries": [...]}; with --follow one JSON line for each entry.',
+  json: '{"run": {...}, "entries": [...]}; with --follow one JSON line for each entry.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -52,8 +53,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const start = given ?? (limit === undefined ? 0 : Math.max(0, summary.entries - limit));
   const entries = await readEntries(holdfast, { run: summary.id, after: start, limit });
   if (input.on("follow")) return follow(shell, holdfast, { run: summary.id, entries, after: start });
+  const found = await holdfast.runWithStatus(summary.id);
   shell.print({
-    json: () => ({ run: summary.id, entries }),
+    json: () => ({ run: runJson(found), entries }),
     text: (page) => (entries.length === 0 ? "" : entriesText(entries, page)),
   });
   if (given === undefined && start > 0)

@@ -12,6 +12,7 @@ import type { Exit } from "../exit.ts";
 import { checkNewRunId } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { escapeText } from "../output/text.ts";
+import { runJson } from "../run-json.ts";
 import { workflowFile } from "../run-consent.ts";
 import { runHeld } from "../run-holder.ts";
 import { replayText } from "./replay.ts";
@@ -76,7 +77,11 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   const shown = replayed === null ? forked : { ...forked, replay: replayed };
   if (replayed !== null) shell.say(replayText(replayed, shell.talk).trimEnd());
-  shell.print({ json: () => shown, text: (page) => forkedText({ ...shown, from: source.id }, page) });
+  const found = await holdfast.runWithStatus(forked.run.id);
+  shell.print({
+    json: () => ({ ...shown, run: runJson(found) }),
+    text: (page) => forkedText({ ...shown, from: source.id }, page),
+  });
   shell.say(nextText(shown.run, shell.talk));
   return "done";
 }

@@ -92,7 +92,7 @@ describe("import and export", () => {
     expect((await place.json("list")).runs).toHaveLength(1);
     const rows = await place.run("--json", "format", "validate", seed, cut, odd, packed, join(place.clone, "absent"));
     expect(rows.status).toBe(6);
-    expect(JSON.parse(rows.stdout)).toMatchObject([
+    expect(JSON.parse(rows.stdout).files).toMatchObject([
       { file: seed, format: "impl-json", ok: true, code: null, message: null },
       { file: cut, ok: false },
       { file: odd, format: null, ok: false, code: "FORMAT_UNKNOWN" },

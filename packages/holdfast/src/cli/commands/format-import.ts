@@ -43,7 +43,7 @@ export const spec = {
       about: "name the format and the id of the run",
     },
   ],
-  json: '{"run", "format", "workflow", "work", "worktree", "checkpoints": [{"sequence", "id", "createdAt", "stage", "iteration"}], "remarks": [...], "broken": [{"name", "code", "message"}], "before": "none" | "part" | "whole" | "own", "changed": true | false}; with --dry-run "changed" is absent. Of several loops, a line each.',
+  json: '{"run", "format", "workflow", "work", "worktree", "checkpoints": [{"sequence", "id", "createdAt", "stage", "iteration"}], "remarks": [...], "broken": [{"name", "code", "message"}], "before": "none" | "part" | "whole" | "own", "changed": true | false}; with --dry-run "changed" is absent. Of several loops, a line each, with "kind": "imported".',
 } as const satisfies CommandSpec;
 
 type Format = (typeof FORMAT_NAMES)[number];
@@ -57,7 +57,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const plans = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
   // With several imports, prints one line each, so that a finished import is reported even if a later one fails.
   const show = (document: object, text: (page: Page) => string): void => {
-    if (shell.json && plans.length > 1) shell.write(`${JSON.stringify(document)}\n`);
+    if (shell.json && plans.length > 1) shell.write(`${JSON.stringify({ kind: "imported", ...document })}\n`);
     else shell.print({ json: () => document, text });
   };
   for (const plan of plans) {

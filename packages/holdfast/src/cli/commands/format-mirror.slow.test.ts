@@ -154,10 +154,11 @@ describe("loops", () => {
         `checkpoints/${workflow}-2026-02-02T21-09-00Z-iteration.json.gz`,
         loopDocument(null, { iteration: 1, minute: 9, workflow }),
       );
-    const rows = JSON.parse((await place.run("--json", "format", "validate", ".")).stdout);
+    const rows = JSON.parse((await place.run("--json", "format", "validate", ".")).stdout).files;
     expect(rows).toHaveLength(5);
     expect(rows.every((row: { ok: boolean; format: string }) => row.ok && row.format === "loop-json")).toBe(true);
-    expect(JSON.parse((await place.run("--json", "format", "validate", ".aiwg/ralph/loops")).stdout)).toHaveLength(3);
+    const some = JSON.parse((await place.run("--json", "format", "validate", ".aiwg/ralph/loops")).stdout);
+    expect(some.files).toHaveLength(3);
     const named = await place.run("format", "import", ".aiwg", "--run", "one");
     expect(named).toMatchObject({ status: 2, stderr: expect.stringContaining("4 loops") });
     const lines = (await place.run("--json", "format", "import", ".")).stdout

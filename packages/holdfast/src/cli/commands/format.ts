@@ -116,7 +116,7 @@ const validateSpec = {
     },
   ],
   reads: true,
-  json: '[{"file", "format" or null, "ok": true | false, "code" or null, "message" or null, "checkpoints", "remarks": [...]}].',
+  json: '{"files": [{"file", "format" or null, "ok": true | false, "code" or null, "message" or null, "checkpoints", "remarks": [...]}]}.',
 } as const satisfies CommandSpec;
 
 export const validate = { spec: validateSpec, run: runValidate };
@@ -129,7 +129,7 @@ async function runValidate(shell: Shell, input: Input<(typeof validateSpec)["fla
     cwd: shell.cwd,
     ...(format === undefined ? {} : { format }),
   });
-  shell.print({ json: () => rows, text: (page) => validateText(rows, page) });
+  shell.print({ json: () => ({ files: rows }), text: (page) => validateText(rows, page) });
   return rows.every(({ ok }) => ok) ? "done" : "corrupt";
 }
 
@@ -216,7 +216,7 @@ const mirrorSpec = {
       about: "update a crunch directory once",
     },
   ],
-  json: 'One line for each update: {"run", "sequence", "to", "root", "written": [paths], "removed": [paths], "losses": [...]}.',
+  json: 'One line for each update: {"kind": "mirrored", "run", "sequence", "to", "root", "written": [paths], "removed": [paths], "losses": [...]}.',
 } as const satisfies CommandSpec;
 
 export const mirror = { spec: mirrorSpec, run: runMirror };
@@ -247,7 +247,7 @@ function teller(shell: Shell, run: string, mirror: Pick<Mirror, "to" | "root">):
   return ({ sequence, paths, removed, losses }) => {
     if (shell.json)
       shell.write(
-        `${JSON.stringify({ run, sequence, to: mirror.to, root: mirror.root, written: paths, removed, losses })}\n`,
+        `${JSON.stringify({ kind: "mirrored", run, sequence, to: mirror.to, root: mirror.root, written: paths, removed, losses })}\n`,
       );
     else {
       const at = `${escapeText(run)}@${sequence}  `;

@@ -34,7 +34,7 @@ export const spec = {
     { line: "holdfast help restore", about: "explain one command" },
     { line: "holdfast help format import", about: "explain a subcommand" },
   ],
-  json: '{"commands": [{"name", "summary", "operands", "flags", "examples", "json"}]}.',
+  json: '{"commands": [{"name", "summary", "operands", "flags", "examples", "json", "schema": the JSON Schema of its --json output, if COMMAND is given}]}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -42,8 +42,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const name = input.operands.join(" ");
   const found = commands.find((one) => one.spec.name === name)?.spec;
   if (name !== "" && found === undefined) throw unknownCommand(name, commands);
+  const document = shell.json ? await helpDocument(commands, found) : null;
   shell.print({
-    json: () => helpDocument(commands, found),
+    json: () => document,
     text: (page) =>
       input.on("markdown")
         ? referenceMarkdown(commands)
@@ -179,10 +180,12 @@ export function commandText(spec: CommandSpec, width = HELP_WIDTH): string {
   return lines.join("\n");
 }
 
-/** The help as data: one command, or all documented ones. */
-export function helpDocument(commands: readonly Command[], spec?: CommandSpec): unknown {
-  const shown = commands.map((command) => command.spec).filter((known) => known.hidden !== true);
-  return { commands: spec === undefined ? shown : [spec] };
+/** The help as data: all documented commands, or one with the JSON Schema of its `--json` output. */
+export async function helpDocument(commands: readonly Command[], spec?: CommandSpec): Promise<unknown> {
+  if (spec === undefined)
+    return { commands: commands.map((command) => command.spec).filter((known) => known.hidden !== true) };
+  const { jsonSchemaOf } = await import("../json-schemas.ts");
+  return { commands: [{ ...spec, schema: jsonSchemaOf(spec.name) }] };
 }
 
 function usageLine(spec: CommandSpec): string {
@@ -276,9 +279,10 @@ candidates. An address names a checkpoint: \`RUN@7\`, \`RUN@latest\`, \`RUN@tag\
 
 const JSON_RULES = `## JSON
 
-With \`--json\` a command prints one JSON document on stdout and no notes. \`--follow\`, \`--watch\`, \`run\` and \`resume\`
-print one line for each event. \`--help --json\` prints flags and examples as data.
-On an error, stdout stays empty and stderr has one JSON line:
+With \`--json\` a command prints exactly one JSON document on stdout and no notes. \`run\`, \`resume\`, \`--follow\` and
+\`--watch\` print one line for each event; every line has \`kind\`. A run object has the same fields in every command.
+\`holdfast help COMMAND --json\` prints flags, examples and the JSON Schema of a command's output.
+When a command fails, stdout stays empty and one JSON line is on stderr:
 
 \`\`\`json
 {"error": {"code": "RUN_NOT_FOUND", "message": "...", "hint": "..." , "retry": "never", "data": {}}}

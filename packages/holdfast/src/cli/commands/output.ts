@@ -9,6 +9,7 @@ import { findRun } from "../operands.ts";
 import { paint } from "../output/page.ts";
 import { escapeText, wrapStyled } from "../output/text.ts";
 import { parseLimit } from "../parse-arguments.ts";
+import { runJson } from "../run-json.ts";
 
 export const spec = {
   name: "output",
@@ -37,7 +38,7 @@ export const spec = {
     { line: "holdfast output --follow", about: "follow the agent that is running" },
   ],
   reads: true,
-  json: '{"run": "id", "calls": [{"attempt", "step", "path", "bytes", "modifiedAt", "lines": [...]}]}; with --follow one JSON line {"kind": "line", "attempt", "step", "line"} for each.',
+  json: '{"run": {...}, "calls": [{"attempt", "step", "path", "bytes", "modifiedAt", "lines": [...]}]}; with --follow one JSON line {"kind": "line", "attempt", "step", "line"} for each.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -50,8 +51,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const files = await list();
   const calls: (AgentLogFile & { readonly lines: readonly string[] })[] = [];
   for (const file of files) calls.push({ ...file, lines: last((await holdfast.readLog(file.path, 0)).lines, limit) });
+  const found = await holdfast.runWithStatus(id);
   shell.print({
-    json: () => ({ run: id, calls: calls.map(({ visit, ...call }) => ({ attempt: visit, ...call })) }),
+    json: () => ({ run: runJson(found), calls: calls.map(({ visit, ...call }) => ({ attempt: visit, ...call })) }),
     content: true,
     text: (page) =>
       calls

@@ -39,7 +39,7 @@ export const spec = {
     { line: "holdfast rerun issue-42 --dry-run", about: "show branch, worktree and base of the new run" },
   ],
   windsDown: true,
-  json: 'One line for each event, then {"of", "run", "outcome", "compared": {"same", "step", "files", "verdict"}, "spent": {"a", "b"}, "ended": {"a", "b"}}; with --dry-run {"plan": {...}}.',
+  json: 'One line for each event, then {"kind": "comparison", "of", "run", "outcome", "compared": {"same", "step", "files", "verdict"}, "spent": {"a", "b"}, "ended": {"a", "b"}}; with --dry-run {"kind": "plan", "plan": {...}}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -62,7 +62,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     const { workflow: _functions, ...shown } = plan;
     const uses = await planUses(shell, await shell.consent.stated(), plan);
     shell.print({
-      json: () => ({ plan: { ...shown, uses } }),
+      json: () => ({ kind: "plan", plan: { ...shown, uses } }),
       text: (page) => planText(plan, page) + usesText(uses, page),
     });
     return "done";
@@ -80,7 +80,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (compared === undefined) return exit;
   const { a, b } = compared.spent;
   const spent = { a: spentKnown(a), b: spentKnown(b) };
-  if (shell.json) shell.write(`${JSON.stringify({ ...compared, spent })}\n`);
+  if (shell.json) shell.write(`${JSON.stringify({ kind: "comparison", ...compared, spent })}\n`);
   else shell.write(rerunText(compared, shell.page));
   return exit === "done" && compared.compared.step !== null ? "diverged" : exit;
 }

@@ -122,7 +122,7 @@ export const spec = {
   ],
   windsDown: true,
   waitsForSpace: true,
-  json: 'One line for each event, then {"kind": "result", "run", "result"} as `run` does; with --dry-run {"run", "plan": {...}, "findings": [...], "notes": [texts], "verdict", "uses": {...} as in the plan of `run` or null}, with --detach {"run", "pid", "log", "queued"}. With --from smart also "rollback" as `restore --smart` has it: in that document, or on a line of its own of kind "rollback".',
+  json: 'One line for each event, then {"kind": "result", "run", "result"} as `run` does; with --dry-run {"kind": "plan", "run", "plan": {...}, "findings": [...], "notes": [texts], "verdict", "uses": {...} as in the plan of `run` or null}, with --detach {"kind": "detached", "run": "id", "pid", "log", "queued"}. With --from smart also "rollback" as `restore --smart` has it: in that document, or on a line of its own of kind "rollback".',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -298,8 +298,9 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     }
     const back = !params.dryRun && (await holdfast.work.takeOrderBack(run, "pause"));
     if (!back) throw runHeldError(run, holder.lease);
+    const found = await holdfast.runWithStatus(run);
     shell.print({
-      json: () => ({ run, takenBack: "pause" }),
+      json: () => ({ kind: "withdrawn", run: runJson(found), signal: "pause" }),
       text: () => `${run} continues: it had not paused yet.\n`,
     });
     return "done";
@@ -344,8 +345,9 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     // A run that has ended executes nothing.
     const uses = planned.checkpoint === null ? null : await planUses(shell, await shell.consent.stated(), resumed);
     const more = rollback === undefined ? {} : { rollback };
+    const found = await holdfast.runWithStatus(run);
     shell.print({
-      json: () => ({ run, plan, findings, notes, verdict: plan.kind, uses, ...more }),
+      json: () => ({ kind: "plan", run: runJson(found), plan, findings, notes, verdict: plan.kind, uses, ...more }),
       text: (page) =>
         told(page) +
         preflightText(planned, page) +

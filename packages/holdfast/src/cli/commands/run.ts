@@ -84,7 +84,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   if (input.on("dry-run")) {
     const uses = await planUses(shell, await shell.consent.stated(), plan);
     shell.print({
-      json: () => ({ plan: { ...planDocument(plan), uses } }),
+      json: () => ({ kind: "plan", plan: { ...planDocument(plan), uses } }),
       text: (page) => planText(plan, page) + usesText(uses, page),
     });
     if (open !== undefined) shell.say(`Run ${open.id} is unfinished: ${shell.talk.program} resume ${open.id}`);
@@ -205,7 +205,10 @@ async function showEarlier(shell: Shell, holdfast: Holdfast, plan: StartPlan, dr
   const work = plan.work.kind === "issue" ? `issue ${plan.work.number}` : "this task";
   const why = `${plan.id} has ended, and it is the run of ${work}. For a new run, add --again.`;
   if (dryRun) {
-    shell.print({ json: () => ({ plan: planDocument(plan) }), text: () => `Nothing would be done: ${why}\n` });
+    shell.print({
+      json: () => ({ kind: "plan", plan: planDocument(plan) }),
+      text: () => `Nothing would be done: ${why}\n`,
+    });
     return "done";
   }
   const exit = await executeRun(shell, holdfast, () => holdfast.work.start(plan, {}));

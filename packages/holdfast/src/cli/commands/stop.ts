@@ -15,6 +15,7 @@ import { findRun } from "../operands.ts";
 import { nextText } from "../output/status-text.ts";
 import { escapeText } from "../output/text.ts";
 import { findStarting, holderText, interrupt, startingName, stillStarting, stopStarting } from "../run-holder.ts";
+import { runJson } from "../run-json.ts";
 
 export const spec = {
   name: "stop",
@@ -49,7 +50,7 @@ export const spec = {
     { line: "holdfast stop issue-42 --after-step", about: "pause when the agent has finished its step" },
     { line: 'holdfast stop issue-42 --now --reason "done by hand"', about: "abort a run that is not needed any more" },
   ],
-  json: '{"run": "id", "requested": "stop" | "pause" | "abort", "result": "done" | "pending" | "withdrawn" | "not_running" | "ended" | "other_host" | "not_started", "status": {"kind": ...}}. If the run had not started, "status" is null, and "run" may be.',
+  json: '{"run": {...} or null if it had not started, "requested": "stop" | "pause" | "abort", "result": "done" | "pending" | "withdrawn" | "not_running" | "ended" | "other_host" | "not_started"}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -74,7 +75,7 @@ async function interruptRun(shell: Shell, typed: string | undefined): Promise<Ex
   const { id } = before.run;
   if (!isHeld(status)) {
     shell.print({
-      json: () => ({ run: id, requested: "stop", result: "not_running", status }),
+      json: () => ({ run: runJson(before), requested: "stop", result: "not_running" }),
       text: () => `${id} is not running (${statusWord(status)}).\n`,
     });
     shell.say(nextText(before, shell.talk));
@@ -92,7 +93,7 @@ async function report(shell: Shell, holdfast: Holdfast, id: string): Promise<Exi
   const after = await holdfast.status(id);
   const saved = after.run.latest === null ? "" : ` Saved as ${id}@${after.run.latest.sequence}.`;
   shell.print({
-    json: () => ({ run: id, requested: "stop", result: "done", status: after.status }),
+    json: () => ({ run: runJson(after), requested: "stop", result: "done" }),
     text: () => `Stopped ${id}.${saved}\n`,
   });
   shell.say(nextText(after, shell.talk));
@@ -115,7 +116,7 @@ async function stopPrepared(
   const begun = await stopStarting(shell, holdfast, prepared);
   if (begun !== null) return await report(shell, holdfast, begun);
   shell.print({
-    json: () => ({ run: first.run, requested: "stop", result: "not_started", status: null }),
+    json: () => ({ run: null, requested: "stop", result: "not_started" }),
     text: () => `Stopped ${escapeText(startingName(first))} before it started; nothing was changed.\n`,
   });
   return "done";
@@ -195,7 +196,7 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
     shell.say(`Stopping process ${first.pid}, which prepares ${escapeText(startingName(first))} …`);
     if ((await stopStarting(shell, holdfast, prepared)) === null) {
       shell.print({
-        json: () => ({ run: first.run, requested: kind, result: "not_started", status: null }),
+        json: () => ({ run: null, requested: kind, result: "not_started" }),
         text: () => `Aborted ${escapeText(startingName(first))} before it started; nothing was changed.\n`,
       });
       return "done";
@@ -217,7 +218,7 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   });
   const stood = await holdfast.runWithStatus(run);
   shell.print({
-    json: () => ({ run, requested: kind, result: RESULTS[sent.kind], status: stood.status }),
+    json: () => ({ run: runJson(stood), requested: kind, result: RESULTS[sent.kind] }),
     text: () => `${signalResultText(kind, sent, stood)}\n`,
   });
   const { program } = shell.talk;
