@@ -42,8 +42,15 @@ test("a fork waits for you before its first outside effect, once, in whatever wa
   expect(await place.run("approve", "third", "stop")).toMatchObject({ status: 0 });
   expect(await place.run("resume", "third")).toMatchObject({ status: 1 });
   // The fork of a fork that may publish asks as well.
-  await place.json("fork", "other@latest", "--as", "fourth");
+  const { checkpoints } = await place.json("list", "other");
+  const pr = checkpoints.findLast(({ stage }: { stage: string }) => stage === "pr");
+  await place.json("fork", `other@${pr.sequence}`, "--as", "fourth");
+  const again = await place.run("resume", "fourth");
+  expect([again.status, again.stdout]).toEqual([4, expect.stringMatching(/fourth is a fork of other@\d+/)]);
   expect(await outside(place)).toEqual({ pulls: before.pulls + 1, heads: before.heads + 1 });
+  expect(await place.run("approve", "fourth", "publish")).toMatchObject({ status: 0 });
+  expect(await place.run("resume", "fourth")).toMatchObject({ status: 0 });
+  expect(await outside(place)).toEqual({ pulls: before.pulls + 2, heads: before.heads + 2 });
 });
 
 test("a rerun publishes nothing unless it is asked to", async () => {
