@@ -2,12 +2,16 @@
 // Open a store
 export { Holdfast } from "./holdfast.ts";
 export { openHoldfast as open } from "./open.ts";
-export type { CreateRunParams, HoldfastDiff } from "./holdfast.ts";
+export type { CreateRunParams, HoldfastDiff, RunOverview } from "./holdfast.ts";
 export type { OpenParams } from "./open.ts";
 export { doctor } from "./doctor.ts";
 
 // Runs of a workflow
 export type { RunDetails } from "./run-status.ts";
+export type { RunWithStatus } from "@holdfast/core/run-statuses";
+export { isEnded } from "@holdfast/core/run";
+export { isHeld, statusWord, waitsForYou } from "@holdfast/core/status";
+export type { RunStatus } from "@holdfast/core/status";
 export type { StartPlan } from "./plan-start.ts";
 export type { Adapters } from "@holdfast/core/adapters";
 export type { RunReport } from "./start-run.ts";
