@@ -7,6 +7,8 @@ import { stripVTControlCharacters } from "node:util";
 import type { Lease } from "@holdfast/core/lease";
 import type { ProgressEvent, RunOutcome } from "@holdfast/core/progress";
 import type { RunSummary, Work } from "@holdfast/core/run";
+import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import { statusWord } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import { summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
 import type { Holdfast } from "../holdfast.ts";
@@ -221,12 +223,11 @@ function sentence(text: string): string {
 }
 
 /** Prevents a silent fresh start and a second run next to an unfinished one. */
-export function runUnfinishedError(run: RunSummary): HoldfastError {
-  const state =
-    run.state.kind === "waiting" ? `is waiting for ${run.state.for}: ${run.state.reason}` : "is not finished";
+export function runUnfinishedError({ run, status }: RunWithStatus): HoldfastError {
+  const why = status.kind === "waiting" ? `, ${status.reason}` : "";
   return new HoldfastError({
     code: "NEEDS_DECISION",
-    message: `This work already has a run: ${run.id} ${state}`,
+    message: `This work already has a run: ${run.id} (${statusWord(status)}${why})`,
     hint: `Continue it: \`holdfast resume ${run.id}\`. Show its status: \`holdfast status ${run.id}\`.`,
     retry: "ask",
     data: { run: run.id },

@@ -90,7 +90,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
     if (open !== undefined) shell.say(`Run ${open.id} is unfinished: ${shell.talk.program} resume ${open.id}`);
     return "done";
   }
-  if (open !== undefined) throw runUnfinishedError(open);
+  if (open !== undefined) throw runUnfinishedError(await holdfast.runWithStatus(open.id));
   sayEarlier(shell, plan);
   if (input.on("detach")) {
     starting?.remove();
