@@ -5,6 +5,7 @@ import { ERROR_CODES } from "@holdfast/platform/error";
 import { EXITS, EXIT_OF } from "../src/cli/exit.ts";
 import { FINDING_KINDS, defaultFindingPolicy } from "@holdfast/core/findings";
 import { defaultRetention } from "@holdfast/core/retention";
+import { STATUS_KINDS } from "@holdfast/core/status";
 import { TRIGGERS } from "@holdfast/core/checkpoint";
 
 /** docs/errors.md and docs/glossary.md must match the code. */
@@ -55,6 +56,10 @@ describe("docs/glossary.md", () => {
     expect(glossary.get("finding")?.map(({ finding, verdict }) => ({ finding, verdict }))).toEqual(rows);
   });
 
+  test("has every status", () => {
+    expect(glossary.get("status")?.map((row) => row["status"])).toEqual(STATUS_KINDS);
+  });
+
   test("explains the terms of the documentation, each once", () => {
     const words = glossary.get("word")?.map((row) => row["word"]) ?? [];
     expect(new Set(words).size).toBe(words.length);
@@ -90,7 +95,7 @@ test("the engine and the adapters say stage; phase is a word of crunch", async (
 
 /** Words that a reader cannot look up. The plain ones are: resume, continue, atomically, repair, apply, diverged, failed, orphan, report. */
 const OLD_WORDS =
-  /\b(?:goes on|gone on|taken up|takes up|carried on|as one act|whoever|nobody|somebody|who works|put right|mend|heed|parted|given up|aside|tidings|litter|is told|was told)\b/i;
+  /\b(?:goes on|gone on|taken up|takes up|carried on|as one act|whoever|nobody|somebody|who works|put right|mend|heed|parted|parked|unparked|given up|aside|tidings|litter|is told|was told)\b/i;
 
 test("no page and no comment uses an old word", async () => {
   const pages = (await readdir(join(ROOT, "docs"))).filter((name) => name !== "cli.md").map((name) => `docs/${name}`);
