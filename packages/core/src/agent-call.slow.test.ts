@@ -260,7 +260,7 @@ test("an overloaded provider costs no iteration: it is tried again from the same
   expect(attempts.slice(6)).toEqual([7, 8, 9]);
 });
 
-test("parked until the provider answers again: woken once, however the clock is set meanwhile", async () => {
+test("waiting until the provider answers again: woken once, however the clock is set meanwhile", async () => {
   let calls = 0;
   const toy = await startTestRunInWorktree(() => {
     calls += 1;
@@ -316,7 +316,7 @@ test("a failure of the agent itself is a report, with its files in a checkpoint"
   expect(reports).toMatchObject([{ outcome: "failed", cause: "timeout", message: "too long", changed: true }]);
 });
 
-test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call that died counts as reserved", async () => {
+test("budget: told once at 80 %, waiting at 100 %, raised and gone on; a call that died counts as reserved", async () => {
   let calls = 0;
   const { parts, go, store, crash, workspace } = await startTestRunInWorktree(() => {
     calls += 1;
@@ -346,7 +346,7 @@ test("budget: told once at 80 %, parked at 100 %, raised and gone on; a call tha
   expect((await store.latest(ID))?.planes.position.budget.spent.tokens).toBe(140);
 });
 
-test("time is the run's: what passes beside agents counts, a kill loses none of it, parked time is none", async () => {
+test("time is the run's: what passes beside agents counts, a kill loses none of it, waiting time is none", async () => {
   const toy = await startTestRunInWorktree(() => {
     toy.pass(5 * MINUTES);
     return {};

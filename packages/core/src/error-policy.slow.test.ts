@@ -144,7 +144,7 @@ test("killed while it waits, it waits for the rest; never longer than it was to,
   expect(await toy.go(workflow, { parts: slow })).toMatchObject({ kind: "done" });
 });
 
-test("an abort goes through the workflow's own fatal end, and a fatal run stays so", async () => {
+test("an abort goes through the workflow's own fatal end, and a failed run stays so", async () => {
   const ends: string[] = [];
   const toy = await start({ rules: [rule({ action: "abort" })] }, () => ({ kind: "failed", cause: "crash" }));
   const workflow = define({
@@ -176,7 +176,7 @@ test("escalated: a person is told what was tried, and whoever resumes grants the
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
 });
 
-test("of two who wake it one does, also when it has parked on something else by the time that the other comes", async () => {
+test("of two who wake it one does, also when it waits for something else by the time that the other comes", async () => {
   let calls = 0;
   const toy = await start({}, () => {
     calls += 1;

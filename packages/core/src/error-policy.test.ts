@@ -82,7 +82,7 @@ describe("decide failure", () => {
       );
     });
 
-    test("with a time to come the run parks until then; a time gone by is no reason to", () => {
+    test("with a time to come the run waits until then; a time gone by is no reason to", () => {
       expect(decide({ failure: failure("rate_limit", { until: LATER }) })).toMatchObject({
         kind: "wait",
         for: "quota",
@@ -160,7 +160,7 @@ describe("decide failure", () => {
   describe("fallback", () => {
     const fallback = { agents: ["toy", "codex", "gemini:pro"], tries: 2 };
 
-    test("retried, then the others in their order, each given up after its tries; then it parks, and all begins anew", () => {
+    test("retried, then the others in their order, each given up after its tries; then it waits, and all begins anew", () => {
       const policy = policyOf({ exhausted: "fallback", fallback, retry: { delaysMs: [10], jitter: 0 } });
       const decisions = decideAll(policy, times(12, failure("overload")));
       expect(decisions.map((one) => (one.kind === "fallback" ? one.agent : one.kind))).toEqual(

@@ -213,7 +213,7 @@ describe("conduct stops", () => {
       expect.unreachable("the run never ended by itself");
     });
 
-    test("a question parks the run; its answer is the step's result for ever, and it is unparked once", async () => {
+    test("a question makes the run wait; its answer is the step's result for ever, and it continues once", async () => {
       const { parts, go, kinds, store } = await start();
       const answers: string[] = [];
       const workflow = define({
@@ -238,7 +238,7 @@ describe("conduct stops", () => {
       expect((await kinds()).filter((kind) => kind === "run.continued")).toHaveLength(2);
     });
 
-    test("parked until a time: not before it, and unparked once after it", async () => {
+    test("waiting until a time: not before it, and continued once after it", async () => {
       const { parts, go, kinds, pass } = await start();
       let parks = 0;
       const workflow = define({
@@ -257,7 +257,7 @@ describe("conduct stops", () => {
       expect((await kinds()).filter((kind) => kind === "run.continued")).toHaveLength(1);
     });
 
-    test("a limit can be raised while nobody works, and what is parked on it goes on", async () => {
+    test("a limit can be raised while nobody works, and what is waiting for it goes on", async () => {
       const { parts, go, store } = await start();
       const workflow = define({
         work: async ({ wait, position }) => {
@@ -352,7 +352,7 @@ describe("conduct stops", () => {
       expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(aside);
     });
 
-    test("a full disk parks the run where an entry still fits, says so where none does, and resume goes on once there is room", async () => {
+    test("a full disk makes the run wait where an entry still fits, says so where none does, and resume goes on once there is room", async () => {
       for (const fits of [true, false]) {
         const { parts, store, go } = await start();
         const full = fullStore(store, { entries: fits });
@@ -503,7 +503,7 @@ describe("conduct", () => {
       expect(await kinds()).toEqual(before);
     });
 
-    test("fatal keeps its reason, however often it is resumed", async () => {
+    test("a failure keeps its reason, however often it is resumed", async () => {
       const { parts, go } = await start();
       const workflow = define({ work: async () => ({ event: "fatal", reason: "Max iteration limit (7) reached" }) });
       await begin(parts, workflow);
@@ -536,7 +536,7 @@ describe("conduct", () => {
       expect(seen).toEqual(["the true reason"]);
     });
 
-    test("a workflow that goes in circles ends fatal after its visits", async () => {
+    test("a workflow that goes in circles fails after its visits", async () => {
       const { parts, go } = await start();
       const workflow = define(
         { work: worked, check: async () => ({ event: "failed", reason: "again" }) },

@@ -130,7 +130,7 @@ describe("recovery plan", () => {
       expect(plan(last, [], { state: done, force: true })).toMatchObject({ kind: "done" });
     });
 
-    test("a fatal run is refused with its original reason, unless forced from a chosen checkpoint", () => {
+    test("a failed run is refused with its original reason, unless forced from a chosen checkpoint", () => {
       for (const strategy of [last, chosen(1)]) {
         expect(plan(strategy, some, { state: fatal })).toMatchObject({
           kind: "refused",
@@ -146,7 +146,7 @@ describe("recovery plan", () => {
       });
     });
 
-    test("forcing an open run re-opens nothing; a parked run resumes", () => {
+    test("forcing an open run re-opens nothing; a waiting run resumes", () => {
       expect(plan(chosen(1), some, { force: true })).toMatchObject({ kind: "restore", reopens: false });
       const parked: RunState = { kind: "waiting", for: "ci", reason: "x", until: null };
       expect(plan(last, some, { state: parked })).toMatchObject({ kind: "restore" });

@@ -215,7 +215,7 @@ describe("resume plan", () => {
       });
     });
 
-    test("an ended run: done is a success, fatal is refused with its reason, unless forced from a chosen checkpoint", () => {
+    test("an ended run: done is a success, failed is refused with its reason, unless forced from a chosen checkpoint", () => {
       const done: RunState = { kind: "done", at: "t" };
       const chosen = { from: { kind: "chosen", sequence: 2 }, force: true } as const;
       expect(plan([sample("lease_held")], { state: done })).toMatchObject({ kind: "done", actions: [] });

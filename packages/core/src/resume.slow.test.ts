@@ -229,7 +229,7 @@ describe("apply resume", () => {
   });
 
   describe("going back", () => {
-    test("to a chosen checkpoint of a fatal run, by force: reopened, with money spent and a visit never given before", async () => {
+    test("to a chosen checkpoint of a failed run, by force: reopened, with money spent and a visit never given before", async () => {
       const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "worse\n");
       await scene.save({ round: 2 }, (planes) => ({

@@ -284,7 +284,7 @@ describe("retention plan", () => {
       expect(keptOf(subject(all, { state: done }), { ...defaultRetention, onSuccess: "by_rules" })).toHaveLength(6);
     });
 
-    test("a fatal run keeps all that is recent, then goes by the rules", () => {
+    test("a failed run keeps all that is recent, then goes by the rules", () => {
       const fatal: RunState = { kind: "failed", at: iso(NOW), reason: "x" };
       const all = series(20, (n) => ({ days: n <= 4 ? 31 : 30 }));
       expect(keptOf(subject(all, { state: fatal }))).toHaveLength(16);

@@ -317,7 +317,7 @@ describe("save unasked", () => {
       expect(idle).toBe(2);
     });
 
-    test("a session that is over is parked with its checkpoint, and the next one goes on", async () => {
+    test("a session that is over waits with its checkpoint, and the next one goes on", async () => {
       const { parts, go, store } = await start();
       const runs: string[] = [];
       const workflow = define({

@@ -52,7 +52,7 @@ test("labels of two phases are for a person to decide", async () => {
 const relabel = (to: string): string =>
   `sed -i 's/state:e2e/${to}/' "$(git remote get-url origin)/holdfast-forge/issues/1.md"`;
 
-test("a state label that a person moves while a phase is under way is not replaced: the run parks, and follows it when resumed", async () => {
+test("a state label that a person moves while a phase is under way is not replaced: the run waits, and follows it when resumed", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), gate: relabel("state:ready-to-merge") },
@@ -69,7 +69,7 @@ test("a state label that a person moves while a phase is under way is not replac
   expect(phases.map(({ phase }) => phase)).toEqual(["ready", "implementing", "e2e", "ready-to-merge"]);
 });
 
-test("labels of two phases while one is under way: the run parks, and goes on where it was when they are put right", async () => {
+test("labels of two phases while one is under way: the run waits, and goes on where it was when they are put right", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), gate: relabel("state:e2e, state:backlog"), target: "docs" },

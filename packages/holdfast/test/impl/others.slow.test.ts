@@ -20,7 +20,7 @@ describe("other people act while the run waits", () => {
     expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("is merged") });
   });
 
-  test("a branch that others replaced is never overwritten unasked: the run parks with both tips, and goes on as told", async () => {
+  test("a branch that others replaced is never overwritten unasked: the run waits with both tips, and goes on as told", async () => {
     // The agent itself pushes it: after setup has checked, and before our push.
     const implModel = "command:cat > ../prompt; sh ../../agent.sh";
     await using bench = await makeBench({

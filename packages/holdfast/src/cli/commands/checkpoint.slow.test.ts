@@ -135,7 +135,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
 });
 
 describe("--max-time", () => {
-  test("stops the agent, saves with trigger session_end and parks; the next session goes on with its own time", async () => {
+  test("stops the agent, saves with trigger session_end and waits; the next session goes on with its own time", async () => {
     const place = await work.begin();
     const over = await place.run("run", "1", "--no-review", "--max-time", "3s", "--agent", await place.agent([HANG]));
     expect(over, over.stdout + over.stderr).toMatchObject({ status: 7 });

@@ -168,7 +168,7 @@ async function parkedAndForked(): Promise<{ readonly a: string; readonly holdfas
 const sawOf = async (holdfast: Holdfast, run: string) =>
   (await holdfast.store.latest(run))?.planes.context.values["saw"];
 
-test("a graft into a parked run is kept when it goes on", async () => {
+test("a cherry-pick into a waiting run is kept when it goes on", async () => {
   const { a, holdfast } = await parkedAndForked();
   const looked = await at80("cherry-pick", "other", "src/*.txt", "--into", a, "--dry-run");
   expect(looked.stdout).toContain("    M src/a.txt\n");

@@ -22,7 +22,7 @@ describe("quota wait", () => {
     return entries.filter((entry: { readonly kind: string }) => entry.kind === kind).length;
   }
 
-  test("parked until a time, it says when; a waiter that is killed wakes nobody, and of several who wait one wakes it, once", async () => {
+  test("waiting until a time, it says when; a waiter that is killed wakes nobody, and of several who wait one wakes it, once", async () => {
     const place = await work.begin();
     // After the wait it fails at once for another reason, so a later process finds it waiting for something else.
     const agent = await place.agent([limited(1, 10_000), { when: { attempt: 2 }, fail: { cause: "auth" } }, GOOD]);

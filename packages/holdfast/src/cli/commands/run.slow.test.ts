@@ -304,7 +304,7 @@ describe("work", () => {
       expect(await place.git("ls-tree", "--name-only", pull?.headCommit ?? "")).toBe("README.md\nanswer.txt");
     });
 
-    test("a budget parks it, and a higher one lets it go on", async () => {
+    test("a budget makes it wait, and a higher one lets it go on", async () => {
       const place = await work.begin();
       const poor = { ...GOOD, when: { role: "impl", iteration: 1 }, finalize: undefined };
       const agent = await place.agent([poor, GOOD]);
