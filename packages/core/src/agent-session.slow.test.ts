@@ -79,7 +79,7 @@ test("a session that is lost is given up: a fresh one begins with a hand-over, f
   expect(toy.file("half.txt")).toBe(true);
   expect(toy.waits).toEqual([]);
   const text = expect.stringMatching(
-    /toy cannot go on with the session of edit \(no transcript\): a fresh one takes over/,
+    /toy cannot resume the session of edit \(no transcript\): a new session gets a summary/,
   );
   expect(await notesOf(toy)).toEqual([text]);
   expect(heard).toContainEqual(expect.objectContaining({ kind: "note", text }));

@@ -207,7 +207,7 @@ describe("rewound session", () => {
     await toy.go(toy.workflow);
     expect(toy.calls).toEqual([" - one", "s-1 - two", "s-1 - two"]);
     expect(toy.texts.get("s-1")).toBe('{"id":"s-1-one"}\n{"id":"s-1-two"}\n');
-    expect(await notesOf(toy, ID)).toContainEqual(expect.stringContaining("its record is put back"));
+    expect(await notesOf(toy, ID)).toContainEqual(expect.stringContaining("its record is restored"));
   });
 
   test("a fork leaves the session of its parent alone: it forks it too, or is handed over", async () => {

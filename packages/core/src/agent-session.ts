@@ -54,14 +54,14 @@ export async function openSession(execution: StageExecution, caller: Caller): Pr
     case "put_back": {
       const isBack = storedConversation(runSession, call)?.rewound !== undefined;
       const told = isBack
-        ? `${agent.name} goes on with session ${session} as it was in the checkpoint: its record is put back`
+        ? `${agent.name} resumes session ${session} as of the checkpoint: its record is restored`
         : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
       await putRecordBack(execution, agent, { session, cwd, text: plan.text });
       await emitNote(execution.runSession, told);
       return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, told };
     }
     case "fork": {
-      const told = `${agent.name} goes on from message ${plan.at} of session ${session}, in a new session: what came after it is forgotten`;
+      const told = `${agent.name} continues from message ${plan.at} of session ${session} in a new session, without the later messages`;
       if (plan.text !== null) await putRecordBack(execution, agent, { session, cwd, text: plan.text });
       await emitNote(execution.runSession, told);
       return { session, forkAt: plan.at, prompt, counted: null, told };
@@ -150,7 +150,7 @@ export async function dropSession(
 ): Promise<void> {
   const { runSession } = execution;
   const { name } = call;
-  const text = `${agent.name} cannot go on with the session of ${name} (${params.why}): a fresh one takes over and is told what was done; files are kept`;
+  const text = `${agent.name} cannot resume the session of ${name} (${params.why}): a new session gets a summary of the work; files are kept`;
   const session: NewEntry = {
     kind: "step.session",
     body: { visit: runSession.attempt.number, step: name, session: null },
@@ -164,7 +164,7 @@ export async function dropSession(
   };
   // The conversation of a call in a side worktree is not part of any checkpoint.
   if (call.aside !== undefined) await runSession.append(...prepare());
-  else await runSession.save({ trigger: "error_recovery", name: `session of ${name} given up`, prepare });
+  else await runSession.save({ trigger: "error_recovery", name: `session of ${name} lost`, prepare });
   runSession.tell({ kind: "note", text });
 }
 
@@ -305,7 +305,7 @@ function handOver(params: {
   const text = [
     "# Taking over",
     "",
-    "Another session worked on the task below before you, and cannot be gone on with. Its files are in the worktree as it left them. Look at them",
+    "Another session worked on the task below before you, and cannot be resumed. Its files are in the worktree as it left them. Look at them",
     "first, keep what is good, and do not do again what is done. Its last tool call may have been cut off in the middle: a file may be half-written,",
     "and a command may have run without its answer being seen.",
     "",

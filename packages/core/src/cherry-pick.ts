@@ -37,7 +37,7 @@ export async function planCherryPick(params: {
   const { parts, source, run, newest, workspace, paths: asked } = params;
   const { workspaces } = parts;
   const to = source.planes.files;
-  if (source.quarantined) throw refused(`Checkpoint ${source.id} was set aside as damaged`, "Choose another one.");
+  if (source.quarantined) throw refused(`Checkpoint ${source.id} is quarantined as damaged`, "Choose another one.");
   if (to === null)
     throw refused(`Checkpoint ${source.id} holds no files`, "Choose one that was taken in a git worktree.");
   if (workspace === undefined || workspaces === null || newest === undefined)
@@ -75,7 +75,7 @@ function refuseHalfStep({ run, planes }: Checkpoint): void {
   const [name, { base }] = half;
   throw refused(
     `Run ${run} stopped in the middle of ${name}, and resuming it puts back the files from before that`,
-    `Put them back now (what is there is saved first): holdfast restore ${run}@${base}. Then graft again.`,
+    `Put them back now (what is there is saved first): holdfast restore ${run}@${base}. Then repeat the command.`,
   );
 }
 
@@ -96,7 +96,7 @@ async function findBegun(
       const same = graft === params.source.id && JSON.stringify(body["paths"]) === JSON.stringify(params.asked);
       if (same) return before;
       throw refused(
-        `Another graft into ${id} began and did not finish: from ${graft}`,
+        `Another cherry-pick into ${id} did not finish: from ${graft}`,
         `Run that one again, or go back to before it: holdfast restore ${target}`,
       );
     }
@@ -210,7 +210,7 @@ function refuseLoss({ files, edited, outward, run }: CherryPickPlan, force: bool
   if (blocked !== undefined) {
     throw new HoldfastError({
       code: "RESTORE_REFUSED",
-      message: `The graft is not possible: ${blocked}${more(files.blocked)} is a git repository of its own, or a file that no checkpoint holds`,
+      message: `The cherry-pick is not possible: ${blocked}${more(files.blocked)} is a git repository of its own, or a file that no checkpoint holds`,
       hint: "Move it away first, or take other paths.",
       data: { blocked: files.blocked },
     });
@@ -229,7 +229,7 @@ function refuseLoss({ files, edited, outward, run }: CherryPickPlan, force: bool
     throw new HoldfastError({
       code: "RESTORE_REFUSED",
       message: `${link.path}${more(outward)} is a link that leads out of the worktree, to ${link.target}`,
-      hint: "Whoever writes through it writes elsewhere. --force takes it all the same.",
+      hint: "A write through the link changes files outside the worktree. --force copies it all the same.",
       data: { outward },
     });
   }
@@ -245,8 +245,8 @@ async function saveBefore({ plan, saver, lease, workspace }: GraftWork, newest: 
   if (before.files.tree !== plan.files.fromTree) {
     throw new HoldfastError({
       code: "RESTORE_REFUSED",
-      message: `Files in ${workspace.root} changed after this graft was planned`,
-      hint: "Stop what is writing there, then graft again; nothing was changed.",
+      message: `Files in ${workspace.root} changed after this cherry-pick was planned`,
+      hint: "Stop what is writing there, then repeat the command; nothing was changed.",
       retry: "later",
     });
   }
@@ -276,14 +276,14 @@ function graftedPlanes(planes: Planes, sequence: number): Planes {
 }
 
 function nameOf({ source }: CherryPickPlan): string {
-  return `graft from ${source.id}`;
+  return `cherry-pick from ${source.id}`;
 }
 
 function overwritten(root: string): HoldfastError {
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
-    message: `Files in ${root} were changed by somebody else right after they were put there`,
-    hint: "Stop what is writing there, then graft again.",
+    message: `Files in ${root} were changed by another process right after they were written`,
+    hint: "Stop what is writing there, then repeat the command.",
     retry: "later",
   });
 }

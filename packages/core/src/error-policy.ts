@@ -282,7 +282,7 @@ function escalate(tried: Try): FailureDecision {
   const reason = isOwn
     ? `${agent} cannot work (${failure.cause}): ${failure.message}${fix}`
     : `Rule ${rule.id} asks for you: ${whoFailed(tried)} (${failure.cause}): ${failure.message}${fix}`;
-  const verdict = { rule: rule.id, action: "escalate", why: "only a person can mend it" } as const;
+  const verdict = { rule: rule.id, action: "escalate", why: "only you can fix it" } as const;
   return { kind: "wait", for: "you", reason, until: null, verdict, errors: NO_ERRORS };
 }
 

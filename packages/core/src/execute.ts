@@ -102,8 +102,8 @@ export function rejectWaitingRun({ id, state }: Pick<RunSummary, "id" | "state">
   if (wakes === undefined || (state.kind === "waiting" && state.until === wakes)) return;
   throw new HoldfastError({
     code: "LEASE_HELD",
-    message: `Run ${id} was taken up by somebody else while it was waited for`,
-    hint: `See where it stands: \`holdfast status ${id}\`.`,
+    message: `Another process resumed run ${id} while this process waited`,
+    hint: `Show its status: \`holdfast status ${id}\`.`,
     retry: "later",
     data: { run: id },
   });
@@ -212,7 +212,7 @@ function holdOnce(store: Store, run: string): () => void {
   if (runs.has(run)) {
     throw new HoldfastError({
       code: "LEASE_HELD",
-      message: `The run ${run} is being carried on by this very process`,
+      message: `This process already executes run ${run}`,
       hint: "Wait until that call has ended.",
       retry: "later",
       data: { run },
@@ -461,20 +461,20 @@ async function saveAside(runSession: RunSession, { epoch }: Lease, lost: Holdfas
     forkedFrom: parent,
     labels: { ...run.labels, [WORKTREE]: NO_WORKTREE },
   });
-  const own = await store.takeLease({ run: id, label: `kept aside of ${run.id}` });
+  const own = await store.takeLease({ run: id, label: `orphaned from ${run.id}` });
   try {
     const files =
       workspace === undefined
         ? null
         : await workspace.snapshot({ run: id, sequence: 1, message: suffix.slice(1), ...snapshotParams(parts) });
-    const reason = `Kept aside of ${run.id}: ${lost.message}`;
+    const reason = `Orphaned from ${run.id}: ${lost.message}`;
     await store.commit({
       lease: own,
       entries: [{ kind: "run.ended", body: { outcome: "failed", reason } }],
       checkpoint: {
         sequence: 1,
         trigger: "fork",
-        name: `kept aside of ${run.id}`,
+        name: `orphaned from ${run.id}`,
         planes: runSession.planesWith(files),
         parent,
       },

@@ -389,7 +389,7 @@ class EffectNotes {
   }
 }
 
-const OPEN = "nobody knows whether it happened, so it could be done twice";
+const OPEN = "it is unknown whether it happened, so it could be done twice";
 const LASTS = "it cannot be undone, and older files do not fit what it left";
 
 const NONE: Trouble = { kind: "none" };

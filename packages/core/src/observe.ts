@@ -230,7 +230,7 @@ async function observeOwn(params: {
   const { commit } = there;
   if (commit === null) {
     if (relied.pushed === null || params.merged) return [];
-    const summary = `${own} was pushed and is gone on the remote`;
+    const summary = `${own} was pushed and is missing on the remote`;
     return [{ kind: "remote_branch_missing", summary, expected: relied.pushed, actual: null }];
   }
   if (commit === relied.pushed || commit === head || params.seen.has(commit)) return [];

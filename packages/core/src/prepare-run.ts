@@ -215,8 +215,8 @@ async function keepEdits(runSession: RunSession): Promise<void> {
   if (workspace === undefined || (await workspace.currentFiles(look)).tree === runSession.state.files?.tree) return;
   // Between two tries of a call that resumes its session, the changes may be the call's own.
   const text = Object.keys(runSession.attempt.sessions).some((step) => !Object.hasOwn(runSession.attempt.asides, step))
-    ? "Files were changed since the last checkpoint, by the call that goes on or by somebody; they are kept"
-    : "Files were changed while nobody worked on the run; they are kept";
+    ? "Files were changed since the last checkpoint, by the resumed call or by someone else; they are kept"
+    : "Files were changed while the run did not execute; they are kept";
   await runSession.save({
     trigger: "automatic",
     name: "changed from outside",

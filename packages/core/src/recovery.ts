@@ -70,7 +70,7 @@ export const NOT_RESTORABLE = "its git objects are not in this repository";
 
 /** Reads the planes and checks the git objects, or returns the problem. */
 export async function readWhole(parts: CoreAdapters, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
-  if (quarantined) return { kind: "damaged", problem: "it was set aside as damaged" };
+  if (quarantined) return { kind: "damaged", problem: "it is quarantined as damaged" };
   try {
     const checkpoint = await parts.store.getCheckpoint({ run, sequence });
     const { files } = checkpoint.planes;

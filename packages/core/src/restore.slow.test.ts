@@ -60,7 +60,7 @@ test("every step is told, in the order of the sequence", async () => {
       `position and values are those of ${ID}@4; what was spent stays spent`,
       "there is none in it",
       `${report.checkpoint.id} was read back, and the files are as it has them`,
-      "the run stands at work",
+      "the run is at work",
     ].join("\n"),
   );
   expect(story.app()).toBe("one\n");
@@ -188,7 +188,7 @@ describe("a conversation that cannot be gone back to is handed over, aloud", () 
     ["an agent that keeps no record", kept, {}, null, "handed_over", "cannot forget what came after"],
     ["no session in the checkpoint", { ...kept, session: null }, {}, null, "handed_over", "holds no session"],
     ["an agent whose record can be put back", kept, {}, sessions, "done", "puts session s-1 of toy back"],
-    ["an agent that can fork", kept, { forkAtMessage: true }, null, "done", "goes on from message m-1"],
+    ["an agent that can fork", kept, { forkAtMessage: true }, null, "done", "continues from message m-1"],
   ] as const;
   test.each(cases)("%s", async (_name, conversation, capabilities, record, outcome, text) => {
     const story = await tell();

@@ -162,10 +162,10 @@ async function agentOf(parts: CoreAdapters, name: string): Promise<SessionAgent 
 async function standing(parts: CoreAdapters, { run, stage, iteration }: Checkpoint): Promise<string> {
   const state = (await parts.store.getRun(run))?.state.kind;
   // The user saved the run by hand: it has no workflow that would continue.
-  if (stage === "none") return "nothing goes on by itself: the run was saved by hand";
-  const where = `the run stands at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
+  if (stage === "none") return "the run has no workflow: it was saved by hand";
+  const where = `the run is at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
   return state === "done" || state === "failed" || state === "aborted"
-    ? `${where}; it had ended, and goes on only when forced`
+    ? `${where}; it had ended, and continues only with --force`
     : where;
 }
 
@@ -205,7 +205,7 @@ function summaryOf(checkpoint: Checkpoint): CheckpointSummary {
 function overwritten(root: string): HoldfastError {
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
-    message: `Files in ${root} were changed by somebody else right after they were restored`,
+    message: `Files in ${root} were changed by another process right after they were restored`,
     hint: "Stop what is writing there, then restore again.",
     retry: "later",
   });
@@ -401,7 +401,7 @@ function tellConversation(
       log.tell("conversation", "done", `the next call puts session ${session} of ${kept.agent} back as it was then`);
       return;
     case "fork":
-      log.tell("conversation", "done", `the next call goes on from message ${plan.at}, in a new session`);
+      log.tell("conversation", "done", `the next call continues from message ${plan.at}, in a new session`);
       return;
     case "hand_over":
       log.tell("conversation", "handed_over", handedOver(kept.agent, plan.why));
@@ -409,7 +409,7 @@ function tellConversation(
 }
 
 function handedOver(agent: string, why: string): string {
-  return `${agent} cannot go back (${why}): the next call is a fresh session that is told what was done`;
+  return `${agent} cannot go back (${why}): the next call is a new session with a summary of the work`;
 }
 
 /** Throws WORKSPACE_BUSY during a git operation such as a merge: files placed now would become part of it. */

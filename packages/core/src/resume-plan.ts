@@ -192,7 +192,7 @@ function goesBack(from: ResumeFrom, reopens: boolean): readonly ResumeAction[] {
       return [{ kind: "go_back", sequence: from.sequence, reopens, why }];
     }
     case "chosen": {
-      const why = `The run goes back to checkpoint ${from.sequence}, as chosen${reopens ? ", and is taken up again" : ""}.`;
+      const why = `The run goes back to checkpoint ${from.sequence}, as chosen${reopens ? ", and continues" : ""}.`;
       return [{ kind: "go_back", sequence: from.sequence, reopens, why }];
     }
   }
@@ -243,7 +243,7 @@ function worstOf(verdicts: readonly Verdict[]): Verdict {
   return VERDICTS[Math.max(0, ...verdicts.map((verdict) => VERDICTS.indexOf(verdict)))] ?? "refuse";
 }
 
-const MEND_BY_HAND = "Mend it, then resume again.";
+const MEND_BY_HAND = "Fix it, then resume again.";
 const MEND: Readonly<Partial<Record<FindingKind, string>>> = {
   lease_held: "Wait for the process that holds the run, or stop it with `holdfast stop`.",
   tree_missing: "Run `holdfast verify` to see what is whole, and fetch the missing objects from another clone.",
@@ -296,26 +296,26 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   issue_labels_changed: (finding) => takeIssue(finding),
   issue_closed: (finding) => takeIssue(finding),
   issue_reopened: (finding) => takeIssue(finding),
-  issue_missing: (finding) => [remember(finding, "The run goes on with the issue's text as it was saved.")],
+  issue_missing: (finding) => [remember(finding, "The run continues with the saved text of the issue.")],
   issue_mismatch: () => [],
   base_moved: (finding) => [
-    remember(finding, "The run goes on from where it branched off; a rebase comes when the pull request needs one."),
+    remember(finding, "The run continues on its old base; it rebases when the pull request needs it."),
   ],
-  head_moved: () => [takeFiles("The run goes on on top of the commits that are there now.")],
+  head_moved: () => [takeFiles("The run continues on top of the current commits.")],
   branch_missing: (finding) => recreateBranch(finding),
-  branch_switched: () => [takeFiles("The run goes on on what the worktree stands on now.")],
+  branch_switched: () => [takeFiles("The run continues on the branch that the worktree has now.")],
   branch_diverged: (finding) => [
     ...keepTips(finding, "Both ends of the branch are kept under refs/holdfast/, whichever of them wins."),
     remember(
       finding,
-      "The run goes on with its own commits; its next push replaces those that it has seen on the remote.",
+      "The run continues with its own commits; its next push replaces the ones that it has seen on the remote.",
     ),
   ],
   remote_branch_missing: (finding) => [remember(finding, "The branch is pushed again when the run comes to it.")],
   worktree_missing: () => [
     { kind: "recreate_worktree", why: "The worktree is made again with the files of the newest checkpoint." },
   ],
-  worktree_moved: () => [takeFiles("The run goes on where its worktree is now.")],
+  worktree_moved: () => [takeFiles("The run continues in the moved worktree.")],
   pull_request_merged: ({ actual }) =>
     isJsonObject(actual) && actual["own"] === true
       ? []
@@ -327,23 +327,25 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   pull_request_closed: (finding) => [
     remember(
       finding,
-      "The run goes on; where it needs a pull request and that one is closed still, it opens another one.",
+      "The run continues; if it needs a pull request and this one is still closed, it opens another one.",
     ),
   ],
   files_changed: () => [takeFiles("The files are kept as they are now; the checkpoint's are still in the checkpoint.")],
   tree_missing: () => [],
   store_damaged: (finding) => quarantine(finding),
   journal_damaged: (finding) => [
-    remember(finding, "The run goes on by its newest whole checkpoint and the entries as they read now."),
+    remember(finding, "The run continues from its newest intact checkpoint and the entries as they are now."),
   ],
-  workflow_changed: () => [takeSettings("The run goes on with the workflow as it is defined now.")],
-  model_changed: () => [takeSettings("The run goes on with the agent and model that are set now.")],
-  tools_changed: () => [takeSettings("The run goes on with the tools that are set now.")],
-  effect_unknown: (finding) => [remember(finding, "The run goes on; the effect is looked up before it is done again.")],
+  workflow_changed: () => [takeSettings("The run continues with the current definition of the workflow.")],
+  model_changed: () => [takeSettings("The run continues with the agent and model that are set now.")],
+  tools_changed: () => [takeSettings("The run continues with the tools that are set now.")],
+  effect_unknown: (finding) => [
+    remember(finding, "The run continues; it checks the target before it repeats the effect."),
+  ],
   effect_in_flight: () => [goOn("It is looked up where it happens before anything is done again.")],
   restore_unfinished: () => [{ kind: "finish_restore", why: "The restore that did not finish is finished first." }],
   lease_held: () => [],
-  forge_unreachable: () => [goOn("The run goes on without knowing whether the issue or the pull request changed.")],
+  forge_unreachable: () => [goOn("The run continues without knowing whether the issue or the pull request changed.")],
   remote_unreachable: () => [goOn("The remote is asked again before a push, which carries what it expects there.")],
 };
 
@@ -378,14 +380,14 @@ function quarantine({ expected }: Finding): readonly ResumeAction[] {
   const sequence = field(expected, "sequence");
   if (typeof sequence !== "number") return [];
   return [
-    { kind: "quarantine", sequence, why: `Checkpoint ${sequence} is set aside, so that nothing resumes from it.` },
+    { kind: "quarantine", sequence, why: `Checkpoint ${sequence} is quarantined, so that no run resumes from it.` },
   ];
 }
 
 function takeIssue(finding: Finding): readonly ResumeAction[] {
   const { actual, summary, diff } = finding;
   const feedback = diff === undefined ? `${summary}.` : `${summary}:\n${diff}`;
-  const why = "The issue as it is now is the run's order from here on, and the next prompt is told what changed.";
+  const why = "The run works with the current issue from now on, and the next prompt contains the change.";
   const change = issueChange(finding.kind, actual);
   return change === null ? [] : [{ kind: "take_issue", change, feedback, why }];
 }

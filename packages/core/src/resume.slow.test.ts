@@ -37,7 +37,7 @@ describe("apply resume", () => {
       expect(filesOf(scene)).toEqual(before);
       expect(scene.worktree().git("symbolic-ref", "HEAD").trim()).toBe(`refs/heads/${BRANCH}`);
       expect(await scene.found()).toEqual([]);
-      expect(await notesOf(scene)).toEqual([expect.stringContaining("is gone: gone on by policy")]);
+      expect(await notesOf(scene)).toEqual([expect.stringContaining("is gone: accepted by policy")]);
     });
 
     test("a pruned one too, and its branch with it, from our refs alone", async () => {

@@ -110,7 +110,7 @@ function reopened(plan: ResumePlan, freshness: Freshness | null, standing: Recor
   const { values, enters, why } = other;
   const changed: ResumeAction = { kind: "change_values", values, why };
   if (enters === null) return { ...plan, actions: [...plan.actions, changed] };
-  const next = `It goes on with ${enters.stage}, iteration ${enters.iteration}.`;
+  const next = `It continues with ${enters.stage}, iteration ${enters.iteration}.`;
   return { ...plan, actions: [...plan.actions, changed, { kind: "move_stage", ...enters, why: next }] };
 }
 
@@ -147,7 +147,7 @@ export async function applyResumeCheck(params: {
   if ((await topOf(parts, run.id)) !== planned.top) {
     throw new HoldfastError({
       code: "CONFLICT",
-      message: `Run ${run.id} was carried on by another process after this resume was planned`,
+      message: `Another process executed run ${run.id} after this resume was planned`,
       hint: "Resume it again; nothing was changed.",
       retry: "later",
     });
@@ -410,7 +410,7 @@ async function commitHere(params: {
   readonly trigger?: "automatic" | "before_restore" | "restore";
 }): Promise<CheckpointSummary> {
   const { lease, saver, entries, planes, workspace } = params;
-  const save = { trigger: params.trigger ?? "automatic", name: "taken up again" } as const;
+  const save = { trigger: params.trigger ?? "automatic", name: "resumed" } as const;
   if (workspace === undefined) return await saver.commit({ lease, planes, params: save, entries });
   const { sequence, files } = await saver.snapshot(workspace, save.name);
   return await saver.commit({ lease, planes: { ...planes, files }, params: save, entries, sequence });
@@ -426,7 +426,7 @@ function note({ finding, decision }: Judgement): readonly NewEntry[] {
 const SAID = {
   accepted: "accepted",
   put_back: "put back",
-  by_policy: "gone on by policy",
+  by_policy: "accepted by policy",
   moot: "of no consequence, the pull request was merged",
 } as const;
 

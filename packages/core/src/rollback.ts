@@ -103,7 +103,7 @@ function against(params: {
   const [step] = half;
   if (step !== undefined) return { kind: "half_step", why: `it was taken in the middle of ${half.join(", ")}` };
   if (candidate.leftBehind) return { kind: "left_behind", why: "the run went back from it already" };
-  if (candidate.ended) return { kind: "ended", why: "the run had given up by then" };
+  if (candidate.ended) return { kind: "ended", why: "the run had failed by then" };
   if (params.hasFiles && candidate.tree === null) return { kind: "no_files", why: "it holds no files" };
   const bad = cause.bad.get(filesKey(candidate));
   if (bad !== undefined) return { kind: "known_bad", why: bad };
@@ -135,11 +135,11 @@ function isLeft(facts: RollbackFacts, sequence: number): boolean {
   return facts.candidates.some((one) => one.sequence === sequence && one.leftBehind);
 }
 
-const GO_ON = "Going back would mend nothing, so the run stays where it is";
+const GO_ON = "Going back would fix nothing, so the run stays where it is";
 const WHY_STAY: Readonly<Record<CauseKind, string>> = {
   none: GO_ON,
   outside: GO_ON,
-  flaky: "Going back to other files would not mend that, so the run stays where it is",
+  flaky: "Going back to other files would not fix that, so the run stays where it is",
   regression: "The files are those from before the cause already",
   oscillation: "The files are those from before the cause already",
   deletion: "The files are those from before the cause already",

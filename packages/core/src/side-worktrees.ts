@@ -111,7 +111,7 @@ async function removeFolder(execution: StageExecution, open: OpenAside): Promise
   try {
     await execution.inTurn(() => requireAsides(runSession, name).remove(params));
   } catch (error) {
-    runSession.tell({ kind: "note", text: `The aside ${name} could not be removed yet: ${reasonOf(error)}` });
+    runSession.tell({ kind: "note", text: `The side worktree ${name} could not be removed yet: ${reasonOf(error)}` });
   }
 }
 
@@ -120,15 +120,15 @@ export function requireOpen(execution: StageExecution, aside: Pick<Aside, "name"
   if (open === undefined) {
     throw new HoldfastError({
       code: "USAGE",
-      message: `Stage ${execution.stage} uses the aside ${JSON.stringify(aside.name)} without having asked for it`,
-      hint: "Ask for it with context.aside in the same stage first.",
+      message: `Stage ${execution.stage} uses the side worktree ${JSON.stringify(aside.name)} without having created it`,
+      hint: "Create it with `context.aside()` in the same stage first.",
     });
   }
   if (open.busy === null) return open;
   throw new HoldfastError({
     code: "USAGE",
-    message: `The aside ${JSON.stringify(aside.name)} is in use by ${open.busy}`,
-    hint: "Wait for one call before the next uses the same aside; work at the same time needs an aside each.",
+    message: `The side worktree ${JSON.stringify(aside.name)} is in use by ${open.busy}`,
+    hint: "Wait for one call before the next uses the same side worktree; parallel calls need one each.",
   });
 }
 
@@ -148,7 +148,7 @@ function placeOf(
 function noAsides(run: string, step: string): HoldfastError {
   return new HoldfastError({
     code: "WORKSPACE_MISSING",
-    message: `Step ${step} of run ${run} works aside, and the run has no worktree to work beside`,
+    message: `Step ${step} of run ${run} needs a side worktree, and the run has no worktree`,
     hint: "Begin the run with a worktree.",
   });
 }
@@ -248,8 +248,8 @@ function requireQuiet({ runSession }: StageExecution, step: string): Workspace {
     code: workspace === undefined ? "WORKSPACE_MISSING" : "USAGE",
     message:
       workspace === undefined
-        ? `Step ${step} of run ${run.id} merges an aside, and the run has no worktree to merge into`
-        : `Step ${step} merges an aside while ${others.join(", ")} changes the run's files`,
+        ? `Step ${step} of run ${run.id} merges a side worktree, and the run has no worktree to merge into`
+        : `Step ${step} merges a side worktree while ${others.join(", ")} changes the run's files`,
     hint: "Merge asides when nothing works in the run's own worktree.",
   });
 }

@@ -102,7 +102,7 @@ export function checkWorkflow(params: {
   throw new HoldfastError({
     code: "WORKFLOW_INVALID",
     message: `Workflow ${JSON.stringify(shape.name)} does not hold together: ${problems.join("; ")}`,
-    hint: "Mend the definition; every stage, event and pair that is wrong is named.",
+    hint: "Fix the definition; the message names every wrong stage, event and pair.",
     data: { problems },
   });
 }

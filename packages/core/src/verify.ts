@@ -121,7 +121,7 @@ async function* treeProblems(
       yield { code: "PIN_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
     }
     for (const { entry, sequence, tree } of missing) {
-      const what = `the git objects of tree ${tree ?? "?"}, or of an aside that it holds open, are missing or damaged`;
+      const what = `the git objects of tree ${tree ?? "?"}, or of an open side worktree, are missing or damaged`;
       yield { code: "TREE_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
     }
   }

@@ -268,7 +268,7 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
       return system(`Waiting for ${text("for")}: ${text("reason")}`);
     case "run.continued": {
       const answer = field(body, "answer");
-      if (answer === undefined || answer === null) return system("Taken up again");
+      if (answer === undefined || answer === null) return system("Resumed");
       return { timestamp: entry.at, source: "user", message: contentText(answer), extra };
     }
     case "run.ended":

@@ -72,7 +72,7 @@ const REASONS: LossReasons = {
   "position.streaks": "The format keeps no counters beyond what its history implies",
   "position.score": "A score is a whole number from 1 to 100; 0 stands for none",
   "position.feedback": "An empty text stands for none",
-  "position.reason": "Only what the next prompt is told is kept",
+  "position.reason": "Only what the next prompt contains is kept",
   "context.values.history": "Entries of setup, and such as are no entries, have no place in the history",
   "context.values.pullRequest": "A pull request is a number from 1 and an address",
   "context.values": "Of the values of a run only its history and its pull request are carried",

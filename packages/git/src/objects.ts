@@ -172,8 +172,8 @@ export async function treeOfCommit(repository: Repository, commit: string): Prom
 export function missingCommit(commit: string): HoldfastError {
   return new HoldfastError({
     code: "TREE_MISSING",
-    message: `Commit ${commit} of an aside is not in this repository`,
-    hint: "Fetch refs/holdfast/* from where it was made, or go back to a checkpoint before the aside.",
+    message: `Commit ${commit} of a side worktree is not in this repository`,
+    hint: "Fetch refs/holdfast/* from where it was made, or go back to a checkpoint before the side worktree.",
     data: { commit },
   });
 }

@@ -347,7 +347,7 @@ describe("a merge", () => {
     scene.tree.write("long.txt", "ours\n".repeat(5000));
     const merged = await scene.merge(base, await scene.hold(aside));
     const detail = merged.kind === "conflict" ? merged.detail : "";
-    expect(detail).toContain("a.txt:\n<<<<<<< the run's files\nOURS\n=======\nTHEIRS\n>>>>>>> the aside");
+    expect(detail).toContain("a.txt:\n<<<<<<< the run's files\nOURS\n=======\nTHEIRS\n>>>>>>> the side worktree");
     expect(detail.length).toBeLessThan(8000);
   });
 

@@ -188,7 +188,7 @@ async function requireFree(path: string): Promise<void> {
   throw new HoldfastError({
     code: "USAGE",
     message: `${path} exists and is not empty`,
-    hint: "Move it away: an aside of a run is to be made there; nothing was touched.",
+    hint: "Move it away: a side worktree of a run needs this path; nothing was changed.",
     data: { path },
   });
 }
@@ -242,7 +242,7 @@ async function mergeAside(repository: Repository, params: Parameters<Asides["mer
   if (merged.conflicts.length > 0) {
     const { tree, conflicts: files } = merged;
     const told = [merged.detail, await conflictExcerpt(repository, { tree, files })].filter((part) => part !== "");
-    const detail = told.join("\n\n").replaceAll(left, "the run's files").replaceAll(right, "the aside");
+    const detail = told.join("\n\n").replaceAll(left, "the run's files").replaceAll(right, "the side worktree");
     return { kind: "conflict", files, detail };
   }
   const commit = await commitSnapshot(repository, { tree: merged.tree, like: ours, title: "merge", at: EPOCH });
@@ -349,7 +349,7 @@ async function listAsides(repository: Repository, run?: string): Promise<readonl
 /** The owner in a side worktree's entry: `<run>/<key>`. */
 function ownerOf({ run, key }: { readonly run: string; readonly key: string }): string {
   if (RUN_ID.test(run) && KEY.test(key)) return `${run}/${key}`;
-  throw new HoldfastError({ code: "USAGE", message: `${run}/${key} does not name an aside of a run` });
+  throw new HoldfastError({ code: "USAGE", message: `${run}/${key} does not name a side worktree of a run` });
 }
 
 const KEY = /^[a-z0-9-]+$/;

@@ -40,7 +40,7 @@ test("content, modes, links, binaries, odd names and deletions come over, and on
   expect(lstatSync(join(ours.root, "src/run.sh")).mode & 0o111).not.toBe(0);
 
   expect(report.undo.trigger).toBe("before_risky");
-  expect(report.checkpoint).toMatchObject({ sequence: 3, name: "graft from theirs@2" });
+  expect(report.checkpoint).toMatchObject({ sequence: 3, name: "cherry-pick from theirs@2" });
   expect((await ours.handle.latest())?.planes.context.values).toEqual({ of: "ours" });
   const log = await Array.fromAsync(ours.handle.log());
   expect(log.map(({ kind, body }) => (kind === "restore.started" ? body : null)).filter(Boolean)).toEqual([
@@ -166,7 +166,7 @@ describe("refused, with nothing changed", () => {
     await begin("ours@1");
     await expect(scene.plan("src")).rejects.toEqual(refusal("RESTORE_REFUSED", "A restore of ours@1 began"));
     await begin("ours@3", "somebody@4");
-    await expect(scene.plan("src")).rejects.toEqual(refusal("RESTORE_REFUSED", "Another graft", "somebody@4"));
+    await expect(scene.plan("src")).rejects.toEqual(refusal("RESTORE_REFUSED", "Another cherry-pick", "somebody@4"));
   });
 
   test("while somebody works on the run", async () => {

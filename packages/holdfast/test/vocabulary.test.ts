@@ -1,5 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Visitor, parseSync } from "vite";
 import { describe, expect, test } from "vitest";
 import { ERROR_CODES } from "@holdfast/platform/error";
 import { EXITS, EXIT_OF } from "../src/cli/exit.ts";
@@ -115,6 +116,45 @@ test("no page and no comment uses an old word", async () => {
   });
   expect(offenders).toEqual([]);
 });
+
+/** The packages whose product code is checked for old words in texts. */
+const CHECKED = ["platform", "core", "git", "agents", "forges", "formats", "holdfast"];
+
+test("no message, hint, question or help text uses an old word", async () => {
+  const sources = (await readdir(join(ROOT, "packages"), { recursive: true })).filter(
+    (path) => /^[^/]+\/src\/.*(?<!\.test)\.ts$/.test(path) && CHECKED.includes(path.split("/")[0] ?? ""),
+  );
+  const offenders: string[] = [];
+  for (const path of sources) {
+    for (const text of textsOf(await readFile(join(ROOT, "packages", path), "utf8"))) {
+      // Names of functions and files stand in backquotes and stay.
+      const found = OLD_WORDS.exec(text.replaceAll(/`[^`\n]*`/g, ""));
+      if (found !== null) offenders.push(`${path}: ${found[0]} in ${JSON.stringify(text.slice(0, 100))}`);
+    }
+  }
+  expect(sources.length).toBeGreaterThan(100);
+  expect(offenders).toEqual([]);
+});
+
+test("a text is found in literals and templates; names of one word and comments are not texts", () => {
+  const code = "const a = 'is told x'; // put right\nconst b = `${a} goes ${a} on`; const c = 'aside';";
+  expect(textsOf(code)).toEqual(["is told x", " goes  on"]);
+});
+
+/** The texts of more than one word: string literals, and the fixed parts of templates. */
+function textsOf(code: string): readonly string[] {
+  const texts: string[] = [];
+  const visitor = new Visitor({
+    Literal(node) {
+      if (typeof node.value === "string") texts.push(node.value);
+    },
+    TemplateLiteral(node) {
+      texts.push(node.quasis.map(({ value }) => value.cooked ?? "").join(""));
+    },
+  });
+  visitor.visit(parseSync("code.ts", code).program);
+  return texts.filter((text) => /\S\s+\S/.test(text));
+}
 
 test("a comment is found, and a text that looks like one is not", () => {
   const code = 'const a = "// nobody"; // one\n/* two */ const b = `/* somebody */`; /** three */';

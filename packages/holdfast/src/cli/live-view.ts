@@ -237,7 +237,7 @@ export function eventLine(event: ProgressEvent, page: Pick<Page, "color" | "offs
 function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | null {
   switch (event.kind) {
     case "started":
-      return `${escapeText(event.run)} ${event.resumed ? "goes on" : "starts"} in ${place(event)}`;
+      return `${escapeText(event.run)} ${event.resumed ? "continues" : "starts"} in ${place(event)}`;
     case "stage_entered":
       return paint(page, "bold", place(event));
     case "stage_ended": {

@@ -26,7 +26,7 @@ const advice: RollbackChoice = {
   cause: { kind: "regression", why: "The score fell from 85 (checkpoint 8) to 60 (checkpoint 9)" },
   rejected: [
     { sequence: 9, kind: "known_bad", why: "its files scored 60, those of checkpoint 8 85" },
-    { sequence: 7, kind: "quarantined", why: "it was set aside as damaged" },
+    { sequence: 7, kind: "quarantined", why: "it is quarantined as damaged" },
   ],
   adopted: [{ key: "k", kind: "push", target: "origin/x", entry: 30, unsafe: null }],
   accepted: [],
@@ -54,7 +54,7 @@ test("why this one, and why not the others", () => {
     effect   push on origin/x stays done, and is not repeated.
     Why not the others:
       9      its files scored 60, those of checkpoint 8 85
-      7      it was set aside as damaged
+      7      it is quarantined as damaged
     "
   `);
 });
@@ -69,6 +69,6 @@ test("nothing is chosen, or nothing is to be done; many reasons are cut", () => 
   expect(rollbackText("r", none, PAGE)).toMatch(
     /^cause {4}The score[^]*\nstop {5}None is safe\.\n[^]*… and 20 more \(all with --json\)\n$/,
   );
-  const stay: RollbackChoice = { kind: "stay", chosen: 3, why: "Going back would mend nothing", cause, rejected: [] };
-  expect(rollbackText("r", stay, PAGE)).toMatch(/\nstay {5}Going back would mend nothing\.\n$/);
+  const stay: RollbackChoice = { kind: "stay", chosen: 3, why: "Going back would fix nothing", cause, rejected: [] };
+  expect(rollbackText("r", stay, PAGE)).toMatch(/\nstay {5}Going back would fix nothing\.\n$/);
 });

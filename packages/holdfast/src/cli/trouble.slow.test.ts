@@ -133,7 +133,7 @@ test("a restore that would change nothing writes nothing", async () => {
   const { status, stdout } = await run("restore", "r@1", "--yes");
   expect([status, stdout]).toEqual([
     0,
-    "Nothing to restore: r@1 is the newest checkpoint, and the files are as it has them.\n",
+    "Nothing to restore: r@1 is the newest checkpoint, and the files are the same.\n",
   ]);
   expect((await json("restore", "r@1", "--yes")).report).toBeNull();
   expect((await json("show", "r")).run.entries).toBe(before);
@@ -267,7 +267,7 @@ describe("a signal", () => {
   test("in the middle of a save: it is finished, and said so in one line", async () => {
     expect(await interrupted("update-ref", "SIGINT", "checkpoint", "--run", "r")).toEqual({
       status: 130,
-      output: "Interrupted, but run r was started and r@1 was saved.\n",
+      output: "Interrupted, but run r was created and r@1 was saved.\n",
     });
     expect((await journey.json("show", "r")).run.status).toEqual({ kind: "saved" });
     const again = await interrupted("update-ref", "SIGTERM", "checkpoint", "--run", "r", "--json");

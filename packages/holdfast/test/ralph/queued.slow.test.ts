@@ -33,7 +33,7 @@ async function fill(bench: Bench, meanwhile: () => Promise<unknown>): Promise<(e
   await store.createRun({ id: "other", workflow: "ralph", work: { kind: "none" }, labels: {} });
   const lease = await store.takeLease({ run: "other", label: "at work", slot: { limit: null, wait: false } });
   return (event) => {
-    if (event.kind !== "note" || !event.text.startsWith("Waiting for a place")) return;
+    if (event.kind !== "note" || !event.text.startsWith("Waiting for a slot")) return;
     void meanwhile().then(() => store.releaseLease(lease));
   };
 }

@@ -17,7 +17,7 @@ export const spec = {
   name: "approve",
   summary: "answer the question that a run waits for",
   details: [
-    "Without an answer it shows the question and what may be answered. The answer and who gave it stand in the journal; the run goes on with `holdfast resume`. For a run that waits for a quota until some time, yes is leave to go on before it.",
+    "Without an answer it shows the question and the possible answers. The journal records the answer and who gave it; `holdfast resume` then continues the run. For a run that waits for a quota, yes allows it to continue before that time.",
   ],
   operands: [
     {

@@ -198,7 +198,7 @@ test("a run whose graft did not finish goes back to before it when it is resumed
   const root = (await (await holdfast.run("other")).workspace())?.root ?? "";
   await writeFile(join(root, "src/a.txt"), "half\n");
   expect(await journey.fails(4, "cherry-pick", `${a}@2`, "src", "--into", "other")).toContain(
-    "Another graft into other",
+    "Another cherry-pick into other",
   );
   await resumeFork("other");
   expect(await sawOf(holdfast, "other")).toBe("from other\n");

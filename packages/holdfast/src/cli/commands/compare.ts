@@ -174,7 +174,7 @@ export function comparisonText(compared: Comparison, page: Page): string {
   const between = pairs.map((pair) => pairText(pair, { page, alone: pairs.length === 1 })).join("");
   const marks = best.map(({ dimension, ids }) => `${dimension}: ${ids.join(", ")}`).join("; ");
   const verdict = hangingIndent(
-    { label: "best *", labelWidth: LABEL, text: marks === "" ? "nobody in anything" : marks },
+    { label: "best *", labelWidth: LABEL, text: marks === "" ? "no run in any dimension" : marks },
     page,
   );
   return `${body}\n${damageText(runs, page)}${bases}${between}${verdict}${diffsText(compared, page)}`;
@@ -293,7 +293,7 @@ function damageText(runs: readonly ComparedSide[], page: Page): string {
     .map(({ run, damage: [first, ...more] }) => {
       if (first === undefined) return "";
       const rest = more.length === 0 ? "" : ` (and ${more.length} more)`;
-      const text = `The journal of ${first}${rest}. What is told here may be wrong: \`holdfast verify ${run}\`.`;
+      const text = `The journal of ${first}${rest}. This comparison may be wrong: \`holdfast verify ${run}\`.`;
       return hangingIndent({ label: "damaged", labelWidth: LABEL, text }, page);
     })
     .join("");

@@ -170,7 +170,7 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
     case "graph.moved":
       return Array.isArray(body["events"]) ? body["events"].map(graphMoveText).join(", ") : factsOf(body);
     case "step.session":
-      return words([body["step"], typeof body["session"] === "string" ? body["session"] : "(given up)"]);
+      return words([body["step"], typeof body["session"] === "string" ? body["session"] : "(lost)"]);
     case "step.adopted":
       return words([body["step"], "(had finished)"]);
     case "step.interrupted":

@@ -127,7 +127,7 @@ describe("loops", () => {
       const beganAt = async (task: string): Promise<string | undefined> =>
         (await until(task, "done")).run.latest?.createdAt;
       expect(Date.parse((await beganAt("high")) ?? "")).toBeLessThan(Date.parse((await beganAt("low")) ?? ""));
-      expect(ends[1]?.stdout).toContain("Waiting for a place");
+      expect(ends[1]?.stdout).toContain("Waiting for a slot");
     });
   });
 

@@ -72,7 +72,7 @@ export default defineWorkflow({
       [],
     );
     expect(looked.stdout.replaceAll(run, "RUN")).toMatch(
-      /^cause {4}test passed with the files of checkpoint 7 and fails with those of 10\n {9}\(test failed with exit 1\)\.\ngo back {2}to RUN@7: it is the newest that is whole and surely\s+before\s+the\s+cause\.\nWhy not the others:\n {2}10 {5}the run had given up by then\n {2}8-9 {4}its files fail test\n {2}5-6 {4}checkpoint 7 has the same files and is newer\n {2}1-4 {4}it would do as well, but checkpoint 7 is newer and holds more work\nRestore RUN@7/,
+      /^cause {4}test passed with the files of checkpoint 7 and fails with those of 10\n {9}\(test failed with exit 1\)\.\ngo back {2}to RUN@7: it is the newest that is whole and surely\s+before\s+the\s+cause\.\nWhy not the others:\n {2}10 {5}the run had failed by then\n {2}8-9 {4}its files fail test\n {2}5-6 {4}checkpoint 7 has the same files and is newer\n {2}1-4 {4}it would do as well, but checkpoint 7 is newer and holds more work\nRestore RUN@7/,
     );
     const { rollback, plan } = await journey.json("restore", run, "--smart", "--dry-run");
     expect(rollback).toMatchObject({ kind: "back", chosen: 7, cause: { kind: "regression" } });
@@ -83,7 +83,7 @@ export default defineWorkflow({
     expect(done.status).toBe(0);
     expect(done.stderr).toMatch(/✓ integrity {4}.*is whole\n✓ files {8}1 written, 0 removed;/);
     expect(done.stderr).toMatch(/- conversation there is none in it\n/);
-    expect(done.stderr).toMatch(/✓ resume {7}the run stands at work; it had ended, and goes on only when\s+forced\n/);
+    expect(done.stderr).toMatch(/✓ resume {7}the run is at work; it had ended, and continues only\s+with\s+--force\n/);
     expect(done.stdout).toContain(`Continue with: holdfast resume ${run}@latest --force\n`);
     expect(await app(run)).toBe("two\n");
     const again = await journey.json("restore", run, "--smart");

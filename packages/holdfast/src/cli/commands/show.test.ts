@@ -166,6 +166,6 @@ test("a checkpoint with all its planes", () => {
 
 test("a checkpoint that was set aside says so before all else", () => {
   const [, second] = checkpointText(sampleCheckpoint({ quarantined: true }), PAGE).split("\n");
-  expect(second).toMatch(/^damaged +set aside: nothing resumes from it/);
+  expect(second).toMatch(/^damaged +quarantined: no run resumes from it/);
   expect(checkpointText(sampleCheckpoint(), PAGE)).not.toContain("damaged");
 });

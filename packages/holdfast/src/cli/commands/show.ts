@@ -202,7 +202,7 @@ export function checkpointText(checkpoint: Checkpoint, page: Page): string {
   const tags = checkpoint.tags.map((tag) => `  ${paint(page, "yellow", `@${escapeText(tag)}`)}`).join("");
   const head = fieldsText(
     [
-      ["damaged", checkpoint.quarantined ? `set aside: nothing resumes from it (${page.program} verify)` : null],
+      ["damaged", checkpoint.quarantined ? `quarantined: no run resumes from it (${page.program} verify)` : null],
       ["taken", momentText(checkpoint.createdAt, page)],
       ["trigger", checkpoint.trigger],
       ["parent", checkpoint.parent?.id ?? null],

@@ -75,7 +75,7 @@ describe("a run with a task graph", () => {
     const left = await shown("status", "working");
     expect(left).toContain("interrupted ≥ ");
     expect(left).not.toContain("running");
-    expect(left).toContain("goes on with api");
+    expect(left).toContain("continues with api");
   });
 
   test("as Mermaid: of the run as it is, of a checkpoint as it was", async () => {
@@ -120,7 +120,7 @@ describe("a run with a task graph", () => {
       resumePoint: "api",
       elapsed: { kind: "at_least" },
     });
-    expect(await shown("status", "1")).toContain("goes on with api");
+    expect(await shown("status", "1")).toContain("continues with api");
     expect(await shown("show", "--graph", "1")).toContain(":::interrupted");
   });
 });

@@ -75,37 +75,37 @@ describe("graph lines", () => {
     const drawn = draw(twelve, { width: 40, ascii: true }, { ...LIVE, live: false });
     expect(drawn).toMatch(/^[\n -~]*$/);
     expect(drawn).toMatchInlineSnapshot(`
-    "implementing: 6 of 12 complete, 2
-    interrupted, 1 failed, 2 skipped, 1
-    pending
-    11 min up to the last sign of life,
-    $1.25
-    * critical path 13 min: spec > api-des..
+      "implementing: 6 of 12 complete, 2
+      interrupted, 1 failed, 2 skipped, 1
+      pending
+      11 min up to the last sign of life,
+      $1.25
+      * critical path 13 min: spec > api-des..
 
-    batch 1           batch 2
-    + brief           + api-design *
-      complete 30 s     complete 5 min
-    + spec *          + db-schema
-      complete 4 min    complete 2 min
-    + threats         + review-threats
-      complete 3 min    complete 4 min
+      batch 1           batch 2
+      + brief           + api-design *
+        complete 30 s     complete 5 min
+      + spec *          + db-schema
+        complete 4 min    complete 2 min
+      + threats         + review-threats
+        complete 3 min    complete 4 min
 
-    batch 3                    batch 4
-    ! implement-api *          - unit-tests
-      interrupted >= 2 min       skipped
-    ! implement-frontend-pa..  . e2e-tests *
-      interrupted >= 1 min       pending
-    x migrations
-      failed 1 min
+      batch 3                    batch 4
+      ! implement-api *          - unit-tests
+        interrupted >= 2 min       skipped
+      ! implement-frontend-pa..  . e2e-tests *
+        interrupted >= 1 min       pending
+      x migrations
+        failed 1 min
 
-    batch 5
-    - docs
-      skipped
+      batch 5
+      - docs
+        skipped
 
-    x migrations failed: column email is u..
-    ! interrupted, nobody runs them now: i..
-    goes on with implement-api"
-  `);
+      x migrations failed: column email is u..
+      ! interrupted: implement-api (>= 2 min..
+      continues with implement-api"
+    `);
   });
 
   function layered(count: number, wide: number, status: (index: number) => NodeStatus): Graph {

@@ -78,7 +78,7 @@ function tailLines(picture: GraphPicture, page: GraphPage): readonly string[] {
       return marked("failed", `${escapeText(node.id)} failed${again}${why}`, page);
     }),
     ...(more > 0 ? [marked("failed", `and ${more} more`, page)] : []),
-    ...namesLine("interrupted", "interrupted, nobody runs them now", having("interrupted"), page),
+    ...namesLine("interrupted", "interrupted", having("interrupted"), page),
     ...namesLine("unknown", "not known whether they happened", having("unknown"), page),
     ...picture.approvals
       .slice(0, MOST_NAMED)
@@ -104,7 +104,7 @@ function marked(state: NodeCondition, text: string, page: GraphPage): string {
 
 function nextLine(picture: GraphPicture, page: GraphPage): readonly string[] {
   if (picture.resumePoint === null || picture.counts.running > 0) return [];
-  return [cut(`goes on with ${escapeText(picture.resumePoint)}`, page)];
+  return [cut(`continues with ${escapeText(picture.resumePoint)}`, page)];
 }
 
 function fit(text: string, page: GraphPage): readonly string[] {
