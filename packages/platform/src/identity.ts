@@ -16,6 +16,13 @@ export interface ProcessIdentity {
 export type ProcessLiveness = "alive" | "dead" | "unknown";
 
 export function processIdentity(pid = process.pid): ProcessIdentity {
+  return pid === process.pid ? (own ??= readIdentity(pid)) : readIdentity(pid);
+}
+
+/** The identity of this process, which never changes. It is read once, because every lease check needs it. */
+let own: ProcessIdentity | undefined;
+
+function readIdentity(pid: number): ProcessIdentity {
   return { host: hostname(), pid, started: startOf(pid), boot: bootOf() };
 }
 
@@ -29,6 +36,7 @@ export function livenessOf(owner: ProcessIdentity, self: ProcessIdentity): Proce
     if (owner.boot === null || self.boot === null) return "unknown";
     return bootId(owner.boot) === bootId(self.boot) ? "unknown" : "dead";
   }
+  if (owner.pid === self.pid && owner.started !== null && owner.started === self.started) return "alive";
   if (!exists(owner.pid)) return "dead";
   const started = startOf(owner.pid);
   if (started === null || owner.started === null) return "unknown";
