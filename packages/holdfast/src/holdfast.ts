@@ -25,6 +25,7 @@ import { diffJson, type JsonChange } from "@holdfast/core/diff-json";
 import { type Repaired, repair, verifyRun } from "@holdfast/core/verify";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
+import { DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
 import { type AgentLogFile, listAgentLogs, readLogLines } from "./agent-output.ts";
 import { type CompareWork, type Comparison, compareRuns } from "./compare-runs.ts";
 import type { GraphPicture } from "./graph-view.ts";
@@ -92,7 +93,7 @@ export class Holdfast implements AsyncDisposable {
   async start(params: StartParams): Promise<RunReport> {
     // Mask the work as the store does: runs are matched by the stored text.
     const work = maskValue(params.work, createMasking().mask);
-    const { workflow = "impl", id } = params;
+    const { workflow = DEFAULT_WORKFLOW, id } = params;
     const name = typeof workflow === "string" ? workflow : workflow.shape.name;
     using starting = this.#isPreparedAtOnce(params)
       ? null
@@ -116,7 +117,8 @@ export class Holdfast implements AsyncDisposable {
     const { id } = await this.resolveRun(address);
     const handle = await this.run(id);
     const found = await this.runWithStatus(id);
-    if (found.run.workflow === "ralph" && !isHeld(found.status)) await this.foreign.markCrashedLoops(id);
+    if (this.work.loops.workflows.includes(found.run.workflow) && !isHeld(found.status))
+      await this.foreign.markCrashedLoops(id);
     return await readStatus(handle, found, this.#parts.clock.now());
   }
 

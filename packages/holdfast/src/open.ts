@@ -16,7 +16,7 @@ import { systemClock } from "@holdfast/platform/clock";
 import { isSuspended, livenessOf, processIdentity, randomName } from "@holdfast/platform/identity";
 import { freeBytes } from "@holdfast/platform/subprocess";
 import { DEFAULT_SLOTS, type SlotSettings } from "@holdfast/workflows/built-in";
-import { DEFAULT_LOOP_LAYOUT, type LoopLayoutSettings } from "@holdfast/workflows/ralph/options";
+import { DEFAULT_LAYOUT, type LayoutSettings } from "@holdfast/workflows/plugin";
 import { maskAdapters } from "./adapters.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { Holdfast } from "./holdfast.ts";
@@ -77,7 +77,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
-    const { loopLayout = DEFAULT_LOOP_LAYOUT, parts: decorate } = params;
+    const { loopLayout = DEFAULT_LAYOUT, parts: decorate } = params;
     const foreign = new ImportExport(parts, { cwd, loopLayout, maxLoops: loops.max });
     const kept = {
       checkpoints,
@@ -166,7 +166,7 @@ export interface OpenParams {
    * What loops also write below `.aiwg` for other tools, and how much of it is kept. Default: all of it, as the format
    * publishes it.
    */
-  readonly loopLayout?: LoopLayoutSettings;
+  readonly loopLayout?: LayoutSettings;
   /** How many runs of which workflows may work at once. Default: 4 of ralph. */
   readonly loops?: SlotSettings;
   /**

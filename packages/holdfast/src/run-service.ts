@@ -19,8 +19,8 @@ import { knownRun } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import type { SlotSettings } from "@holdfast/workflows/built-in";
-import type { LoopLayoutSettings } from "@holdfast/workflows/ralph/options";
+import { type SlotSettings, loadPlugin } from "@holdfast/workflows/built-in";
+import type { FollowParams, LayoutSettings } from "@holdfast/workflows/plugin";
 import {
   type AdapterOptions,
   adaptersOfRun,
@@ -290,8 +290,8 @@ export class RunService {
       run,
       cwd,
       listen: listening(params),
-      loopLayout,
-      maxLoops: loops.max,
+      layout: loopLayout,
+      limit: loops.max,
     };
     try {
       return await mirroredWork(mirrored, async (listen) => {
@@ -307,7 +307,7 @@ export class RunService {
 
 interface RunServiceOptions extends AdapterOptions {
   readonly forge: ForgeChoice;
-  readonly loopLayout: LoopLayoutSettings;
+  readonly loopLayout: LayoutSettings;
   readonly loops: SlotSettings;
   readonly decorate: ((parts: Adapters) => Adapters) | undefined;
 }
@@ -338,29 +338,14 @@ function tellNote(
   to.listen?.({ run: to.run, at: new Date(to.clock.now()).toISOString(), kind: "note", text });
 }
 
-/** Crunch runs and loops always keep the directories that other tools read up to date. */
+/** Keeps the files that other tools read up to date while the run works, if its workflow has such files. */
 async function mirroredWork(
-  params: {
-    readonly parts: CoreAdapters;
-    readonly workflow: string;
-    readonly run: string;
-    readonly cwd: string;
-    readonly listen: ProgressListener | undefined;
-    readonly loopLayout: LoopLayoutSettings;
-    readonly maxLoops: number | null;
-  },
+  params: FollowParams & { readonly workflow: string },
   work: (listen: ProgressListener | undefined) => Promise<RunReport>,
 ): Promise<RunReport> {
-  const { workflow, loopLayout: settings, maxLoops: limit, ...followed } = params;
-  if (workflow === "crunch") {
-    const { followCrunch } = await import("./interop/mirror.ts");
-    await using mirror = await followCrunch(followed);
-    return await work(mirror.listen);
-  }
-  if (workflow === "ralph" && settings.mirror) {
-    const { mirrorLoopLayout } = await import("@holdfast/workflows/ralph/layout-upkeep");
-    await using mirror = await mirrorLoopLayout({ ...followed, settings, limit });
-    return await work(mirror.listen);
-  }
-  return await work(params.listen);
+  const { workflow, ...followed } = params;
+  const mirror = await (await loadPlugin(workflow))?.follow?.(followed);
+  if (mirror === undefined || mirror === null) return await work(params.listen);
+  await using following = mirror;
+  return await work(following.listen);
 }

@@ -63,6 +63,38 @@ test.each([
   );
 });
 
+/** Where product code outside packages/workflows may name a built-in workflow, and why. A folder ends with a slash. */
+const MAY_NAME_WORKFLOWS: Readonly<Record<string, string>> = {
+  "formats/src/": "codecs of the files that the tools of the same names write",
+  "holdfast/src/config/": "the documented config keys impl:, ralph: and .holdfast/crunch/",
+  "holdfast/src/cli/": "flags, help and examples of the built-in workflows",
+  "holdfast/src/interop/": "import and export of the other tools' files",
+  "holdfast/src/run-status.ts": "the progress of a loop in the status",
+  "holdfast/src/check-agents.ts": "the role of the agent in a preview",
+  "forges/src/github-pulls.ts": "a hint that names a config key",
+  "testing/src/": "sample values of the contract suites",
+};
+
+test("no engine code knows a workflow by name", () => {
+  const names = product.filter(({ package: name, code }) => name !== "workflows" && namesWorkflow(code));
+  const paths = names.map((file) => `${file.package}/src/${file.path}`);
+  const allowed = Object.keys(MAY_NAME_WORKFLOWS);
+  const allows = (place: string, path: string): boolean =>
+    place.endsWith("/") ? path.startsWith(place) : path === place;
+  expect(paths.filter((path) => !allowed.some((place) => allows(place, path)))).toEqual([]);
+  expect(allowed.filter((place) => !paths.some((path) => allows(place, path)))).toEqual([]);
+});
+
+test.each([
+  ['if (run.workflow === "ralph") return;', true],
+  ['import { x } from "@holdfast/workflows/crunch/options";', true],
+  ["const x = parseImplOptions(given);", true],
+  ["const x = crunchOptions;", true],
+  ["class A implements B { simple = implicit; } // impl, crunch and ralph", false],
+])("%s names a workflow: %s", (code, expected) => {
+  expect(namesWorkflow(code)).toBe(expected);
+});
+
 /** The YAML parser takes longer to load than everything else that opening a store needs. */
 test.each(["open.ts", "cli/main.ts", "context/index.ts", "index.ts"])("%s loads no YAML parser at start", (entry) => {
   const code = new Map(sources.map((file) => [`${file.package}/src/${file.path}`, file.code]));
@@ -143,6 +175,11 @@ function forbiddenImports(file: Source): readonly string[] {
     .map((target) => target.split("/")[1] ?? "")
     .filter((target) => target !== file.package && !allowed.includes(target))
     .map((target) => `${file.package}/src/${file.path} imports @holdfast/${target}`);
+}
+
+/** Whether code or a text in it has impl, crunch or ralph as a word, also within an identifier. */
+function namesWorkflow(code: string): boolean {
+  return /(?<![A-Za-z])(?:impl|crunch|ralph)(?![a-z])|(?:Impl|Crunch|Ralph)(?![a-z])/.test(withoutComments(code));
 }
 
 /** "core/src/json.ts" for "@holdfast/core/json". */

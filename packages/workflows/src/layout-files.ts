@@ -22,6 +22,7 @@ import type { cachedDecoder } from "@holdfast/formats/crunch-yaml";
 import type { Encoded, ExternalCheckpoint, FormatName, Loss } from "@holdfast/formats/format";
 import { findFormat } from "@holdfast/formats/registry";
 import { readSourceFiles } from "@holdfast/formats/source-files";
+import type { CheckpointMirror } from "./plugin.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   TEMPORARY_PREFIX,
@@ -338,11 +339,6 @@ function taken(path: string, cause: unknown): HoldfastError {
     hint: "Move it away first; it was not changed.",
     cause,
   });
-}
-
-export interface CheckpointMirror extends AsyncDisposable {
-  /** Receives the run's progress events and forwards them. */
-  readonly listen: ProgressListener;
 }
 
 /**

@@ -1,9 +1,10 @@
 // The contract of a workflow that the application finds by its name: it builds the workflow from stored options, adopts
 // imported runs, and knows its agents and limits. Everything else is in core's `Workflow`, which users can write too.
 
-import type { Adapters } from "@holdfast/core/adapters";
+import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint, InputsPlane, Planes } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
+import type { ProgressListener } from "@holdfast/core/progress";
 import type { RunSummary } from "@holdfast/core/run";
 import type { Workflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -20,7 +21,46 @@ export interface WorkflowPlugin {
   withAgent(options: JsonObject, agent: string): JsonObject;
   /** The limits that a resume can change, by the name of their flag. */
   readonly limits: Readonly<Record<string, ChangeLimit>>;
+  /** Keeps the files that other tools read up to date while a run executes. Absent, or null: there are none. */
+  readonly follow?: (params: FollowParams) => Promise<CheckpointMirror | null>;
 }
+
+export interface FollowParams {
+  readonly parts: CoreAdapters;
+  readonly run: string;
+  readonly cwd: string;
+  readonly listen: ProgressListener | undefined;
+  readonly layout: LayoutSettings;
+  /** How many runs may have a slot at once; null: no limit. */
+  readonly limit: number | null;
+}
+
+export interface CheckpointMirror extends AsyncDisposable {
+  /** Receives the run's progress events and forwards them. */
+  readonly listen: ProgressListener;
+}
+
+/** Whether and where a loop's files are also written for other tools, and how many are kept. */
+export interface LayoutSettings {
+  readonly mirror: boolean;
+  /** Directory that contains `.aiwg`; null: the main worktree, or the current directory without a repository. */
+  readonly directory: string | null;
+  readonly keep: number;
+  /** In days; null: files are never dropped by age. */
+  readonly maxAge: number | null;
+  readonly onSuccess: "keep_latest" | "by_rules";
+  readonly onFailure: "keep_all_recent" | "by_rules";
+}
+
+/** The defaults of the published format. */
+export const DEFAULT_LAYOUT: LayoutSettings = {
+  mirror: true,
+  directory: null,
+  keep: 5,
+  maxAge: 30,
+  onSuccess: "keep_latest",
+  onFailure: "keep_all_recent",
+};
 
 export interface CreatedWorkflow {
   readonly workflow: Workflow;

@@ -12,7 +12,7 @@ import { statusWord } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import { summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
 import type { Holdfast } from "../holdfast.ts";
-import type { Mirror } from "../interop/mirror.ts";
+import type { Mirror } from "@holdfast/workflows/mirror";
 import type { RunDetails } from "../run-status.ts";
 import type { RunReport } from "../start-run.ts";
 import type { Shell } from "./command.ts";

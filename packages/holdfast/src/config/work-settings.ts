@@ -12,13 +12,9 @@ import {
 } from "@holdfast/core/error-policy";
 import type { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import { formatDuration } from "@holdfast/formats/setting-values";
+import { DEFAULT_LAYOUT, type LayoutSettings } from "@holdfast/workflows/plugin";
 import { DEFAULT_SLOTS, type SlotSettings } from "@holdfast/workflows/built-in";
-import {
-  DEFAULT_LOOP_LAYOUT,
-  type LoopLayoutSettings,
-  type RalphOptions,
-  defaultRalphOptions,
-} from "@holdfast/workflows/ralph/options";
+import { type RalphOptions, defaultRalphOptions } from "@holdfast/workflows/ralph/options";
 import type { FileConfig, FileErrors, FileRetry } from "./schema.ts";
 
 /** Settings for runs of a workflow: agent, forge, limits and prices. */
@@ -65,7 +61,7 @@ export interface WorkSettings {
     /** Root of the layout; null: the run's worktree. */
     readonly directory: string | null;
   };
-  readonly aiwg: LoopLayoutSettings;
+  readonly aiwg: LayoutSettings;
 }
 
 export interface ImplSettings {
@@ -151,7 +147,7 @@ export const DEFAULT_WORK: WorkSettings = {
   loops: DEFAULT_SLOTS,
   prices: {},
   mirror: { format: null, directory: null },
-  aiwg: DEFAULT_LOOP_LAYOUT,
+  aiwg: DEFAULT_LAYOUT,
 };
 
 export function mergeWork(values: FileConfig, directory: string, imported: ErrorPolicy | null): WorkSettings {

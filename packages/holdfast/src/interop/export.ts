@@ -2,45 +2,20 @@
 import { readFileSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { CoreAdapters } from "@holdfast/core/adapters";
-import type { Checkpoint, InputsPlane } from "@holdfast/core/checkpoint";
-import type { Run, RunSummary } from "@holdfast/core/run";
+import type { InputsPlane } from "@holdfast/core/checkpoint";
+import type { RunSummary } from "@holdfast/core/run";
 import { allCheckpoints } from "@holdfast/core/store";
 import { exportAtif } from "@holdfast/formats/atif";
 import { compressFor } from "@holdfast/formats/compression";
 import type { CrunchConfig } from "@holdfast/formats/crunch-config";
 import { idFromPath } from "@holdfast/formats/crunch-document";
-import {
-  type Encoded,
-  type ExternalCheckpoint,
-  type FormatName,
-  type Loss,
-  toExternalCheckpoint,
-} from "@holdfast/formats/format";
+import { type Encoded, type ExternalCheckpoint, type Loss } from "@holdfast/formats/format";
 import type { ExportName } from "@holdfast/formats/format-names";
-import { findFormat } from "@holdfast/formats/registry";
 import { HoldfastError } from "@holdfast/platform/error";
-import { describeCrunchRun } from "@holdfast/workflows/crunch/document-members";
 import { crunchSettingsFor } from "@holdfast/workflows/crunch/layout";
 import { type WriteResult, writeCrunchDirectory, writeDocument } from "@holdfast/workflows/layout-files";
-import { encodeLoopCheckpoint, readLoopRun } from "@holdfast/workflows/ralph/loop-checkpoint";
+import { uniqueLosses } from "@holdfast/workflows/mirror";
 import { listAgentLogs, readLogLines } from "../agent-output.ts";
-
-/** Encodes one checkpoint as one document, and lists what the document cannot represent. */
-export function encodeCheckpoint(
-  run: Pick<Run, "id" | "workflow" | "work" | "forkedFrom">,
-  checkpoint: Checkpoint,
-  to: FormatName,
-): { readonly foreign: ExternalCheckpoint; readonly encoded: Encoded } {
-  const { foreign: plain, losses } = toExternalCheckpoint(run, checkpoint, to);
-  const foreign = to === "crunch-yaml" ? describeCrunchRun(plain) : plain;
-  // For a loop of Holdfast's ralph workflow the format has more fields than the planes alone can fill.
-  const live = to === "loop-json" ? readLoopRun(run, checkpoint.planes) : null;
-  const encoded =
-    live === null
-      ? findFormat(to).encode(foreign)
-      : encodeLoopCheckpoint({ foreign, live, summary: checkpoint, store: null, retentionDays: null });
-  return { foreign, encoded: { ...encoded, losses: uniqueLosses([...losses, ...encoded.losses]) } };
-}
 
 /**
  * Writes to a file, or into a directory under the name that the format defines, with index and `latest` if the format
@@ -109,11 +84,6 @@ function distinctNames(names: readonly string[]): readonly string[] {
     seen.set(name, count);
     return count === 1 ? name : name.replace(/^([^.]*)/, `$1-${count}`);
   });
-}
-
-/** The same loss in many checkpoints is reported once. */
-export function uniqueLosses(losses: readonly Loss[]): readonly Loss[] {
-  return [...new Map(losses.map((loss) => [`${loss.path}\n${loss.why}`, loss])).values()];
 }
 
 function isDirectory(path: string): boolean {

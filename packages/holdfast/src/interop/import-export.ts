@@ -9,9 +9,9 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import type { LayoutLocation } from "@holdfast/workflows/ralph/layout";
 import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
-import type { LoopLayoutSettings } from "@holdfast/workflows/ralph/options";
+import type { Mirror } from "@holdfast/workflows/mirror";
+import type { LayoutSettings } from "@holdfast/workflows/plugin";
 import type { ImportParams, ImportPlan, ImportReport } from "./import.ts";
-import type { Mirror } from "./mirror.ts";
 
 /**
  * Imports and exports checkpoints of other tools. Modules are loaded on demand, because a YAML parser would slow down
@@ -20,13 +20,13 @@ import type { Mirror } from "./mirror.ts";
 export class ImportExport {
   readonly #parts: CoreAdapters;
   readonly #cwd: string;
-  readonly #loopLayout: LoopLayoutSettings;
+  readonly #loopLayout: LayoutSettings;
   readonly #maxLoops: number | null;
   #place: Promise<LayoutLocation> | undefined;
 
   constructor(
     parts: CoreAdapters,
-    options: { readonly cwd: string; readonly loopLayout: LoopLayoutSettings; readonly maxLoops: number | null },
+    options: { readonly cwd: string; readonly loopLayout: LayoutSettings; readonly maxLoops: number | null },
   ) {
     this.#parts = parts;
     this.#cwd = options.cwd;
@@ -54,7 +54,7 @@ export class ImportExport {
     to: FormatName,
   ): Promise<{ readonly foreign: ExternalCheckpoint; readonly encoded: Encoded }> {
     const checkpoint = await this.#parts.store.getCheckpoint(ref);
-    const { encodeCheckpoint } = await import("./export.ts");
+    const { encodeCheckpoint } = await import("@holdfast/workflows/mirror");
     return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
   }
 
@@ -77,10 +77,10 @@ export class ImportExport {
     const summary = await this.#run(run);
     const root = directory === undefined ? await this.#rootOf(summary, to) : resolve(this.#cwd, directory);
     if (isLoop(summary, to)) {
-      const { mirrorLoop } = await import("./mirror.ts");
+      const { mirrorLoop } = await import("@holdfast/workflows/mirror");
       return mirrorLoop({ ...(await this.#loopPlace()), run, root });
     }
-    const { Mirror } = await import("./mirror.ts");
+    const { Mirror } = await import("@holdfast/workflows/mirror");
     return new Mirror({ parts: this.#parts, run, to, root });
   }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { cleanUpDaily } from "@holdfast/workflows/ralph/layout-upkeep";
 import { type LayoutLocation, LoopLayout } from "@holdfast/workflows/ralph/layout";
-import { DEFAULT_LOOP_LAYOUT } from "@holdfast/workflows/ralph/options";
+import { DEFAULT_LAYOUT } from "@holdfast/workflows/plugin";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { createTestAdapters } from "@holdfast/test-support/core/work-bench";
 import { LOOP, beginLoop, names, save } from "./loop-run.ts";
@@ -21,7 +21,7 @@ beforeEach(async () => {
   now = Date.parse("2026-03-01T12:00:00Z");
   const clock = { now: () => now };
   const { parts } = createTestAdapters({ store: openMemoryStore({ clock }), clock });
-  place = { parts, root, settings: DEFAULT_LOOP_LAYOUT, limit: 4 };
+  place = { parts, root, settings: DEFAULT_LAYOUT, limit: 4 };
   await beginLoop(parts);
 });
 afterEach(() => {
@@ -69,6 +69,6 @@ test("after thirty days all but the newest, and what has a tag", async () => {
 
 test("switched off, nothing is looked at", async () => {
   await goOn(1, 2, 3, 4, 5, 6, 7);
-  await cleanUpDaily({ ...place, settings: { ...DEFAULT_LOOP_LAYOUT, mirror: false } });
+  await cleanUpDaily({ ...place, settings: { ...DEFAULT_LAYOUT, mirror: false } });
   expect(numbers()).toHaveLength(7);
 });

@@ -7,7 +7,7 @@ import type { ProgressListener } from "@holdfast/core/progress";
 import { planRetention } from "@holdfast/core/retention";
 import { isHeld } from "@holdfast/core/status";
 import { allCheckpoints } from "@holdfast/core/store";
-import { type CheckpointMirror, LayoutFiles, mirrorCheckpoints } from "../layout-files.ts";
+import { LayoutFiles, mirrorCheckpoints } from "../layout-files.ts";
 import {
   type LayoutLocation,
   LoopLayout,
@@ -20,7 +20,8 @@ import {
   writeRegistry,
 } from "./layout.ts";
 import { REGISTRY_PATH, statePath } from "./loop-documents.ts";
-import { type LoopLayoutSettings, layoutRetention } from "./options.ts";
+import { layoutRetention } from "./options.ts";
+import type { CheckpointMirror, LayoutSettings } from "../plugin.ts";
 
 /** The heartbeat interval of the published registry format. */
 const PULSE_MS = 60_000;
@@ -30,7 +31,7 @@ export async function mirrorLoopLayout(params: {
   readonly parts: CoreAdapters;
   readonly run: string;
   readonly cwd: string;
-  readonly settings: LoopLayoutSettings;
+  readonly settings: LayoutSettings;
   readonly limit: number | null;
   readonly listen: ProgressListener | undefined;
 }): Promise<CheckpointMirror> {

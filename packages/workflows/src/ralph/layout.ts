@@ -36,13 +36,13 @@ import {
   statePath,
 } from "./loop-documents.ts";
 import { RALPH_FINISHING } from "./loop-summary.ts";
-import type { LoopLayoutSettings } from "./options.ts";
+import type { LayoutSettings } from "../plugin.ts";
 
 export interface LayoutLocation {
   readonly parts: CoreAdapters;
   /** The directory that contains `.aiwg`. */
   readonly root: string;
-  readonly settings: LoopLayoutSettings;
+  readonly settings: LayoutSettings;
   /** How many loops may run at once; null: no limit. */
   readonly limit: number | null;
 }
@@ -68,7 +68,7 @@ export class LoopLayout {
   readonly #parts: CoreAdapters;
   readonly #run: string;
   readonly #files: LayoutFiles;
-  readonly #settings: LoopLayoutSettings;
+  readonly #settings: LayoutSettings;
   readonly #limit: number | null;
   /** Files that were written or found correct, so that only changed ones are encoded again. */
   readonly #known = new Map<string, { readonly of: string; readonly identity: string | null }>();

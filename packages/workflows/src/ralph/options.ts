@@ -15,6 +15,7 @@ import {
 import { type RetentionPolicy, loopRetention } from "@holdfast/core/retention";
 import { makeRunId } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
+import type { LayoutSettings } from "../plugin.ts";
 
 /**
  * The types of a ralph run. All run on one workflow and differ only in their units of work (see planUnits).
@@ -338,30 +339,8 @@ export function makeLoopId(params: { readonly task: string; readonly hex: string
   return `ralph-${makeRunId({ work: { kind: "task", text: params.task }, random: params.hex })}`;
 }
 
-/** Whether and where a loop's files are also written for other tools, and how many are kept. */
-export interface LoopLayoutSettings {
-  readonly mirror: boolean;
-  /** Directory that contains `.aiwg`; null: the main worktree, or the current directory without a repository. */
-  readonly directory: string | null;
-  readonly keep: number;
-  /** In days; null: files are never dropped by age. */
-  readonly maxAge: number | null;
-  readonly onSuccess: "keep_latest" | "by_rules";
-  readonly onFailure: "keep_all_recent" | "by_rules";
-}
-
-/** The defaults of the published format. */
-export const DEFAULT_LOOP_LAYOUT: LoopLayoutSettings = {
-  mirror: true,
-  directory: null,
-  keep: 5,
-  maxAge: 30,
-  onSuccess: "keep_latest",
-  onFailure: "keep_all_recent",
-};
-
 /** The retention rules of a loop's files, in the form that the store's retention planner uses. */
-export function layoutRetention(settings: Omit<LoopLayoutSettings, "mirror" | "directory">): RetentionPolicy {
+export function layoutRetention(settings: Omit<LayoutSettings, "mirror" | "directory">): RetentionPolicy {
   const { keep, maxAge, onSuccess, onFailure } = settings;
   return {
     ...loopRetention,

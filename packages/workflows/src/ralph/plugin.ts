@@ -15,6 +15,11 @@ export const ralphPlugin: WorkflowPlugin = {
   roles: ({ model }, own) => namedRoles({ agent: model ?? own }),
   withAgent: (options) => ({ ...options, model: null }),
   limits: { max: (params) => changeIterations(params) },
+  async follow({ layout: settings, ...followed }) {
+    if (!settings.mirror) return null;
+    const { mirrorLoopLayout } = await import("./layout-upkeep.ts");
+    return await mirrorLoopLayout({ ...followed, settings });
+  },
   /** Uses the loop's own options and state, which Holdfast wrote. Uncommitted work of the original worktree is not in a new one. */
   adopt({ adapters: parts, run, checkpoint, agent: given }) {
     const { config, context } = checkpoint.planes;

@@ -5,7 +5,7 @@
 import { isEnded } from "@holdfast/core/run";
 import { FORMAT_NAMES, SCHEMA_NAMES } from "@holdfast/formats/format-names";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { Mirror, MirrorReport } from "../../interop/mirror.ts";
+import type { Mirror, MirrorReport } from "@holdfast/workflows/mirror";
 import type { Validated } from "../../interop/read-files.ts";
 import { type CommandSpec, type Input, SUBCOMMANDS, type Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";

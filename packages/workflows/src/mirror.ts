@@ -1,17 +1,24 @@
-/** Mirrors a run into another tool's layout: writes each new checkpoint there as the tool expects it. */
+// Mirrors a run into another tool's layout: encodes each new checkpoint and writes it as the tool expects it.
+
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { dirname, join } from "node:path";
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { ProgressListener } from "@holdfast/core/progress";
-import type { RunSummary } from "@holdfast/core/run";
+import type { Run, RunSummary } from "@holdfast/core/run";
 import { type CrunchConfig, defaultCrunchConfig } from "@holdfast/formats/crunch-config";
 import { idFromPath } from "@holdfast/formats/crunch-document";
 import { cachedDecoder } from "@holdfast/formats/crunch-yaml";
-import type { Encoded, FormatName, Loss } from "@holdfast/formats/format";
-import { readCrunchSettings } from "@holdfast/workflows/crunch/layout";
 import {
-  type CheckpointMirror,
+  type Encoded,
+  type ExternalCheckpoint,
+  type FormatName,
+  type Loss,
+  toExternalCheckpoint,
+} from "@holdfast/formats/format";
+import { findFormat } from "@holdfast/formats/registry";
+import { readCrunchSettings } from "./crunch/layout.ts";
+import {
   assertInside,
   checkpointDirectoryFor,
   mirrorCheckpoints,
@@ -19,9 +26,11 @@ import {
   resolveInside,
   writeCrunchDirectory,
   writeDocument,
-} from "@holdfast/workflows/layout-files";
-import { type LayoutLocation, LoopLayout } from "@holdfast/workflows/ralph/layout";
-import { encodeCheckpoint, uniqueLosses } from "./export.ts";
+} from "./layout-files.ts";
+import type { CheckpointMirror } from "./plugin.ts";
+import { type LayoutLocation, LoopLayout } from "./ralph/layout.ts";
+import { encodeLoopCheckpoint, readLoopRun } from "./ralph/loop-checkpoint.ts";
+import { describeCrunchRun } from "./crunch/document-members.ts";
 
 export interface MirrorReport {
   /** Sequence of the newest mirrored checkpoint; 0: none yet. */
@@ -202,4 +211,26 @@ export async function followCrunch(params: {
     }
   };
   return mirrorCheckpoints({ run, listen, what: "Crunch's directory", catchUp });
+}
+
+/** Encodes one checkpoint as one document, and lists what the document cannot represent. */
+export function encodeCheckpoint(
+  run: Pick<Run, "id" | "workflow" | "work" | "forkedFrom">,
+  checkpoint: Checkpoint,
+  to: FormatName,
+): { readonly foreign: ExternalCheckpoint; readonly encoded: Encoded } {
+  const { foreign: plain, losses } = toExternalCheckpoint(run, checkpoint, to);
+  const foreign = to === "crunch-yaml" ? describeCrunchRun(plain) : plain;
+  // For a loop of Holdfast's ralph workflow the format has more fields than the planes alone can fill.
+  const live = to === "loop-json" ? readLoopRun(run, checkpoint.planes) : null;
+  const encoded =
+    live === null
+      ? findFormat(to).encode(foreign)
+      : encodeLoopCheckpoint({ foreign, live, summary: checkpoint, store: null, retentionDays: null });
+  return { foreign, encoded: { ...encoded, losses: uniqueLosses([...losses, ...encoded.losses]) } };
+}
+
+/** The same loss in many checkpoints is reported once. */
+export function uniqueLosses(losses: readonly Loss[]): readonly Loss[] {
+  return [...new Map(losses.map((loss) => [`${loss.path}\n${loss.why}`, loss])).values()];
 }
