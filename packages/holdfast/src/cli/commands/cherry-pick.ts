@@ -49,6 +49,7 @@ export const spec = {
   },
   examples: [
     { line: "holdfast cherry-pick other-way src/auth.ts --into fix-login", about: "copy one file" },
+    { line: "holdfast cherry-pick other-way src --into fix-login", about: "copy a directory" },
     {
       line: "holdfast cherry-pick other-way@7 'src/**/*.test.ts' --into fix-login --dry-run",
       about: "show what copying all tests would change",

@@ -32,6 +32,7 @@ export const spec = {
   examples: [
     { line: "holdfast demo", about: "kill it at three random points" },
     { line: "holdfast demo --seed 7 --keep", about: "repeat the points of a seed, and keep the directory" },
+    { line: "holdfast demo --json", about: "the proof as data" },
   ],
   json: '{"seed", "ok", "kills": [{"place", "stage", "iteration"}], "timeline": [...], "proof": [{"claim", "ok", "detail"}], "tree", "directory" or null}.',
 } as const satisfies CommandSpec;

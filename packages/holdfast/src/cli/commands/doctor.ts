@@ -20,7 +20,11 @@ export const spec = {
   consent: "reads",
   paths: false,
   flags: {},
-  examples: [{ line: "holdfast doctor", about: "run all checks" }],
+  examples: [
+    { line: "holdfast doctor", about: "run all checks" },
+    { line: "holdfast doctor --store ../store", about: "check another store" },
+    { line: "holdfast doctor --json", about: "the checks as data" },
+  ],
   reads: true,
   json: '{"ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail", "detail", "fix"}], "usage": [{"run", "checkpoints", "bytes"}]}.',
 } as const satisfies CommandSpec;

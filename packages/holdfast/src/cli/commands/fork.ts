@@ -45,6 +45,7 @@ export const spec = {
   examples: [
     { line: "holdfast fork fix-login@3 --as other-way", about: "try another way from checkpoint 3" },
     { line: "holdfast fork fix-login@latest --no-worktree", about: "fork the state only" },
+    { line: "holdfast fork issue-42@7 --dry-run", about: "show what would be created" },
   ],
   json: '{"run": {...}, "worktree": "path" or null, "replay": {...} with --replay}; with --dry-run {"plan": {"from", "as", "worktree"}}.',
 } as const satisfies CommandSpec;

@@ -69,6 +69,7 @@ const convertSpec = {
   },
   examples: [
     { line: "holdfast format convert CP-1.yaml --to impl-json", about: "print it in another format" },
+    { line: "holdfast format convert CP-1.yaml --to loop-json --dry-run", about: "show which fields would be lost" },
     {
       line: "holdfast format convert .claude/crunch/42/checkpoints --to loop-json -o loops/",
       about: "convert a directory",
@@ -110,6 +111,7 @@ const validateSpec = {
   },
   examples: [
     { line: "holdfast format validate .tmp/impl-checkpoint.json", about: "check one file" },
+    { line: "holdfast format validate .aiwg --format loop-json", about: "check all loops of a repository" },
     {
       line: "holdfast format validate --json .claude/crunch/*/checkpoints",
       about: "check directories, and print one row per file as JSON",
@@ -162,6 +164,7 @@ const schemaSpec = {
   flags: {},
   examples: [
     { line: "holdfast format schema", about: "list the schemas" },
+    { line: "holdfast format schema atif", about: "print one" },
     {
       line: "holdfast format schema loop-json > loop-checkpoint.schema.json",
       about: "save one for an editor or a validator",
@@ -211,6 +214,7 @@ const mirrorSpec = {
   },
   examples: [
     { line: "holdfast format mirror issue-42 --to impl-json", about: "mirror a running run" },
+    { line: "holdfast format mirror issue-42 --to loop-json --json", about: "print one JSON line per update" },
     {
       line: "holdfast format mirror issue-42 --to crunch-yaml --directory . --once",
       about: "update a crunch directory once",

@@ -40,6 +40,7 @@ export const spec = {
   examples: [
     { line: "holdfast gc --dry-run", about: "show what would be kept and dropped, with reasons" },
     { line: "holdfast gc --yes", about: "drop without asking, in a script" },
+    { line: "holdfast gc fix-login --dry-run", about: "check one run only" },
   ],
   json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "dryRun": true} or {"plan": {...}, "loops": [...], "dryRun": false, "report": {"dropped", "asides", "unpinned", "sweep"}}.',
 } as const satisfies CommandSpec;

@@ -239,7 +239,8 @@ const NARROW = 60;
 
 /** The whole of docs/cli.md. A test compares the file with this text, so the page is always current. */
 export function referenceMarkdown(commands: readonly Command[]): string {
-  const shown = commands.map(({ spec }) => spec).filter((spec) => spec.hidden !== true);
+  const listed = commands.filter(({ spec }) => spec.hidden !== true);
+  const shown = listed.map(({ spec }) => spec);
   return [
     "# The command line",
     "",
@@ -249,7 +250,11 @@ export function referenceMarkdown(commands: readonly Command[]): string {
     "",
     "## Commands",
     "",
-    ...shown.map((spec) => `- [\`${spec.name}\`](#holdfast-${spec.name.replaceAll(" ", "-")}): ${spec.summary}`),
+    "| group | commands |",
+    "| --- | --- |",
+    ...[...Map.groupBy(listed, ({ group }) => group)].map(
+      ([group, members]) => `| ${group} | ${members.map(({ spec }) => linkTo(spec)).join(", ")} |`,
+    ),
     "",
     "## Flags for every command",
     "",
@@ -265,6 +270,10 @@ export function referenceMarkdown(commands: readonly Command[]): string {
     ...shown.flatMap(commandSection),
     "",
   ].join("\n");
+}
+
+function linkTo({ name }: CommandSpec): string {
+  return `[\`${name}\`](#holdfast-${name.replaceAll(" ", "-")})`;
 }
 
 const INTRODUCTION = `\`holdfast COMMAND [ARGUMENTS] [FLAGS]\`. Flags may be anywhere, also before the command.

@@ -32,6 +32,7 @@ export const spec = {
   examples: [
     { line: "holdfast replay issue-42", about: "replay the whole run" },
     { line: "holdfast replay issue-42 --to 17", about: "replay up to checkpoint 17" },
+    { line: "holdfast replay issue-42 --json", about: "the first divergence, for a script" },
   ],
   reads: true,
   json: '{"run", "verdict": "identical" | "diverged" | "damaged", "divergence": {"where", "what", "field", "expected", "actual"} or null, "problems": [...], "from", "to", "iteration", "steps", "agents", "compared", "filled", "outcome"}.',

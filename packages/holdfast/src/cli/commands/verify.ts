@@ -27,8 +27,9 @@ export const spec = {
     "dry-run": { type: "boolean", about: "with --quarantine: show what would be marked, and mark nothing" },
   },
   examples: [
-    { line: "holdfast verify", about: "everything" },
+    { line: "holdfast verify", about: "verify every run" },
     { line: "holdfast verify fix-login --quarantine", about: "verify one run, and quarantine damaged checkpoints" },
+    { line: "holdfast verify --quarantine --dry-run", about: "show what would be quarantined" },
   ],
   reads: true,
   json: '{"ok": true | false, "summary": {...}, "problems": [...], "repaired": [{"run", "quarantined", "pinned", "newestIntact"}]}.',
