@@ -233,7 +233,7 @@ export async function checkRemoteBranch(
     options: ["replace", "stop"],
   });
   if (answer === "replace") return { kind: "go", expected: found.tip };
-  return { kind: "stop", reason: `Stopped by a person: ${branch.name} on the remote has commits of others` };
+  return { kind: "stop", reason: `Stopped by the user: ${branch.name} on the remote has commits of others` };
 }
 
 type SyncOutcome =

@@ -163,7 +163,7 @@ test("a change that is not made again is not lost without a word: a person leave
   expect(await bench.work()).toMatchObject({ kind: "waiting", reason: expect.stringContaining("shared.txt") });
   expect(await bench.read("shared.txt")).toBe("by one\n");
   await bench.answer("stop");
-  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by the user") });
   const { messages } = await bench.state();
   expect(messages.records.filter(({ status }) => status.kind === "awaiting")).toEqual([]);
 });

@@ -64,7 +64,7 @@ test("stopped by a person, it has given up with that reason; the next run of the
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
   expect(await bench.work()).toMatchObject({ kind: "waiting" });
   await bench.answer("stop");
-  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by the user") });
   expect((await bench.state()).team?.complexity).toMatchObject({ score: 0, factors: { priorFailures: false } });
   // The next run counts the earlier failure as complexity.
   const { team } = await bench.second(1);
@@ -108,9 +108,7 @@ test.each([
   });
   expect(await bench.work()).toMatchObject({
     kind: "failed",
-    reason: expect.stringMatching(
-      new RegExp(`nobody is to in the phases after ${last}: there is nothing to open a pull`),
-    ),
+    reason: expect.stringMatching(new RegExp(`none will in the phases after ${last}: there is nothing to open a pull`)),
   });
   expect((await bench.trail()).at(-1)).toBe(`${last}:fatal`);
   expect(await bench.labels()).toEqual([`state:${last}`]);

@@ -61,7 +61,7 @@ test("a state label that a person moves while a phase is under way is not replac
   expect(await bench.work()).toMatchObject({
     kind: "waiting",
     for: "you",
-    reason: expect.stringMatching(/^Issue #1 carries state:ready-to-merge, set by somebody while the run was at e2e\./),
+    reason: expect.stringMatching(/^Issue #1 has state:ready-to-merge, which was set while the run was at e2e\./),
   });
   expect(await bench.labels()).toEqual(["type:feature", "state:ready-to-merge"]);
   expect(await bench.work()).toMatchObject({ kind: "done" });

@@ -27,7 +27,7 @@ describe("reviews that go nowhere", () => {
       "no improvement",
       "+worth 75",
       "best review (75)",
-      "What said no: review",
+      "What failed: review",
       "review, iteration 5",
       "Cost:",
     ])

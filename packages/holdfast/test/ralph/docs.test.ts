@@ -34,7 +34,7 @@ test("the first run does what the page says", async () => {
       GIT_COMMITTER_EMAIL: "you@example.org",
     };
     const { stdout } = await promisify(execFile)("sh", ["-ec", blockOf("sh")], { cwd: folder, env });
-    expect(stdout).toMatch(/The criterion holds after 2 iterations/);
+    expect(stdout).toMatch(/The criterion passes after 2 iterations/);
     expect(stdout).toMatch(/^loop +iteration 2 of 200 {2}✗✓$/m);
     expect(await readFile(join(folder, "app/sum.js"), "utf8")).toContain("a + b");
   } finally {

@@ -151,7 +151,7 @@ test.concurrent("stuck: a person is asked, and what they say counts for as long 
   expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
   expect(await bench.calls()).toBe(4);
   await bench.answer("stop");
-  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by the user") });
   expect((await bench.state()).interventions).toMatchObject([{ kind: "answered", at: 2, answer: "go-on" }]);
 });
 

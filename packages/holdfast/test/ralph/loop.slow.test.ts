@@ -8,7 +8,10 @@ test.concurrent("goes round until the criterion holds, without a forge or a remo
       ...inTurn("41\n", "41\n", "42\n").slice(1),
     ],
   });
-  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringMatching(/holds after 3 iterations/) });
+  expect(await bench.work()).toMatchObject({
+    kind: "done",
+    reason: expect.stringMatching(/passes after 3 iterations/),
+  });
   expect(await bench.trail()).toEqual([
     "begin:begun",
     "iterate:iterated",
@@ -54,7 +57,7 @@ test.concurrent("each iteration has one checkpoint of its own kind, with its ref
 test.concurrent("a criterion that holds before anybody worked is done without a call; that can be left out", async () => {
   const files = { "answer.txt": "42\n" };
   await using bench = await makeBench({ answers: inTurn("42!\n"), files });
-  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("holds already") });
+  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("passes already") });
   expect([await bench.calls(), await bench.trail()]).toEqual([0, ["begin:criterion_pass"]]);
   await using eager = await makeBench({ answers: inTurn("42!\n"), files, options: { firstCheck: false } });
   expect(await eager.work()).toMatchObject({ kind: "done" });
@@ -66,7 +69,7 @@ test.concurrent("a criterion that cannot be run is asked about before a token is
   await using bench = await makeBench({ answers: inTurn("42\n"), options });
   expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you", reason: expect.stringContaining("127") });
   await bench.answer("stop");
-  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by a person") });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by the user") });
   expect(await bench.calls()).toBe(0);
   // A script that the work is to bring.
   const brings = {

@@ -180,7 +180,7 @@ function byVote({ conflict, positions, tally, rules }: Debated): ConflictStep {
     return escalate(conflict, "close_vote", "the vote is too close to decide it");
   }
   const shares = tally.totals.map(({ choice, total }) => `${choice} ${total}`).join(", ");
-  const reasoning = `nobody moved any more, and the vote was clear: ${shares}`;
+  const reasoning = `no agent changed its choice, and the vote was clear: ${shares}`;
   return { kind: "resolve", ruling: ruling({ how: "vote", choice: first.choice, positions, tally, reasoning }) };
 }
 

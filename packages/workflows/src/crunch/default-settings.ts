@@ -40,7 +40,7 @@ export const DEFAULT_AGENTS: Readonly<Record<string, AgentProfile>> = {
   "dev-react": developer("web front ends", ["frontend"], ["react", "frontend", ".tsx", ".jsx"]),
   reviewer: agent("quality", ["implementing"], {
     always: true,
-    about: "You review code: you find what is wrong and say how to mend it.",
+    about: "You review code: you find what is wrong and say how to fix it.",
   }),
   "qa-engineer": agent("quality", ["enrich", "e2e"], {
     always: true,
@@ -191,7 +191,7 @@ const DEFAULT_GRAPHS: Readonly<Record<GraphPhase, GraphTemplate>> = {
         when: SECURITY,
       }),
       role("revise", "implementer", "implement", {
-        task: "Mend what the reviewers found in your part. Change nothing where they found nothing.",
+        task: "Fix what the reviewers found in your part. Change nothing where they found nothing.",
         after: ["review", "security-review", "dependencies"],
         priority: "high",
         retries: 1,

@@ -158,6 +158,6 @@ function outputsMember(outputs: readonly AgentOutput[]): JsonObject {
 function recoveryMember({ position, phase }: CrunchRun): JsonObject {
   const usual = defaultRecovery({ ...position, stage: phase });
   if (position.stage === "fatal")
-    return { ...usual, can_resume: false, warnings: [position.reason ?? "The run was given up"] };
+    return { ...usual, can_resume: false, warnings: [position.reason ?? "The run failed"] };
   return position.stage === "done" ? { ...usual, can_resume: false, warnings: ["The run is done"] } : usual;
 }

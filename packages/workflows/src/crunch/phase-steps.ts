@@ -164,9 +164,9 @@ async function applyMovedLabel(
   const at = context.state.phases.at(-1)?.phase ?? "its beginning";
   const next =
     moved.follows === null
-      ? `Put the right one there, then resume; as it is, the run goes on at ${phase}.`
-      : `Resume, and the run goes on at ${moved.follows}; put state:${at} there first, and it goes on at ${phase}.`;
-  const reason = `Issue #${issue.number} carries ${moved.says}, set by somebody while the run was at ${at}. ${next}`;
+      ? `Set the right one, then resume. If you change nothing, the run continues at ${phase}.`
+      : `Resume to continue at ${moved.follows}. To continue at ${phase}, set state:${at} first.`;
+  const reason = `Issue #${issue.number} has ${moved.says}, which was set while the run was at ${at}. ${next}`;
   await waitOnce(context, { name: "label-moved-waiting", for: "you", reason });
 }
 

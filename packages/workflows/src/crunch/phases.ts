@@ -181,7 +181,10 @@ export const crunchFreshness: Freshness = {
     const stage = parsePhase(standing.position.stage);
     // Before the issue is read there is nothing to relocate; the first stage reads the label itself.
     if (stage === null || (standing.values["base"] ?? null) === null) return null;
-    return { stage: phase, why: `The issue's label says ${label}, and the run stood at ${stage}: it goes on there.` };
+    return {
+      stage: phase,
+      why: `The issue's label is ${label}, and the run was at ${stage}: it continues at the label.`,
+    };
   },
 };
 

@@ -194,7 +194,7 @@ async function resolveMergeConflict(
   if (again?.kind === "merged" && again.files.length > 0)
     return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
   if (again?.kind !== "merged") await context.dropAside(fresh);
-  const question = `The change of ${node.agent} (${node.id}) does not go together with the others' in ${files.join(", ")}, and it could not be mended. Leave it out, or stop?`;
+  const question = `The change of ${node.agent} (${node.id}) conflicts with the others' in ${files.join(", ")}, and the conflict could not be resolved. Leave it out, or stop?`;
   const answer = await askUser(given, {
     naming,
     from: node.agent,
@@ -215,7 +215,7 @@ export function mergeAbortReason(conflicts: readonly Conflict[], phase: Phase): 
     (conflict) =>
       conflict.phase === phase && conflict.choices.includes(LEFT_OUT) && conflict.resolution?.choice === STOP,
   );
-  return over === undefined ? null : `Stopped by a person over ${over.topic}`;
+  return over === undefined ? null : `Stopped by the user over ${over.topic}`;
 }
 
 async function resolve(
@@ -234,7 +234,7 @@ async function resolve(
     how,
     choice,
     winner: by,
-    reasoning: how === "person" ? "a person decided" : "the change was made again on top of the others'",
+    reasoning: how === "person" ? "the user decided" : "the change was made again on top of the others'",
     conditions: [],
     scores: [],
     vetoApplied: false,

@@ -42,7 +42,7 @@ export async function runPhase(
   const given: PhaseContext = { work, context, phase, team, asides: new Map() };
   const graph = context.graph.now() ?? planGraph(context, { phase, team, at: place.at });
   if (graph.nodes.length === 0)
-    return { kind: "ended", summary: "", remark: "; nobody had anything to do", failing: null };
+    return { kind: "ended", summary: "", remark: "; no agent had anything to do", failing: null };
   const end = await executeGraph(given, graph);
   await planDecisions(context, phase);
   await captureKnowledge(context, place.at);
@@ -114,7 +114,7 @@ async function settleEnd(
       const naming = (part: string): string => `graph:${given.phase}-${replays}/${part}`;
       const options = [...PHASE_ANSWERS];
       const answer = await askUser(given, { naming, from: COORDINATOR, type: "BLOCKED", question, options });
-      if (answer === "stop") return { kind: "given_up", reason: `Stopped by a person: ${question}` };
+      if (answer === "stop") return { kind: "given_up", reason: `Stopped by the user: ${question}` };
       return answer === "again" ? null : ended(graph, plan.failed);
     }
   }

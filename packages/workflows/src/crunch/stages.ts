@@ -51,7 +51,7 @@ async function settleEntry(context: CrunchContext, plan: EntryPlan): Promise<Set
   const { issue } = requireSetup(context);
   const answer = await context.decide({
     name: "which-phase",
-    question: `Issue #${issue.number} carries labels of several phases: ${plan.phases.join(", ")}. Where does it stand?`,
+    question: `Issue #${issue.number} has labels of several phases: ${plan.phases.join(", ")}. Which one is right?`,
     options: plan.phases,
   });
   return entryAt(issue.number, parsePhase(answer) ?? "enrich");
@@ -264,7 +264,7 @@ async function explainEmptyBranch(
   );
   if (!isEmpty) return null;
   const said = summary.trim() === "" ? "" : ` What the team said:\n${truncateStart(summary.trim(), SAID_CHARACTERS)}`;
-  return `Nobody has changed any file, and nobody is to in the phases after ${phase}: there is nothing to open a pull request for.${said}`;
+  return `No agent has changed a file, and none will in the phases after ${phase}: there is nothing to open a pull request for.${said}`;
 }
 
 const SAID_CHARACTERS = 1000;

@@ -157,7 +157,7 @@ export function decideCi(params: {
   if (pullRequest.headCommit !== params.commit)
     return {
       kind: "moved",
-      reason: `${name} stands at ${short(pullRequest.headCommit)}, not at the pushed ${short(params.commit)}`,
+      reason: `${name} is at ${short(pullRequest.headCommit)}, not at the pushed ${short(params.commit)}`,
     };
   const { mergeability } = pullRequest;
   // No check outweighs a person's change request, so the run does not wait for checks.

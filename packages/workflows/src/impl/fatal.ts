@@ -102,7 +102,7 @@ function reportText(params: Parameters<typeof failureReport>[0] & { readonly tri
       ? "The files are as the last stage left them."
       : `The files are those of checkpoint ${returnedTo.sequence}, which had the best review (${returnedTo.score}).`,
     `Cost: ${tokens} tokens, ${moneyOf(position.budget.spent)}, ${Math.round(milliseconds / 1000)} s.`,
-    ...(state.failing === null ? [] : ["", `## What said no: ${state.failing.gate}`, "", state.failing.detail]),
+    ...(state.failing === null ? [] : ["", `## What failed: ${state.failing.gate}`, "", state.failing.detail]),
     "",
     "## What was tried",
     "",

@@ -57,19 +57,19 @@ async function rebase(work: ImplDependencies, context: ImplContext, worktree: Wo
     ...(own.build === null ? [] : [{ step: "rebase-own", commit: own.build, name: `${branch.name} on the remote` }]),
     { step: "rebase", commit: tips.base, name: base.branch },
   ];
-  let mended = false;
+  let resolved = false;
   for (const { step, commit, name } of onto) {
     const result = await rebaseOnto(context, worktree, { step, onto: commit, at });
     if (result.kind !== "conflict") continue;
     const conflict = `${branch.name} conflicts with ${name} in ${result.files.join(", ")}`;
-    if (mended) return conflictEnd(state, `${conflict}; the agent had its one try already`);
+    if (resolved) return conflictEnd(state, `${conflict}; the agent had its one try already`);
     const outcome = await resolveConflict(work, context, worktree, { onto: commit, at });
     if (outcome.kind === "given_up") return conflictEnd(state, `${conflict}; ${outcome.why}`);
-    mended = true;
+    resolved = true;
   }
   return {
     event: "rebase_ok",
-    reason: `${branch.name} is on top of ${base.branch}${mended ? ", with its conflicts mended" : ""}`,
+    reason: `${branch.name} is on top of ${base.branch}${resolved ? ", with its conflicts resolved" : ""}`,
     state: { ...state, base: { branch: base.branch, commit: tips.base }, pushed: tips.own, failing: null },
     feedback: null,
   };
@@ -124,12 +124,12 @@ async function settleOwn(
   if (answer === "ours") return { kind: "go", build: null };
   return {
     kind: "stop",
-    reason: `Stopped by a person: ${branch.name} on the remote has commits of others (${judged.commit})`,
+    reason: `Stopped by the user: ${branch.name} on the remote has commits of others (${judged.commit})`,
   };
 }
 
 type ConflictResult =
-  | { readonly kind: "mended"; readonly commit: string }
+  | { readonly kind: "resolved"; readonly commit: string }
   | { readonly kind: "given_up"; readonly why: string };
 
 /**
@@ -177,7 +177,7 @@ async function resolveConflict(
     { changesFiles: true },
   );
   if (committed.kind === "unresolved") return await giveUp(`conflict marks are left in ${committed.files.join(", ")}`);
-  return { kind: "mended", commit: committed.commit };
+  return { kind: "resolved", commit: committed.commit };
 }
 
 function mendPrompt(

@@ -81,7 +81,7 @@ async function firstCheck(
   const ran = await runChecks(work, context, worktree, options.until);
   if (ran.every(hasPassed)) {
     await commitChecked(context, worktree, { ran, at });
-    return { event: "criterion_pass", reason: `The criterion holds already: ${ran.map(checkText).join(", ")}` };
+    return { event: "criterion_pass", reason: `The criterion passes already: ${ran.map(checkText).join(", ")}` };
   }
   const missing = ran.find(cannotRun);
   const stop = missing === undefined ? null : await askAboutMissing(context, missing);
@@ -99,7 +99,7 @@ function feedbackOf(ran: readonly RanCheck[]): string {
   const told = checks
     .filter((check) => !hasPassed(check))
     .map((check) => `${checkText(check)}:\n\n${check.excerpt.replaceAll(/^/gm, "    ")}`);
-  return ["Before anybody worked on it, this is what the commands said.", ...told].join("\n\n");
+  return ["Output of the commands before the first iteration:", ...told].join("\n\n");
 }
 
 /**
@@ -113,10 +113,10 @@ function cannotRun({ kind, code }: RanCheck): boolean {
 async function askAboutMissing(context: RalphContext, missing: RanCheck): Promise<string | null> {
   const answer = await context.decide({
     name: "criterion-cannot-run",
-    question: `The criterion cannot be run as it is: ${checkText(missing)} (${lastLine(missing.output)}). Go on all the same, because the work is to bring it, or stop?`,
+    question: `The criterion cannot be run: ${checkText(missing)} (${lastLine(missing.output)}). Continue because the work will add it, or stop?`,
     options: ["go-on", "stop"],
   });
-  return answer === "go-on" ? null : `Stopped by a person: ${checkText(missing)}`;
+  return answer === "go-on" ? null : `Stopped by the user: ${checkText(missing)}`;
 }
 
 function lastLine(text: string): string {

@@ -24,7 +24,7 @@ import {
 export async function publishStage(work: RalphDependencies, context: RalphContext): Promise<StageResult<RalphState>> {
   const worktree = await openWorktree(work, context);
   const { state, position } = context;
-  const done = position.reason ?? "The criterion holds";
+  const done = position.reason ?? "The criterion passes";
   const head = await context.step("head", () => worktree.branch.head());
   await worktree.outputs.write(outputFiles.report, loopReport({ state, reason: done, options: work.options }));
   if (head === state.began) return { event: "published", reason: `${done}; no file had to be changed` };
@@ -49,7 +49,7 @@ async function publish(
     if (REFUSAL_RESPONSE[pushed.refusal.cause] !== "fixable") return { event: "fatal", reason };
     // All units were done; the last unit becomes the current one again.
     const again: RalphState = { ...state, unit: Math.max(0, state.unit - 1), tries: 0 };
-    return { event: "push_refused", reason, state: again, feedback: `${reason}. Mend what it says.` };
+    return { event: "push_refused", reason, state: again, feedback: `${reason}. Fix what it reports.` };
   }
   const after: RalphState = { ...state, pushed: pushed.commit };
   const opened = await openPullRequest(context, forge, {
@@ -190,7 +190,7 @@ function loopReport(params: {
       state.findings.map(({ sentence }) => `- ${sentence}`),
     ),
     ...section(
-      "What was learnt",
+      "What was learned",
       state.learnings.map(({ iteration, text }) => `- ${text} (iteration ${iteration})`),
     ),
     "",

@@ -159,7 +159,7 @@ const ANSWER = [
   "## When you stop",
   "",
   "Say in a few sentences what you changed and why. What you found out that the next iteration must know goes, one line each, under a heading",
-  "`## Learnings`. The checks are run by somebody else: do not report them as passed, and do not weaken them.",
+  "`## Learnings`. Holdfast runs the checks: do not report them as passed, and do not weaken them.",
 ].join("\n");
 
 function taskSection(
@@ -231,7 +231,7 @@ function memorySection(memory: readonly Reflection[], fence: Fence): string | nu
 function learningsSection({ learnings }: RalphState, fence: Fence): string | null {
   if (learnings.length === 0) return null;
   const told = learnings.map((one) => `- ${one.text} (iteration ${one.iteration})`).join("\n");
-  return `## What was learnt\n\n${fence.data("earlier iterations", told)}`;
+  return `## What was learned\n\n${fence.data("earlier iterations", told)}`;
 }
 
 function bestSection({ best, iterations, unit }: RalphState): string | null {

@@ -32,11 +32,11 @@ describe("what follows", () => {
     const state = run(options, [{ output: red("a", "b") }, { output: red("a") }]);
     expect(next(options, state)).toEqual({
       kind: "iterate",
-      reason: "The criterion does not hold yet after iteration 2",
+      reason: "The criterion still fails after iteration 2",
     });
     expect(next(options, run(options, [{}], state))).toEqual({
       kind: "done",
-      reason: "The criterion holds after 3 iterations",
+      reason: "The criterion passes after 3 iterations",
     });
   });
 

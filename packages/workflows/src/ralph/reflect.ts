@@ -58,18 +58,18 @@ async function ask(
   const best = back.length === 0 ? "" : ` The best so far is iteration ${state.best?.iteration}.`;
   const answer = await context.decide({
     name: "stuck",
-    question: `${move.reason}.${best} Go on, ${back.length === 0 ? "" : "go back to the best and on from there, "}or stop?`,
+    question: `${move.reason}.${best} Continue, ${back.length === 0 ? "" : "go back to the best iteration and continue there, "}or stop?`,
     options: ["go-on", ...back, "stop"],
   });
   if (answer === "stop")
-    return { event: "stuck", reason: `Stopped by a person: ${move.reason}. ${bestFilesNote(state)}` };
+    return { event: "stuck", reason: `Stopped by the user: ${move.reason}. ${bestFilesNote(state)}` };
   if (answer === "rollback")
-    return { event: "goes_back", reason: `${move.reason}; a person sends it back to the best iteration` };
+    return { event: "goes_back", reason: `${move.reason}; the user sends it back to the best iteration` };
   await recordEvent(context, {
     kind: "intervened",
     intervention: { kind: "answered", at: position.iteration, answer },
   });
-  return { event: "again", reason: `A person lets it go on: ${move.reason}` };
+  return { event: "again", reason: `The user lets it continue: ${move.reason}` };
 }
 
 /**
@@ -160,7 +160,7 @@ function doneReason(state: RalphState, units: number): string {
   const after = `after ${count(iterations, "iteration", "iterations")}`;
   const unchecked = state.iterations.at(-1)?.verdict === "unchecked";
   if (units > 1) return `All ${units} steps are done ${after}${unchecked ? "; nothing checked the last" : ""}`;
-  return unchecked ? `The agent says that it is done, ${after}; nothing checked it` : `The criterion holds ${after}`;
+  return unchecked ? `The agent says that it is done, ${after}; nothing checked it` : `The criterion passes ${after}`;
 }
 
 function iterateReason(state: RalphState, unit: string): string {
@@ -168,8 +168,8 @@ function iterateReason(state: RalphState, unit: string): string {
   if (last === undefined) return "The first iteration";
   if (last.unit !== state.unit) return `On to ${unit}`;
   return last.verdict === "not_run"
-    ? `The check could not be carried out after iteration ${last.number}`
-    : `The criterion does not hold yet after iteration ${last.number}`;
+    ? `The check could not run after iteration ${last.number}`
+    : `The criterion still fails after iteration ${last.number}`;
 }
 
 function count(n: number, one: string, many: string): string {

@@ -354,7 +354,7 @@ export async function recordEvent(context: RalphContext, event: RalphEvent): Pro
 export function currentUnit({ options }: RalphDependencies, { state }: RalphContext): Unit {
   const unit = planUnits(options)[state.unit];
   if (unit !== undefined) return unit;
-  throw new HoldfastError({ code: "INTERNAL", message: "A loop went on although all of its work is done" });
+  throw new HoldfastError({ code: "INTERNAL", message: "A loop continued although all of its work is done" });
 }
 
 /** Output files for people and agents; the run's state never depends on them. */

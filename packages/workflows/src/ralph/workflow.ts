@@ -163,8 +163,8 @@ export function planForcedResume(params: {
   const { tries, interventions } = at === 0 ? state : reduceRalph(state, goOn(at));
   const why =
     at === 0
-      ? "The first iteration is done anew."
-      : `What came up to iteration ${at} is not held against the loop again: somebody lets it go on.`;
+      ? "The first iteration runs again."
+      : `Findings up to iteration ${at} do not stop the loop again: the user lets it continue.`;
   return { values: { tries, interventions }, begins, why };
 }
 

@@ -273,7 +273,7 @@ describe("ralph", () => {
     const refused = await place.run("resume", run);
     expect([refused.status, refused.stderr]).toEqual([1, expect.stringContaining(`holdfast resume ${run} --max N`)]);
     const done = await place.run("resume", run, "--max", "3");
-    expect(done.stdout).toMatch(/^Done .*holds after 3 iterations/m);
+    expect(done.stdout).toMatch(/^Done .*passes after 3 iterations/m);
     expect(done.status).toBe(0);
     // The workflow has no transition out of the limit; the record is valid anyway.
     expect(await place.json("replay", run)).toMatchObject({ verdict: "identical", outcome: "done", iteration: 3 });
