@@ -66,7 +66,9 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
         done.push("a");
         return 1;
       });
-      await step("b", () => {
+      await step("b", async () => {
+        // A crash from here on is shown as a crash, not as the earlier pause.
+        expect((await store.getRun(ID))?.state).toEqual({ kind: "active" });
         done.push("b");
         return 2;
       });

@@ -19,7 +19,7 @@ import { type RunSession, type SessionDriver, loadRun } from "./run-session.ts";
 import { betterOf } from "./position.ts";
 import { mayContinue, takeUp } from "./prepare-run.ts";
 import { Aborted, Halt, type ProgressListener, type RunOutcome, Stopped, reasonOf } from "./progress.ts";
-import type { RunSummary } from "./run.ts";
+import { type RunSummary, isFailedOrAborted } from "./run.ts";
 import { sweepAsides } from "./side-worktrees.ts";
 import { answerRequests, applySignal, saveOnTimer, stopCleanly, watchSignals } from "./signals.ts";
 import { runStage } from "./stage.ts";
@@ -194,7 +194,7 @@ export async function outcomeOfEnded(parts: Pick<Adapters, "store">, summary: Ru
 
 async function endedOutcome(parts: Adapters, summary: RunSummary): Promise<RunOutcome | null> {
   const { state, id } = summary;
-  if (state.kind !== "failed" && state.kind !== "aborted") return await outcomeOfEnded(parts, summary);
+  if (!isFailedOrAborted(state)) return await outcomeOfEnded(parts, summary);
   throw new HoldfastError({
     code: "RUN_FAILED",
     message: `Run ${id} ended at ${state.at}: ${state.reason}`,

@@ -430,6 +430,9 @@ class TroubleNotes {
         if (body["for"] !== "you" || this.#trouble.kind === "none")
           this.#trouble = { kind: "outside", reason: textOf(body, "reason") };
         return;
+      case "run.paused":
+        this.#trouble = { kind: "outside", reason: textOf(body, "reason") };
+        return;
       case "effect.settled":
       case "run.continued":
         this.#recover();

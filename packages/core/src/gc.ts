@@ -4,7 +4,7 @@ import { type CoreAdapters, findNewerRefs } from "./adapters.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
 import { commitsIn } from "./journal.ts";
 import { type RetentionPlan, type RetentionPolicy, type RetentionSubject, planRetention } from "./retention.ts";
-import type { RunSummary } from "./run.ts";
+import { type RunSummary, isEnded } from "./run.ts";
 import { type SweepReport, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
 import type { AsideInfo, AsideRef, SnapshotRef } from "./workspace.ts";
 
@@ -286,7 +286,7 @@ function keepAll(error: unknown): readonly string[] {
 const DAMAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["STORE_CORRUPT", "STORE_CUT", "CHECKPOINT_NOT_FOUND"]);
 
 async function isOver(parts: CoreAdapters, { id, state }: RunSummary): Promise<boolean> {
-  if (state.kind !== "done" && state.kind !== "failed") return false;
+  if (!isEnded(state)) return false;
   if (parts.clock.now() - Date.parse(state.at) < DAY) return false;
   const lease = await parts.store.getLease(id);
   return lease === undefined || parts.liveness(lease.owner) === "dead";

@@ -63,7 +63,7 @@ export async function takeUp<S extends JsonObject>(params: {
   });
   if (fellBack && runSession.state.sequence === newest.sequence) await fallBack(runSession, newest);
   await sweepAsides(runSession, { ended: false });
-  if (summary.state.kind === "waiting") await runSession.append(continuedEntry({}));
+  if (summary.state.kind !== "active") await runSession.append(continuedEntry({}));
   return runSession;
 }
 

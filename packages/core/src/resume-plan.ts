@@ -20,7 +20,7 @@ import {
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 import { nearest } from "./options.ts";
 import { type Position, nextAttempt } from "./position.ts";
-import { type RunState, isEnded } from "./run.ts";
+import { type RunState, isEnded, isFailedOrAborted } from "./run.ts";
 import { canonicalJson } from "./values.ts";
 
 /** The user's answer to a finding. "put_back" is only for files: the checkpoint's files replace the current ones, which are kept. */
@@ -124,7 +124,7 @@ export function planResume(params: {
     }
     return { kind: "done", judgements: [], actions: [], why: `Run ${run} is done since ${state.at}` };
   }
-  if ((state.kind === "failed" || state.kind === "aborted") && !reopens) {
+  if (isFailedOrAborted(state) && !reopens) {
     const why = `Run ${run} ended at ${state.at}: ${state.reason}`;
     const hint = `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`;
     return { kind: "refuse", judgements: [], why, hint };

@@ -29,7 +29,7 @@ import {
   acceptFindings,
   planResume,
 } from "./resume-plan.ts";
-import { type RunSummary, isEnded } from "./run.ts";
+import { type RunSummary, isEnded, isFailedOrAborted } from "./run.ts";
 import { Saver } from "./save.ts";
 import { continuedEntry } from "./waiting.ts";
 import type { Workspace } from "./workspace.ts";
@@ -97,7 +97,7 @@ export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
 }
 
 function withFailedHint(plan: ResumePlan, freshness: Freshness | null, run: RunSummary): ResumePlan {
-  if (run.state.kind !== "failed" || (plan.kind !== "refuse" && plan.kind !== "nothing")) return plan;
+  if (!isFailedOrAborted(run.state) || (plan.kind !== "refuse" && plan.kind !== "nothing")) return plan;
   return { ...plan, hint: freshness?.failedHint?.({ run: run.id, stage: run.latest?.stage ?? null }) ?? plan.hint };
 }
 
@@ -264,7 +264,8 @@ function continuedBy(
   params: { readonly judgements: readonly Judgement[]; readonly actions: readonly ResumeAction[] },
 ): readonly NewEntry[] {
   const { judgements, actions } = params;
-  if (run.state.kind === "waiting" && actions.some(({ kind }) => kind === "move_stage")) return [continuedEntry({})];
+  const stopped = run.state.kind === "waiting" || run.state.kind === "paused";
+  if (stopped && actions.some(({ kind }) => kind === "move_stage")) return [continuedEntry({})];
   const waits = run.state.kind === "waiting" && (run.state.for === "quota" || run.state.for === "provider");
   return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [continuedEntry({})] : [];
 }

@@ -284,12 +284,15 @@ describe("retention plan", () => {
       expect(keptOf(subject(all, { state: done }), { ...defaultRetention, onSuccess: "by_rules" })).toHaveLength(6);
     });
 
-    test("a failed run keeps all that is recent, then goes by the rules", () => {
-      const fatal: RunState = { kind: "failed", at: iso(NOW), reason: "x" };
-      const all = series(20, (n) => ({ days: n <= 4 ? 31 : 30 }));
-      expect(keptOf(subject(all, { state: fatal }))).toHaveLength(16);
-      expect(keptOf(subject(all, { state: fatal }), { ...defaultRetention, onFailure: "by_rules" })).toHaveLength(5);
-    });
+    test.each(["failed", "aborted"] as const)(
+      "a run that %s keeps all that is recent, then goes by the rules",
+      (kind) => {
+        const ended: RunState = { kind, at: iso(NOW), reason: "x" };
+        const all = series(20, (n) => ({ days: n <= 4 ? 31 : 30 }));
+        expect(keptOf(subject(all, { state: ended }))).toHaveLength(16);
+        expect(keptOf(subject(all, { state: ended }), { ...defaultRetention, onFailure: "by_rules" })).toHaveLength(5);
+      },
+    );
   });
 
   describe("never dropped", () => {

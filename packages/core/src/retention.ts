@@ -2,7 +2,7 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CheckpointSummary, Trigger } from "./checkpoint.ts";
-import type { RunState } from "./run.ts";
+import { type RunState, isFailedOrAborted } from "./run.ts";
 
 /** How many to keep: a number, or all. There is no sentinel value. */
 type Keep = number | "all";
@@ -243,7 +243,7 @@ function judgeByRules(params: {
 }): Fate {
   const { subject, policy, checkpoint, rank: inGroup, place, age } = params;
   const recent = policy.recentDays * DAY;
-  if (subject.state.kind === "failed" && policy.onFailure === "keep_recent" && age <= recent) {
+  if (isFailedOrAborted(subject.state) && policy.onFailure === "keep_recent" && age <= recent) {
     return { kind: "kept", why: `failed run: younger than ${policy.recentDays} days`, agedBy: recent };
   }
   const onlyLatest = subject.state.kind === "done" && policy.onSuccess !== "by_rules";

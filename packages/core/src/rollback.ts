@@ -1,6 +1,6 @@
 // Finds the cause of a failure in a run's journal and chooses the newest safe checkpoint before it. A pure decision on facts.
 
-import type { RunState } from "./run.ts";
+import { type RunState, isFailedOrAborted } from "./run.ts";
 
 /** Why a checkpoint is rejected, the simplest reason first: the first that applies is reported. */
 export const REJECTIONS = [
@@ -125,7 +125,7 @@ function olderThan(candidate: RollbackCandidate, chosen: RollbackCandidate): Aga
 
 /** A half-done step is not a reason for a rollback if its call can be resumed. */
 function stays(facts: RollbackFacts, cause: Cause, chosen: number, rejected: readonly Rejected[]): boolean {
-  if (facts.state.kind === "failed") return false;
+  if (isFailedOrAborted(facts.state)) return false;
   const newer = rejected.filter(({ sequence }) => sequence > chosen && !isLeft(facts, sequence));
   if (isInFiles(cause.kind)) return newer.length === 0;
   return newer.every(({ kind }) => kind === "half_step" && cause.kind === "outside");

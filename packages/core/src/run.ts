@@ -48,6 +48,13 @@ export function isEnded<S extends { readonly kind: string }>(
   return state.kind === "done" || state.kind === "failed" || state.kind === "aborted";
 }
 
+/** Whether a run ended without reaching its goal. */
+export function isFailedOrAborted<S extends { readonly kind: string }>(
+  state: S,
+): state is Extract<S, { readonly kind: "failed" | "aborted" }> {
+  return state.kind === "failed" || state.kind === "aborted";
+}
+
 /** A question to the user with the allowed answers; no options: any text. */
 export type PendingDecision = {
   readonly name: string;

@@ -266,6 +266,8 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
       return effect(entry, reading);
     case "run.waiting":
       return system(`Waiting for ${text("for")}: ${text("reason")}`);
+    case "run.paused":
+      return system(`Paused: ${text("reason")}`);
     case "run.continued": {
       const answer = field(body, "answer");
       if (answer === undefined || answer === null) return system("Resumed");

@@ -175,11 +175,8 @@ export function reduceSummary(
     case "note":
       return { ...picture, last: last(textOf(body["text"]) ?? "") };
     case "run.waiting":
-      return {
-        ...picture,
-        step: null,
-        last: last(textOf(body["reason"]) ?? "waiting"),
-      };
+    case "run.paused":
+      return { ...picture, step: null, last: last(textOf(body["reason"]) ?? kind.slice("run.".length)) };
     case "run.continued":
     case "run.reopened":
       return { ...picture, endReason: null };

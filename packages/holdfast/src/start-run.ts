@@ -11,7 +11,7 @@ import { type ProgressListener, type RunOutcome, Stopped } from "@holdfast/core/
 import type { RestoreStep } from "@holdfast/core/restore";
 import { type ResumeCheck, applyResumeCheck, checkResume } from "@holdfast/core/resume";
 import type { Answers, ResumePlan } from "@holdfast/core/resume-plan";
-import type { RunSummary } from "@holdfast/core/run";
+import { type RunSummary, isEnded, isFailedOrAborted } from "@holdfast/core/run";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -62,7 +62,7 @@ export async function startRun(parts: Adapters, plan: StartPlan, watching: Execu
     if (!waits) await begin();
     // Another process may have finished the work since it was planned.
     const found = await parts.store.getRun(id);
-    if (found?.state.kind === "done" || found?.state.kind === "failed") return await earlierReport(parts, found);
+    if (found !== undefined && isEnded(found.state)) return await earlierReport(parts, found);
     if (waited) {
       const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
       return await continueRun(parts, request, await planResumeRun(parts, request), watching, []);
@@ -273,7 +273,7 @@ function refusal(
   if (plan.kind === "nothing") return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint, data });
   const kinds = planned.findings.map(({ kind }) => kind);
   const code =
-    planned.run.state.kind === "failed" && planned.findings.length === 0
+    isFailedOrAborted(planned.run.state) && planned.findings.length === 0
       ? "RUN_FAILED"
       : kinds.includes("lease_held")
         ? "LEASE_HELD"

@@ -324,7 +324,8 @@ export async function executeDetached(
   const begun = await waitUntilHeld(shell, holdfast, { run, pid: child.pid ?? 0, ended });
   if (begun === null) {
     const status = await ended;
-    const waits = (await holdfast.store.getRun(run))?.state.kind === "waiting";
+    const state = (await holdfast.store.getRun(run))?.state.kind;
+    const waits = state === "waiting" || state === "paused";
     return toldEnd(shell, { status, log: log.path, waits });
   }
   child.unref();
