@@ -91,8 +91,8 @@ export class Holdfast implements AsyncDisposable {
    * nothing is done, unless `again` begins a new run.
    */
   async start(params: StartParams): Promise<RunReport> {
-    // Mask the work as the store does: runs are matched by the stored text.
-    const work = maskValue(params.work, createMasking().mask);
+    // Mask a task as the store does: runs are matched by the stored text.
+    const work = params.work.kind === "task" ? maskValue(params.work, createMasking().mask) : params.work;
     const { workflow = DEFAULT_WORKFLOW, id } = params;
     const name = typeof workflow === "string" ? workflow : workflow.shape.name;
     using starting = this.#isPreparedAtOnce(params)
