@@ -176,7 +176,7 @@ export async function compareRerun(
   parts: Adapters,
   params: { readonly of: string; readonly run: string; readonly outcome: RunOutcome },
 ): Promise<RerunReport> {
-  const [a, b] = await Promise.all([params.of, params.run].map((run) => standing(parts, run)));
+  const [a, b] = await Promise.all([params.of, params.run].map((run) => readEnd(parts, run)));
   if (a === undefined || b === undefined) throw new TypeError("two runs were asked for");
   return {
     ...params,
@@ -186,12 +186,12 @@ export async function compareRerun(
   };
 }
 
-async function standing(parts: Adapters, run: string) {
+async function readEnd(parts: Adapters, run: string) {
   const { store } = parts;
   const [summary, latest] = await Promise.all([store.getRun(run), store.latest(run)]);
   const spent: Amounts = latest?.planes.position.budget.spent ?? { tokens: 0, microUsd: 0, milliseconds: 0 };
   const outcomes = readOutcomes(await Array.fromAsync(store.readJournal({ run })));
-  return { outcomes, spent, state: summary?.state.kind ?? "open" };
+  return { outcomes, spent, state: summary?.state.kind ?? "active" };
 }
 
 /** Throws if retention has dropped it, because what the run began with is then unknown. */
