@@ -503,4 +503,4 @@ export async function loadAcpSdk(): Promise<AcpSdk | null> {
   }
 }
 
-export const INSTALL_SDK = "Install it beside holdfast: npm install @agentclientprotocol/sdk@2.4.0.";
+export const INSTALL_SDK = "Install it next to holdfast: npm install @agentclientprotocol/sdk@2.4.0.";

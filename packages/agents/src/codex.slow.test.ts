@@ -68,7 +68,7 @@ describe("contract", () => {
 
 describe("faults", () => {
   const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
-  const IDLE_MS = 4000;
+  const IDLE_MS = 20_000;
   const MINUTE = 60_000;
   const DAY = 24 * 60 * MINUTE;
 

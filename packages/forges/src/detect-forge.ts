@@ -1,7 +1,7 @@
 // Detects the forge and the repository that a remote URL points to.
 
 /** A forge with a server that a remote points to, and the repositories there. */
-export interface DetectedForge extends RemotePlace {
+export interface DetectedForge extends RemoteLocation {
   readonly kind: "github" | "gitlab";
   /** The repository that receives branches: a fork or the same one. */
   readonly head: { readonly owner: string; readonly name: string };
@@ -32,14 +32,14 @@ export function detectForge(params: {
 }
 
 function kindOf(host: string, env: Readonly<Record<string, string | undefined>>): DetectedForge["kind"] | null {
-  const said = (...names: readonly string[]): boolean => names.some((name) => hostOf(env[name] ?? "") === host);
-  if (host === "github.com" || host.endsWith(".ghe.com") || said("GH_HOST", "GITHUB_SERVER_URL")) return "github";
-  if (host === "gitlab.com" || said("GITLAB_HOST", "GL_HOST", "GITLAB_URI", "CI_SERVER_URL")) return "gitlab";
+  const isHostIn = (...names: readonly string[]): boolean => names.some((name) => hostOf(env[name] ?? "") === host);
+  if (host === "github.com" || host.endsWith(".ghe.com") || isHostIn("GH_HOST", "GITHUB_SERVER_URL")) return "github";
+  if (host === "gitlab.com" || isHostIn("GITLAB_HOST", "GL_HOST", "GITLAB_URI", "CI_SERVER_URL")) return "gitlab";
   return host.startsWith("gitlab.") ? "gitlab" : null;
 }
 
 /** A fork must be on the same host. */
-function headOf(urls: readonly string[], base: RemotePlace): DetectedForge["head"] | null {
+function headOf(urls: readonly string[], base: RemoteLocation): DetectedForge["head"] | null {
   for (const url of urls) {
     const parsed = parseRemoteUrl(url);
     if (parsed !== null && webHost(parsed.host) === webHost(base.host))
@@ -63,7 +63,7 @@ function hostOf(value: string): string {
 }
 
 /** The host and the repository path of a remote URL; null if the URL is local or invalid. */
-export function parseRemoteUrl(url: string): RemotePlace | null {
+export function parseRemoteUrl(url: string): RemoteLocation | null {
   const full = /^(?:https?|ssh|git|git\+ssh):\/\/(?:[^/@]*@)?([^/:]+)(?::\d+)?\/(.+)$/i.exec(url);
   // As in git: a colon before any slash means host:path. A single letter is a Windows drive.
   const short = full === null ? /^(?:[^/@:]+@)?([^/@:]{2,}):(?!\/\/)\/?(.+)$/.exec(url) : null;
@@ -81,7 +81,7 @@ export function parseRemoteUrl(url: string): RemotePlace | null {
   return { host: host.toLowerCase(), owner: parts.slice(0, -1).join("/"), name };
 }
 
-interface RemotePlace {
+interface RemoteLocation {
   readonly host: string;
   /** Includes all parent groups, such as `team/tools`. */
   readonly owner: string;

@@ -149,17 +149,18 @@ export function createProgramTransport(params: {
 }
 
 function answerOf(name: string, result: ProcessResult, timeoutMs: number): ApiResponse {
-  const said = redactSecrets(result.stderr.trim().split("\n").slice(0, 3).join("; "));
+  const output = redactSecrets(result.stderr.trim().split("\n").slice(0, 3).join("; "));
   if (result.kind === "timed_out")
     return { kind: "lost", reason: `${name} had no answer within ${timeoutMs / 1000} s` };
-  if (result.kind === "not_started") return { kind: "no_login", reason: `${name} could not be started: ${said}` };
+  if (result.kind === "not_started") return { kind: "no_login", reason: `${name} could not be started: ${output}` };
   const parsed = result.kind === "exited" ? parseResponse(result.stdout.toString("utf8")) : null;
   // The program exits with 1 for each status from 300 on, and still prints the status. A success status with a failed
   // exit means a truncated response.
   if (parsed?.kind === "answered" && (result.code === 0 || parsed.status >= 300)) return parsed;
   if (parsed?.kind === "lost") return parsed;
-  const reason = said === "" ? `${name} ended with ${result.code ?? result.signal ?? "nothing"}` : `${name}: ${said}`;
-  return result.code === 4 || /auth login/.test(said)
+  const reason =
+    output === "" ? `${name} ended with ${result.code ?? result.signal ?? "nothing"}` : `${name}: ${output}`;
+  return result.code === 4 || /auth login/.test(output)
     ? { kind: "no_login", reason }
     : { kind: "lost", reason, why: "connection" };
 }

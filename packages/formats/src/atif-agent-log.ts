@@ -58,10 +58,10 @@ function lossesOf({ images, details }: LogBuilder): readonly Loss[] {
   return [
     ...(images === 0
       ? []
-      : [{ path: "logs.images", why: "The format wants images as files; only their places are told" }]),
+      : [{ path: "logs.images", why: "The format needs images as files; only their paths are written" }]),
     ...(details === 0
       ? []
-      : [{ path: "logs.messages", why: "Of single messages neither token counts nor signatures are carried" }]),
+      : [{ path: "logs.messages", why: "Token counts and signatures of single messages are not written" }]),
   ];
 }
 

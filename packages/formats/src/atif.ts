@@ -88,15 +88,15 @@ const NOTES =
 function taskStep({ run, inputs }: AtifSource): UnnumberedStep {
   const { work } = run;
   const issue = inputs?.issue ?? null;
-  const told = issue === null ? (inputs?.task ?? null) : `${issue.title}\n\n${issue.body}`.trim();
+  const description = issue === null ? (inputs?.task ?? null) : `${issue.title}\n\n${issue.body}`.trim();
   const base = { timestamp: run.createdAt, source: "user" } as const;
   switch (work.kind) {
     case "issue":
-      return { ...base, message: `Issue #${work.number}${told === null ? "" : `: ${told}`}` };
+      return { ...base, message: `Issue #${work.number}${description === null ? "" : `: ${description}`}` };
     case "task":
       return { ...base, message: work.text };
     case "none":
-      return { ...base, message: told ?? "" };
+      return { ...base, message: description ?? "" };
   }
 }
 
@@ -183,8 +183,8 @@ function stepMetrics(usage: NonNullable<AgentCall["usage"]>): NonNullable<Unnumb
 /** A value that no call reported is left out: unknown is not 0. */
 function totalsOf(calls: readonly AgentCall[]): FinalMetrics {
   const sum = (name: "input" | "output" | "microUsd"): number | null => {
-    const told = calls.flatMap((call) => call.usage?.[name] ?? []);
-    return told.length === 0 ? null : told.reduce((a, b) => a + b, 0);
+    const counts = calls.flatMap((call) => call.usage?.[name] ?? []);
+    return counts.length === 0 ? null : counts.reduce((a, b) => a + b, 0);
   };
   const [input, output, microUsd] = [sum("input"), sum("output"), sum("microUsd")];
   return {
@@ -230,7 +230,7 @@ function readJournal(entries: readonly JournalEntry[], run: string): ReadJournal
   });
   const losses = [...skipped].map(([kind, count]) => ({
     path: `journal.${kind}`,
-    why: `Bookkeeping that is no part of a transcript (${count})`,
+    why: `Bookkeeping that is not part of a transcript (${count})`,
   }));
   return { steps, calls, losses };
 }

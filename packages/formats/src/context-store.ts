@@ -62,7 +62,7 @@ function decodeContextStore(file: ExternalFile): Decoded {
   const remarks: Remark[] = [...read];
   const listed = isJsonArray(value);
   const documents: readonly Json[] = listed ? value : [value];
-  if (documents.length === 0) throw invalidDocument(source, { path: "", why: "there is no checkpoint" });
+  if (documents.length === 0) throw invalidDocument(source, { path: "", why: "the list is empty" });
   const decoded = documents.map((document, index) => {
     const path = listed ? `/${index}` : "";
     if (!isJsonObject(document)) throw invalidDocument(source, { path, why: "there is no object" });
@@ -135,16 +135,6 @@ function encodeContextCheckpoint(checkpoint: ExternalCheckpoint): Encoded {
   return { bytes: writeJson(document), path: `${fileName(document)}.json`, losses: lossesOf(checkpoint, document) };
 }
 
-/** Encodes several versions of one task as a list. */
-export function encodeContextStore(checkpoints: readonly ExternalCheckpoint[]): Encoded {
-  const documents = checkpoints.map(documentOf);
-  const losses = checkpoints.flatMap((checkpoint, place) =>
-    lossesOf(checkpoint, documents[place] ?? {}).map((loss) => ({ ...loss, path: `${place}.${loss.path}` })),
-  );
-  const text = JSON.stringify(documents, null, 2);
-  return { bytes: new TextEncoder().encode(text), path: `${fileName(documents[0] ?? {}, "all")}.json`, losses };
-}
-
 function documentOf(checkpoint: ExternalCheckpoint): JsonObject {
   const after = viewOf(checkpoint);
   if (checkpoint.original?.format !== "context-store") return after;
@@ -181,17 +171,17 @@ function versionOf(id: string | null): number | null {
   return version;
 }
 
-function fileName(document: JsonObject, version: Json = document["version"] ?? 1): string {
+function fileName(document: JsonObject): string {
   const task = String(document["task_id"] ?? "task")
     .replaceAll(/[^\w.-]+/g, "-")
     .replace(/^[.-]+/, "");
-  return `${task.slice(0, 80) || "task"}-${String(version)}`;
+  return `${task.slice(0, 80) || "task"}-${String(document["version"] ?? 1)}`;
 }
 
 const REASONS: LossReasons = {
   id: "A context checkpoint has a number from 1",
   work: "A context checkpoint is of a task that has a name",
-  "extensions.metadata": "Metadata is an object that says something",
+  "extensions.metadata": "Metadata is an object with at least one field",
 };
 
 function lossesOf(given: ExternalCheckpoint, document: JsonObject): readonly Loss[] {

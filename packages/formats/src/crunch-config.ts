@@ -33,29 +33,29 @@ export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
   const remarks: Remark[] = [...read];
   const fail = (path: string, why: string): HoldfastError =>
     invalidDocument(source, { path, why, ...(lineOf === null ? {} : { line: lineOf(path) }) });
-  const look = new Look(fail);
-  const root = look.object(document, "checkpoint", "");
-  const storage = look.object(root, "storage", "/checkpoint");
+  const reader = new FieldReader(fail);
+  const root = reader.object(document, "checkpoint", "");
+  const storage = reader.object(root, "storage", "/checkpoint");
   for (const [path, keys] of Object.entries(KEYS)) {
     const object = path === "" ? document : path === "/checkpoint" ? root : storage;
     for (const key of Object.keys(object)) {
       if (!keys.some((known) => known === key)) remarks.push({ path: `${path}/${key}`, text: "is not known: ignored" });
     }
   }
-  const location = look.text(storage, "location", "/checkpoint/storage") ?? ".claude/crunch/{issue}/checkpoints";
+  const location = reader.text(storage, "location", "/checkpoint/storage") ?? ".claude/crunch/{issue}/checkpoints";
   const bad = locationProblem(location);
   if (bad !== null) throw fail("/checkpoint/storage/location", bad);
-  const compress = look.flag(storage, "compress", "/checkpoint/storage") ?? false;
-  const megabytes = look.number(storage, "max_size_mb", "/checkpoint/storage") ?? 50;
+  const compress = reader.flag(storage, "compress", "/checkpoint/storage") ?? false;
+  const megabytes = reader.number(storage, "max_size_mb", "/checkpoint/storage") ?? 50;
   if (megabytes < 0) throw fail("/checkpoint/storage/max_size_mb", "there is a size below 0");
-  const automatic = look.flag(root, "auto_checkpoint", "/checkpoint") ?? true;
-  const enabled = look.flag(root, "enabled", "/checkpoint") ?? true;
+  const automatic = reader.flag(root, "auto_checkpoint", "/checkpoint") ?? true;
+  const enabled = reader.flag(root, "enabled", "/checkpoint") ?? true;
   return {
     enabled,
-    triggers: crunchTriggers({ enabled, automatic, on: switchesOf(look, root, remarks) }),
+    triggers: crunchTriggers({ enabled, automatic, on: switchesOf(reader, root, remarks) }),
     retention: {
       ...defaultRetention,
-      perTrigger: keepsOf(look, root, remarks),
+      perTrigger: keepsOf(reader, root, remarks),
       // Checkpoints without a rule are all kept.
       defaultKeep: { keep: "all", per: "run" },
       maxPerRun: null,
@@ -85,35 +85,36 @@ const UTF8 = new TextEncoder();
 /** The directory of an issue's checkpoints, relative to the repository. */
 export function crunchLocation(template: string, issue: number | null): string {
   const problem = locationProblem(template);
-  if (problem !== null) throw new HoldfastError({ code: "USAGE", message: `"${template}" is no place: ${problem}` });
+  if (problem !== null)
+    throw new HoldfastError({ code: "USAGE", message: `"${template}" is not a valid location: ${problem}` });
   return template.replaceAll(/\{issue(?:_number)?\}/g, issue === null ? "none" : String(issue));
 }
 
 /** The location comes from a cloned repository, so it must not lead out of that repository. */
 function locationProblem(template: string): string | null {
-  if (template.trim() === "" || template.includes("\0")) return "there is no directory";
-  if (/^[/\\~]|^[A-Za-z]:/.test(template)) return "there is a place outside of the repository";
+  if (template.trim() === "" || template.includes("\0")) return "it is empty";
+  if (/^[/\\~]|^[A-Za-z]:/.test(template)) return "it is outside the repository";
   const parts = template.split(/[/\\]/);
-  if (parts.includes("..")) return "there is a place outside of the repository";
-  if (parts.some((part) => part.toLowerCase() === ".git")) return "there is a place inside of .git";
+  if (parts.includes("..")) return "it is outside the repository";
+  if (parts.some((part) => part.toLowerCase() === ".git")) return "it is inside .git";
   const unknown = template.replaceAll(/\{issue(?:_number)?\}/g, "");
   return /[{}]/.test(unknown) ? "there is a placeholder other than {issue}" : null;
 }
 
 /** `conflict_events` sets both conflict triggers; a setting for one of them takes precedence. */
-function switchesOf(look: Look, root: JsonObject, remarks: Remark[]): TriggerSwitches["on"] {
+function switchesOf(reader: FieldReader, root: JsonObject, remarks: Remark[]): TriggerSwitches["on"] {
   const path = "/checkpoint/checkpoint_triggers";
-  const given = look.object(root, "checkpoint_triggers", "/checkpoint");
-  const events = look.flag(given, "conflict_events", path);
+  const given = reader.object(root, "checkpoint_triggers", "/checkpoint");
+  const events = reader.flag(given, "conflict_events", path);
   const switches: Partial<Record<Trigger, boolean>> = {
     ...DEFAULT_SWITCHES.on,
     ...(events === null ? {} : { conflict_start: events, conflict_resolved: events }),
   };
   for (const word of Object.keys(given)) {
     if (word === "conflict_events") continue;
-    const on = look.flag(given, word, path);
+    const on = reader.flag(given, word, path);
     const trigger = decodeTrigger(word);
-    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
+    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is not a known trigger: ignored" });
     else if (on !== null) switches[trigger] = on;
   }
   return switches;
@@ -149,24 +150,24 @@ const PER_PHASE: ReadonlySet<Trigger> = new Set(["stage", "batch_complete", "age
  * -1 keeps all and 0 keeps none, except the newest and the newest resumable checkpoint. Crunch's own program treats
  * these values almost the opposite way.
  */
-function keepsOf(look: Look, root: JsonObject, remarks: Remark[]): Partial<Record<Trigger, KeepRule>> {
+function keepsOf(reader: FieldReader, root: JsonObject, remarks: Remark[]): Partial<Record<Trigger, KeepRule>> {
   const path = "/checkpoint/retention";
-  const given = look.object(root, "retention", "/checkpoint");
+  const given = reader.object(root, "retention", "/checkpoint");
   const keeps: Partial<Record<Trigger, KeepRule>> = {};
   for (const word of new Set([...Object.keys(DEFAULT_KEEPS), ...Object.keys(given)])) {
-    const number = look.number(given, word, path) ?? DEFAULT_KEEPS[word] ?? -1;
+    const number = reader.number(given, word, path) ?? DEFAULT_KEEPS[word] ?? -1;
     if (!Number.isSafeInteger(number) || number < -1) {
-      throw look.fail(`${path}/${word}`, `there is ${number} where a count belongs, or -1 for all`);
+      throw reader.fail(`${path}/${word}`, `there is ${number} where a count belongs, or -1 for all`);
     }
     const trigger = decodeTrigger(word);
-    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is no trigger that is known: ignored" });
+    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is not a known trigger: ignored" });
     else keeps[trigger] = { keep: number === -1 ? "all" : number, per: PER_PHASE.has(trigger) ? "stage" : "run" };
   }
   return keeps;
 }
 
 /** Reads members by name. An empty member counts as missing; a member of another type is rejected with its path. */
-class Look {
+class FieldReader {
   readonly fail: (path: string, why: string) => HoldfastError;
 
   constructor(fail: (path: string, why: string) => HoldfastError) {

@@ -54,18 +54,18 @@ export function planCrunchWrite(params: {
     refuseForeign(directory, file);
     files.set(file.checkpoint.id, file);
   }
-  const places = placesOf(directory);
-  const all = [...files.values()].toSorted((a, b) => compareEntries(a, b, (id) => places.get(id)));
+  const positions = positionsOf(directory);
+  const all = [...files.values()].toSorted((a, b) => compareEntries(a, b, (id) => positions.get(id)));
   const { drop, losses } = limits === undefined ? NO_LIMITS : planCrunchLimits(all, limits);
   const checkpoints = all.filter(({ checkpoint }) => !drop.has(checkpoint.id ?? ""));
   const { document } = makeIndex({ checkpoints, old: directory.index.document });
-  const said = JSON.stringify(document);
+  const text = JSON.stringify(document);
   const dropped = directory.checkpoints.filter(({ checkpoint }) => drop.has(checkpoint.id ?? ""));
   return {
     actions: [
       ...checkpoints.flatMap(({ name, bytes }) => (bytes === null ? [] : [{ kind: "write", name, bytes } as const])),
       ...directory.index.files
-        .filter((file) => JSON.stringify(file.document) !== said)
+        .filter((file) => JSON.stringify(file.document) !== text)
         .map(({ name }) => ({ kind: "write", name, bytes: indexBytes(name, document) }) as const),
       ...planLatest({ directory, newest: checkpoints.at(-1)?.name ?? null, links: params.links }),
       ...dropped.map((file): DirectoryAction => ({ kind: "remove", name: file.name })),
@@ -120,7 +120,7 @@ function refuseForeign(directory: CrunchDirectory, file: CrunchFile): void {
   });
 }
 
-function placesOf(directory: CrunchDirectory): ReadonlyMap<string, number> {
+function positionsOf(directory: CrunchDirectory): ReadonlyMap<string, number> {
   const listed = directory.index.document["checkpoints"];
   const ids = Array.isArray(listed)
     ? listed.map((entry) => (isJsonObject(entry) ? String(entry["checkpoint_id"]) : ""))
@@ -133,10 +133,10 @@ function planLatest(params: {
   readonly newest: string | null;
   readonly links: boolean;
 }): readonly DirectoryAction[] {
-  const { said, as } = params.directory.latest;
+  const { target, as } = params.directory.latest;
   if (params.newest === null) return as === null ? [] : [{ kind: "remove", name: "latest" }];
   const form = params.links ? "link" : "file";
-  if (said === params.newest && as === form) return [];
+  if (target === params.newest && as === form) return [];
   return params.links
     ? [{ kind: "link", name: "latest", target: params.newest }]
     : [{ kind: "write", name: "latest", bytes: new TextEncoder().encode(`${params.newest}\n`) }];

@@ -66,7 +66,7 @@ function idOf(name: string): string {
 
 function newest(directory: CrunchDirectory): ExternalCheckpoint {
   const found = directory.checkpoints.at(-1)?.checkpoint;
-  if (found === undefined) throw new Error("there is no checkpoint");
+  if (found === undefined) throw new Error("the list is empty");
   return found;
 }
 
@@ -208,14 +208,14 @@ describe("a crunch directory", () => {
     expect(directory).toMatchObject({
       broken: [],
       index: { files: [{ name: "index.yaml" }], problems: [] },
-      latest: { name: NEW, said: NEW, as: "link" },
+      latest: { name: NEW, target: NEW, as: "link" },
       remarks: [],
     });
     expect(planCrunchWrite({ directory, add: [], links: true }).actions).toEqual([]);
   });
 
   test.each([
-    ["missing", without(golden, "index.yaml"), ["there is no index"]],
+    ["missing", without(golden, "index.yaml"), ["the index is missing"]],
     ["cut", replaced(golden, "index.yaml", (text) => text.slice(0, 150)), [expect.stringContaining("index.yaml")]],
     [
       "behind",
@@ -226,7 +226,7 @@ describe("a crunch directory", () => {
       "ahead",
       without(golden, NEW),
       [
-        "it lists CP-enrich-20250114-b4c5, of which there is no file that can be read",
+        "it lists CP-enrich-20250114-b4c5, which has no readable file",
         "its latest is wrong",
         "its total_checkpoints is wrong",
       ],
@@ -251,7 +251,7 @@ describe("a crunch directory", () => {
     const { actions } = planCrunchWrite({ directory, add: [], links: true });
     const repaired = look(apply(world, actions));
     expect(repaired.index.problems).toEqual([]);
-    expect(repaired.latest.said).toBe(repaired.latest.name);
+    expect(repaired.latest.target).toBe(repaired.latest.name);
     expect(planCrunchWrite({ directory: repaired, add: [], links: true }).actions).toEqual([]);
   });
 
@@ -340,7 +340,7 @@ describe("a crunch directory", () => {
         const found = look(stopped);
         expect(found.broken).toEqual([]);
         expect(found.checkpoints.map(({ checkpoint }) => checkpoint.id)).toContain(
-          found.latest.said === null ? newest(found).id : found.latest.said.replace(".yaml", ""),
+          found.latest.target === null ? newest(found).id : found.latest.target.replace(".yaml", ""),
         );
         const again = planCrunchWrite({ directory: found, ...params, links });
         const completed = apply(stopped, again.actions);
@@ -356,7 +356,7 @@ describe("a crunch directory", () => {
     const plan = planCrunchWrite({ directory: look(world), add: [], links: false });
     expect(plan.actions).toEqual([{ kind: "write", name: "latest", bytes: new TextEncoder().encode(`${NEW}\n`) }]);
     const after = look(apply(world, plan.actions));
-    expect(after.latest).toEqual({ name: NEW, said: NEW, as: "file" });
+    expect(after.latest).toEqual({ name: NEW, target: NEW, as: "file" });
     expect(planCrunchWrite({ directory: after, add: [], links: false }).actions).toEqual([]);
   });
 

@@ -48,7 +48,11 @@ export interface CrunchDirectory {
     readonly files: readonly IndexFile[];
   };
   /** Name of the newest file, and what the link or pointer file says; null if there is neither. */
-  readonly latest: { readonly name: string | null; readonly said: string | null; readonly as: "link" | "file" | null };
+  readonly latest: {
+    readonly name: string | null;
+    readonly target: string | null;
+    readonly as: "link" | "file" | null;
+  };
   readonly remarks: readonly Remark[];
 }
 
@@ -83,7 +87,7 @@ export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch
     if (name === "latest") pointer = file;
     else if (isIndexFile(name)) indexes.push(file);
     else if (isCheckpointFile(name)) readFile(file, name, { decode, read, broken, remarks });
-    else remarks.push({ path: name, text: "is no file of crunch's: left alone" });
+    else remarks.push({ path: name, text: "is not a file of crunch: ignored" });
   }
   const old = readIndexes(indexes);
   const entries = new Map(old.entries.map((entry, place) => [entry.checkpoint_id, { entry, place }]));
@@ -92,7 +96,7 @@ export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch
     .toSorted((a, b) => compareEntries(a, b, (id) => entries.get(id)?.place));
   const made = makeIndex({ checkpoints, old: old.document });
   const newest = checkpoints.at(-1)?.name ?? null;
-  const said = listing.link ?? pointedAt(pointer);
+  const target = listing.link ?? pointedAt(pointer);
   return {
     checkpoints,
     broken,
@@ -101,7 +105,7 @@ export function readCrunchDirectory(listing: CrunchListing, decode: DecodeCrunch
       problems: [...(old.document === null ? [] : made.problems), ...old.problems],
       files: old.files,
     },
-    latest: { name: newest, said, as: listing.link !== null ? "link" : pointer !== null ? "file" : null },
+    latest: { name: newest, target, as: listing.link !== null ? "link" : pointer !== null ? "file" : null },
     remarks,
   };
 }
@@ -119,7 +123,7 @@ function ignoreDuplicates(
     const other = chosen.get(id);
     if (other === undefined) chosen.set(id, file);
     else if (sameJson(original?.document, other.checkpoint.original?.document)) {
-      into.remarks.push({ path: file.name, text: `says the same as ${other.name}: left alone` });
+      into.remarks.push({ path: file.name, text: `is the same as ${other.name}: ignored` });
     } else {
       const source = { format: "crunch-yaml", file: file.name } as const;
       const why = `there is the id of ${other.name}`;
@@ -168,7 +172,7 @@ function readIndexes(files: readonly ExternalFile[]): {
     return {
       entries: [],
       document: null,
-      problems: ["there is no index"],
+      problems: ["the index is missing"],
       files: [{ name: "index.yaml", document: null }],
     };
   const problems: string[] = [];
@@ -205,8 +209,8 @@ function readIndexes(files: readonly ExternalFile[]): {
 /** The document's own trigger takes precedence; crunch's own files have none. */
 function withTrigger(file: CrunchFile, entry: CrunchIndexEntry | undefined): CrunchFile {
   const word = entry?.trigger ?? null;
-  const said = file.checkpoint.original?.document["trigger"];
-  if (word === null || (said !== undefined && said !== null)) return file;
+  const own = file.checkpoint.original?.document["trigger"];
+  if (word === null || (own !== undefined && own !== null)) return file;
   return { ...file, checkpoint: { ...file.checkpoint, trigger: decodeTrigger(word) ?? "automatic" } };
 }
 
@@ -260,8 +264,8 @@ export function compareEntries(a: CrunchFile, b: CrunchFile, place: (id: string)
   const [first, second] = [one.createdAt ?? "", other.createdAt ?? ""];
   if (first !== second) return first < second ? -1 : 1;
   const [left, right] = [one.id ?? "", other.id ?? ""];
-  const byPlace = (place(left) ?? Number.MAX_SAFE_INTEGER) - (place(right) ?? Number.MAX_SAFE_INTEGER);
-  if (byPlace !== 0) return byPlace;
+  const byPosition = (place(left) ?? Number.MAX_SAFE_INTEGER) - (place(right) ?? Number.MAX_SAFE_INTEGER);
+  if (byPosition !== 0) return byPosition;
   if (left !== right) return left < right ? -1 : 1;
   return a.name < b.name ? -1 : 1;
 }
@@ -297,8 +301,7 @@ function problemsOf(old: JsonObject, made: JsonObject, known: ReadonlyMap<string
     if (was === undefined) problems.push(`it does not list ${id}`);
     else if (!sameJson(was, entry)) problems.push(`it is wrong about ${id}`);
   }
-  for (const id of known.keys())
-    if (!ids.has(id)) problems.push(`it lists ${id}, of which there is no file that can be read`);
+  for (const id of known.keys()) if (!ids.has(id)) problems.push(`it lists ${id}, which has no readable file`);
   for (const name of ["issue_number", "latest", "total_checkpoints"]) {
     if (!sameJson(field(old, name) ?? null, made[name] ?? null)) problems.push(`its ${name} is wrong`);
   }

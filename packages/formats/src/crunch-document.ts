@@ -317,7 +317,7 @@ function decodeState(state: CrunchNodeState, path: string, remarks: Remark[]): N
   if (status === undefined) {
     remarks.push({
       path: `${path}/status`,
-      text: `"${state.status}" is no status that crunch names: taken for unknown`,
+      text: `"${state.status}" is not a status of crunch: read as unknown`,
     });
   }
   return {

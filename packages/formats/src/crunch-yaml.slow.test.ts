@@ -162,7 +162,7 @@ const corruptions: readonly Corruption[] = [
   ),
   yaml("a number as key and as text", `${whole}x: {1: a, "1": b}\n`, "FORMAT_INVALID"),
   yaml("a merge key", `${whole}x: &x {a: 1}\ny:\n  <<: *x\n`, "FORMAT_INVALID"),
-  yaml("an alias that stands for nothing", `${whole}x: *nobody\n`, "FORMAT_INVALID"),
+  yaml("an alias that has no anchor", `${whole}x: *nobody\n`, "FORMAT_INVALID"),
   yaml("an alias inside of itself", `${whole}x: &x [*x]\n`, "FORMAT_INVALID"),
   yaml("a bomb of aliases", `${whole}${bomb}`, "FORMAT_DAMAGED"),
   yaml("a tag that makes an object", `${whole}x: !!python/object:os.system {}\n`, "FORMAT_INVALID"),

@@ -96,10 +96,10 @@ function checkVersion(version: Json | undefined, { source, remarks, fail }: Deco
     if (version === null) remarks.push({ path: "/version", text: "is not there" });
     return;
   }
-  const said = typeof version === "string" || typeof version === "number" ? String(version) : "";
-  const [, major = "", minor = "0"] = /^(\d{1,9})(?:\.(\d{1,9}))?(?:\.\d{1,9})?$/.exec(said) ?? [];
+  const text = typeof version === "string" || typeof version === "number" ? String(version) : "";
+  const [, major = "", minor = "0"] = /^(\d{1,9})(?:\.(\d{1,9}))?(?:\.\d{1,9})?$/.exec(text) ?? [];
   if (Number(major) > 1 || (major === "1" && Number(minor) > 0)) {
-    throw unsupportedVersion(source, { path: "/version", version: said, known: "1.0" });
+    throw unsupportedVersion(source, { path: "/version", version: text, known: "1.0" });
   }
   if (major !== "1") throw fail("/version", "there is no version that crunch has had");
   if (typeof version === "number") remarks.push({ path: "/version", text: "a number where crunch writes a text" });
@@ -264,12 +264,12 @@ function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null, usual: J
 }
 
 function present(values: Readonly<Record<string, Json | undefined>>): JsonObject {
-  const said: [string, Json][] = [];
+  const kept: [string, Json][] = [];
   for (const [key, value] of Object.entries(values)) {
     if (value === undefined || value === null) continue;
-    if (typeof value !== "object" || Object.keys(value).length > 0) said.push([key, value]);
+    if (typeof value !== "object" || Object.keys(value).length > 0) kept.push([key, value]);
   }
-  return Object.fromEntries(said);
+  return Object.fromEntries(kept);
 }
 
 /** Checkpoints of claude-crunch: YAML, or JSON before 2026, one file each in a directory with an index. */
@@ -289,7 +289,7 @@ function detectCrunch(file: ExternalFile): Detection {
   if (["checkpoint_id", "workflow_state", "current_phase"].every(has)) {
     return { match: "yes", why: "it has a checkpoint_id and a workflow_state with a current_phase" };
   }
-  if (PLACE.test(file.path)) return { match: "maybe", why: "it lies where crunch puts its checkpoints" };
+  if (PLACE.test(file.path)) return { match: "maybe", why: "it is where crunch writes its checkpoints" };
   return { match: "no", why: "it has no checkpoint_id with a workflow_state" };
 }
 
@@ -326,7 +326,7 @@ export function documentOf(checkpoint: ExternalCheckpoint): {
   }
   const { document: original } = checkpoint.original;
   const before = decodeOriginal(original);
-  const { view, losses } = viewOf(withoutStale(untold(checkpoint, original), before));
+  const { view, losses } = viewOf(withoutStale(dropUnstated(checkpoint, original), before));
   const named = (one: JsonObject): JsonObject => withGraphNamed(one, original);
   return { document: patchDocument({ original, before: named(viewOf(before).view), after: named(view) }), losses };
 }
@@ -335,7 +335,7 @@ export function documentOf(checkpoint: ExternalCheckpoint): {
  * For crunch's own files only the index holds the trigger. The file itself remains unchanged: with a trigger it would be
  * another document, and a repeated import would create another run.
  */
-function untold(checkpoint: ExternalCheckpoint, original: JsonObject): ExternalCheckpoint {
+function dropUnstated(checkpoint: ExternalCheckpoint, original: JsonObject): ExternalCheckpoint {
   const itself = checkpoint.id === original["checkpoint_id"] && (original["trigger"] ?? null) === null;
   return itself ? { ...checkpoint, trigger: "import" } : checkpoint;
 }
@@ -365,8 +365,8 @@ const REASONS: LossReasons = {
   "position.graph": "Crunch keeps no attempts, retries, approvals given, nor what may be run twice",
   "inputs.issue": "Crunch has the run's own issue, without its state and the time of its last change",
   files: "Crunch has the branch and the names of the changed files only",
-  "extensions.recovery": "It told of where the run stood before",
-  "extensions.crunch": "It told of where the run stood before",
+  "extensions.recovery": "It described an earlier position of the run",
+  "extensions.crunch": "It described an earlier position of the run",
   conversation: "Crunch has the name of the session only",
 };
 
@@ -376,7 +376,7 @@ function lossesOf(given: ExternalCheckpoint, document: JsonObject): readonly Los
   const filled = Object.keys(back.planes.extensions).filter((name) => !Object.hasOwn(given.planes.extensions, name));
   return [
     ...listLosses(given, back, REASONS),
-    ...filled.map((name) => ({ path: `extensions.${name}`, why: "It holds what crunch has of the other planes" })),
+    ...filled.map((name) => ({ path: `extensions.${name}`, why: "It contains crunch's fields of the other planes" })),
   ];
 }
 

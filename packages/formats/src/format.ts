@@ -192,6 +192,6 @@ function newId(
 }
 
 function documentLost(original: { readonly format: FormatName; readonly document: JsonObject }, to: FormatName): Loss {
-  const why = `The ${original.format} document it was imported from has no place in ${to}: what only that format has stays in the store`;
+  const why = `The ${original.format} document it was imported from has no place in ${to}: fields of that format alone remain in the store`;
   return { path: `extensions.${SOURCE_DOCUMENT}`, why };
 }

@@ -131,15 +131,15 @@ const remembered = new WeakMap<readonly JsonObject[], readonly ImplHistoryEntry[
 /** Entries may lack any field. A missing one gets the neutral value: no text, iteration 0. */
 export function decodeEntry(entry: JsonObject): ImplHistoryEntry {
   const { stage, iteration, timestamp, result, event, reason, score } = entry;
-  const foreign = typeof stage === "string" ? stage : "";
-  const said = typeof result === "string" ? result : "";
-  const known = EVENTS.get(foreign)?.get(said);
-  const happened = typeof event === "string" ? event : (known?.event ?? said);
+  const external = typeof stage === "string" ? stage : "";
+  const outcome = typeof result === "string" ? result : "";
+  const known = EVENTS.get(external)?.get(outcome);
+  const happened = typeof event === "string" ? event : (known?.event ?? outcome);
   return {
-    stage: decodeStage(foreign, happened),
+    stage: decodeStage(external, happened),
     iteration: typeof iteration === "number" ? iteration : 0,
     timestamp: typeof timestamp === "string" ? ownTime(timestamp) : "",
-    result: known?.result ?? resultOf(said),
+    result: known?.result ?? resultOf(outcome),
     event: happened,
     reason: typeof reason === "string" ? reason : "",
     score: typeof score === "number" ? score : null,
@@ -237,9 +237,9 @@ const EVENTS: ReadonlyMap<string, ReadonlyMap<string, Known>> = new Map(
 );
 
 /** The result for a word that is unknown for the stage. */
-function resultOf(said: string): ImplHistoryEntry["result"] {
-  if (said === "success" || said === "pass") return "success";
-  return said === "failure" || said === "fail" ? "failure" : "retry";
+function resultOf(outcome: string): ImplHistoryEntry["result"] {
+  if (outcome === "success" || outcome === "pass") return "success";
+  return outcome === "failure" || outcome === "fail" ? "failure" : "retry";
 }
 
 /**

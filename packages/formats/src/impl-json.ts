@@ -61,25 +61,25 @@ export const implJson: Format = {
 
 const REASONS: LossReasons = {
   id: "The file has no id: there is one for each worktree",
-  createdAt: "A document without a time stays without one, and one that has a time keeps it",
-  trigger: "The format does not say why a checkpoint was taken",
-  workflow: "The format knows one workflow only",
-  work: "The format knows issues only, by number",
-  "position.workflow": "The format knows one workflow only",
+  createdAt: "A document without a time remains without one, and an existing time is kept",
+  trigger: "The format does not record why a checkpoint was taken",
+  workflow: "The format has only one workflow",
+  work: "The format has only issues, by number",
+  "position.workflow": "The format has only one workflow",
   "position.stage": "The format has no such stage; the nearest earlier one that it has was written",
   "position.iteration": "Iterations are counted from 1",
   "position.attempts": "The format keeps no counters beyond what its history implies",
   "position.streaks": "The format keeps no counters beyond what its history implies",
-  "position.score": "A score is a whole number from 1 to 100; 0 stands for none",
-  "position.feedback": "An empty text stands for none",
+  "position.score": "A score is a whole number from 1 to 100; 0 means none",
+  "position.feedback": "An empty text means none",
   "position.reason": "Only what the next prompt contains is kept",
-  "context.values.history": "Entries of setup, and such as are no entries, have no place in the history",
+  "context.values.history": "Setup entries and invalid entries are not part of the history",
   "context.values.pullRequest": "A pull request is a number from 1 and an address",
-  "context.values": "Of the values of a run only its history and its pull request are carried",
+  "context.values": "Of the values of a run only its history and its pull request are written",
   "context.tokens": "The format does not count tokens",
-  files: "Of the files only the path of the worktree is carried",
+  files: "Of the files only the path of the worktree is written",
   "inputs.issue": "The format has the number of the issue and not its text",
-  "inputs.plan": "Of the plan only its path is carried",
+  "inputs.plan": "Of the plan only its path is written",
   "extensions.impl-json": "The worktree, plan file or version that it names is not the one that was written",
 };
 
@@ -156,20 +156,20 @@ function remarksOn(document: ImplDocument): readonly Remark[] {
   const { state, version } = document;
   const { timestamp } = document;
   const remarks: Remark[] = [];
-  const say = (path: string, text: string): void => void remarks.push({ path, text });
-  if (typeof timestamp !== "string") say("/timestamp", "It says nothing about when it was written");
+  const remark = (path: string, text: string): void => void remarks.push({ path, text });
+  if (typeof timestamp !== "string") remark("/timestamp", "It says nothing about when it was written");
   else {
     const time = parseIsoTime(timestamp);
-    if (time === null) say("/timestamp", `"${timestamp.slice(0, 40)}" is not a time; it is kept and not used`);
-    else if (!time.zoned) say("/timestamp", "A time without zone was taken as UTC");
+    if (time === null) remark("/timestamp", `"${timestamp.slice(0, 40)}" is not a time; it is kept and not used`);
+    else if (!time.zoned) remark("/timestamp", "A time without zone was taken as UTC");
   }
-  if (state.issue_no === 0) say("/state/issue_no", "0 was taken as: for no issue");
-  if (state.current_stage === "finish") say("/state/current_stage", "finish was taken as done");
+  if (state.issue_no === 0) remark("/state/issue_no", "0 was taken as: for no issue");
+  if (state.current_stage === "finish") remark("/state/current_stage", "finish was taken as done");
   if (state.current_stage === "simp" && version === 1)
-    say("/state/current_stage", "Version 1 knows no stage simp; it was taken as in version 2");
-  if (state.worktree === "") say("/state/worktree", "It names no worktree");
+    remark("/state/current_stage", "Version 1 knows no stage simp; it was taken as in version 2");
+  if (state.worktree === "") remark("/state/worktree", "It names no worktree");
   if (state["pr_number"] !== undefined && state["pr_number"] !== null && pullRequestOf(state) === null)
-    say("/state/pr_number", "It is not the number of a pull request; it is kept and not used");
+    remark("/state/pr_number", "It is not the number of a pull request; it is kept and not used");
   return [...remarks, ...historyRemarks(state)];
 }
 

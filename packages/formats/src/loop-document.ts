@@ -145,7 +145,7 @@ export function requireLoopId(document: LoopDocument, source: DocumentSource): v
   if (document.workflow_type !== "ralph_loop" || (document.loop_id ?? null) !== null) return;
   throw invalidDocument(source, {
     path: "/loop_id",
-    why: "there is no loop id, though it lies in the directory of a loop",
+    why: "the loop id is missing, although the file is in the directory of a loop",
   });
 }
 
@@ -256,30 +256,30 @@ export interface CheckpointPathParams {
  * names are the published ones. In a loop's directory a second checkpoint of an iteration has the name of the first, so
  * a writer must check before it writes.
  */
-export function checkpointPath(placed: CheckpointPathParams): string {
-  return `${checkpointDirectory(placed.loopId)}${checkpointName(placed)}`;
+export function checkpointPath(params: CheckpointPathParams): string {
+  return `${checkpointDirectory(params.loopId)}${checkpointName(params)}`;
 }
 
 /**
  * Path of the second and later checkpoints of an iteration, which would overwrite each other under the published name.
  * The tool's own recovery looks for this name. null in the legacy layout, whose names are distinct.
  */
-export function secondaryPath(placed: CheckpointPathParams): string | null {
-  if (placed.loopId === null) return null;
-  const time = Date.parse(placed.createdAt);
+export function secondaryPath(params: CheckpointPathParams): string | null {
+  if (params.loopId === null) return null;
+  const time = Date.parse(params.createdAt);
   const at = Number.isNaN(time) ? 0 : time;
-  return `${checkpointDirectory(placed.loopId)}checkpoint-${placed.iteration}-${at}${SUFFIX[placed.compression]}`;
+  return `${checkpointDirectory(params.loopId)}checkpoint-${params.iteration}-${at}${SUFFIX[params.compression]}`;
 }
 
 export function checkpointDirectory(loopId: string | null): string {
   return loopId === null ? ".aiwg/checkpoints/" : `.aiwg/ralph/loops/${loopId}/checkpoints/`;
 }
 
-function checkpointName(placed: CheckpointPathParams): string {
-  const suffix = SUFFIX[placed.compression];
-  if (placed.loopId !== null) return `iteration-${String(placed.iteration).padStart(3, "0")}${suffix}`;
-  const time = placed.createdAt.replace(".000Z", "Z").replaceAll(":", "-");
-  return `${placed.workflowId.replaceAll(/[^A-Za-z0-9._-]+/g, "-")}-${time}-${placed.trigger}${suffix}`;
+function checkpointName(params: CheckpointPathParams): string {
+  const suffix = SUFFIX[params.compression];
+  if (params.loopId !== null) return `iteration-${String(params.iteration).padStart(3, "0")}${suffix}`;
+  const time = params.createdAt.replace(".000Z", "Z").replaceAll(":", "-");
+  return `${params.workflowId.replaceAll(/[^A-Za-z0-9._-]+/g, "-")}-${time}-${params.trigger}${suffix}`;
 }
 
 /** What a path says about its checkpoint. Readers and descriptions of the format use four names; all are accepted. */

@@ -212,7 +212,7 @@ describe("loop json", () => {
     expect(told(ODD)).toEqual(["/loop_id", "/trigger"]);
     expect(told("least.json")).toEqual(["/checkpoint_id", "/created_at"]);
     expect(loopJson.decode(file({ ...least, loop_id: "other" }, MULTI)).remarks.map(({ text }) => text)).toContain(
-      "It lies in the directory of the loop ralph-fix-tests-a1b2c3d4",
+      "It is in the directory of the loop ralph-fix-tests-a1b2c3d4",
     );
   });
 
@@ -247,7 +247,7 @@ describe("loop json", () => {
 
     test("without a time it is refused", () => {
       expect(() => loopJson.encode({ ...ours, createdAt: null })).toThrow(HoldfastError);
-      expect(() => loopJson.encode({ ...ours, createdAt: null })).toThrow("must say when");
+      expect(() => loopJson.encode({ ...ours, createdAt: null })).toThrow("needs a creation time");
     });
 
     test("files become artifacts, and what is lost of them is named", () => {

@@ -45,7 +45,7 @@ export const loopJson: Format = {
     if (signs) return { match: "yes", why: "It has a workflow_id and a state" };
     return parseLoopPath(file.path) === null
       ? { match: "no", why: "It has no workflow_id with a state" }
-      : { match: "maybe", why: "It lies where such files lie, but has not their content" };
+      : { match: "maybe", why: "It is where such files are, but its content differs" };
   },
 
   decode(file) {
@@ -62,18 +62,18 @@ export const loopJson: Format = {
     const before = original?.format === "loop-json" ? parseLoopDocument(original.document, source) : null;
     const document = parseLoopDocument(toDocument(checkpoint, before), source);
     const losses = listLosses(checkpoint, toCheckpoint(document), REASONS);
-    const placed = placedBy(document, checkpoint.createdAt ?? "");
-    const elsewhere = secondaryPath(placed);
+    const location = locationOf(document, checkpoint.createdAt ?? "");
+    const elsewhere = secondaryPath(location);
     return {
       bytes: writeJson(document),
-      path: checkpointPath(placed),
+      path: checkpointPath(location),
       ...(elsewhere === null ? {} : { elsewhere }),
       losses,
     };
   },
 };
 
-function placedBy(document: LoopDocument, createdAt: string): CheckpointPathParams {
+function locationOf(document: LoopDocument, createdAt: string): CheckpointPathParams {
   return {
     loopId: document.loop_id ?? null,
     workflowId: document.workflow_id,
@@ -87,16 +87,16 @@ function placedBy(document: LoopDocument, createdAt: string): CheckpointPathPara
 const REASONS: LossReasons = {
   id: "A checkpoint must have an id there; one was made",
   trigger: "The format has no word for this trigger",
-  workflow: "The format knows four types of workflow only",
+  workflow: "The format has only four types of workflow",
   work: "The format has ids of workflows and no issues or tasks",
-  "position.workflow": "The format knows four types of workflow only",
-  "position.attempts": "Of the counters only the number of failures is carried",
+  "position.workflow": "The format has only four types of workflow",
+  "position.attempts": "Of the counters only the number of failures is written",
   "context.tokens": "The format does not count tokens",
-  files: "Of the files only path, hash and status of the artifacts are carried",
+  files: "Of the files only path, hash and status of the artifacts are written",
   inputs: "The format has no place for issue, task, base and plan",
   "config.temperature": "A temperature is a number from 0 to 2",
   "config.seed": "A seed is a whole number",
-  "extensions.loop-json": "What it says about the artifacts is older than the files of the checkpoint",
+  "extensions.loop-json": "Its artifacts are older than the files of the checkpoint",
 };
 
 /** Extension for what the format has but the planes have no field for. */
@@ -173,23 +173,23 @@ function toExtension(document: LoopDocument): JsonObject {
 
 function remarksOn(document: LoopDocument, file: ExternalFile): readonly Remark[] {
   const remarks: Remark[] = [];
-  const say = (path: string, text: string): void => void remarks.push({ path, text });
+  const remark = (path: string, text: string): void => void remarks.push({ path, text });
   const loopId = document.loop_id ?? null;
   if (!UUID.test(document.checkpoint_id))
-    say("/checkpoint_id", "It is not a UUID, which the published schema asks for");
+    remark("/checkpoint_id", "It is not a UUID, which the published schema asks for");
   if (loopId !== null && !PUBLISHED_LOOP_ID.test(loopId))
-    say("/loop_id", `${loopId} does not follow the published pattern`);
+    remark("/loop_id", `${loopId} does not follow the published pattern`);
   if (loopKind({ loopId, workflowType: document.workflow_type ?? null }) === "single_loop")
-    say("/loop_id", "A loop without id was taken as the only one, of the legacy layout");
-  if (parseIsoTime(document.created_at)?.zoned === false) say("/created_at", "A time without zone was taken as UTC");
+    remark("/loop_id", "A loop without id was taken as the only one, of the legacy layout");
+  if (parseIsoTime(document.created_at)?.zoned === false) remark("/created_at", "A time without zone was taken as UTC");
   if (document.trigger !== undefined && !isPublishedTrigger(document.trigger))
-    say("/trigger", `${document.trigger} is named by the format's life cycle and not by its schema`);
-  const said = document.metadata?.compression;
-  if (said !== undefined && file.compression !== "none" && said !== file.compression)
-    say("/metadata/compression", `It says ${said}, but the file was ${file.compression}`);
+    remark("/trigger", `${document.trigger} is named by the format's life cycle and not by its schema`);
+  const named = document.metadata?.compression;
+  if (named !== undefined && file.compression !== "none" && named !== file.compression)
+    remark("/metadata/compression", `It names ${named}, but the file was ${file.compression}`);
   const place = parseLoopPath(file.path);
   if (place?.kind === "multi_loop" && loopId !== null && place.loopId !== loopId)
-    say("/loop_id", `It lies in the directory of the loop ${place.loopId}`);
+    remark("/loop_id", `It is in the directory of the loop ${place.loopId}`);
   return remarks;
 }
 
@@ -280,7 +280,7 @@ function createdAt(checkpoint: ExternalCheckpoint, original: LoopDocument | null
   if (checkpoint.createdAt !== null) return checkpoint.createdAt;
   throw new HoldfastError({
     code: "USAGE",
-    message: "A loop checkpoint must say when it was created, and this one does not",
+    message: "A loop checkpoint needs a creation time, and this one has none",
     hint: "Give the checkpoint a time before it is written.",
     data: { format: "loop-json", path: "/created_at" },
   });

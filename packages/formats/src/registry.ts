@@ -55,10 +55,10 @@ export function chooseFormat(file: ExternalFile, named: FormatName | undefined):
     code: "FORMAT_UNKNOWN",
     message: several
       ? `${file.path} may be ${claims.map(({ format }) => format).join(" or ")}`
-      : `${file.path} is in no format that is known here`,
+      : `${file.path} is not in a known format`,
     hint: several
-      ? `Say which one it is: --format ${claims[0]?.format ?? ""}.`
-      : `If you know better, say so: --format ${FORMATS.map(({ name }) => name).join(" | ")}.`,
+      ? `Give the format: --format ${claims[0]?.format ?? ""}.`
+      : `If you know the format, give it: --format ${FORMATS.map(({ name }) => name).join(" | ")}.`,
     data: { file: file.path, several, claims },
   });
 }

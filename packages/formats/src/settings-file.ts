@@ -32,18 +32,18 @@ export interface SchemaIssue {
 
 /** Describes a schema problem with its place in the text, and suggests the intended key for an unknown one. */
 export function explainIssue(issue: SchemaIssue, source: ConfigSource, schema: unknown): readonly ConfigProblem[] {
-  const place = issue.path.map(String);
+  const fieldPath = issue.path.map(String);
   if (issue.code === "unrecognized_keys") {
     const known = knownKeys(schema, issue.path);
     return (issue.keys ?? []).map((key) => {
       const [guess] = nearest(key, known);
-      const within = place.length === 0 ? "" : ` in ${place.join(".")}`;
+      const within = fieldPath.length === 0 ? "" : ` in ${fieldPath.join(".")}`;
       const range = keyNode(source.document, [...issue.path, key])?.range ?? undefined;
       const hint = guess === undefined ? `Known keys: ${known.join(", ")}.` : `Did you mean ${guess}?`;
       return problemAt({ source, range, message: `unknown key "${key}"${within}`, hint });
     });
   }
-  const name = place.length === 0 ? "the file" : place.join(".");
+  const name = fieldPath.length === 0 ? "the file" : fieldPath.join(".");
   const kind = issue.expected === "array" ? "expected a list" : "expected keys and values";
   const expected = issue.code === "invalid_type" ? kind : issue.message;
   const range = nodeAt(source, issue.path)?.range ?? undefined;
@@ -68,11 +68,11 @@ export function problemAt(params: {
 /** The value at this path, else its key, else the nearest node around it: a missing key has no place of its own. */
 export function nodeAt({ document }: YamlText, path: readonly PropertyKey[]): Node | undefined {
   for (let depth = path.length; depth >= 0; depth -= 1) {
-    const place = path.slice(0, depth);
-    const value: unknown = depth === 0 ? document.contents : document.getIn(place, true);
+    const fieldPath = path.slice(0, depth);
+    const value: unknown = depth === 0 ? document.contents : document.getIn(fieldPath, true);
     if (isNode(value) && value.range)
-      return depth === path.length || depth === 0 ? value : (keyNode(document, place) ?? value);
-    const key = depth === 0 ? undefined : keyNode(document, place);
+      return depth === path.length || depth === 0 ? value : (keyNode(document, fieldPath) ?? value);
+    const key = depth === 0 ? undefined : keyNode(document, fieldPath);
     if (key?.range) return key;
   }
   return undefined;

@@ -29,25 +29,25 @@ const MAX_FILES = 10_000;
 
 /** `path` is as the user typed it, and messages show it. */
 export function readSourceFiles(path: string, cwd: string): SourceFiles {
-  const place = resolve(cwd, path);
-  const stat = statSync(place, { throwIfNoEntry: false });
+  const absolute = resolve(cwd, path);
+  const stat = statSync(absolute, { throwIfNoEntry: false });
   if (stat === undefined)
     throw new HoldfastError({
       code: "USAGE",
-      message: `There is no file or directory ${path}`,
-      hint: "Check the spelling; paths are taken from where you stand.",
+      message: `${path} does not exist`,
+      hint: "Check the spelling. Relative paths start at the current directory.",
     });
   return stat.isDirectory()
-    ? readDirectory(path, place)
-    : { kind: "file", path, file: readForeignFile(path, realpathSync(place)) };
+    ? readDirectory(path, absolute)
+    : { kind: "file", path, file: readForeignFile(path, realpathSync(absolute)) };
 }
 
-function readDirectory(path: string, place: string): SourceFiles {
-  const loops = loopDirectories(place);
-  const names = (loops.length === 0 ? [place] : loops).flatMap((directory) =>
+function readDirectory(path: string, absolute: string): SourceFiles {
+  const loops = loopDirectories(absolute);
+  const names = (loops.length === 0 ? [absolute] : loops).flatMap((directory) =>
     readdirSync(directory)
       .toSorted()
-      .map((name) => relative(place, join(directory, name))),
+      .map((name) => relative(absolute, join(directory, name))),
   );
   if (names.length > MAX_FILES)
     throw new HoldfastError({
@@ -60,11 +60,11 @@ function readDirectory(path: string, place: string): SourceFiles {
   let link: string | null = null;
   let total = 0;
   for (const name of names) {
-    const stat = lstatSync(join(place, name), { throwIfNoEntry: false });
-    if (stat?.isSymbolicLink() === true && name === "latest") link = readlinkSync(join(place, name));
+    const stat = lstatSync(join(absolute, name), { throwIfNoEntry: false });
+    if (stat?.isSymbolicLink() === true && name === "latest") link = readlinkSync(join(absolute, name));
     if (stat?.isFile() !== true || basename(name).startsWith(".")) continue;
     try {
-      const file = readForeignFile(join(path, name), join(place, name));
+      const file = readForeignFile(join(path, name), join(absolute, name));
       total += file.bytes.length;
       if (total > MAX_DIRECTORY_BYTES) throw damaged(path, `its files have more than ${MAX_DIRECTORY_BYTES} bytes`);
       files.push(file);
@@ -76,8 +76,8 @@ function readDirectory(path: string, place: string): SourceFiles {
   return { kind: "directory", path, files, broken, link };
 }
 
-function readForeignFile(path: string, place: string): ExternalFile {
-  const read = readRegularFile({ path: place, maxBytes: MAX_BYTES });
+function readForeignFile(path: string, absolute: string): ExternalFile {
+  const read = readRegularFile({ path: absolute, maxBytes: MAX_BYTES });
   if (read.kind !== "read") throw damaged(path, read.kind === "absent" ? "it is gone" : read.why);
   const content = decompress(read.bytes, MAX_BYTES);
   if (content.kind === "damaged") throw damaged(path, content.why);
@@ -104,13 +104,13 @@ function damaged(path: string, why: string): HoldfastError {
  * Checkpoint directories of loops, if the user names a directory above them: a repository, its `.aiwg`, all loops, or
  * one. Each loop has its own directory; loops of the legacy layout share one. Empty for every other directory.
  */
-function loopDirectories(place: string): readonly string[] {
-  const [name, parent, above] = [place, dirname(place), dirname(dirname(place))].map((path) => basename(path));
-  if (name === ".aiwg") return ofRoot(place);
-  if (name === "ralph" && parent === ".aiwg") return ofLoops(join(place, "loops"));
-  if (name === "loops" && parent === "ralph") return ofLoops(place);
-  if (parent === "loops" && above === "ralph") return [join(place, "checkpoints")].filter(isDirectory);
-  const root = join(place, ".aiwg");
+function loopDirectories(absolute: string): readonly string[] {
+  const [name, parent, above] = [absolute, dirname(absolute), dirname(dirname(absolute))].map((path) => basename(path));
+  if (name === ".aiwg") return ofRoot(absolute);
+  if (name === "ralph" && parent === ".aiwg") return ofLoops(join(absolute, "loops"));
+  if (name === "loops" && parent === "ralph") return ofLoops(absolute);
+  if (parent === "loops" && above === "ralph") return [join(absolute, "checkpoints")].filter(isDirectory);
+  const root = join(absolute, ".aiwg");
   return isDirectory(root) ? ofRoot(root) : [];
 }
 

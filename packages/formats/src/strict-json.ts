@@ -53,7 +53,7 @@ export function peekJson(file: ExternalFile): JsonObject | null {
 }
 
 function parse(text: string, source: DocumentSource): Json {
-  if (isBomb(text)) throw damagedDocument(source, { why: `it holds more than ${MAX_CONTAINERS} lists and objects` });
+  if (isBomb(text)) throw damagedDocument(source, { why: `it contains more than ${MAX_CONTAINERS} lists and objects` });
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -84,12 +84,12 @@ function syntaxTrouble(
   cause: unknown,
 ): { readonly why: string; readonly line?: number; readonly cause: unknown } {
   if (text.trim() === "") return { why: "it is empty", cause };
-  const said = cause instanceof Error ? cause.message : "";
-  if (/end of JSON|Unterminated/.test(said))
+  const reason = cause instanceof Error ? cause.message : "";
+  if (/end of JSON|Unterminated/.test(reason))
     return { why: "it ends before its JSON does", line: lineAt(text, text.length), cause };
   // The JavaScript engine reports the position of only some errors.
-  const position = / at position (\d+)/.exec(said)?.[1];
-  if (position === undefined) return { why: `it is not JSON: ${said.slice(0, 120)}`, cause };
+  const position = / at position (\d+)/.exec(reason)?.[1];
+  if (position === undefined) return { why: `it is not JSON: ${reason.slice(0, 120)}`, cause };
   const line = lineAt(text, Number(position));
   return { why: `line ${line} is not JSON`, line, cause };
 }

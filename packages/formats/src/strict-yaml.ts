@@ -216,15 +216,15 @@ class Walker {
         throw this.#refused("there is a key that is not a text", path, node);
       }
       const name = key.value;
-      const place = `${path}/${name.includes("/") || name.includes("~") ? escapePointer(name) : name}`;
-      this.#check(key, place);
-      this.#text(name, place, key);
+      const itemPath = `${path}/${name.includes("/") || name.includes("~") ? escapePointer(name) : name}`;
+      this.#check(key, itemPath);
+      this.#text(name, itemPath, key);
       if (name === "<<" && key.type === "PLAIN") {
-        throw this.#refused('there is a merge key ("<<"), which YAML 1.2 does not know', place, key);
+        throw this.#refused('there is a merge key ("<<"), which YAML 1.2 does not have', itemPath, key);
       }
       if (Object.hasOwn(object, name))
-        throw this.#refused("a key stands twice, and the two may say different things", place, key);
-      const value = this.read(child, place);
+        throw this.#refused("a key occurs twice, and the values may differ", itemPath, key);
+      const value = this.read(child, itemPath);
       if (name !== "__proto__") object[name] = value;
       else Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
     }
@@ -243,10 +243,10 @@ class Walker {
       case "number":
         // Adding 0 turns -0 into 0, which is its form in the store.
         if (Number.isFinite(value)) return value + 0;
-        throw this.#refused(`${value} is no number that JSON knows`, path, node);
+        throw this.#refused(`${value} is not a JSON number`, path, node);
       default:
         if (value === null || value === undefined) return null;
-        throw this.#refused("there is a value that JSON does not know", path, node);
+        throw this.#refused("there is a value that JSON does not have", path, node);
     }
   }
 
@@ -265,11 +265,11 @@ class Walker {
 
   #alias(name: string, path: string, node: Node): Json {
     const anchored = this.#anchors.get(name);
-    if (anchored === undefined) throw this.#refused(`the alias *${name} stands for nothing`, path, node);
-    if (anchored === null) throw this.#refused(`the alias *${name} stands inside of itself`, path, node);
+    if (anchored === undefined) throw this.#refused(`the alias *${name} has no anchor`, path, node);
+    if (anchored === null) throw this.#refused(`the alias *${name} refers to itself`, path, node);
     this.aliased += anchored.size;
     if (this.aliased <= MAX_ALIASED) return anchored.value;
-    throw this.#refused(`its aliases stand for more than ${MAX_ALIASED} values`, path, node, "bomb");
+    throw this.#refused(`its aliases expand to more than ${MAX_ALIASED} values`, path, node, "bomb");
   }
 
   #refused(why: string, path: string, node: Node, kind: YamlProblem["kind"] = "unfit"): HoldfastError {

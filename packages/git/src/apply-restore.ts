@@ -16,42 +16,42 @@ import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts"
  * Order: check everything, stage all new content, sync it, check again, rename into place, sync that, verify. Until the
  * first rename the worktree is unchanged: a refusal, a full disk or a missing object costs nothing.
  */
-export async function applyRestore(place: WorktreeContext, plan: RestorePlan): Promise<RestoreResult> {
-  await refuseHopeless(place, plan);
-  const changes = await resolveChanges(place, plan);
-  const seen = look(place, changes);
-  await refuseMovedWorld(place, plan);
+export async function applyRestore(worktree: WorktreeContext, plan: RestorePlan): Promise<RestoreResult> {
+  await refuseHopeless(worktree, plan);
+  const changes = await resolveChanges(worktree, plan);
+  const seen = look(worktree, changes);
+  await refuseMovedWorld(worktree, plan);
   // A capture does not see ignored files, so one may have appeared at a target path since the plan was made.
   refuseBlocked(
-    findObstacles({ changes: plan.changes, skipped: new Set() }, createRestoreInspector(place)).map(quotePath),
+    findObstacles({ changes: plan.changes, skipped: new Set() }, createRestoreInspector(worktree)).map(quotePath),
   );
-  const scratch = await openScratch(place.home);
+  const scratch = await openScratch(worktree.home);
   try {
-    const placements = await stageChanges(place, changes, scratch.folder);
-    for (const [path, mark] of look(place, changes)) if (mark !== seen.get(path)) throw moved([quotePath(path)]);
-    placeFiles(place.root, placements, seen);
-    if (placements.length > 0) await syncFileSystem(place.root);
+    const placements = await stageChanges(worktree, changes, scratch.folder);
+    for (const [path, mark] of look(worktree, changes)) if (mark !== seen.get(path)) throw moved([quotePath(path)]);
+    placeFiles(worktree.root, placements, seen);
+    if (placements.length > 0) await syncFileSystem(worktree.root);
   } finally {
     await scratch.release();
   }
-  const tree = await verifyRestore(place, plan);
+  const tree = await verifyRestore(worktree, plan);
   const removed = changes.filter(({ change }) => change.kind === "remove").length;
   return { tree, written: changes.length - removed, removed };
 }
 
-async function refuseHopeless(place: WorktreeContext, plan: RestorePlan): Promise<void> {
-  if (plan.root !== place.root) {
-    throw new HoldfastError({ code: "USAGE", message: `the plan is for ${plan.root}, not for ${place.root}` });
+async function refuseHopeless(worktree: WorktreeContext, plan: RestorePlan): Promise<void> {
+  if (plan.root !== worktree.root) {
+    throw new HoldfastError({ code: "USAGE", message: `the plan is for ${plan.root}, not for ${worktree.root}` });
   }
   refuseBlocked(plan.blocked);
-  const [operation, lock] = await Promise.all([findOperation(place.gitDir), findIndexLock(place.gitDir)]);
+  const [operation, lock] = await Promise.all([findOperation(worktree.gitDir), findIndexLock(worktree.gitDir)]);
   if (operation === null && lock === null) return;
   throw new HoldfastError({
     code: "RESTORE_REFUSED",
     message:
       lock === null
-        ? `a ${operation} is under way in ${place.root}`
-        : `git is at work in ${place.root} (${lock} exists)`,
+        ? `a ${operation} is under way in ${worktree.root}`
+        : `git is at work in ${worktree.root} (${lock} exists)`,
     hint:
       lock === null
         ? `Finish it or run \`git ${operation} ${operation === "bisect" ? "reset" : "--abort"}\` first.`
@@ -65,15 +65,15 @@ function refuseBlocked(blocked: readonly GitPath[]): void {
   if (blocked.length === 0) return;
   throw new HoldfastError({
     code: "RESTORE_REFUSED",
-    message: `${blocked.length} files that no snapshot holds, or git repositories, stand in the way, first ${blocked[0]}`,
+    message: `${blocked.length} files that no snapshot contains, or git repositories, block the restore; first: ${blocked[0]}`,
     hint: "Move them away, or restore single paths around them; nothing was changed.",
     data: { blocked },
   });
 }
 
 /** Resolves the plan's changes to objects of the trees themselves, so that a plan cannot ask for anything else. */
-async function resolveChanges(place: WorktreeContext, plan: RestorePlan): Promise<readonly ResolvedChange[]> {
-  const diff = await diffTrees(place.repository.objects, plan.fromTree, plan.toTree);
+async function resolveChanges(worktree: WorktreeContext, plan: RestorePlan): Promise<readonly ResolvedChange[]> {
+  const diff = await diffTrees(worktree.repository.objects, plan.fromTree, plan.toTree);
   const byPath = new Map(diff.map((change) => [change.path, change]));
   return plan.changes.map((change) => {
     const path = parsePath(change.path) ?? "";
@@ -84,17 +84,17 @@ async function resolveChanges(place: WorktreeContext, plan: RestorePlan): Promis
   });
 }
 
-function look(place: WorktreeContext, changes: readonly ResolvedChange[]): ReadonlyMap<RawPath, string> {
+function look(worktree: WorktreeContext, changes: readonly ResolvedChange[]): ReadonlyMap<RawPath, string> {
   return fileSignatures(
-    place.root,
+    worktree.root,
     changes.map(({ path }) => path),
   );
 }
 
-async function refuseMovedWorld(place: WorktreeContext, plan: RestorePlan): Promise<void> {
-  const now = await captureTree(place, plan.capture ?? DEFAULT_CAPTURE);
+async function refuseMovedWorld(worktree: WorktreeContext, plan: RestorePlan): Promise<void> {
+  const now = await captureTree(worktree, plan.capture ?? DEFAULT_CAPTURE);
   if (now.tree === plan.fromTree) return;
-  const changed = await diffTrees(place.repository.objects, plan.fromTree, now.tree);
+  const changed = await diffTrees(worktree.repository.objects, plan.fromTree, now.tree);
   throw moved(changed.map(({ path }) => quotePath(path)));
 }
 
@@ -112,18 +112,18 @@ function moved(changed: readonly string[]): HoldfastError {
  * Captures the worktree again and returns its tree. Throws unless it matches the plan. Also throws if a file of the
  * snapshot is absent and the plan does not list it as untouched.
  */
-async function verifyRestore(place: WorktreeContext, plan: RestorePlan): Promise<string> {
-  const { tree } = await captureTree(place, plan.capture ?? DEFAULT_CAPTURE);
+async function verifyRestore(worktree: WorktreeContext, plan: RestorePlan): Promise<string> {
+  const { tree } = await captureTree(worktree, plan.capture ?? DEFAULT_CAPTURE);
   if (tree === plan.targetTree) return tree;
   const [differences, before, missing] = await Promise.all([
-    diffTrees(place.repository.objects, plan.toTree, tree),
-    diffTrees(place.repository.objects, plan.fromTree, plan.toTree),
-    diffTrees(place.repository.objects, plan.targetTree, tree),
+    diffTrees(worktree.repository.objects, plan.toTree, tree),
+    diffTrees(worktree.repository.objects, plan.fromTree, plan.toTree),
+    diffTrees(worktree.repository.objects, plan.targetTree, tree),
   ]);
   const touched = new Set(plan.changes.map(({ path }) => parsePath(path)));
   const removed = new Set(before.filter(({ to }) => to === null).map(({ path }) => path));
   const left = new Set(plan.untouched.map(({ path }) => parsePath(path)));
-  const { holds } = createRestoreInspector(place);
+  const { holds } = createRestoreInspector(worktree);
   const wrong = [...differences.filter((difference) => !isHarmless(difference)), ...missing.filter(isUnreported)];
   if (wrong.length === 0) return tree;
   throw new HoldfastError({

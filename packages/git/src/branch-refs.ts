@@ -11,7 +11,7 @@ import type { Checkout, Repository } from "./repository.ts";
 
 /** A repository that can be queried, through one of its worktrees or, if bare, through its own directory. */
 export interface RepositoryContext {
-  readonly place: WorktreeContext;
+  readonly worktree: WorktreeContext;
   /** Uses the worktree's own git directory and files: conversions apply as for the user, hooks do not run. */
   readonly git: Git;
 }
@@ -26,10 +26,10 @@ export interface BranchContext extends RepositoryContext {
 
 /** Commit of the branch; null before its first commit. */
 export function readTip({
-  place,
+  worktree,
   ref,
-}: Pick<BranchContext, "ref"> & { readonly place: Pick<WorktreeContext, "repository"> }): Promise<string | null> {
-  return readRef(place.repository.git, ref);
+}: Pick<BranchContext, "ref"> & { readonly worktree: Pick<WorktreeContext, "repository"> }): Promise<string | null> {
+  return readRef(worktree.repository.git, ref);
 }
 
 /** null if the ref does not exist. Throws if git itself dies, because that proves nothing about the ref. */
@@ -63,12 +63,12 @@ export async function requireTree({ git }: Pick<BranchContext, "git">, name: str
  * on top of it.
  */
 export async function requireIdleWorktree(at: BranchContext): Promise<void> {
-  const { place, name } = at;
-  const [operation, { branch }] = await Promise.all([findOperation(place.gitDir), readHead(place)]);
+  const { worktree, name } = at;
+  const [operation, { branch }] = await Promise.all([findOperation(worktree.gitDir), readHead(worktree)]);
   if (operation !== null) {
     throw new HoldfastError({
       code: "WORKSPACE_BUSY",
-      message: `a ${operation} is under way in ${place.root}`,
+      message: `a ${operation} is under way in ${worktree.root}`,
       hint: `Finish it or run \`git ${operation} ${operation === "bisect" ? "reset" : "--abort"}\` first.`,
       data: { operation },
     });
@@ -76,8 +76,8 @@ export async function requireIdleWorktree(at: BranchContext): Promise<void> {
   if (branch === at.ref) return;
   throw new HoldfastError({
     code: "WORKSPACE_BUSY",
-    message: `${place.root} stands on ${branch ?? "no branch"}, not on the run's branch ${name}`,
-    hint: `Run \`git switch ${name}\` there, or tell the agent not to change branches.`,
+    message: `${worktree.root} is on ${branch ?? "no branch"}, not on the run's branch ${name}`,
+    hint: `Run \`git switch ${name}\` there, or configure the agent not to change branches.`,
     data: { branch, expected: at.ref },
   });
 }
@@ -96,10 +96,10 @@ async function resolve(git: Git, name: string, kind: "commit" | "tree"): Promise
 
 /** Compare-and-set of the run's own branch. Succeeds if the branch is already at `to`. */
 export async function moveBranch(
-  at: Pick<BranchContext, "name" | "ref"> & { readonly place: Pick<BranchContext["place"], "repository"> },
+  at: Pick<BranchContext, "name" | "ref"> & { readonly worktree: Pick<BranchContext["worktree"], "repository"> },
   params: { readonly from: string | null; readonly to: string },
 ): Promise<void> {
-  const { repository } = at.place;
+  const { repository } = at.worktree;
   if (params.from === params.to) return;
   const args = ["update-ref", "--no-deref", at.ref, params.to, params.from ?? repository.zero];
   const lock = join(repository.commonDir, `${at.ref}.lock`);
@@ -119,7 +119,7 @@ function movedMeanwhile(
   return new HoldfastError({
     code: "CONFLICT",
     message: `the branch ${at.name} is at ${tip ?? "nothing"} and not at ${params.from ?? "nothing"} any more`,
-    hint: "Something else commits to this branch. Look at what it made, then run the command again.",
+    hint: "Another program commits to this branch. Check its commits, then run the command again.",
     data: { branch: at.name, tip, expected: params.from, wanted: params.to },
   });
 }
@@ -159,8 +159,8 @@ export async function createBranch(
   if (tip === null) throw gitError(args, made);
   throw new HoldfastError({
     code: "CONFLICT",
-    message: `Branch ${branch} is there already, at ${tip} instead of ${commit}`,
-    hint: "Look at what made it, then resume again.",
+    message: `Branch ${branch} already exists at ${tip}, not at ${commit}`,
+    hint: "Check where it comes from, then resume again.",
     data: { branch, tip, wanted: commit },
   });
 }
@@ -194,7 +194,7 @@ export async function readHead(checkout: Checkout): Promise<Head> {
 /** The name of the git operation in progress in a worktree; null if there is none. */
 export async function findOperation(gitDir: string): Promise<string | null> {
   const present = await Promise.all(MARKS.map(([file]) => exists(join(gitDir, file))));
-  return MARKS.find((_, place) => present[place] === true)?.[1] ?? null;
+  return MARKS.find((_, worktree) => present[worktree] === true)?.[1] ?? null;
 }
 
 /**

@@ -34,18 +34,18 @@ export function createGitBranches(options: { readonly remote?: string } = {}): B
   return {
     of: (worktree) =>
       wrapSystemErrors(worktree, async () => {
-        const at = await findPlace(worktree);
-        return wrapMethodErrors(branchOf(at, options.remote ?? null), at.place.root);
+        const at = await openBranchContext(worktree);
+        return wrapMethodErrors(branchOf(at, options.remote ?? null), at.worktree.root);
       }),
     asking: (folder) =>
       wrapSystemErrors(folder, async () => {
         const at = await openFolder(await findRepository(folder));
-        return wrapMethodErrors(askingOf(at, options.remote ?? null, null), at.place.root);
+        return wrapMethodErrors(askingOf(at, options.remote ?? null, null), at.worktree.root);
       }),
   };
 }
 
-async function findPlace(worktree: string): Promise<BranchContext> {
+async function openBranchContext(worktree: string): Promise<BranchContext> {
   const found = await findRepository(worktree);
   const { checkout } = found;
   if (checkout === undefined) {
@@ -60,7 +60,7 @@ async function findPlace(worktree: string): Promise<BranchContext> {
   if (branch === null) {
     throw new HoldfastError({
       code: "WORKSPACE_BUSY",
-      message: `${root} stands on no branch`,
+      message: `${root} is on no branch`,
       hint: "Run `git switch <branch>` there; if a rebase is under way, finish or abort it first.",
     });
   }
@@ -76,7 +76,7 @@ async function openFolder({
   await removeStaleOperations(home);
   const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
   return {
-    place: { repository, home, privateGitDir, root, gitDir },
+    worktree: { repository, home, privateGitDir, root, gitDir },
     git: createGit({ cwd: root, gitDir, ...(checkout === undefined ? {} : { workTree: root }) }),
   };
 }
@@ -85,7 +85,7 @@ function branchOf(at: BranchContext, remote: string | null): Branch {
   const { onPush, ...asking } = askingOf(at, remote, at.name);
   return {
     name: at.name,
-    root: at.place.root,
+    root: at.worktree.root,
     head: () => requireTip(at),
     treeOf: (commit) => requireTree(at, commit),
     commit: (params) => commitFiles(at, params),
@@ -140,7 +140,7 @@ async function changedSince(
 ): Promise<readonly ChangedFile[]> {
   const trees = await treesOf(at, params);
   const args = [...DIFF, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
-  return parseChanged(await at.place.repository.objects.output({ args }));
+  return parseChanged(await at.worktree.repository.objects.output({ args }));
 }
 
 /** The changes as a patch of at most `maxBytes` bytes, cut at a line end. */
@@ -150,7 +150,7 @@ async function diffSince(
 ): Promise<{ readonly text: string; readonly cut: boolean }> {
   const trees = await treesOf(at, params);
   const args = [...DIFF, "--patch", "--no-color", "--end-of-options", ...trees];
-  const running = at.place.repository.objects.start({ args });
+  const running = at.worktree.repository.objects.start({ args });
   running.stdin.end();
   const chunks: Buffer[] = [];
   let size = 0;
@@ -175,7 +175,7 @@ async function treesOf(
   params: { readonly from: string; readonly exclude: readonly string[] },
 ): Promise<readonly [from: string, to: string]> {
   const from = await requireTree(at, params.from);
-  return [from, await writeCurrentTree(at.place, { base: from, exclude: params.exclude })];
+  return [from, await writeCurrentTree(at.worktree, { base: from, exclude: params.exclude })];
 }
 
 function cutText(bytes: Buffer, maxBytes: number): string {

@@ -48,17 +48,17 @@ export interface Captured {
  * private index. `onUserIndex` receives the user's index early, so that it can be stored while the files are inspected.
  */
 export async function captureTree(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   options: CaptureOptions,
   onUserIndex?: (index: UserIndex) => void,
 ): Promise<Captured> {
   const key = `${options.maxUntrackedBytes}${options.includeIgnored ? "-all" : ""}`;
-  const borrowed = await openPrivateIndex({ home: place.home, key });
+  const borrowed = await openPrivateIndex({ home: worktree.home, key });
   try {
-    return await capture(place, options, gitsOf(place, borrowed, "given"), borrowed, onUserIndex);
+    return await capture(worktree, options, gitsOf(worktree, borrowed, "given"), borrowed, onUserIndex);
   } catch (error) {
-    if (!(await isIndexTorn(place, borrowed))) throw error;
-    return await capture(place, options, gitsOf(place, borrowed, "none"), borrowed, onUserIndex);
+    if (!(await isIndexTorn(worktree, borrowed))) throw error;
+    return await capture(worktree, options, gitsOf(worktree, borrowed, "none"), borrowed, onUserIndex);
   } finally {
     await borrowed.release();
   }
@@ -76,7 +76,7 @@ const MAX_LOOKS = 5;
 const NOTHING_KNOWN: Pick<IndexCache, "young" | "special"> = { young: new Map(), special: new Set() };
 
 async function capture(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   options: CaptureOptions,
   git: Gits,
   borrowed: PrivateIndex,
@@ -86,7 +86,7 @@ async function capture(
   for (let look = 1; ; look++) {
     const now = Date.now();
     const [{ index, difference, compared }, changed, others] = await Promise.all([
-      readDifference(place, git, state, onUserIndex),
+      readDifference(worktree, git, state, onUserIndex),
       state === undefined ? [] : listChanged(git.own),
       listOthers(git.user, options),
     ]);
@@ -94,19 +94,19 @@ async function capture(
     const memo = { ...difference, young, special: known };
     const facts = { memo, compared, now, changed, others, maxUntrackedBytes: options.maxUntrackedBytes };
     const paths = capturePaths(facts);
-    const found = lookAt(place.root, paths);
-    const special = await lookForSpecial(place, options, paths, known);
+    const found = lookAt(worktree.root, paths);
+    const special = await lookForSpecial(worktree, options, paths, known);
     const sparse = new Map(memo.sparse ? (await index.entries()).map((entry) => [entry.path, entry]) : []);
     // The lists were read one after the other. They are consistent only if the user's index did not change meanwhile.
-    if ((await fileKey(join(place.gitDir, "index"))) !== index.key && look < MAX_LOOKS) continue;
+    if ((await fileKey(join(worktree.gitDir, "index"))) !== index.key && look < MAX_LOOKS) continue;
 
     const plan = planCapture(facts, {
       found: (path) => found.get(path) ?? { kind: "absent" },
-      head: (path) => readRepositoryHead(place.root, path),
+      head: (path) => readRepositoryHead(worktree.root, path),
       special,
       sparse: (path) => (sparse.get(path)?.skip === true ? sparse.get(path) : undefined),
     });
-    const touched = await applyCapture(git.own, plan, place.repository.zero);
+    const touched = await applyCapture(git.own, plan, worktree.repository.zero);
     const tree = state !== undefined && !touched ? state.tree : await git.own.line({ args: ["write-tree"] });
     const userIndex = { key: index.key, paths: index.paths, content: index.content };
     const seenSpecial = special.length !== known.size || special.some((path) => !known.has(path));
@@ -121,12 +121,12 @@ async function capture(
  * otherwise compares them.
  */
 async function readDifference(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   git: Gits,
   state: IndexState | undefined,
   onUserIndex: ((index: UserIndex) => void) | undefined,
 ): Promise<{ readonly index: ReadUserIndex; readonly difference: IndexDifference; readonly compared: boolean }> {
-  const index = await readUserIndex(git.user, place.gitDir, state?.userIndex);
+  const index = await readUserIndex(git.user, worktree.gitDir, state?.userIndex);
   onUserIndex?.(index);
   if (state !== undefined && state.userIndex.paths === index.paths)
     return { index, difference: state.memo, compared: false };
@@ -146,18 +146,18 @@ interface Gits {
  * treated as absent. This applies only if git reads the same worktree correctly without it, so that no other failure is
  * hidden.
  */
-async function isIndexTorn(place: WorktreeContext, borrowed: PrivateIndex): Promise<boolean> {
+async function isIndexTorn(worktree: WorktreeContext, borrowed: PrivateIndex): Promise<boolean> {
   const args = ["ls-files", "-s", "-z"];
-  const given = await gitsOf(place, borrowed, "given").user.result({ args });
+  const given = await gitsOf(worktree, borrowed, "given").user.result({ args });
   if (given.kind !== "exited" || given.code === 0) return false;
-  return (await gitsOf(place, borrowed, "none").user.result({ args })).code === 0;
+  return (await gitsOf(worktree, borrowed, "none").user.result({ args })).code === 0;
 }
 
-function gitsOf(place: WorktreeContext, borrowed: PrivateIndex, userIndex: "given" | "none"): Gits {
-  const { repository, root, gitDir } = place;
+function gitsOf(worktree: WorktreeContext, borrowed: PrivateIndex, userIndex: "given" | "none"): Gits {
+  const { repository, root, gitDir } = worktree;
   const own = createGit({
     cwd: root,
-    gitDir: place.privateGitDir,
+    gitDir: worktree.privateGitDir,
     workTree: root,
     objectDirectory: repository.objectDirectory,
     indexFile: borrowed.path,
@@ -182,15 +182,15 @@ async function listOthers(git: Git, options: CaptureOptions): Promise<RawPath[]>
 
 /** Known special files were checked before. New ones are rare enough to ask git whether they are ignored. */
 async function lookForSpecial(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   options: CaptureOptions,
   paths: readonly RawPath[],
   known: ReadonlySet<RawPath>,
 ): Promise<readonly RawPath[]> {
-  const all = findSpecialFiles(place.root, foldersToSearch(paths, known));
+  const all = findSpecialFiles(worktree.root, foldersToSearch(paths, known));
   if (options.includeIgnored) return all;
   const visible = await withoutIgnored(
-    place,
+    worktree,
     all.filter((path) => !known.has(path)),
   );
   return [...all.filter((path) => known.has(path)), ...visible].sort();

@@ -25,10 +25,10 @@ export async function commitFiles(
 ): Promise<{ readonly commit: string; readonly tree: string } | null> {
   const message = cleanMessage(params.message);
   await requireIdleWorktree(at);
-  const { place } = at;
+  const { worktree } = at;
   const tip = await readTip(at);
-  const base = tip === null ? place.repository.emptyTree : await requireTree(at, tip);
-  const tree = await writeCurrentTree(place, { base, exclude: params.exclude });
+  const base = tip === null ? worktree.repository.emptyTree : await requireTree(at, tip);
+  const tree = await writeCurrentTree(worktree, { base, exclude: params.exclude });
   if (tree !== base) {
     const commit = await createCommit(at, { tree, parent: tip, message, at: params.at });
     await moveBranchAndIndex(at, { from: tip, to: commit });
@@ -47,7 +47,7 @@ export async function createCommit(
   const env = await commitIdentity(at.git, params.at);
   const parents = params.parent === null ? [] : ["-p", params.parent];
   const args = ["commit-tree", params.tree, ...parents, "-F", "-"];
-  return at.place.repository.objects.line({ args, input: Buffer.from(params.message), env });
+  return at.worktree.repository.objects.line({ args, input: Buffer.from(params.message), env });
 }
 
 /** Moves branch and index to an existing commit. Durable when it returns. */
@@ -56,8 +56,8 @@ export async function moveBranchAndIndex(
   params: { readonly from: string | null; readonly to: string },
 ): Promise<void> {
   await moveBranch(at, params);
-  await replaceIndex(at.place, params.to);
-  await syncRepository(at.place.repository);
+  await replaceIndex(at.worktree, params.to);
+  await syncRepository(at.worktree.repository);
 }
 
 /**
@@ -69,7 +69,7 @@ export async function isSameCommit(
   commit: string,
   params: { readonly message: string; readonly at: string },
 ): Promise<boolean> {
-  const made = await readCommit(at.place.repository, commit);
+  const made = await readCommit(at.worktree.repository, commit);
   const time = parseEpochSeconds(params.at);
   const text = Buffer.from(made.message, "latin1").toString("utf8");
   return text === params.message && commitTime(made.author) === time && commitTime(made.committer) === time;
@@ -82,7 +82,7 @@ export function cleanMessage(text: string): string {
   throw new HoldfastError({
     code: "USAGE",
     message: "a commit needs a message",
-    hint: "Give at least one line that says what was changed.",
+    hint: "Give at least one line that describes the change.",
   });
 }
 
@@ -92,18 +92,18 @@ export function cleanMessage(text: string): string {
  * unconverted, and an unchanged file is never converted a second time. Excluded paths keep the content of `base`.
  */
 export function writeCurrentTree(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   params: { readonly base: string; readonly exclude: readonly GitPath[] },
 ): Promise<string> {
   const excluded = parseScope(params.exclude);
-  return withObjectRepair(place, async () => {
-    const captured = await captureTree(place, DEFAULT_CAPTURE);
-    const differing = await diffTrees(place.repository.objects, params.base, captured.tree);
+  return withObjectRepair(worktree, async () => {
+    const captured = await captureTree(worktree, DEFAULT_CAPTURE);
+    const differing = await diffTrees(worktree.repository.objects, params.base, captured.tree);
     const changes = differing.filter(({ path }) => !inScope(path, excluded));
     const large = captured.skipped
       .filter(({ reason }) => reason === "too_large")
       .flatMap(({ path }) => parsePath(path) ?? []);
-    const found = createPathInspector(place.root);
+    const found = createPathInspector(worktree.root);
     const files = changes.filter(({ to }) => to !== null && to.mode !== LINK_MODE).map(({ path }) => path);
     const add = [
       // A path in the capture that is absent on disk is outside the sparse checkout and needs no change.
@@ -111,21 +111,21 @@ export function writeCurrentTree(
       ...large.filter((path) => !inScope(path, excluded)),
     ];
     const set = changes.flatMap(({ path, to }) => {
-      if (to === null) return [`0 ${place.repository.zero}\t${path}`];
+      if (to === null) return [`0 ${worktree.repository.zero}\t${path}`];
       return to.mode === LINK_MODE ? [`${to.mode} ${to.id}\t${path}`] : [];
     });
     if (set.length === 0 && add.length === 0) return params.base;
-    return writeTree({ place, base: params.base, set, add });
+    return writeTree({ worktree, base: params.base, set, add });
   });
 }
 
 async function writeTree(params: {
-  readonly place: WorktreeContext;
+  readonly worktree: WorktreeContext;
   readonly base: string;
   readonly set: readonly string[];
   readonly add: readonly string[];
 }): Promise<string> {
-  const { root, gitDir, home } = params.place;
+  const { root, gitDir, home } = params.worktree;
   const scratch = await openScratch(home);
   try {
     const git = createGit({ cwd: root, gitDir, workTree: root, indexFile: join(scratch.folder, "index") });

@@ -46,8 +46,8 @@ describe("an object that a power cut left damaged does not block a save of the s
     const ids = looseObjects([first.commit, "^HEAD"]);
     // Three files, three directories, the user's index with its tree and commit, and the snapshot itself.
     expect(ids.length).toBe(10);
-    for (const [place, id] of ids.entries()) {
-      const damage = DAMAGES[(place + turn) % DAMAGES.length] ?? (() => Buffer.alloc(0));
+    for (const [worktree, id] of ids.entries()) {
+      const damage = DAMAGES[(worktree + turn) % DAMAGES.length] ?? (() => Buffer.alloc(0));
       const bytes = damageObject(id, damage);
       expect(await snapshotAfterBoot()).toEqual(first);
       expect(setAside(id)).toEqual([damage(bytes)]);

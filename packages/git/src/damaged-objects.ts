@@ -15,16 +15,16 @@ import type { Repository } from "./repository.ts";
  * the files. A damaged object has no value but blocks every later save of the same content. It is moved into our own
  * directory, never deleted; packs are not touched. `work` must be safe to repeat.
  */
-export async function withObjectRepair<T>(place: WorktreeContext, work: () => Promise<T>): Promise<T> {
+export async function withObjectRepair<T>(worktree: WorktreeContext, work: () => Promise<T>): Promise<T> {
   for (let rounds = 1; ; rounds++) {
     try {
       return await work();
     } catch (error) {
       // Git stops at the first damaged object, so each one may need its own round.
       const moved =
-        rounds < MAX_ROUNDS && (await setAside(place.repository, objectsNamedInError(error)).catch(() => false));
+        rounds < MAX_ROUNDS && (await setAside(worktree.repository, objectsNamedInError(error)).catch(() => false));
       if (!moved) throw error;
-      await deletePrivateIndexes(place.home);
+      await deletePrivateIndexes(worktree.home);
     }
   }
 }
@@ -61,26 +61,30 @@ async function setAside(repository: Repository, ids: readonly string[]): Promise
  * Packs are not read in full: git checks and syncs a pack before it names it, and a repository may hold gigabytes. Git
  * never changes a pack under its name. If one changed, the objects of this tree are read from it.
  */
-export async function findDamagedObjects(place: WorktreeContext, ids: readonly string[]): Promise<readonly string[]> {
-  const memory = await remember(place);
-  const marks = new Map(ids.map((id) => [id, markOf(loosePath(place.repository, id))]));
-  const packs = await markPacks(place);
+export async function findDamagedObjects(
+  worktree: WorktreeContext,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const memory = await remember(worktree);
+  const marks = new Map(ids.map((id) => [id, markOf(loosePath(worktree.repository, id))]));
+  const packs = await markPacks(worktree);
   const isKeptPack = [...memory.packs].every(([name, mark]) => packs.get(name) === mark);
   const doubtful = ids.filter((id) => {
     const known = memory.objects.get(id);
     return known === undefined || known !== marks.get(id) || (known === PACKED && !isKeptPack);
   });
   if (doubtful.length === 0) return [];
-  const missing = await findMissingObjects(place.repository, doubtful);
+  const missing = await findMissingObjects(worktree.repository, doubtful);
   if (missing.length > 0) return missing;
   const damaged: string[] = [];
-  for (const id of doubtful) if (marks.get(id) !== PACKED && (await isDamaged(place.repository, id))) damaged.push(id);
+  for (const id of doubtful)
+    if (marks.get(id) !== PACKED && (await isDamaged(worktree.repository, id))) damaged.push(id);
   const changed = [...memory.packs].filter(([name, mark]) => packs.has(name) && packs.get(name) !== mark);
   if (changed.length > 0) {
     const packed = ids.filter((id) => marks.get(id) === PACKED);
-    if (!(await canReadAll(place.repository, packed)))
+    if (!(await canReadAll(worktree.repository, packed)))
       throw packDamaged(
-        place,
+        worktree,
         changed.map(([name]) => name),
       );
   }
@@ -103,9 +107,9 @@ interface Memory {
   readonly packs: ReadonlyMap<string, string>;
 }
 
-async function remember(place: WorktreeContext): Promise<Memory> {
+async function remember(worktree: WorktreeContext): Promise<Memory> {
   // The name starts like an index, so that deletePrivateIndexes removes this file too.
-  const path = join(place.home, "index-objects-read");
+  const path = join(worktree.home, "index-objects-read");
   const [text, boot] = await Promise.all([readFile(path, "latin1").catch(() => ""), readBootId()]);
   const [known, ...lines] = text.split("\n");
   const pairs = (known === boot ? lines : []).flatMap((line): readonly (readonly [string, string])[] => {
@@ -140,10 +144,10 @@ async function markPacks({ repository }: WorktreeContext): Promise<ReadonlyMap<s
   );
 }
 
-function packDamaged(place: WorktreeContext, names: readonly string[]): HoldfastError {
+function packDamaged(worktree: WorktreeContext, names: readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "GIT_FAILED",
-    message: `A pack of the repository of ${place.root} changed and cannot be read any more: ${names.join(", ")}`,
+    message: `A pack of the repository of ${worktree.root} changed and cannot be read any more: ${names.join(", ")}`,
     hint: "Run `git fsck --full`, and fetch the objects again or restore the pack from a backup. Nothing was saved.",
     data: { packs: names },
   });

@@ -173,7 +173,7 @@ export function missingCommit(commit: string): HoldfastError {
   return new HoldfastError({
     code: "TREE_MISSING",
     message: `Commit ${commit} of a side worktree is not in this repository`,
-    hint: "Fetch refs/holdfast/* from where it was made, or go back to a checkpoint before the side worktree.",
+    hint: "Fetch refs/holdfast/* from where it was made, or restore a checkpoint before the side worktree.",
     data: { commit },
   });
 }
@@ -212,7 +212,7 @@ function failed(path: string, why: string): HoldfastError {
     message: `the file system of ${path} could not be synced: ${why}`.trim(),
     hint: isFull
       ? "Free some space and run the command again; nothing was lost."
-      : "Look at the system log: the disk may be failing. What was written may not survive a power cut.",
+      : "Check the system log: the disk may be failing. The last writes may not survive a power cut.",
     ...(isFull ? { retry: "later" as const } : {}),
   });
 }

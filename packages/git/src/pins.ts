@@ -94,11 +94,11 @@ const SNAPSHOT_REF_LINE =
   /^([0-9a-f]+) (refs\/holdfast\/([^/]+)\/(\d+)(?:-[0-9a-f]+)?) (\d+) ?([0-9a-f]*)(?: [0-9a-f]+)?$/;
 
 export async function removePins(repository: Repository, refs: readonly string[]): Promise<void> {
-  const foreign = refs.find((ref) => !PIN.test(ref));
-  if (foreign !== undefined) {
+  const other = refs.find((ref) => !PIN.test(ref));
+  if (other !== undefined) {
     throw new HoldfastError({
       code: "USAGE",
-      message: `${foreign} is not a snapshot ref`,
+      message: `${other} is not a snapshot ref`,
       hint: "Only refs under refs/holdfast/ can be removed.",
     });
   }

@@ -180,16 +180,16 @@ export interface ResolvedChange {
 
 /** Writes and syncs all new content in our own directory before anything in the worktree changes. */
 export async function stageChanges(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   changes: readonly ResolvedChange[],
   folder: string,
 ): Promise<readonly Placement[]> {
   const blobs: { id: string; file: string; permissions: Permissions }[] = [];
   const links: { text: string; staged: string }[] = [];
-  const inspect = createPathInspector(place.root);
+  const inspect = createPathInspector(worktree.root);
   const placements = changes.map(({ change, path, to }, number): Placement => {
     if (to === null) return { kind: "remove", path };
-    const there = inspect(path).kind === "absent" ? undefined : statFile(absolutePath(place.root, path));
+    const there = inspect(path).kind === "absent" ? undefined : statFile(absolutePath(worktree.root, path));
     const permissions = permissionsFor(there, to.mode);
     if (change.kind === "mode") return { kind: "mode", path, permissions: permissions.mode };
     const staged = join(folder, String(number));
@@ -199,7 +199,7 @@ export async function stageChanges(
     return { kind: "place", path, staged };
   });
   const each = blobs.length <= SYNC_EACH_UP_TO;
-  await stageBlobs({ git: place.repository.objects, blobs, sync: each });
+  await stageBlobs({ git: worktree.repository.objects, blobs, sync: each });
   for (const { text, staged } of links) symlinkSync(readFileSync(text), staged);
   if (!each) await syncFileSystem(folder);
   return placements;

@@ -25,14 +25,14 @@ interface RestoreRequest {
 }
 
 /** Computes what a restore would do. Changes nothing. */
-export async function planRestore(place: WorktreeContext, request: RestoreRequest): Promise<RestorePlan> {
-  const { repository } = place;
+export async function planRestore(worktree: WorktreeContext, request: RestoreRequest): Promise<RestorePlan> {
+  const { repository } = worktree;
   const { from, to } = request;
-  const scratch = await openScratch(place.home);
+  const scratch = await openScratch(worktree.home);
   try {
     const [isThere, all, now, atTarget] = await Promise.all([
       hasCommit(repository, to),
-      diffPlanes(place, request),
+      diffPlanes(worktree, request),
       readCaptureOptions(repository, from.commit),
       readCaptureOptions(repository, to.commit),
     ]);
@@ -41,18 +41,18 @@ export async function planRestore(place: WorktreeContext, request: RestoreReques
     refuseUnsafe(changes);
     if (!isThere || !(await areComplete(repository, blobsOf(changes)))) throw notWhole(to);
     for (const path of request.paths ?? []) {
-      if (!(await isKnown(place, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.commit);
+      if (!(await isKnown(worktree, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.commit);
     }
-    const rules = { place, changes, from, to, now, atTarget, scratch: scratch.folder };
+    const rules = { worktree, changes, from, to, now, atTarget, scratch: scratch.folder };
     const { unseen: ignored, exposed } = await compareRules(rules);
-    const decision = decideRestore({ from, to, changes, ignored }, createRestoreInspector(place));
+    const decision = decideRestore({ from, to, changes, ignored }, createRestoreInspector(worktree));
 
     // The tree after the restore: the target, except for untouched paths and paths outside the request.
-    const seen = await stillCaptured(place, decision.kept, now.includeIgnored ? new Set() : ignored);
+    const seen = await stillCaptured(worktree, decision.kept, now.includeIgnored ? new Set() : ignored);
     const outside = scope === undefined ? [] : all.filter(({ path }) => !inScope(path, scope));
     const edits = [...outside, ...seen].map(({ path, from: entry }) => ({ path, entry }));
     return {
-      root: place.root,
+      root: worktree.root,
       fromTree: from.tree,
       targetTree: to.tree,
       toTree: await buildTree({ repository, base: to.tree, edits, scratch: scratch.folder }),
@@ -68,12 +68,12 @@ export async function planRestore(place: WorktreeContext, request: RestoreReques
   }
 }
 
-async function diffPlanes(place: WorktreeContext, { from, to }: RestoreRequest): Promise<TreeChange[]> {
+async function diffPlanes(worktree: WorktreeContext, { from, to }: RestoreRequest): Promise<TreeChange[]> {
   try {
-    return await diffTrees(place.repository.objects, from.tree, to.tree);
+    return await diffTrees(worktree.repository.objects, from.tree, to.tree);
   } catch (error) {
     for (const plane of [to, from]) {
-      if (await hasSnapshot(place.repository, plane)) continue;
+      if (await hasSnapshot(worktree.repository, plane)) continue;
       throw notWhole(plane, error);
     }
     throw error;
@@ -106,7 +106,7 @@ function refuseUnsafe(changes: readonly TreeChange[]): void {
   throw new HoldfastError({
     code: "RESTORE_REFUSED",
     message: `the snapshot names ${unsafe[0]}, which would leave the worktree or enter a git directory`,
-    hint: "No snapshot of Holdfast holds such a name: do not trust where it came from.",
+    hint: "No snapshot of Holdfast contains such a name. Do not trust its source.",
     data: { unsafe },
   });
 }
@@ -117,7 +117,7 @@ function refuseUnsafe(changes: readonly TreeChange[]): void {
  * ignored files. `exposed`: files that are ignored now and will not be afterwards.
  */
 async function compareRules(params: {
-  readonly place: WorktreeContext;
+  readonly worktree: WorktreeContext;
   readonly changes: readonly TreeChange[];
   readonly from: PreviewSnapshot;
   readonly to: PreviewSnapshot;
@@ -125,19 +125,19 @@ async function compareRules(params: {
   readonly atTarget: CaptureOptions;
   readonly scratch: string;
 }): Promise<{ readonly unseen: ReadonlySet<RawPath>; readonly exposed: readonly RawPath[] }> {
-  const { place, scratch, now, atTarget } = params;
-  const { repository } = place;
+  const { worktree, scratch, now, atTarget } = params;
+  const { repository } = worktree;
   // Nothing can have existed below a path that is a file in the target.
   const files = new Set(params.changes.filter(({ to }) => to !== null).map(({ path }) => path));
   const gone = params.changes.filter(({ path, to }) => to === null && !inScope(path, files));
   const rules = params.changes.filter(({ path }) => path === ".gitignore" || path.endsWith("/.gitignore"));
   const possible = !atTarget.includeIgnored && (rules.length > 0 || now.includeIgnored);
   const removed = possible ? gone.map(({ path }) => path) : [];
-  const hidden = rules.length > 0 && !now.includeIgnored ? await listIgnored(place) : [];
+  const hidden = rules.length > 0 && !now.includeIgnored ? await listIgnored(worktree) : [];
   if (removed.length + hidden.length === 0) return { unseen: new Set(), exposed: [] };
   const edits = rules.map(({ path, to }) => ({ path, entry: to }));
   const tree = await buildTree({ repository, base: params.from.tree, edits, scratch });
-  const ignored = await findIgnoredBy({ place, tree, paths: [...removed, ...hidden], scratch });
+  const ignored = await findIgnoredBy({ worktree, tree, paths: [...removed, ...hidden], scratch });
   const exposed = hidden.filter((path) => !ignored.has(path) && !files.has(path));
   const covered = removed.filter((path) => ignored.has(path));
   if (covered.length === 0) return { unseen: new Set(), exposed };
@@ -145,8 +145,8 @@ async function compareRules(params: {
   return { unseen: new Set(covered.filter((path) => !tracked.has(path))), exposed };
 }
 
-async function listIgnored(place: WorktreeContext): Promise<readonly RawPath[]> {
-  const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
+async function listIgnored(worktree: WorktreeContext): Promise<readonly RawPath[]> {
+  const git = createGit({ cwd: worktree.root, gitDir: worktree.gitDir, workTree: worktree.root });
   const args = ["ls-files", "--others", "--ignored", "--exclude-standard", "-z"];
   return splitRecords(await git.output({ args }));
 }
@@ -156,19 +156,19 @@ async function listIgnored(place: WorktreeContext): Promise<readonly RawPath[]> 
  * tracked.
  */
 async function stillCaptured(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   kept: readonly TreeChange[],
   ignored: ReadonlySet<RawPath>,
 ): Promise<readonly TreeChange[]> {
   if (!kept.some(({ path }) => ignored.has(path))) return kept;
-  const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
+  const git = createGit({ cwd: worktree.root, gitDir: worktree.gitDir, workTree: worktree.root });
   const tracked = new Set(splitRecords(await git.output({ args: ["ls-files", "-z"] })));
   return kept.filter(({ path }) => !ignored.has(path) || tracked.has(path));
 }
 
 /** A mistyped path must not be reported as "nothing to restore". */
 async function isKnown(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   path: string,
   where: { readonly all: readonly TreeChange[]; readonly trees: readonly string[] },
 ): Promise<boolean> {
@@ -177,7 +177,7 @@ async function isKnown(
   if (path === "." || path === "") return true;
   for (const tree of where.trees) {
     const args = ["ls-tree", "--name-only", "--full-tree", "-z", tree, "--", path.replace(/\/+$/, "")];
-    if ((await place.repository.objects.output({ args })).length > 0) return true;
+    if ((await worktree.repository.objects.output({ args })).length > 0) return true;
   }
   return false;
 }
@@ -323,15 +323,15 @@ export function createRestoreInspector({ root, repository }: WorktreeContext): R
 
 /** Reads the file. Use it only for the few files that a capture cannot see. */
 export function matchesEntry(root: string, path: RawPath, entry: TreeEntry, format: ObjectFormat): boolean {
-  const place = absolutePath(root, path);
+  const file = absolutePath(root, path);
   try {
-    const stat = lstatSync(place);
+    const stat = lstatSync(file);
     if (stat.isSymbolicLink()) {
-      return entry.mode === "120000" && blobId(readlinkSync(place, { encoding: "buffer" }), format) === entry.id;
+      return entry.mode === "120000" && blobId(readlinkSync(file, { encoding: "buffer" }), format) === entry.id;
     }
     if (!stat.isFile() || !isRegular(entry.mode)) return false;
     const mode = (stat.mode & 0o100) === 0 ? "100644" : "100755";
-    return mode === entry.mode && fileId(place, stat.size, format) === entry.id;
+    return mode === entry.mode && fileId(file, stat.size, format) === entry.id;
   } catch {
     return false;
   }
@@ -341,15 +341,16 @@ function blobId(bytes: Buffer, format: ObjectFormat): string {
   return hash(format, Buffer.concat([Buffer.from(`blob ${bytes.length}\0`), bytes]));
 }
 
-function fileId(place: Buffer, size: number, format: ObjectFormat): string {
+function fileId(file: Buffer, size: number, format: ObjectFormat): string {
   const sum = createHash(format).update(`blob ${size}\0`);
   const chunk = Buffer.allocUnsafe(1024 * 1024);
-  const file = openSync(place, "r");
+  const handle = openSync(file, "r");
   try {
-    for (let read = readSync(file, chunk); read > 0; read = readSync(file, chunk)) sum.update(chunk.subarray(0, read));
+    for (let read = readSync(handle, chunk); read > 0; read = readSync(handle, chunk))
+      sum.update(chunk.subarray(0, read));
     return sum.digest("hex");
   } finally {
-    closeSync(file);
+    closeSync(handle);
   }
 }
 
@@ -368,13 +369,13 @@ function filesBelow(root: string, folder: RawPath): RawPath[] {
  * rules are written to a scratch directory, so that the worktree need not change first.
  */
 async function findIgnoredBy(params: {
-  readonly place: WorktreeContext;
+  readonly worktree: WorktreeContext;
   readonly tree: string;
   readonly paths: readonly RawPath[];
   readonly scratch: string;
 }): Promise<ReadonlySet<RawPath>> {
-  const { place, tree, paths, scratch } = params;
-  const { repository } = place;
+  const { worktree, tree, paths, scratch } = params;
+  const { repository } = worktree;
   const layout = join(scratch, "rules");
   await mkdir(layout);
   const folders = new Set<RawPath>();
@@ -389,7 +390,7 @@ async function findIgnoredBy(params: {
     await writeFile(absolutePath(layout, path), await repository.objects.output({ args: ["cat-file", "blob", id] }));
   }
   const general = join(scratch, "excludes");
-  await writeFile(general, await readGeneralRules(place));
+  await writeFile(general, await readGeneralRules(worktree));
   const git = createGit({
     cwd: layout,
     gitDir: repository.privateGitDir,
@@ -407,13 +408,13 @@ async function findIgnoredBy(params: {
 const NONE_IGNORED = 1;
 
 /** The user's own list, then the repository's: the later one takes precedence, as in git. */
-async function readGeneralRules(place: WorktreeContext): Promise<Buffer> {
-  const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root });
+async function readGeneralRules(worktree: WorktreeContext): Promise<Buffer> {
+  const git = createGit({ cwd: worktree.root, gitDir: worktree.gitDir, workTree: worktree.root });
   const named = await git.result({ args: ["config", "--type=path", "-z", "--get", "core.excludesFile"] });
   const config = process.env["XDG_CONFIG_HOME"] ?? "";
   const own = named.code === 0 ? named.stdout.toString("utf8").replace(/\0$/, "") : undefined;
   const standard = join(config === "" ? join(homedir(), ".config") : config, "git", "ignore");
-  const files = [own ?? standard, join(place.repository.commonDir, "info", "exclude")];
+  const files = [own ?? standard, join(worktree.repository.commonDir, "info", "exclude")];
   const texts = await Promise.all(files.map((file) => readFile(file).catch(() => Buffer.alloc(0))));
   return Buffer.concat(texts.flatMap((text) => [text, Buffer.from("\n")]));
 }

@@ -495,7 +495,7 @@ describe("inspect push", () => {
     commitBytes("", `x\0${TOKEN}\ncloses #77\n`);
     expect(await look()).toMatchObject({
       secrets: [{ path: "commit message", kind: "GitHub token" }],
-      unsearched: [{ path: "commit message", kind: "not searched: a commit that holds a NUL byte" }],
+      unsearched: [{ path: "commit message", kind: "not searched: a commit that contains a NUL byte" }],
       references: [{ text: "closes #77" }],
     });
   });

@@ -274,7 +274,7 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
   const skip = (what: string): void => {
     if (unsearched.length < MOST) unsearched.push({ commit, path, line: last, kind: `not searched: ${what}` });
   };
-  const place = (name: string, line: number): void => {
+  const locate = (name: string, line: number): void => {
     path = name;
     number = line;
     last = line;
@@ -291,22 +291,22 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
         const [headers = "", ...paragraphs] = text.split("\n\n");
         for (const [index, line] of headers.split("\n").entries()) {
           const person = /^(?:author|committer) /.exec(line)?.[0];
-          if (person === undefined) place("commit header", index + 1);
-          else place(person === "author " ? "commit author" : "committer", 1);
+          if (person === undefined) locate("commit header", index + 1);
+          else locate(person === "author " ? "commit author" : "committer", 1);
           look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
         }
         const message = paragraphs.join("\n\n");
         for (const [index, line] of message.split("\n").entries()) {
-          place("commit message", index + 1);
+          locate("commit message", index + 1);
           look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
           if (!referred.has(index) && refer(line)) referred.add(index);
         }
         // The closing word and the issue can be on different lines.
         if (referred.size === 0 && refer(message)) referred.add(0);
       }
-      place("commit message", 1);
+      locate("commit message", 1);
       if (!isKnown) skip("a commit in an encoding that cannot be read");
-      else if (bytes.includes(0)) skip("a commit that holds a NUL byte");
+      else if (bytes.includes(0)) skip("a commit that contains a NUL byte");
     },
     line(line) {
       last = number;
@@ -324,7 +324,7 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
       } else if (line.startsWith("diff --git ")) {
         // Both names are equal.
         const names = line.slice("diff --git ".length);
-        place(names.slice((names.length + 1) / 2).replaceAll(/^"?b\/|"$/g, ""), 0);
+        locate(names.slice((names.length + 1) / 2).replaceAll(/^"?b\/|"$/g, ""), 0);
       } else if (line.startsWith("new file mode ")) {
         const name = path;
         path = maskSecrets(name, known);

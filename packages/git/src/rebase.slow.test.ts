@@ -216,7 +216,7 @@ describe("a conflict that the agent mends", () => {
 });
 
 function edited(line: number, text: string): string {
-  return LINES.map((old, place) => (place === line ? `${text}\n` : old)).join("");
+  return LINES.map((old, worktree) => (worktree === line ? `${text}\n` : old)).join("");
 }
 
 async function commit(message: string, at: string): Promise<void> {

@@ -46,7 +46,7 @@ export async function rebase(
   await requireIdleWorktree(at);
   const onto = await requireCommit(at, params.onto);
   const tip = await requireTip(at);
-  const before = await readRebase(at.place);
+  const before = await readRebase(at.worktree);
   if (before?.to === tip && before.branch === at.name && before.onto === onto && before.at === params.at) {
     await takeOver(at, { from: before.from, to: tip, tip });
     return { kind: "rebased", commit: tip, from: before.from };
@@ -54,7 +54,7 @@ export async function rebase(
   if (await isAncestor(at, { ancestor: onto, of: tip })) return { kind: "up_to_date", commit: tip };
   const replayed = await replayCommits(at, { head: tip, onto, at: params.at });
   if (replayed.kind === "conflict") return replayed;
-  writeRebase(at.place, { branch: at.name, from: tip, to: replayed.commit, onto, at: params.at });
+  writeRebase(at.worktree, { branch: at.name, from: tip, to: replayed.commit, onto, at: params.at });
   await takeOver(at, { from: tip, to: replayed.commit, tip });
   return { kind: "rebased", commit: replayed.commit, from: tip };
 }
@@ -64,7 +64,7 @@ async function takeOver(
   params: { readonly from: string; readonly to: string; readonly tip: string },
 ): Promise<void> {
   const [from, to] = await Promise.all([requireTree(at, params.from), requireTree(at, params.to)]);
-  await moveFiles(at.place, { from, to });
+  await moveFiles(at.worktree, { from, to });
   await moveBranchAndIndex(at, { from: params.tip, to: params.to });
 }
 
@@ -82,7 +82,7 @@ async function replayCommits(
   at: BranchContext,
   params: { readonly head: string; readonly onto: string; readonly at: string },
 ): Promise<Replayed> {
-  const { repository } = at.place;
+  const { repository } = at.worktree;
   const { head, onto } = params;
   const [own, marked, identity] = await Promise.all([
     at.git.line({ args: ["rev-list", "--reverse", "--first-parent", head, `^${onto}`] }),
@@ -119,7 +119,7 @@ async function mergeChange(
   trees: { readonly before: string; readonly ours: string; readonly theirs: string },
 ): ReturnType<typeof mergeCommits> {
   const wrap = (tree: string, ...parents: readonly string[]): Promise<string> =>
-    at.place.repository.objects.line({
+    at.worktree.repository.objects.line({
       args: ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", "rebase"],
       env: snapshotIdentity(0),
     });
@@ -137,14 +137,14 @@ interface RebaseRecord {
   readonly at: string;
 }
 
-function writeRebase(place: WorktreeContext, record: RebaseRecord): void {
+function writeRebase(worktree: WorktreeContext, record: RebaseRecord): void {
   const data = Buffer.from(`${JSON.stringify({ version: 1, ...record })}\n`);
-  writeDurable({ path: join(place.home, FILE), data, mode: "replace" });
+  writeDurable({ path: join(worktree.home, FILE), data, mode: "replace" });
 }
 
 /** An unreadable record counts as absent: the rebase is then computed again with the same result. */
-async function readRebase(place: WorktreeContext): Promise<RebaseRecord | undefined> {
-  const text = await readFile(join(place.home, FILE), "utf8").catch(() => "");
+async function readRebase(worktree: WorktreeContext): Promise<RebaseRecord | undefined> {
+  const text = await readFile(join(worktree.home, FILE), "utf8").catch(() => "");
   return parseRebase(text);
 }
 
@@ -170,7 +170,7 @@ export async function writeConflict(
   await requireIdleWorktree(at);
   const [onto, tip] = await Promise.all([requireCommit(at, params.onto), requireTip(at)]);
   const merged = await mergeCommits(at, { ours: onto, theirs: tip });
-  await moveFiles(at.place, { from: await requireTree(at, tip), to: merged.tree });
+  await moveFiles(at.worktree, { from: await requireTree(at, tip), to: merged.tree });
   return { files: merged.conflicts };
 }
 
@@ -182,7 +182,7 @@ export async function commitResolved(
   const message = cleanMessage(params.message);
   await requireIdleWorktree(at);
   const [onto, tip] = await Promise.all([requireCommit(at, params.onto), requireTip(at)]);
-  const tree = await writeCurrentTree(at.place, { base: await requireTree(at, onto), exclude: params.exclude });
+  const tree = await writeCurrentTree(at.worktree, { base: await requireTree(at, onto), exclude: params.exclude });
   if (await isMade(at, { tip, onto, tree, message, at: params.at })) {
     await moveBranchAndIndex(at, { from: tip, to: tip });
     return { kind: "committed", commit: tip };
@@ -205,7 +205,7 @@ async function isMade(
     readonly at: string;
   },
 ): Promise<boolean> {
-  const made = await readCommit(at.place.repository, params.tip);
+  const made = await readCommit(at.worktree.repository, params.tip);
   const fits = made.tree === params.tree && made.parents.length === 1 && made.parents[0] === params.onto;
   return fits && (await isSameCommit(at, params.tip, params));
 }
@@ -219,29 +219,29 @@ async function isMarked(at: BranchContext, file: GitPath, sides: readonly string
       hint: "Give the paths as placeConflict returned them.",
     });
   }
-  const text = await readNow(at.place.root, path);
+  const text = await readNow(at.worktree.root, path);
   if (text === undefined || !hasConflictMarkers(text, [])) return false;
   return hasConflictMarkers(text, await Promise.all(sides.map((commit) => readThen(at, commit, path))));
 }
 
 /** undefined if the path was removed or is no longer a file, which is one way to resolve a conflict. */
 async function readNow(root: string, path: RawPath): Promise<string | undefined> {
-  const place = absolutePath(root, path);
+  const file = absolutePath(root, path);
   const { kind } = createPathInspector(root)(path);
-  if (kind === "file") return readFile(place, "latin1");
-  return kind === "symlink" ? readlink(place) : undefined;
+  if (kind === "file") return readFile(file, "latin1");
+  return kind === "symlink" ? readlink(file) : undefined;
 }
 
 async function readThen(at: BranchContext, commit: string, path: RawPath): Promise<string> {
   // Uses the id from the tree's listing, because an argument cannot contain every byte of a name.
-  const listed = await at.place.repository.objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", commit] });
+  const listed = await at.worktree.repository.objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", commit] });
   const record = listed
     .toString("latin1")
     .split("\0")
     .find((line) => line.slice(line.indexOf("\t") + 1) === path);
   const id = record === undefined ? undefined : /^\d+ blob ([0-9a-f]+)\t/.exec(record)?.[1];
   if (id === undefined) return "";
-  return (await at.place.repository.objects.output({ args: ["cat-file", "blob", id] })).toString("latin1");
+  return (await at.worktree.repository.objects.output({ args: ["cat-file", "blob", id] })).toString("latin1");
 }
 
 /**
@@ -261,35 +261,38 @@ function marksOf(text: string): readonly string[] {
  * Moves the files from one tree to another. All content is staged first, then each file is replaced by a rename. After
  * a kill the same call continues. Throws WORKSPACE_BUSY, with nothing changed, if files have uncommitted changes.
  */
-async function moveFiles(place: WorktreeContext, trees: { readonly from: string; readonly to: string }): Promise<void> {
-  const { objects } = place.repository;
-  const now = await writeCurrentTree(place, { base: trees.from, exclude: [] });
+async function moveFiles(
+  worktree: WorktreeContext,
+  trees: { readonly from: string; readonly to: string },
+): Promise<void> {
+  const { objects } = worktree.repository;
+  const now = await writeCurrentTree(worktree, { base: trees.from, exclude: [] });
   const [wanted, local] = await Promise.all([
     diffTrees(objects, trees.from, trees.to),
     diffTrees(objects, trees.from, now),
   ]);
   const plan = planMove({ wanted, local });
-  if (plan.kind === "local_changes") throw busy(place, plan.paths);
-  const looks = createRestoreInspector(place);
+  if (plan.kind === "local_changes") throw busy(worktree, plan.paths);
+  const looks = createRestoreInspector(worktree);
   // Submodules are never entered, and files outside a sparse checkout are not written.
   const changes = plan.changes.filter(
     ({ path, from, to }) =>
       from?.mode !== LINK_MODE && to?.mode !== LINK_MODE && (from === null || looks.found(path).kind !== "absent"),
   );
   const unsafe = changes.filter(({ path }) => !isSafePath(path)).map(({ path }) => path);
-  if (unsafe.length > 0) throw busy(place, unsafe);
+  if (unsafe.length > 0) throw busy(worktree, unsafe);
   const obstacles = findObstacles({ changes: changes.map(describe), skipped: new Set() }, looks);
-  if (obstacles.length > 0) throw busy(place, obstacles);
+  if (obstacles.length > 0) throw busy(worktree, obstacles);
   if (changes.length === 0) return;
   const seen = fileSignatures(
-    place.root,
+    worktree.root,
     changes.map(({ path }) => path),
   );
-  const scratch = await openScratch(place.home);
+  const scratch = await openScratch(worktree.home);
   try {
-    const placements = await stage(place, { tree: trees.to, changes, folder: scratch.folder });
-    placeFiles(place.root, placements, seen);
-    await syncFileSystem(place.root);
+    const placements = await stage(worktree, { tree: trees.to, changes, folder: scratch.folder });
+    placeFiles(worktree.root, placements, seen);
+    await syncFileSystem(worktree.root);
   } finally {
     await scratch.release();
   }
@@ -303,10 +306,10 @@ function describe({ path, from, to }: TreeChange): Parameters<typeof findObstacl
 
 /** Git itself writes the files, so that line ends and encodings are what the user's git would produce. */
 async function stage(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   params: { readonly tree: string; readonly changes: readonly TreeChange[]; readonly folder: string },
 ): Promise<readonly Placement[]> {
-  const { root, gitDir } = place;
+  const { root, gitDir } = worktree;
   const files = join(params.folder, "files");
   await mkdir(files);
   const git = createGit({ cwd: root, gitDir, workTree: root, indexFile: join(params.folder, "index") });
@@ -314,7 +317,7 @@ async function stage(
   if (paths.length > 0) {
     await git.output({ args: ["-c", "core.splitIndex=false", "read-tree", params.tree] });
     const args = ["checkout-index", "-f", `--prefix=${files}/`, "-z", "--stdin"];
-    await git.output({ args, input: joinRecords(paths), env: await disableFilters(place.repository) });
+    await git.output({ args, input: joinRecords(paths), env: await disableFilters(worktree.repository) });
     await syncFileSystem(params.folder);
   }
   const prefix = Buffer.from(`${files}/`);
@@ -323,11 +326,11 @@ async function stage(
   );
 }
 
-function busy(place: WorktreeContext, paths: readonly RawPath[]): HoldfastError {
+function busy(worktree: WorktreeContext, paths: readonly RawPath[]): HoldfastError {
   const names = paths.map(quotePath);
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
-    message: `${place.root} holds changes that are not committed, first ${names[0]}`,
+    message: `${worktree.root} has uncommitted changes, first: ${names[0]}`,
     hint: "Commit them or move them away; nothing was changed.",
     data: { files: names.slice(0, 100) },
   });

@@ -189,7 +189,7 @@ export function chooseRemote(params: {
     if (names.includes(configured)) return configured;
     throw new HoldfastError({
       code: "USAGE",
-      message: `there is no remote ${configured}; there ${names.length === 0 ? "is none at all" : `are ${names.join(", ")}`}`,
+      message: `remote ${configured} does not exist; ${names.length === 0 ? "there are no remotes" : `known remotes: ${names.join(", ")}`}`,
       hint: `Add it with \`git remote add ${configured} <url>\`, or configure another one.`,
     });
   }
@@ -297,15 +297,18 @@ const NOISE =
  * It never prompts, because no user may be present. Only variables that point to another repository are removed from
  * its environment.
  */
-export async function runUserGit({ place, git }: RepositoryContext, args: readonly string[]): Promise<UserGitResult> {
-  const scratch = await openScratch(place.home);
+export async function runUserGit(
+  { worktree, git }: RepositoryContext,
+  args: readonly string[],
+): Promise<UserGitResult> {
+  const scratch = await openScratch(worktree.home);
   try {
     const trace = join(scratch.folder, "trace");
-    const rewritten = await relativeRemotes({ place, git });
+    const rewritten = await relativeRemotes({ worktree, git });
     const result = await runProcess({
       command: "git",
       args: ["--no-pager", "-c", "gc.auto=0", "-c", "maintenance.auto=false", ...args],
-      cwd: place.root,
+      cwd: worktree.root,
       env: { ...withConfig(environment(process.env), rewritten), GIT_TRACE2_EVENT: trace },
       timeoutMs: TIMEOUT_MS,
     });
@@ -321,9 +324,9 @@ export async function runUserGit({ place, git }: RepositoryContext, args: readon
  * Git resolves a relative remote URL against the current worktree, but the user wrote it for the main worktree. Returns
  * settings that rewrite the URL for this one call.
  */
-async function relativeRemotes({ place, git }: RepositoryContext): Promise<readonly (readonly [string, string])[]> {
-  const { mainRoot } = place.repository;
-  if (mainRoot === null || mainRoot === place.root) return [];
+async function relativeRemotes({ worktree, git }: RepositoryContext): Promise<readonly (readonly [string, string])[]> {
+  const { mainRoot } = worktree.repository;
+  if (mainRoot === null || mainRoot === worktree.root) return [];
   const listed = await git.result({
     args: ["config", "--null", "--get-regexp", String.raw`^remote\..*\.(url|pushurl)$`],
   });

@@ -14,16 +14,16 @@ import { openScratch } from "./private-index.ts";
  * is built in a scratch directory and renamed into place under git's lock. Git never works on the real index here, so a
  * kill can leave only our own lock.
  */
-export async function replaceIndex(place: WorktreeContext, commit: string): Promise<void> {
-  const scratch = await openScratch(place.home);
+export async function replaceIndex(worktree: WorktreeContext, commit: string): Promise<void> {
+  const scratch = await openScratch(worktree.home);
   try {
-    await withIndexLock(place, scratch.folder, async () => {
-      const index = join(place.gitDir, "index");
+    await withIndexLock(worktree, scratch.folder, async () => {
+      const index = join(worktree.gitDir, "index");
       const draft = join(scratch.folder, "index");
       // A hard link keeps the exact time of the file, by which git judges racily clean files. Git replaces an index and
       // never writes into one.
       await link(index, draft).catch(ignoreAbsent);
-      const git = createGit({ cwd: place.root, gitDir: place.gitDir, workTree: place.root, indexFile: draft });
+      const git = createGit({ cwd: worktree.root, gitDir: worktree.gitDir, workTree: worktree.root, indexFile: draft });
       await build(git, draft, commit);
       await rename(draft, index);
     });
@@ -54,12 +54,12 @@ function ignoreAbsent(error: unknown): void {
  * Holds git's lock on the worktree's index. The lock file names its holder, so that the lock of a killed Holdfast
  * process can be removed.
  */
-async function withIndexLock(place: WorktreeContext, scratch: string, work: () => Promise<void>): Promise<void> {
-  const lock = join(place.gitDir, "index.lock");
+async function withIndexLock(worktree: WorktreeContext, scratch: string, work: () => Promise<void>): Promise<void> {
+  const lock = join(worktree.gitDir, "index.lock");
   const draft = join(scratch, "index-lock");
   await writeFile(draft, JSON.stringify({ holdfast: processIdentity() }));
   for (let attempt = 1; !(await take(draft, lock)); attempt++) {
-    if (attempt > ATTEMPTS) throw indexLocked(place, lock);
+    if (attempt > ATTEMPTS) throw indexLocked(worktree, lock);
     if (await isLeftByUs(lock)) await rm(lock, { force: true });
     else await setTimeout(PAUSE_MS);
   }
@@ -113,10 +113,10 @@ function parseOwner(text: string): ProcessIdentity | undefined {
   }
 }
 
-function indexLocked(place: WorktreeContext, lock: string): HoldfastError {
+function indexLocked(worktree: WorktreeContext, lock: string): HoldfastError {
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
-    message: `git is at work in ${place.root} (${lock} exists)`,
+    message: `git is at work in ${worktree.root} (${lock} exists)`,
     hint: "Wait for it; if no git process is running, remove that file.",
     retry: "later",
     data: { lock },

@@ -113,7 +113,10 @@ interface RepositorySearch {
 /** Throws NOT_A_REPOSITORY without running git if neither this folder nor one above it has an entry `.git`. */
 async function searchFrom(path: string): Promise<RepositorySearch> {
   if (path.includes("\0")) {
-    throw new HoldfastError({ code: "USAGE", message: `${JSON.stringify(path)} holds a NUL byte, which no path can` });
+    throw new HoldfastError({
+      code: "USAGE",
+      message: `${JSON.stringify(path)} contains a NUL byte, which no path can`,
+    });
   }
   const cwd = await realpath(path).then(folderOf, (error: unknown) => {
     throw new HoldfastError({
@@ -160,7 +163,7 @@ async function discover({ path, cwd, bareHere }: RepositorySearch): Promise<Disc
   if (gitDir === undefined || lines.length > 5 || lines.some((line) => line.includes("\uFFFD"))) {
     throw new HoldfastError({
       code: "UNSUPPORTED",
-      message: `the repository at ${path} lies under a name with line breaks or bytes that are not UTF-8`,
+      message: `the repository at ${path} has a path with line breaks or bytes that are not UTF-8`,
       hint: "Move the repository to a plainly named folder.",
     });
   }
@@ -298,7 +301,7 @@ async function isExactly(path: string, files: readonly (readonly [name: string, 
     const fixed = top.filter((name) => !name.startsWith(SHARED_INDEX)).sort();
     if (fixed.join() !== "HEAD,config,info,objects,refs" || info.join() !== "attributes") return false;
     const texts = await Promise.all(files.map(([name]) => readFile(join(path, name), "utf8")));
-    return texts.every((text, place) => text === files[place]?.[1]);
+    return texts.every((text, index) => text === files[index]?.[1]);
   } catch {
     return false;
   }
@@ -353,9 +356,9 @@ export async function disableFilters(repository: Repository): Promise<Readonly<R
   ]);
   // Environment variables instead of -c, because a name may contain an equals sign.
   const env: Record<string, string> = { GIT_CONFIG_COUNT: String(settings.length) };
-  for (const [place, [key = "", value = ""]] of settings.entries()) {
-    env[`GIT_CONFIG_KEY_${place}`] = key;
-    env[`GIT_CONFIG_VALUE_${place}`] = value;
+  for (const [index, [key = "", value = ""]] of settings.entries()) {
+    env[`GIT_CONFIG_KEY_${index}`] = key;
+    env[`GIT_CONFIG_VALUE_${index}`] = value;
   }
   return env;
 }

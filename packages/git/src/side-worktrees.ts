@@ -69,7 +69,7 @@ async function findAside(
   name: Pick<AsideName, "run" | "name">,
 ): Promise<Workspace | undefined> {
   const owner = ownerOf({ run: name.run, key: asideKey(name.name) });
-  const record = await findMended(repository, owner);
+  const record = await findRepaired(repository, owner);
   if (record === undefined || !record.exists || record.unfinished) return undefined;
   return openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
 }
@@ -144,7 +144,7 @@ async function register(
 
 async function fill(repository: Repository, record: WorktreeRecord, target: Target): Promise<void> {
   const checkout = { root: record.path, gitDir: record.gitDir };
-  const place = await openWorktreeContext(repository, checkout);
+  const worktree = await openWorktreeContext(repository, checkout);
   const workspace = await openGitWorkspace(repository, checkout);
   const from = await workspace.look({ at: EPOCH, ...(await readCaptureOptions(repository, target.commit)) });
   const to: PreviewSnapshot = {
@@ -157,7 +157,7 @@ async function fill(repository: Repository, record: WorktreeRecord, target: Targ
   };
   await workspace.applyRestore(await workspace.planRestore({ from, to }));
   await makeLinkFolders(repository, record.path, target.tree);
-  await replaceIndex(place, target.head);
+  await replaceIndex(worktree, target.head);
   await syncFileSystem(record.path);
   await rm(join(record.gitDir, UNFINISHED_FILE));
 }
@@ -188,7 +188,7 @@ async function requireFree(path: string): Promise<void> {
   throw new HoldfastError({
     code: "USAGE",
     message: `${path} exists and is not empty`,
-    hint: "Move it away: a side worktree of a run needs this path; nothing was changed.",
+    hint: "Move it away: Holdfast needs this path for a side worktree. Nothing was changed.",
     data: { path },
   });
 }
@@ -204,7 +204,7 @@ async function removeAside(
   const owner = ownerOf(params);
   // A repeated stage asks again to remove all of them. That must not start a git process for each.
   if (!(await readEntries(repository)).some((entry) => entry.run === owner)) return;
-  const record = await findMended(repository, owner);
+  const record = await findRepaired(repository, owner);
   if (record === undefined) return;
   if (record.exists && !record.unfinished) {
     const workspace = await openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
@@ -241,8 +241,10 @@ async function mergeAside(repository: Repository, params: Parameters<Asides["mer
   const merged = await mergeCommits({ git: plainly(repository.objects) }, { ours: left, theirs: right });
   if (merged.conflicts.length > 0) {
     const { tree, conflicts: files } = merged;
-    const told = [merged.detail, await conflictExcerpt(repository, { tree, files })].filter((part) => part !== "");
-    const detail = told.join("\n\n").replaceAll(left, "the run's files").replaceAll(right, "the side worktree");
+    const sections = [merged.detail, await conflictExcerpt(repository, { tree, files })].filter(
+      (section) => section !== "",
+    );
+    const detail = sections.join("\n\n").replaceAll(left, "the run's files").replaceAll(right, "the side worktree");
     return { kind: "conflict", files, detail };
   }
   const commit = await commitSnapshot(repository, { tree: merged.tree, like: ours, title: "merge", at: EPOCH });
@@ -360,10 +362,10 @@ function asideRoot(repository: Repository, { run, name, beside }: AsideName): st
 }
 
 /** Finds the worktree of an owner. An agent may have deleted its link to git or replaced it with a repository. */
-async function findMended(repository: Repository, owner: string): Promise<WorktreeRecord | undefined> {
+async function findRepaired(repository: Repository, owner: string): Promise<WorktreeRecord | undefined> {
   const found = await findWorktree(repository, owner);
-  const isMended = found?.exists === false && (await repairGitLink({ root: found.path, gitDir: found.gitDir }));
-  return isMended ? await findWorktree(repository, owner) : found;
+  const isRepaired = found?.exists === false && (await repairGitLink({ root: found.path, gitDir: found.gitDir }));
+  return isRepaired ? await findWorktree(repository, owner) : found;
 }
 
 async function comesFrom(

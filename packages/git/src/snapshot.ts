@@ -18,7 +18,7 @@ import { type TreeChange, diffTrees } from "./tree-diff.ts";
 
 /** Captures the worktree, pins the snapshot, and returns when it survives a power cut. */
 export async function takeSnapshot(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   params: SnapshotParams,
   options: CaptureOptions,
 ): Promise<FilesPlane> {
@@ -26,29 +26,29 @@ export async function takeSnapshot(
   // A commit message cannot contain a NUL byte, and no save should fail because of its name.
   const title = params.message.replaceAll("\0", "\uFFFD");
   const message = `${title}\n\nHoldfast-Run: ${run}\nHoldfast-Sequence: ${sequence}\n`;
-  const look = await previewSnapshot(place, { message, at, ...(base === undefined ? {} : { base }) }, options);
-  const ref = await pinSnapshot(place.repository, { run, sequence, commit: look.commit });
-  await syncRepository(place.repository);
+  const look = await previewSnapshot(worktree, { message, at, ...(base === undefined ? {} : { base }) }, options);
+  const ref = await pinSnapshot(worktree.repository, { run, sequence, commit: look.commit });
+  await syncRepository(worktree.repository);
   return { ...look, ref };
 }
 
 /** Like takeSnapshot, without a ref and without a sync. Use it for planning only, because gc may remove it. */
 export async function previewSnapshot(
-  place: WorktreeContext,
+  worktree: WorktreeContext,
   params: Pick<SnapshotParams, "message" | "at" | "base">,
   options: CaptureOptions,
 ): Promise<PreviewSnapshot> {
   const text = { message: params.message + captureLine(options), identity: snapshotIdentity(epochSeconds(params.at)) };
-  const reading = readHead(place);
+  const reading = readHead(worktree);
   const [{ head, branch }, operation, { captured, index, changes, commit }] = await Promise.all([
     reading,
-    findOperation(place.gitDir),
-    captureWhole({ place, options, text, head: reading.then((found) => found.head) }),
+    findOperation(worktree.gitDir),
+    captureWhole({ worktree, options, text, head: reading.then((found) => found.head) }),
   ]);
   return {
     ...toCurrentFiles(captured),
     commit,
-    worktree: place.root,
+    worktree: worktree.root,
     head,
     branch,
     base: params.base ?? null,
@@ -101,22 +101,22 @@ interface WholeCapture {
  * power cut can leave objects of another git empty. In that case the files are read again, once.
  */
 async function captureWhole(params: {
-  readonly place: WorktreeContext;
+  readonly worktree: WorktreeContext;
   readonly options: CaptureOptions;
   readonly text: { readonly message: string; readonly identity: Readonly<Record<string, string>> };
   readonly head: Promise<string | null>;
 }): Promise<WholeCapture> {
-  const { place, options, text } = params;
+  const { worktree, options, text } = params;
   for (let attempt = 1; ; attempt++) {
     let storing: Promise<StoredIndex | null> = Promise.resolve(null);
-    const captured = await captureTree(place, options, (index) => {
-      storing = storeUserIndex(place, index);
+    const captured = await captureTree(worktree, options, (index) => {
+      storing = storeUserIndex(worktree, index);
       // The error is handled where the promise is awaited. Until then it must not count as unhandled.
       storing.catch(() => undefined);
     });
     const [head, index] = await Promise.all([params.head, storing]);
     // Git cannot commit on top of a commit that it cannot read. The snapshot still records it as HEAD.
-    const parent = head !== null && (await isDamaged(place.repository, head)) ? null : head;
+    const parent = head !== null && (await isDamaged(worktree.repository, head)) ? null : head;
     const argsOn = (...ids: readonly (string | null | undefined)[]): readonly string[] => {
       const parents = ids.flatMap((id) => (id === undefined || id === null ? [] : ["-p", id]));
       return ["commit-tree", captured.tree, ...parents, "-F", "-"];
@@ -125,26 +125,26 @@ async function captureWhole(params: {
     const args = argsOn(parent, index?.commit);
     const [check, first] = await Promise.all([
       checkTree({
-        place,
+        worktree,
         head,
         tree: captured.tree,
         also: index === null ? [] : [index.blob, index.tree, index.commit],
       }),
-      place.repository.objects.result({ args, input, env: text.identity }),
+      worktree.repository.objects.result({ args, input, env: text.identity }),
     ]);
     if (check.kind === "whole") {
       // The user's last commit may be gone: git does not sync what it writes, and a power cut may have lost it.
-      const isGone = first.code !== 0 && parent !== null && !(await isThere(place, parent));
+      const isGone = first.code !== 0 && parent !== null && !(await isThere(worktree, parent));
       const committed = isGone
-        ? await place.repository.objects.result({ args: argsOn(index?.commit), input, env: text.identity })
+        ? await worktree.repository.objects.result({ args: argsOn(index?.commit), input, env: text.identity })
         : first;
       if (committed.code !== 0) throw gitError(args, committed);
       const commit = committed.stdout.toString("utf8").trim();
-      if (await isDamaged(place.repository, commit)) throw damaged(place, [commit]);
+      if (await isDamaged(worktree.repository, commit)) throw damaged(worktree, [commit]);
       return { captured, index, changes: check.changes, commit };
     }
-    if (attempt > 1) throw damaged(place, check.missing);
-    await deletePrivateIndexes(place.home);
+    if (attempt > 1) throw damaged(worktree, check.missing);
+    await deletePrivateIndexes(worktree.home);
   }
 }
 
@@ -156,13 +156,13 @@ type TreeCheck =
  * Checks every object of the snapshot, including those shared with HEAD, because git does not sync the user's commits.
  */
 async function checkTree(params: {
-  readonly place: WorktreeContext;
+  readonly worktree: WorktreeContext;
   readonly head: string | null;
   readonly tree: string;
   readonly also: readonly string[];
 }): Promise<TreeCheck> {
-  const { place, head, tree, also } = params;
-  const { repository } = place;
+  const { worktree, head, tree, also } = params;
+  const { repository } = worktree;
   const diff = (from: string): Promise<readonly TreeChange[]> => diffTrees(repository.objects, from, tree);
   let changes: readonly TreeChange[];
   let ids: readonly string[];
@@ -170,12 +170,12 @@ async function checkTree(params: {
     // Damaged trees of HEAD are not a reason to refuse. Then everything counts as changed.
     [changes, ids] = await Promise.all([
       diff(head ?? repository.emptyTree).catch(() => diff(repository.emptyTree)),
-      objectsOf(place, tree),
+      objectsOf(worktree, tree),
     ]);
   } catch (error) {
     return { kind: "damaged", missing: [tree, ...objectsNamedInError(error)] };
   }
-  const damaged = await findDamagedObjects(place, [...new Set([tree, ...ids, ...also])]);
+  const damaged = await findDamagedObjects(worktree, [...new Set([tree, ...ids, ...also])]);
   return damaged.length === 0 ? { kind: "whole", changes } : { kind: "damaged", missing: damaged };
 }
 
@@ -185,17 +185,17 @@ async function objectsOf({ repository }: WorktreeContext, tree: string): Promise
   return records.flatMap((record) => (/^\d+ (?:blob|tree) ([0-9a-f]+)\t/.exec(record) ?? []).slice(1));
 }
 
-function damaged(place: WorktreeContext, missing: readonly string[]): HoldfastError {
+function damaged(worktree: WorktreeContext, missing: readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "GIT_FAILED",
-    message: `objects of the snapshot of ${place.root} are damaged in the repository: ${missing.slice(0, 3).join(", ")}`,
+    message: `objects of the snapshot of ${worktree.root} are damaged in the repository: ${missing.slice(0, 3).join(", ")}`,
     hint: "Run `git fsck`. An empty object file left by a power cut can be removed: the content is still in the worktree.",
     data: { missing },
   });
 }
 
-async function isThere(place: WorktreeContext, id: string): Promise<boolean> {
-  return (await place.repository.objects.result({ args: ["cat-file", "-e", id] })).code === 0;
+async function isThere(worktree: WorktreeContext, id: string): Promise<boolean> {
+  return (await worktree.repository.objects.result({ args: ["cat-file", "-e", id] })).code === 0;
 }
 
 interface StoredIndex {
@@ -210,14 +210,14 @@ interface StoredIndex {
  * changes: git rewrites the file at every `status`, and megabytes per snapshot are too much. The caller checks that the
  * objects still exist; `deletePrivateIndexes` also deletes this cache.
  */
-async function storeUserIndex(place: WorktreeContext, index: UserIndex): Promise<StoredIndex | null> {
+async function storeUserIndex(worktree: WorktreeContext, index: UserIndex): Promise<StoredIndex | null> {
   if (index.key === null) return null;
-  const memory = join(place.home, "index-of-user");
+  const memory = join(worktree.home, "index-of-user");
   const known = parseMemory(await readFile(memory, "utf8").catch(() => ""));
   if (known?.content === index.content) return known;
-  const path = join(place.gitDir, "index");
+  const path = join(worktree.gitDir, "index");
   const input = await readFile(path);
-  const { objects } = place.repository;
+  const { objects } = worktree.repository;
   const blob = await objects.line({ args: ["hash-object", "-w", "-t", "blob", "--no-filters", "--stdin"], input });
   // Not mktree, which syncs nothing whatever core.fsync is set to.
   const entry = Buffer.concat([Buffer.from("100644 index\0"), Buffer.from(blob, "hex")]);
@@ -229,12 +229,12 @@ async function storeUserIndex(place: WorktreeContext, index: UserIndex): Promise
   });
   // Cached only if the file did not change since it was listed.
   if ((await fileKey(path)) === index.key)
-    await remember(place, memory, `${index.content} ${blob} ${tree} ${commit}\n`);
+    await remember(worktree, memory, `${index.content} ${blob} ${tree} ${commit}\n`);
   return { blob, tree, commit };
 }
 
-async function remember(place: WorktreeContext, memory: string, text: string): Promise<void> {
-  const scratch = await openScratch(place.home);
+async function remember(worktree: WorktreeContext, memory: string, text: string): Promise<void> {
+  const scratch = await openScratch(worktree.home);
   try {
     const draft = join(scratch.folder, "user-index");
     await writeFile(draft, text, { mode: 0o600 });

@@ -67,14 +67,14 @@ export async function removeStaleFiles(repository: Repository): Promise<void> {
  */
 export async function clearWorktreePath(
   repository: Repository,
-  place: MadePlace,
+  created: CreatedWorktree,
   params: { readonly starts: readonly string[]; readonly wasAtIt: boolean },
 ): Promise<void> {
   const look = async (): Promise<AsidePlan> =>
     planQuarantine({
-      path: place.path,
+      path: created.path,
       entries: await readEntries(repository),
-      untouched: await isUntouched(place.path),
+      untouched: await isUntouched(created.path),
       starts: params.starts,
     });
   let { aside, standing } = await look();
@@ -84,12 +84,12 @@ export async function clearWorktreePath(
     ({ aside, standing } = await look());
   }
   for (const entry of aside) await setAside(repository, entry);
-  if (standing === undefined) await clearLink(repository, place.path);
-  const isHalf = standing?.run === place.run && standing.making;
-  if (standing === undefined || isHalf) await clearBranchLock(repository, place, params.wasAtIt || isHalf);
+  if (standing === undefined) await clearLink(repository, created.path);
+  const isHalf = standing?.run === created.run && standing.making;
+  if (standing === undefined || isHalf) await clearBranchLock(repository, created, params.wasAtIt || isHalf);
 }
 
-interface MadePlace {
+interface CreatedWorktree {
   readonly run: string;
   readonly path: string;
   readonly branch: string;
@@ -254,12 +254,12 @@ async function clearLink(repository: Repository, path: string): Promise<void> {
 }
 
 /** Only runs use branches under holdfast/. The user's own git may lock any other branch, but not for long. */
-async function clearBranchLock(repository: Repository, place: MadePlace, wasAtIt: boolean): Promise<void> {
+async function clearBranchLock(repository: Repository, created: CreatedWorktree, wasAtIt: boolean): Promise<void> {
   const heads = join(repository.commonDir, "refs/heads");
-  const lock = join(heads, `${place.branch}.lock`);
+  const lock = join(heads, `${created.branch}.lock`);
   // A planted note could name any path.
   if (!lock.startsWith(`${heads}/`)) return;
-  if (place.branch !== `holdfast/${place.run}`) {
+  if (created.branch !== `holdfast/${created.run}`) {
     if (!wasAtIt) return removeStaleLock(lock);
     const before = await fileKey(lock);
     if (before === null) return;

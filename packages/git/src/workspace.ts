@@ -16,17 +16,19 @@ import { previewSnapshot, takeSnapshot, toCurrentFiles } from "./snapshot.ts";
 import { repairGitLink } from "./worktree-entry.ts";
 
 export async function openGitWorkspace(repository: Repository, checkout: Checkout): Promise<Workspace> {
-  const place = await openWorktreeContext(repository, checkout);
+  const worktree = await openWorktreeContext(repository, checkout);
   const workspace: Workspace = {
     root: checkout.root,
-    snapshot: (params) => withObjectRepair(place, () => takeSnapshot(place, params, optionsOf(params))),
+    snapshot: (params) => withObjectRepair(worktree, () => takeSnapshot(worktree, params, optionsOf(params))),
     look: (params) =>
-      withObjectRepair(place, () => previewSnapshot(place, { ...params, message: "look\n\n" }, optionsOf(params))),
+      withObjectRepair(worktree, () =>
+        previewSnapshot(worktree, { ...params, message: "look\n\n" }, optionsOf(params)),
+      ),
     currentFiles: (params) =>
-      withObjectRepair(place, async () => toCurrentFiles(await captureTree(place, optionsOf(params)))),
-    planRestore: (params) => withObjectRepair(place, () => planRestore(place, params)),
-    applyRestore: (plan) => applyRestore(place, plan),
-    standOn: (params) => standOn(place, params),
+      withObjectRepair(worktree, async () => toCurrentFiles(await captureTree(worktree, optionsOf(params)))),
+    planRestore: (params) => withObjectRepair(worktree, () => planRestore(worktree, params)),
+    applyRestore: (plan) => applyRestore(worktree, plan),
+    standOn: (params) => standOn(worktree, params),
   };
   return wrapMethodErrors(workspace, checkout.root);
 }
@@ -48,17 +50,17 @@ function optionsOf(
 }
 
 /** Changes refs and index only, so that no file is lost. After a kill, the same call completes it. */
-async function standOn(place: WorktreeContext, { branch, head, commits }: BranchTarget): Promise<boolean> {
-  const { repository, root, gitDir } = place;
+async function standOn(worktree: WorktreeContext, { branch, head, commits }: BranchTarget): Promise<boolean> {
+  const { repository, root, gitDir } = worktree;
   const git = createGit({ cwd: root, gitDir, workTree: root });
-  const linked = await repairGitLink(place);
+  const linked = await repairGitLink(worktree);
   const underWay = (await findOperation(gitDir)) !== null;
-  const [now, tip] = await Promise.all([readHead(place), readBranchTip(repository, branch)]);
+  const [now, tip] = await Promise.all([readHead(worktree), readBranchTip(repository, branch)]);
   const moved = tip !== null && tip !== head && commits === "drop";
   const stands = now.branch === branch && tip !== null && !moved;
   if (stands && !underWay) return linked;
   if (tip === null) await createBranch(repository, { branch, commit: head });
-  if (moved) await moveBranch({ place, name: branch, ref: branch }, { from: tip, to: head });
+  if (moved) await moveBranch({ worktree, name: branch, ref: branch }, { from: tip, to: head });
   if (!stands) {
     const args = ["symbolic-ref", "HEAD", branch];
     const stood = await retryWhileLocked(join(gitDir, "HEAD.lock"), () => git.result({ args }));
@@ -66,7 +68,7 @@ async function standOn(place: WorktreeContext, { branch, head, commits }: Branch
   }
   // Otherwise staged changes of the dropped commits would return with the next manual commit, and a conflict would
   // remain one.
-  if (commits === "drop" || underWay) await replaceIndex(place, tip === null || moved ? head : tip);
+  if (commits === "drop" || underWay) await replaceIndex(worktree, tip === null || moved ? head : tip);
   // This is the last step, because after a kill the operation shows that the rest is still to be done.
   if (underWay) await quitOperations(git, gitDir);
   return true;

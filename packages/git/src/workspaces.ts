@@ -35,8 +35,8 @@ function workspacesOf(repository: Repository): Workspaces {
     commonDir: repository.commonDir,
     bare: repository.bare,
     asides: createGitSideWorktrees(repository),
-    async open(place) {
-      const checkout = await findCheckout(place).catch((error: unknown) => {
+    async open(path) {
+      const checkout = await findCheckout(path).catch((error: unknown) => {
         if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return undefined;
         throw error;
       });
@@ -46,7 +46,7 @@ function workspacesOf(repository: Repository): Workspaces {
       }
       throw new HoldfastError({
         code: "WORKSPACE_MISSING",
-        message: `${place} is not in a worktree of ${repository.commonDir}`,
+        message: `${path} is not in a worktree of ${repository.commonDir}`,
         hint: "Name a folder inside one of the worktrees that `git worktree list` shows.",
       });
     },

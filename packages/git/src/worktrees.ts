@@ -44,7 +44,7 @@ export async function listWorktrees(repository: Repository): Promise<WorktreeRec
     .split("\0\0")
     .filter((record) => record !== "");
   const parsed = records.map((record) => new Map(record.split("\0").map(splitField)));
-  const described = await Promise.all(parsed.map((fields, place) => describe(fields, place === 0)));
+  const described = await Promise.all(parsed.map((fields, index) => describe(fields, index === 0)));
   return described.flatMap((record) => record ?? []);
 
   async function describe(fields: ReadonlyMap<string, string>, main: boolean): Promise<WorktreeRecord | undefined> {
@@ -106,11 +106,11 @@ export async function createWorktree(repository: Repository, params: CreateWorks
   const target = await findTarget(repository, params);
   const there = target.isFinished ? await findMended(repository, params) : undefined;
   if (there?.exists === true && !there.unfinished) return { root: there.path, gitDir: there.gitDir };
-  return atPlace(repository, params, target, async (place) => {
-    const { owned } = place;
-    const record = owned?.exists === true ? owned : await register(repository, params, place);
+  return atLocation(repository, params, target, async (location) => {
+    const { owned } = location;
+    const record = owned?.exists === true ? owned : await register(repository, params, location);
     if (owned?.exists === true && owned.unfinished) await saveLeftovers(repository, owned);
-    if (record.unfinished) await fill(repository, record, place.env);
+    if (record.unfinished) await fill(repository, record, location.env);
     return { root: record.path, gitDir: record.gitDir };
   });
 }
@@ -118,20 +118,20 @@ export async function createWorktree(repository: Repository, params: CreateWorks
 /** Throws the errors of `createWorktree` for a directory that is not empty, a branch in use, or an invalid base. */
 export async function checkWorktree(repository: Repository, params: CreateWorkspace): Promise<void> {
   const target = await findTarget(repository, params);
-  const check = async (place: Omit<Place, "env">): Promise<void> => {
-    if (place.owned?.exists !== true) await findStart(repository, params, place);
+  const check = async (location: Omit<WorktreeLocation, "env">): Promise<void> => {
+    if (location.owned?.exists !== true) await findStart(repository, params, location);
   };
   try {
     const unborn = await unbornStart(repository, params);
     await check({ ...target, owned: await findWorktree(repository, params.run), unborn });
   } catch {
     // The obstacle may be only what an earlier attempt left.
-    await atPlace(repository, params, target, check);
+    await atLocation(repository, params, target, check);
   }
 }
 
 /** A path where a worktree can be created, cleared of what an earlier attempt left. */
-interface Place extends Target {
+interface WorktreeLocation extends Target {
   /** The worktree already created for this run. It may be unfilled, or its directory may be gone. */
   readonly owned: WorktreeRecord | undefined;
   readonly unborn: string | null;
@@ -146,11 +146,11 @@ async function findMended(repository: Repository, params: CreateWorkspace): Prom
   return mended ? await findWorktree(repository, params.run) : owned;
 }
 
-async function atPlace<T>(
+async function atLocation<T>(
   repository: Repository,
   params: CreateWorkspace,
   target: Target,
-  act: (place: Place) => Promise<T>,
+  act: (location: WorktreeLocation) => Promise<T>,
 ): Promise<T> {
   const { run } = params;
   const { path, branch } = target;
@@ -191,9 +191,9 @@ async function realPlace(path: string): Promise<string> {
 async function findStart(
   repository: Repository,
   params: CreateWorkspace,
-  place: Omit<Place, "env">,
+  location: Omit<WorktreeLocation, "env">,
 ): Promise<readonly string[]> {
-  const { path, branch, unborn } = place;
+  const { path, branch, unborn } = location;
   await requireFree(path);
   requireUnused(branch, await listWorktrees(repository));
   const known = await resolveCommit(repository, `refs/heads/${branch}`);
@@ -202,9 +202,13 @@ async function findStart(
   return ["--no-track", "-b", branch, path, await baseOf(repository, params)];
 }
 
-async function register(repository: Repository, params: CreateWorkspace, place: Place): Promise<WorktreeRecord> {
-  const { path, branch, owned, unborn, env } = place;
-  const start = await findStart(repository, params, place);
+async function register(
+  repository: Repository,
+  params: CreateWorkspace,
+  location: WorktreeLocation,
+): Promise<WorktreeRecord> {
+  const { path, branch, owned, unborn, env } = location;
+  const start = await findStart(repository, params, location);
   await mkdir(dirname(path), { recursive: true });
   // --force only takes over the entry of a directory that is gone.
   const args = ["worktree", "add", "--no-checkout", "--quiet", ...(owned === undefined ? [] : ["--force"])];

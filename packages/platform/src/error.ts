@@ -85,31 +85,32 @@ export class HoldfastError extends Error {
 }
 
 /** Returns a proxy whose methods reject only with HoldfastError. Every method of `inner` must be async. */
-export function wrapMethodErrors<T extends object>(inner: T, place: string): T {
+export function wrapMethodErrors<T extends object>(inner: T, location: string): T {
   return new Proxy(inner, {
     get(target, name): unknown {
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== "function") return value;
-      return (...args: readonly unknown[]) => wrapSystemErrors(place, async () => Reflect.apply(value, target, args));
+      return (...args: readonly unknown[]) =>
+        wrapSystemErrors(location, async () => Reflect.apply(value, target, args));
     },
   });
 }
 
 /** Converts errors of the system or of Node into a HoldfastError with a hint. A HoldfastError passes unchanged. */
-export async function wrapSystemErrors<T>(place: string, work: () => Promise<T>): Promise<T> {
+export async function wrapSystemErrors<T>(location: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof HoldfastError ? error : describeFailure(error, place);
+    throw error instanceof HoldfastError ? error : describeFailure(error, location);
   }
 }
 
-function describeFailure(error: unknown, place: string): HoldfastError {
+function describeFailure(error: unknown, location: string): HoldfastError {
   const why = error instanceof Error ? error.message : String(error);
   const code = error instanceof Error && "code" in error ? error.code : undefined;
-  const path = error instanceof Error && "path" in error && typeof error.path === "string" ? error.path : place;
+  const path = error instanceof Error && "path" in error && typeof error.path === "string" ? error.path : location;
   const facts = { data: { path, system: code }, cause: error };
-  if (isSystemError(error) && !existsSync(place)) return workspaceMissing(place, error);
+  if (isSystemError(error) && !existsSync(location)) return workspaceMissing(location, error);
   switch (code) {
     case "ENOSPC":
     case "EDQUOT":
@@ -137,23 +138,23 @@ function describeFailure(error: unknown, place: string): HoldfastError {
         ? new HoldfastError({
             code: "IO_FAILED",
             message: `the system failed at ${path}: ${why}`,
-            hint: "Look at the system log, the disk may be failing; then run the command again.",
+            hint: "Check the system log, because the disk may be failing; then run the command again.",
             retry: "ask",
             ...facts,
           })
         : new HoldfastError({
             code: "INTERNAL",
-            message: `unexpected failure in ${place}: ${why}`,
+            message: `unexpected failure in ${location}: ${why}`,
             hint: "This is a defect; please report it with the message above.",
             ...facts,
           });
   }
 }
 
-export function workspaceMissing(place: string, cause: unknown): HoldfastError {
+export function workspaceMissing(location: string, cause: unknown): HoldfastError {
   return new HoldfastError({
     code: "WORKSPACE_MISSING",
-    message: `${place} is gone`,
+    message: `${location} is gone`,
     hint: "While its repository is there, so are its snapshots: make the worktree again and restore the last checkpoint into it.",
     cause,
   });

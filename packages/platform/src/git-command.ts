@@ -6,14 +6,14 @@ import { HoldfastError, workspaceMissing } from "./error.ts";
 import { type ProcessExit, type ProcessResult, type RunningProcess, runProcess, startProcess } from "./subprocess.ts";
 
 /** Runs git in one place with all configured programs disabled. See SAFE_GIT_ARGS for the reason. */
-export function createGit(place: GitPlace): Git {
-  const env = { ...safeGitEnvironment(process.env), ...placeEnvironment(place) };
+export function createGit(location: GitLocation): Git {
+  const env = { ...safeGitEnvironment(process.env), ...locationEnvironment(location) };
   const spawnParams = (call: GitCall) => {
     refuseNul(call.args);
     return {
       command: "git",
       args: [...SAFE_GIT_ARGS, ...call.args],
-      cwd: place.cwd,
+      cwd: location.cwd,
       env: call.env === undefined ? env : { ...env, ...call.env },
       timeoutMs: TIMEOUT_MS,
     };
@@ -24,8 +24,8 @@ export function createGit(place: GitPlace): Git {
     result,
     async output(call) {
       const done = await result(call);
-      if (done.kind === "not_started" && place.cwd !== undefined && !existsSync(place.cwd))
-        throw workspaceMissing(place.cwd, done.cause);
+      if (done.kind === "not_started" && location.cwd !== undefined && !existsSync(location.cwd))
+        throw workspaceMissing(location.cwd, done.cause);
       if (done.kind !== "exited" || done.code !== 0) throw gitError(call.args, done);
       return done.stdout;
     },
@@ -53,7 +53,7 @@ interface GitCall {
   readonly maxOutputBytes?: number;
 }
 
-interface GitPlace {
+interface GitLocation {
   readonly cwd?: string;
   readonly gitDir?: string;
   readonly workTree?: string;
@@ -68,7 +68,7 @@ function refuseNul(args: readonly string[]): void {
   if (bad === undefined) return;
   throw new HoldfastError({
     code: "USAGE",
-    message: `${JSON.stringify(bad)} holds a NUL byte, which no name in git can`,
+    message: `${JSON.stringify(bad)} contains a NUL byte, which no name in git can`,
   });
 }
 
@@ -115,15 +115,15 @@ export function gitError(args: readonly string[], exit: ProcessExit): HoldfastEr
 
 const TIMEOUT_MS = 10 * 60_000;
 
-function placeEnvironment(place: GitPlace): NodeJS.ProcessEnv {
+function locationEnvironment(location: GitLocation): NodeJS.ProcessEnv {
   return {
-    ...(place.gitDir === undefined ? {} : { GIT_DIR: place.gitDir }),
-    ...(place.workTree === undefined ? {} : { GIT_WORK_TREE: place.workTree }),
-    ...(place.indexFile === undefined ? {} : { GIT_INDEX_FILE: place.indexFile }),
-    ...(place.objectDirectory === undefined
+    ...(location.gitDir === undefined ? {} : { GIT_DIR: location.gitDir }),
+    ...(location.workTree === undefined ? {} : { GIT_WORK_TREE: location.workTree }),
+    ...(location.indexFile === undefined ? {} : { GIT_INDEX_FILE: location.indexFile }),
+    ...(location.objectDirectory === undefined
       ? {}
       : {
-          GIT_OBJECT_DIRECTORY: place.objectDirectory,
+          GIT_OBJECT_DIRECTORY: location.objectDirectory,
           GIT_CONFIG_NOSYSTEM: "1",
           GIT_CONFIG_GLOBAL: devNull,
           GIT_ATTR_NOSYSTEM: "1",

@@ -9,58 +9,58 @@ import { makeDurableDirectory, readRegularFile, removeStaleTemporaryFiles, write
 export function createOutputs(root: string): Outputs {
   return {
     async read(path) {
-      const parts = partsOf(path);
-      return told(path, () => {
-        const directory = existingDirectory(root, parts.slice(0, -1));
+      const segments = splitPath(path);
+      return wrapErrors(path, () => {
+        const directory = existingDirectory(root, segments.slice(0, -1));
         if (directory.kind !== "inside") return null;
-        const file = readRegularFile({ path: join(directory.path, parts.at(-1) ?? ""), maxBytes: MAX_BYTES });
+        const file = readRegularFile({ path: join(directory.path, segments.at(-1) ?? ""), maxBytes: MAX_BYTES });
         return file.kind === "read" ? decode(file.bytes) : null;
       });
     },
     async write(path, text) {
-      const parts = partsOf(path);
-      const directory = ensureDirectory(root, parts.slice(0, -1));
+      const segments = splitPath(path);
+      const directory = ensureDirectory(root, segments.slice(0, -1));
       // The new file is renamed into place: a link at the path is replaced, never followed.
-      told(path, () =>
-        writeDurable({ path: join(directory, parts.at(-1) ?? ""), data: Buffer.from(text), mode: "replace" }),
+      wrapErrors(path, () =>
+        writeDurable({ path: join(directory, segments.at(-1) ?? ""), data: Buffer.from(text), mode: "replace" }),
       );
     },
     async remove(path) {
-      const parts = partsOf(path);
-      told(path, () => {
-        const directory = existingDirectory(root, parts.slice(0, -1));
-        if (directory.kind === "inside") unlinkIfThere(join(directory.path, parts.at(-1) ?? ""));
+      const segments = splitPath(path);
+      wrapErrors(path, () => {
+        const directory = existingDirectory(root, segments.slice(0, -1));
+        if (directory.kind === "inside") unlinkIfThere(join(directory.path, segments.at(-1) ?? ""));
       });
     },
     async refusal(path) {
-      const parts = partsOf(path);
-      return told(path, () => {
-        const directory = existingDirectory(root, parts.slice(0, -1));
+      const segments = splitPath(path);
+      return wrapErrors(path, () => {
+        const directory = existingDirectory(root, segments.slice(0, -1));
         if (directory.kind !== "inside") return directory.kind === "outside" ? "it leads out of the worktree" : null;
-        const file = readRegularFile({ path: join(directory.path, parts.at(-1) ?? ""), maxBytes: MAX_BYTES });
+        const file = readRegularFile({ path: join(directory.path, segments.at(-1) ?? ""), maxBytes: MAX_BYTES });
         if (file.kind === "refused") return file.why;
         return file.kind === "read" && decode(file.bytes) === null ? "it is not UTF-8" : null;
       });
     },
     async hide(directory) {
-      const parts = partsOf(directory);
-      told(directory, () => clearPlace(root, parts));
-      const place = ensureDirectory(root, parts);
+      const segments = splitPath(directory);
+      wrapErrors(directory, () => clearPath(root, segments));
+      const folder = ensureDirectory(root, segments);
       if ((await this.read(`${directory}/.gitignore`)) !== "*\n") await this.write(`${directory}/.gitignore`, "*\n");
-      told(directory, () => removeStaleTemporaryFiles(place, { olderThanMs: 0 }));
+      wrapErrors(directory, () => removeStaleTemporaryFiles(folder, { olderThanMs: 0 }));
     },
   };
 }
 
 const MAX_BYTES = 1024 * 1024;
 
-function partsOf(path: string): readonly string[] {
-  const parts = path.split("/");
-  const isPlain = parts.every((part) => part !== "" && part !== "." && part !== ".." && !part.includes("\0"));
-  if (isPlain && !isAbsolute(path) && parts[0]?.toLowerCase() !== ".git") return parts;
+function splitPath(path: string): readonly string[] {
+  const segments = path.split("/");
+  const isPlain = segments.every((name) => name !== "" && name !== "." && name !== ".." && !name.includes("\0"));
+  if (isPlain && !isAbsolute(path) && segments[0]?.toLowerCase() !== ".git") return segments;
   throw new HoldfastError({
     code: "USAGE",
-    message: `${JSON.stringify(path)} is no place for an output file`,
+    message: `${JSON.stringify(path)} is not a valid path for an output file`,
     hint: "Give a path below the worktree, without dots, and not in .git.",
   });
 }
@@ -68,10 +68,10 @@ function partsOf(path: string): readonly string[] {
 type Directory = { readonly kind: "absent" | "outside" } | { readonly kind: "inside"; readonly path: string };
 
 /** Links are followed only if they lead to a directory inside the worktree. */
-function existingDirectory(root: string, parts: readonly string[]): Directory {
+function existingDirectory(root: string, segments: readonly string[]): Directory {
   const home = realpathSync(root);
   try {
-    const path = realpathSync(join(home, ...parts));
+    const path = realpathSync(join(home, ...segments));
     if (path !== home && !path.startsWith(home + sep)) return { kind: "outside" };
     return lstatSync(path).isDirectory() ? { kind: "inside", path } : { kind: "absent" };
   } catch (error) {
@@ -84,31 +84,31 @@ function existingDirectory(root: string, parts: readonly string[]): Directory {
 /**
  * Removes a file or a link where our directory belongs. Through a link we would write to and hide another tool's files.
  */
-function clearPlace(root: string, parts: readonly string[]): void {
-  const parent = existingDirectory(root, parts.slice(0, -1));
+function clearPath(root: string, segments: readonly string[]): void {
+  const parent = existingDirectory(root, segments.slice(0, -1));
   if (parent.kind !== "inside") return;
-  const path = join(parent.path, parts.at(-1) ?? "");
+  const path = join(parent.path, segments.at(-1) ?? "");
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found !== undefined && !found.isDirectory()) unlinkSync(path);
 }
 
 /** Creates one level at a time and checks each level before it creates the next one below it. */
-function ensureDirectory(root: string, parts: readonly string[]): string {
-  const name = parts.join("/");
-  return told(name, () => {
-    let place = existingDirectory(root, []);
-    for (let depth = 1; depth <= parts.length && place.kind === "inside"; depth += 1) {
-      const next = existingDirectory(root, parts.slice(0, depth));
-      const path = join(place.path, parts[depth - 1] ?? "");
+function ensureDirectory(root: string, segments: readonly string[]): string {
+  const name = segments.join("/");
+  return wrapErrors(name, () => {
+    let folder = existingDirectory(root, []);
+    for (let depth = 1; depth <= segments.length && folder.kind === "inside"; depth += 1) {
+      const next = existingDirectory(root, segments.slice(0, depth));
+      const path = join(folder.path, segments[depth - 1] ?? "");
       const isFree = next.kind === "absent" && lstatSync(path, { throwIfNoEntry: false }) === undefined;
       if (isFree) makeDurableDirectory(path, 0o755);
-      place = isFree ? { kind: "inside", path } : next;
+      folder = isFree ? { kind: "inside", path } : next;
     }
-    if (place.kind === "inside") return place.path;
+    if (folder.kind === "inside") return folder.path;
     throw new HoldfastError({
       code: "IO_FAILED",
       message:
-        place.kind === "outside"
+        folder.kind === "outside"
           ? `${name} is a link that leads out of the worktree ${root}; nothing was written there`
           : `${name} in ${root} is not a directory, so nothing can be written into it`,
       hint: `Remove ${name} or move it away.`,
@@ -133,7 +133,7 @@ function unlinkIfThere(path: string): void {
   }
 }
 
-function told<T>(path: string, work: () => T): T {
+function wrapErrors<T>(path: string, work: () => T): T {
   try {
     return work();
   } catch (cause) {

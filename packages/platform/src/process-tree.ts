@@ -16,7 +16,7 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
   const { mark, variable = MARK_VARIABLE, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
   const spared = ancestors();
   const seen = new Map<number, ProcessTarget>();
-  const told = new Set<string>();
+  const reported = new Set<string>();
   let known: ReadonlyMap<number, ProcessEntry> = new Map();
   // Stops a process in the middle of a scan, so that one that forks and exits repeatedly cannot escape to a new pid.
   const hold = (entry: ProcessEntry): void => {
@@ -31,8 +31,8 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
     const targets = findTargets({ processes: table.live, mark, seen, spared });
     known = unrelatedProcesses(table, targets);
     // A zombie, or a process without an environment, raises a doubt only in the first scan that finds it in that state.
-    const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !told.has(doubt));
-    for (const doubt of doubts) told.add(doubt);
+    const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !reported.has(doubt));
+    for (const doubt of doubts) reported.add(doubt);
     emptyRounds = targets.length === 0 ? emptyRounds + 1 : 0;
     // On a host that forks all the time every scan may raise doubts. Then ENOUGH_LOOKS empty scans in a row suffice.
     const isOver = targets.length === 0 && (doubts.length === 0 || emptyRounds === ENOUGH_LOOKS);
