@@ -49,13 +49,13 @@ describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", (
   test("a file that two formats claim: each is offered in turn, and a no to all leaves nothing behind", async () => {
     const state = { issue_no: 1, current_stage: "impl", iteration: 1, worktree: "/w" };
     await writeFile(join(repository, "both.json"), JSON.stringify({ version: 1, workflow_id: "w", state }));
-    const refused = await typed("import both.json --run both", ["n\n", "\n"]);
+    const refused = await typed("format import both.json --run both", ["n\n", "\n"]);
     expect(refused.status).toBe(4);
     expect(refused.output).toMatch(/both\.json may be impl-json or loop-json[^]*impl-json\?[^]*loop-json\?/);
-    const other = await typed("import both.json --run both", ["n\n", "y\n"]);
+    const other = await typed("format import both.json --run both", ["n\n", "y\n"]);
     expect(other.output).toContain("(loop-json): at /checkpoint_id");
     expect((await typed("list", "")).output).not.toContain("both");
-    const taken = await typed("import both.json --run both", ["y\n"]);
+    const taken = await typed("format import both.json --run both", ["y\n"]);
     expect(taken.output).toContain("Imported 1 checkpoint of impl-json");
     expect(taken.status).toBe(0);
   });
