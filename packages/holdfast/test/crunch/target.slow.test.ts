@@ -77,7 +77,7 @@ test("labels of two phases while one is under way: the run waits, and goes on wh
   });
   expect(await bench.work()).toMatchObject({
     kind: "waiting",
-    reason: expect.stringContaining("carries state:e2e and state:backlog"),
+    reason: expect.stringContaining("has state:e2e and state:backlog"),
   });
   await bench.forge.setLabels(1, ["state:e2e"]);
   expect(await bench.work()).toMatchObject({ kind: "done" });

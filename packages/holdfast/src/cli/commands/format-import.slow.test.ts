@@ -72,7 +72,7 @@ describe("import and export", () => {
     const other = join(golden, "impl-json/least.json");
     expect(await place.run("format", "import", other, "--run", "theirs")).toMatchObject({
       status: 1,
-      stderr: expect.stringContaining("another one"),
+      stderr: expect.stringContaining("exists already"),
     });
   });
 
@@ -223,7 +223,7 @@ describe("going on with one's own workflow", () => {
     await writeFile(join(place.clone, "other.ts"), source.replaceAll("enrich", "somewhere"));
     expect(await place.run("resume", run, "--workflow", "other.ts")).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('stands at "enrich"'),
+      stderr: expect.stringContaining('is at stage "enrich"'),
     });
     // Issue 42 does not exist at this forge. The command asks before it adopts the run, and the answer can be typed as
     // printed.
