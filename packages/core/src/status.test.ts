@@ -309,7 +309,11 @@ describe("run status", () => {
     });
 
     test("a run without a workflow is saved until it ends", () => {
-      expect(kinds(({ manual, state }) => manual && !isEnded(state))).toEqual(new Set(["saved"]));
+      const saved = judged.filter(({ facts: { manual, state } }) => manual && !isEnded(state));
+      expect(new Set(saved.map(({ status }) => status.kind))).toEqual(new Set(["saved"]));
+      for (const { facts, status } of saved)
+        if (status.kind === "saved")
+          expect(status.holder === null).toBe(facts.holder === null || facts.holder.liveness === "dead");
     });
 
     test("every status has a word that begins with its kind", () => {

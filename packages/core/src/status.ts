@@ -58,8 +58,8 @@ export type RunStatus =
   | { readonly kind: "paused"; readonly reason: string | null; readonly started: boolean }
   /** Its process exited without releasing its lease. Not certain: it was on another host, and its heartbeat is long overdue. */
   | { readonly kind: "crashed"; readonly certain: boolean; readonly holder: Holder }
-  /** Checkpoints that a user or a program saved: no workflow executes it. */
-  | { readonly kind: "saved" }
+  /** Checkpoints that a user or a program saved: no workflow executes it. `holder`: the live process that saves now. */
+  | { readonly kind: "saved"; readonly holder: Holder | null }
   | { readonly kind: "done"; readonly at: string }
   /** `limit`: it reached its own limit, which `resume` can raise. */
   | { readonly kind: "failed"; readonly at: string; readonly reason: string; readonly limit: boolean }
@@ -152,7 +152,8 @@ function unheld(
 ): RunStatus {
   const { signal, holder, now } = facts;
   const started = facts.stage !== null;
-  if (facts.manual) return { kind: "saved" };
+  if (facts.manual)
+    return { kind: "saved", holder: holder === null || holder.liveness === "dead" ? null : holderOf(holder.lease) };
   // The next process to acquire the run applies the signal first.
   if (signal?.kind === "abort") return { kind: "aborted", at: null, reason: signal.reason };
   if (signal?.kind === "pause") return { kind: "paused", reason: signal.reason, started };

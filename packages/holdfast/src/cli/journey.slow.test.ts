@@ -187,7 +187,7 @@ describe("a day with Holdfast", () => {
       /^Waiting for r: held by .*\(pid \d+ on .*\) …\nerror: .*process \d+ on .*\nhint: .*--run NAME/,
     );
     expect(restoring).toMatch(/^error: /);
-    expect((await run("show", "r")).stdout).toMatch(/^held by +.*, running$/m);
+    expect((await run("show", "r")).stdout).toMatch(/^held by +.* \(pid \d+ on .*\), last heartbeat/m);
   });
 
   test("damage is found, set aside, and status 6", async () => {

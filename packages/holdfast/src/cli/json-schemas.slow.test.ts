@@ -130,7 +130,7 @@ test("the schemas reject unknown fields and unknown statuses", () => {
     id: "r",
     workflow: "impl",
     work: { kind: "none" },
-    status: { kind: "saved" },
+    status: { kind: "saved", holder: null },
     stage: null,
     iteration: 0,
     checkpoints: 0,

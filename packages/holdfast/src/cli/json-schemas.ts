@@ -50,7 +50,7 @@ const status = z.discriminatedUnion("kind", [
   }),
   strictObject({ kind: literal("paused"), reason: nullable(string()), started: boolean() }),
   strictObject({ kind: literal("crashed"), certain: boolean(), holder }),
-  strictObject({ kind: literal("saved") }),
+  strictObject({ kind: literal("saved"), holder: nullable(holder) }),
   strictObject({ kind: literal("done"), at: time }),
   strictObject({ kind: literal("failed"), at: time, reason: string(), limit: boolean() }),
   strictObject({ kind: literal("aborted"), at: nullable(time), reason: string() }),

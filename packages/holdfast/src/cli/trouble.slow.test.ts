@@ -270,7 +270,7 @@ describe("a signal", () => {
       status: 130,
       output: "Interrupted, but run r was created and r@1 was saved.\n",
     });
-    expect((await journey.json("show", "r")).run.status).toEqual({ kind: "saved" });
+    expect((await journey.json("show", "r")).run.status).toEqual({ kind: "saved", holder: null });
     const again = await interrupted("update-ref", "SIGTERM", "checkpoint", "--run", "r", "--json");
     expect([again.status, JSON.parse(again.output).error]).toMatchObject([
       143,

@@ -163,7 +163,7 @@ test("who is chosen, and what to do next, ready to be copied", () => {
       holdfast cherry-pick other-way@7 PATH --into fix-login
     "
   `);
-  const manual = side("fix-login", { status: { kind: "saved" }, pullRequest: null, uncommitted: 2 });
+  const manual = side("fix-login", { status: { kind: "saved", holder: null }, pullRequest: null, uncommitted: 2 });
   expect(choiceText({ runs: [manual] }, { id: "fix-login@7", tag: "chosen", untagged: [] }, PAGE))
     .toMatchInlineSnapshot(`
     "Chosen: fix-login@7, tagged chosen.

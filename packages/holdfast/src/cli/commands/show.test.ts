@@ -47,7 +47,7 @@ test("a run that somebody holds", () => {
 test("a run without checkpoints", () => {
   const shown = {
     run: sampleRun({ checkpoints: 0, latest: null }),
-    status: { kind: "saved" } as const,
+    status: { kind: "saved", holder: null } as const,
     worktree: null,
     checkpoints: [],
     dropped: 0,

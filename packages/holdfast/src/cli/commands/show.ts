@@ -3,7 +3,7 @@ import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Plan
 import type { Graph } from "@holdfast/core/graph";
 import type { Amounts } from "@holdfast/core/position";
 import type { RunSummary } from "@holdfast/core/run";
-import type { Holder, RunStatus } from "@holdfast/core/status";
+import type { RunStatus } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type GraphPicture, pictureGraph } from "../../graph-view.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -165,7 +165,7 @@ export function runText(shown: ShownRun, page: Page): string {
       ["saved", run.latest === null ? null : momentText(run.latest.createdAt, page)],
       ["forked from", run.forkedFrom?.id ?? null],
       ["worktree", shown.worktree],
-      [status.kind === "crashed" ? "left by" : "held by", "holder" in status ? leaseText(status, page) : null],
+      [status.kind === "crashed" ? "left by" : "held by", leaseText(status, page)],
       ["journal", countText(run.entries, "entry", "entries")],
       [
         "dropped",
@@ -182,7 +182,8 @@ export function runText(shown: ShownRun, page: Page): string {
   return title + unfinishedRestoreText(run, page) + fields + sectionText(`Checkpoints${some}`, body, page);
 }
 
-function leaseText(status: Extract<RunStatus, { readonly holder: Holder }>, page: Page): string {
+function leaseText(status: RunStatus, page: Page): string | null {
+  if (!("holder" in status) || status.holder === null) return null;
   const { label, pid, host, heartbeatAt } = status.holder;
   if (status.kind === "crashed") return `pid ${pid} on ${host}, which exited without releasing its lease`;
   return `${label} (pid ${pid} on ${host}), last heartbeat ${relativeTime(heartbeatAt, page.now)}`;

@@ -10,7 +10,7 @@ describe("view", () => {
       status,
     });
     const runs = [
-      listed({ kind: "saved" }),
+      listed({ kind: "saved", holder: null }),
       listed(
         { kind: "waiting", for: "quota", reason: "5 h limit", until: null, due: false, question: null },
         {

@@ -120,7 +120,7 @@ describe("view", () => {
         }),
         shown({ kind: "failed", at: "2026-11-15T11:59:00.000Z", reason: "20 iterations", limit: true }),
         shown({ kind: "aborted", at: null, reason: "aborted by eva" }),
-        shown({ kind: "saved" }),
+        shown({ kind: "saved", holder: null }),
       ].join("\n\n"),
     ).toMatchInlineSnapshot(`
       "issue-42  crashed

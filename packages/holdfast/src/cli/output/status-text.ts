@@ -121,7 +121,7 @@ export function statusesText(statuses: readonly RunDetails[], page: Page): strin
 
 /** "" if no process holds the run. */
 function heartbeatText({ status }: RunDetails, page: Page): string {
-  return "holder" in status ? relativeTime(status.holder.heartbeatAt, page.now) : "";
+  return "holder" in status && status.holder !== null ? relativeTime(status.holder.heartbeatAt, page.now) : "";
 }
 
 /** Printed to stderr: the command to run next. */
