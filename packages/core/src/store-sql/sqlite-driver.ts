@@ -273,7 +273,6 @@ function poll(state: () => unknown, listener: () => void): () => void {
       listener();
     }
   }, POLL_MS);
-  timer.unref();
   return () => clearInterval(timer);
 }
 
