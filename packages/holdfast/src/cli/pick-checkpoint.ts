@@ -37,7 +37,7 @@ export async function pickCheckpoint(
   shell.say(previewText(previews, advice, shell.talk));
   const known = new Set((await Array.fromAsync(handle.checkpoints())).map(({ sequence }) => sequence));
   for (;;) {
-    const answer = await shell.ask("Number of the checkpoint (Enter for none):", "");
+    const answer = await shell.ask("Number of the checkpoint, or Enter for none:", "");
     if (answer === "") return null;
     const sequence = Number(answer.replace(/^.*@/, ""));
     if (known.has(sequence)) return sequence;
