@@ -305,7 +305,7 @@ describe("a merge", () => {
       "one removes",
       (one: TestRepository) => one.remove("a.txt"),
       (one: TestRepository) => one.write("a.txt", "ours\n"),
-      "deleted in the aside and modified in the run's files",
+      "deleted in the side worktree and modified in the run's files",
     ],
     [
       "both add",

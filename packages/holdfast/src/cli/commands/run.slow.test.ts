@@ -198,7 +198,7 @@ describe("work", () => {
       });
       expect(await place.run("run", "1")).toMatchObject({
         status: 2,
-        stderr: expect.stringContaining("No agent is named"),
+        stderr: expect.stringContaining("No agent is configured"),
       });
       expect(await place.run("run", "1", "--agent", "claud:x")).toMatchObject({
         status: 2,
