@@ -176,7 +176,7 @@ describe.each(SCENES)("a store $name", (scene) => {
     if (!scene.cut) return;
     // What is not known in full is not shown as if it were.
     expect(list.stdout).not.toMatch(/^late /m);
-    expect(list.stderr).toMatch(/older or shorter than it was.*/);
+    expect(list.stderr).toMatch(/older or shorter than before/);
     expect((await journey.run("show", "late")).status).toBe(6);
     const verified = await journey.run("verify");
     expect([verified.status, verified.stdout]).toEqual([6, expect.stringContaining("STORE_CUT")]);
