@@ -104,6 +104,7 @@ export async function makeBench(params: {
   const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
 
   const story = runStory(store, () => RUN);
+  let lives = 0;
   return {
     root,
     forge,
@@ -115,7 +116,8 @@ export async function makeBench(params: {
     answer: (text) => answerDecision({ parts: partsOf(store), run: RUN, answer: text }),
     async work({ signal = new AbortController().signal, listen = () => undefined, dies, clock = systemClock } = {}) {
       // To the next life, this one is an earlier process of the same number: dead.
-      const own = openMemoryStore({ world, clock, identity: { ...processIdentity(), started: "0" } });
+      lives += 1;
+      const own = openMemoryStore({ world, clock, identity: { ...processIdentity(), started: String(-lives) } });
       const mortal = dies === undefined ? { store: own, isDead: () => false } : mortalStore(own, dies);
       const parts = partsOf(mortal.store, clock);
       const workflow = implWorkflow(options, parts);
