@@ -146,7 +146,9 @@ describe("where a careful engineer would go back to", () => {
     const choice = await story.choose();
     // The run waits for an answer, which other files would not change.
     expect(choice).toMatchObject({ kind: "stay", cause: { kind: "outside" } });
-    expect(whyNot(choice, story.after(1))).toMatch(/^effect: push on origin\/x came after it: it is unknown whether it happened/);
+    expect(whyNot(choice, story.after(1))).toMatch(
+      /^effect: push on origin\/x came after it: it is unknown whether it happened/,
+    );
   });
 
   test("a flaky test: nothing is rolled back, because the same files pass it too", async () => {
