@@ -167,8 +167,8 @@ function watchStoreSize(runSession: RunSession): () => Promise<void> {
   return async () => {
     if (parts.clock.now() < next) return;
     next = parts.clock.now() + LOOK_AGAIN_MS;
-    const warning = await checkStoreSize(parts);
-    if (warning === null || reported) return;
+    const warning = await checkStoreSize(parts, reported);
+    if (warning === null) return;
     runSession.tell({ kind: "note", text: warning });
     reported = true;
   };

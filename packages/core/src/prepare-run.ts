@@ -231,8 +231,7 @@ async function keepEdits(runSession: RunSession): Promise<void> {
  */
 async function takeBackLeft(runSession: RunSession): Promise<void> {
   const { workspace, parts } = runSession;
-  const { files } = runSession.state;
-  const { settled } = runSession.state;
+  const { files, settled } = runSession.state;
   if (workspace === undefined || settled.sequence === runSession.state.sequence) return;
   if (sameFiles(await workspace.look(snapshotParams(parts)), files)) return await revertUnexpectedFiles(runSession);
   const text = `${runSession.run.id}@${runSession.state.sequence} holds what was changed in the run's own worktree by calls that were to change nothing there, and files were changed since; all of it is kept (compare with ${runSession.run.id}@${settled.sequence})`;

@@ -35,8 +35,8 @@ async function describeSize(parts: Measured, size: StoreSize): Promise<string> {
   const { limit, database, objects } = size;
   const runs = await largestRuns(parts);
   const largest =
-    runs.length === 0 ? "" : ` Largest: ${runs.map(({ run, bytes }) => `${run} ${text(bytes)}`).join(", ")}.`;
-  return `The store uses ${text(database + objects)} of ${text(limit)} (store.maxSize): database ${text(database)}, git objects ${text(objects)}.${largest}`;
+    runs.length === 0 ? "" : ` Largest: ${runs.map(({ run, bytes }) => `${run} ${byteText(bytes)}`).join(", ")}.`;
+  return `The store uses ${byteText(database + objects)} of ${byteText(limit)} (store.maxSize): database ${byteText(database)}, git objects ${byteText(objects)}.${largest}`;
 }
 
 /** What the checkpoints of a run added to the database, and the git objects that its refs keep. */
@@ -67,15 +67,24 @@ export interface SizeReport {
 /** null: there is no limit, or it is not near. */
 export async function reportSize(parts: Measured): Promise<SizeReport | null> {
   const size = await measureStore(parts);
-  const level = size === null ? "within" : sizeLevel(size);
-  if (size === null || level === "within") return null;
+  return size === null ? null : await reportOf(parts, size);
+}
+
+async function reportOf(parts: Measured, size: StoreSize): Promise<SizeReport | null> {
+  const level = sizeLevel(size);
+  if (level === "within") return null;
   const next = level === "near" ? "Runs wait when it is full." : "Runs wait until there is space.";
   return { level, text: `${await describeSize(parts, size)} ${next}` };
 }
 
-/** Throws DISK_FULL when the limit is reached, so that the run waits for space; returns a warning when it is near. */
-export async function checkStoreSize(parts: Measured): Promise<string | null> {
-  const report = await reportSize(parts);
+/**
+ * Throws DISK_FULL when the limit is reached, so that the run waits for space; returns a warning when it is near. The
+ * warning reads every run, so it is made only if none was reported yet.
+ */
+export async function checkStoreSize(parts: Measured, reported: boolean): Promise<string | null> {
+  const size = await measureStore(parts);
+  if (size === null || (reported && sizeLevel(size) !== "reached")) return null;
+  const report = await reportOf(parts, size);
   if (report?.level !== "reached") return report?.text ?? null;
   throw new HoldfastError({
     code: "DISK_FULL",
@@ -89,8 +98,16 @@ export async function checkStoreSize(parts: Measured): Promise<string | null> {
 export const SIZE_HINT =
   "Drop what retention allows with `holdfast gc`, or raise store.maxSize in holdfast.config.yaml.";
 
-function text(bytes: number): string {
+/** "20 MB": decimal units, as disks and the config file use them, with two digits where they help. */
+export function byteText(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;
-  const power = Math.min(Math.floor(Math.log10(bytes) / 3), 4);
-  return `${(bytes / 1000 ** power).toFixed(1)} ${["B", "kB", "MB", "GB", "TB"][power]}`;
+  let value = bytes;
+  for (const unit of BYTE_UNITS) {
+    value /= 1000;
+    if (value < 999.5 || unit === LAST) return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${unit}`;
+  }
+  return `${bytes} B`;
 }
+
+const LAST = "PB";
+const BYTE_UNITS = ["kB", "MB", "GB", "TB", LAST];

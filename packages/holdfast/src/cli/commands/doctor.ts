@@ -1,11 +1,12 @@
 /** The `doctor` command: checks this machine, the repository, the store and the config. */
 import { HoldfastError } from "@holdfast/platform/error";
+import { byteText } from "@holdfast/core/store-size";
 import { loadConfig } from "../../config/load-config.ts";
 import type { CheckLevel, DoctorReport } from "../../diagnosis.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
-import { byteText, countText } from "../output/quantities.ts";
+import { countText } from "../output/quantities.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { escapeText, padEnd, wrap } from "../output/text.ts";
 import { repeatFlags } from "../shell.ts";

@@ -3,12 +3,13 @@ import type { GcPlan, GcReport } from "@holdfast/core/gc";
 import { RETENTION_PRESETS, type RetentionDecision } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
+import { byteText } from "@holdfast/core/store-size";
 import { AGE_RULE, DONE_RULE, MINIMUM_AGE_RULE, neverDroppedText } from "../../config/config-template.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
 import type { Page } from "../output/page.ts";
-import { byteText, countText, rangesText } from "../output/quantities.ts";
+import { countText, rangesText } from "../output/quantities.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { usageText } from "./doctor.ts";
 

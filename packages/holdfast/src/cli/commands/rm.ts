@@ -4,10 +4,11 @@ import type { RetentionDecision, RetentionPolicy } from "@holdfast/core/retentio
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { GcPlan } from "@holdfast/core/gc";
 import { HoldfastError } from "@holdfast/platform/error";
+import { byteText } from "@holdfast/core/store-size";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { byteText, countText } from "../output/quantities.ts";
+import { countText } from "../output/quantities.ts";
 
 export const spec = {
   name: "rm",

@@ -5,6 +5,7 @@ import type { Amounts } from "@holdfast/core/position";
 import type { RunSummary } from "@holdfast/core/run";
 import type { RunStatus } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
+import { byteText } from "@holdfast/core/store-size";
 import { type GraphPicture, pictureGraph } from "../../graph-view.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -12,15 +13,7 @@ import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
 import { mermaidText } from "../output/graph-text.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
-import {
-  byteText,
-  costText,
-  countText,
-  relativeTime,
-  scoreText,
-  spentKnown,
-  tokensSpentText,
-} from "../output/quantities.ts";
+import { costText, countText, relativeTime, scoreText, spentKnown, tokensSpentText } from "../output/quantities.ts";
 import {
   checkpointsText,
   reasonLine,

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { byteText, exactTime, rangesText, relativeTime, spentKnown, spentText } from "./quantities.ts";
+import { exactTime, rangesText, relativeTime, spentKnown, spentText } from "./quantities.ts";
 
 describe("spent text", () => {
   const spent = { tokens: 1200, microUsd: 0, milliseconds: 0 };
@@ -65,28 +65,6 @@ describe("relative time", () => {
     expect(exactTime("2026-11-15T23:30:05.123Z", () => 0)).toBe("2026-11-15 23:30:05 UTC");
     expect(exactTime("2026-11-15T23:30:05Z", () => 330)).toBe("2026-11-16 05:00:05 +05:30");
     expect(exactTime("2026-11-15T23:30:05Z", () => -480)).toBe("2026-11-15 15:30:05 -08:00");
-  });
-});
-
-describe("byte text", () => {
-  test.each([
-    [0, "0 B"],
-    [999, "999 B"],
-    [1000, "1.0 kB"],
-    [9949, "9.9 kB"],
-    [9950, "10 kB"],
-    [999_499, "999 kB"],
-    [999_500, "1.0 MB"],
-    [20_971_520, "21 MB"],
-    [5e15, "5.0 PB"],
-  ])("%i is %s", (bytes, text) => expect(byteText(bytes)).toBe(text));
-
-  test("never longer than seven characters below an exabyte", () => {
-    fc.assert(
-      fc.property(fc.integer({ min: 0, max: 9e15 }), (bytes) => {
-        expect(byteText(bytes).length).toBeLessThanOrEqual(7);
-      }),
-    );
   });
 });
 

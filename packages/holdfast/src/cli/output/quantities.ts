@@ -106,20 +106,6 @@ function zoneText(minutes: number): string {
   return `${minutes < 0 ? "-" : "+"}${hours}:${String(distance % 60).padStart(2, "0")}`;
 }
 
-/** "20 MB": decimal units, as disks and the config file use them, with two digits where they help. */
-export function byteText(bytes: number): string {
-  if (bytes < 1000) return `${bytes} B`;
-  let value = bytes;
-  for (const unit of BYTE_UNITS) {
-    value /= 1000;
-    if (value < 999.5 || unit === LAST) return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${unit}`;
-  }
-  return `${bytes} B`;
-}
-
-const LAST = "PB";
-const BYTE_UNITS = ["kB", "MB", "GB", "TB", LAST];
-
 /** "7 s", "12 min", "1 h 05 min": long enough for work that takes hours. */
 export function clockText(milliseconds: number): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));

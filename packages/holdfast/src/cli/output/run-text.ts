@@ -2,8 +2,9 @@
 import type { CheckpointSummary, FilesPlane, Skipped } from "@holdfast/core/checkpoint";
 import type { RunSummary, Work } from "@holdfast/core/run";
 import { type RunStatus, statusWord } from "@holdfast/core/status";
+import { byteText } from "@holdfast/core/store-size";
 import { type Page, type Style, paint } from "./page.ts";
-import { byteText, relativeTime, scoreText } from "./quantities.ts";
+import { relativeTime, scoreText } from "./quantities.ts";
 import { type Cell, renderTable } from "./table.ts";
 import { displayWidth, escapeText, momentText, truncate } from "./text.ts";
 
