@@ -54,9 +54,9 @@ export type SessionAgent = Pick<Agent, "name" | "capabilities" | "sessions">;
 
 /** Parameters that every snapshot and preview of a worktree uses. */
 export function snapshotParams(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
 ): Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored"> {
-  const { clock, maxUntrackedBytes, includeIgnored } = parts;
+  const { clock, maxUntrackedBytes, includeIgnored } = adapters;
   const at = new Date(clock.now()).toISOString();
   return { at, includeIgnored, ...(maxUntrackedBytes === undefined ? {} : { maxUntrackedBytes }) };
 }
@@ -105,7 +105,7 @@ export interface Adapters extends CoreAdapters {
 
 export interface AgentCallKey {
   readonly run: string;
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
 }
 
@@ -170,8 +170,8 @@ function findLabelled(worktrees: readonly WorktreeInfo[], labels: JsonObject): W
 }
 
 /** Finds the worktree created for this run, or the one that it started in. undefined: neither exists. */
-export async function findRunWorkspace(parts: CoreAdapters, run: Run): Promise<Workspace | undefined> {
-  const { workspaces } = parts;
+export async function findRunWorkspace(adapters: CoreAdapters, run: Run): Promise<Workspace | undefined> {
+  const { workspaces } = adapters;
   if (workspaces === null) return undefined;
   const own = await workspaces.find(run.id);
   if (own !== undefined) return own;
@@ -207,16 +207,16 @@ export async function findNewerRefs(
 
 /** Throws STORE_CUT when the repository has newer checkpoints of the run than the store. Continuing would repeat finished work. */
 export async function rejectRolledBackStore(
-  parts: Pick<CoreAdapters, "store" | "workspaces" | "ownsRefs">,
+  adapters: Pick<CoreAdapters, "store" | "workspaces" | "ownsRefs">,
   run: string,
 ): Promise<void> {
-  const newer = await findNewerRefs(parts, run);
+  const newer = await findNewerRefs(adapters, run);
   const [first] = newer;
   if (first === undefined) return;
   throw new HoldfastError({
     code: "STORE_CUT",
-    message: `The store ${parts.store.location} is older than the repository: ${first.ref}${newer.length > 1 ? ` and ${newer.length - 1} more refs name checkpoints` : " names a checkpoint"} of run ${run} that it does not know`,
+    message: `The store ${adapters.store.location} is older than the repository: ${first.ref}${newer.length > 1 ? ` and ${newer.length - 1} more refs name checkpoints` : " names a checkpoint"} of run ${run} that it does not know`,
     hint: `Bring back the newer store. To accept the loss and continue with what is there: git update-ref -d ${newer.map(({ ref }) => ref).join(" && git update-ref -d ")}`,
-    data: { location: parts.store.location, run, refs: newer.map(({ ref }) => ref) },
+    data: { location: adapters.store.location, run, refs: newer.map(({ ref }) => ref) },
   });
 }

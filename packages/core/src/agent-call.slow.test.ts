@@ -31,7 +31,7 @@ const calling =
 
 test("answer, files and conversation are one checkpoint; what it left to collect is kept, stale files are not", async () => {
   const marks: string[] = [];
-  const { parts, store, go, workspace, file, logs } = await startTestRunInWorktree((task, root) => {
+  const { adapters, store, go, workspace, file, logs } = await startTestRunInWorktree((task, root) => {
     marks.push(task.mark);
     expect(existsSync(join(root, ".tmp"))).toBe(false);
     writeFileSync(join(root, "new.txt"), "made\n");
@@ -43,7 +43,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
   const reports: AgentReport[] = [];
   const workflow = define({ work: calling(reports, { collect: ["final.txt", ".tmp/none.txt"] }) });
   file("final.txt", "stale");
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   await go(workflow);
   expect(reports).toEqual([
     {
@@ -58,7 +58,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
       collected: { "final.txt": "all of it", ".tmp/none.txt": null },
       uncollected: {},
       commit: null,
-      aside: null,
+      sideWorktree: null,
     },
   ]);
   expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);
@@ -72,7 +72,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
     transcript: { digest: sha256(text), bytes: 9, text },
     lastMessage: "m-7",
   });
-  expect(planes.position.visit.steps["edit"]).toEqual(reports[0]);
+  expect(planes.position.stageAttempt.steps["edit"]).toEqual(reports[0]);
   expect(planes.position.budget.spent.tokens).toBe(12);
   expect(planes.files?.artifacts.map(({ path }) => path)).toContain("new.txt");
   const journal = await Array.fromAsync(store.readJournal({ run: ID }));
@@ -82,14 +82,14 @@ test("answer, files and conversation are one checkpoint; what it left to collect
 
 test("killed in the middle: half-done files are saved, put back, and the call runs again from where it began", async () => {
   let calls = 0;
-  const { parts, store, go, crash, workspace, file, ended } = await startTestRunInWorktree((_task, root) => {
+  const { adapters, store, go, crash, workspace, file, ended } = await startTestRunInWorktree((_task, root) => {
     calls += 1;
     expect(existsSync(join(root, "half.txt"))).toBe(false);
     writeFileSync(join(root, "half.txt"), `try ${calls}`);
     return { text: "done" };
   });
   const workflow = define({ work: calling([]) });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   // The first commit is step.started, the second would be the answer.
   expect(await crash(workflow, 2, "before")).toBe("died");
   expect(file("half.txt")).toBe(true);
@@ -103,7 +103,7 @@ test("killed in the middle: half-done files are saved, put back, and the call ru
 
 test("killed in the middle of a session that can go on: files are kept and the session goes on", async () => {
   const sessions: (string | null)[] = [];
-  const { parts, go, crash, workspace, store } = await startTestRunInWorktree(
+  const { adapters, go, crash, workspace, store } = await startTestRunInWorktree(
     async (task, root) => {
       sessions.push(task.session);
       task.onEvent({ kind: "session", id: "s-1" });
@@ -114,7 +114,7 @@ test("killed in the middle of a session that can go on: files are kept and the s
     { resume: true },
   );
   const workflow = define({ work: calling([]) });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   expect(await crash(workflow, 3, "before")).toBe("died");
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect(sessions).toEqual([null, "s-1"]);
@@ -160,7 +160,7 @@ test("the agent's own record of a session is in the checkpoint, and put back whe
       return { event: "worked", reason: "did it" };
     },
   });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   await toy.go(workflow);
   const saved = await toy.store.latest(ID);
   expect(saved?.planes.conversation).toMatchObject({
@@ -173,7 +173,7 @@ test("the agent's own record of a session is in the checkpoint, and put back whe
   expect(found).toEqual([undefined, "one."]);
   expect(texts.get("s-1")).toBe("one.two.");
   const handle = new RunHandle(
-    toy.parts,
+    toy.adapters,
     await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } }),
   );
   await handle.restore({ sequence: saved?.sequence ?? 0 });
@@ -183,20 +183,20 @@ test("the agent's own record of a session is in the checkpoint, and put back whe
 
 test("what an interrupted call said is in the checkpoint that the interrupt makes", async () => {
   const controller = new AbortController();
-  const { parts, store, go, workspace } = await startTestRunInWorktree((task) => {
+  const { adapters, store, go, workspace } = await startTestRunInWorktree((task) => {
     task.onEvent({ kind: "raw", line: "half a thought" });
     controller.abort();
     return { kind: "failed", cause: "interrupted", session: null };
   });
   const workflow = define({ work: calling([]) });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
   expect((await store.latest(ID))?.planes.conversation?.transcript?.text).toBe("half a thought\n");
 });
 
 test("a timer's checkpoint in the middle does not become the place to go back to", async () => {
   let calls = 0;
-  const { parts, store, go, workspace, file } = await startTestRunInWorktree(async (task, root) => {
+  const { adapters, store, go, workspace, file } = await startTestRunInWorktree(async (task, root) => {
     calls += 1;
     if (calls === 2) expect(existsSync(join(root, "half.txt"))).toBe(false);
     writeFileSync(join(root, "half.txt"), "half");
@@ -211,21 +211,21 @@ test("a timer's checkpoint in the middle does not become the place to go back to
   });
   const controller = new AbortController();
   const workflow = define({ work: calling([]) });
-  await begin(parts, workflow, workspace);
-  expect(await go(workflow, { signal: controller.signal, parts: { ...parts, checkpointEveryMs: 20 } })).toEqual({
+  await begin(adapters, workflow, workspace);
+  expect(await go(workflow, { signal: controller.signal, adapters: { ...adapters, checkpointEveryMs: 20 } })).toEqual({
     kind: "interrupted",
   });
   expect(file("half.txt")).toBe(true);
   expect((await store.latest(ID))?.planes.position).toMatchObject({
     budget: { spent: { tokens: 7 }, reserved: { tokens: 0 } },
-    visit: { running: { edit: { base: 1 } }, failures: {} },
+    stageAttempt: { running: { edit: { base: 1 } }, failures: {} },
   });
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect(calls).toBe(2);
 });
 
 test("files that somebody changed while nobody worked are kept, saved and told", async () => {
-  const { parts, store, go, workspace, file } = await startTestRunInWorktree(() => ({ text: "done" }));
+  const { adapters, store, go, workspace, file } = await startTestRunInWorktree(() => ({ text: "done" }));
   let parks = 0;
   const workflow = define({
     work: async ({ wait }) => {
@@ -233,7 +233,7 @@ test("files that somebody changed while nobody worked are kept, saved and told",
       return { event: "worked", reason: "did it" };
     },
   });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   await go(workflow);
   file("mine.txt", "by hand");
   const notes: string[] = [];
@@ -245,14 +245,14 @@ test("files that somebody changed while nobody worked are kept, saved and told",
 
 test("an overloaded provider costs no iteration: it is tried again from the same files, and the count survives", async () => {
   const attempts: number[] = [];
-  const { parts, go, workspace, waits } = await startTestRunInWorktree((task, root) => {
+  const { adapters, go, workspace, waits } = await startTestRunInWorktree((task, root) => {
     attempts.push(task.attempt);
     expect(existsSync(join(root, "half.txt"))).toBe(false);
     writeFileSync(join(root, "half.txt"), "half");
     return task.attempt < 9 ? { kind: "failed", cause: "overload", usage: usage(1) } : { text: "done" };
   });
   const workflow = define({ work: calling([]) });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "provider", until: expect.any(String) });
   expect(attempts).toEqual([1, 2, 3, 4, 5, 6]);
   expect(waits).toHaveLength(5);
@@ -265,11 +265,11 @@ test("waiting until the provider answers again: woken once, however the clock is
   const toy = await startTestRunInWorktree(() => {
     calls += 1;
     if (calls > 1) return { text: "done" };
-    const until = new Date(toy.parts.clock.now() + 60 * MINUTES).toISOString();
+    const until = new Date(toy.adapters.clock.now() + 60 * MINUTES).toISOString();
     return { kind: "failed", cause: "rate_limit", until };
   });
   const workflow = define({ work: calling([]) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   const parked = { kind: "waiting", for: "quota", until: expect.any(String) };
   expect(await toy.go(workflow)).toMatchObject(parked);
   toy.pass(-600 * MINUTES);
@@ -295,7 +295,7 @@ test("git locks that a killed agent left in the worktree are gone before the cal
     return { kind: "failed", cause: "killed", message: "killed by SIGKILL" };
   });
   const workflow = define({ work: calling([]) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   const listen = (event: ProgressEvent): void => void (event.kind === "note" && notes.push(event.text));
   expect(await toy.go(workflow, { listen })).toMatchObject({ kind: "done" });
   expect(found).toEqual([false, false]);
@@ -305,20 +305,20 @@ test("git locks that a killed agent left in the worktree are gone before the cal
 });
 
 test("a failure of the agent itself is a report, with its files in a checkpoint", async () => {
-  const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
+  const { adapters, go, workspace } = await startTestRunInWorktree((_task, root) => {
     writeFileSync(join(root, "half.txt"), "half");
     return { kind: "failed", cause: "timeout", message: "too long" };
   });
   const reports: AgentReport[] = [];
   const workflow = define({ work: calling(reports) });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   await go(workflow);
   expect(reports).toMatchObject([{ outcome: "failed", cause: "timeout", message: "too long", changed: true }]);
 });
 
 test("budget: told once at 80 %, waiting at 100 %, raised and gone on; a call that died counts as reserved", async () => {
   let calls = 0;
-  const { parts, go, store, crash, workspace } = await startTestRunInWorktree(() => {
+  const { adapters, go, store, crash, workspace } = await startTestRunInWorktree(() => {
     calls += 1;
     return { usage: usage(30) };
   });
@@ -330,7 +330,7 @@ test("budget: told once at 80 %, waiting at 100 %, raised and gone on; a call th
   const workflow = define({ work });
   const limit = { tokens: 100, milliseconds: 60 * MINUTES };
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
-  await beginRun({ parts, workflow, ...given, workspace, limit });
+  await beginRun({ adapters, workflow, ...given, workspace, limit });
   // Dies after step.started of the second call: 30 spent, 20 lost.
   expect(await crash(workflow, 3, "after")).toBe("died");
   const heard: ProgressEvent[] = [];
@@ -339,9 +339,9 @@ test("budget: told once at 80 %, waiting at 100 %, raised and gone on; a call th
   expect(heard.filter(({ kind }) => kind === "budget")).toHaveLength(1);
   expect(calls).toBe(3);
   expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "budget" });
-  expect(await raiseLimits({ parts, run: ID, limit: { tokens: 105 } })).toMatchObject({ spent: { tokens: 110 } });
+  expect(await raiseLimits({ adapters, run: ID, limit: { tokens: 105 } })).toMatchObject({ spent: { tokens: 110 } });
   expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "budget" });
-  await raiseLimits({ parts, run: ID, limit: { tokens: 200 } });
+  await raiseLimits({ adapters, run: ID, limit: { tokens: 200 } });
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect((await store.latest(ID))?.planes.position.budget.spent.tokens).toBe(140);
 });
@@ -363,7 +363,7 @@ test("time is the run's: what passes beside agents counts, a kill loses none of 
   const workflow = define({ work });
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
   await beginRun({
-    parts: toy.parts,
+    adapters: toy.adapters,
     workflow,
     ...given,
     workspace: toy.workspace,
@@ -400,14 +400,14 @@ test.each([
             if (changesFiles) writeFileSync(join(root, "made.txt"), `${calls}`);
             return { text: `call ${calls}`, session, usage: usage(7) };
           }, capabilities);
-          Object.assign(toy.parts, { agentAnswer: memoryAnswers() });
+          Object.assign(toy.adapters, { agentAnswer: memoryAnswers() });
           const reports: AgentReport[] = [];
           const estimate = { tokens: 3, microUsd: 0, milliseconds: 0 };
           const workflow = define({ work: calling(reports, { changesFiles, estimate }) });
-          await begin(toy.parts, workflow, toy.workspace);
+          await begin(toy.adapters, workflow, toy.workspace);
           how = await toy.crash(workflow, at, moment);
           const where = `commit ${at}, ${moment}`;
-          const isKept = toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read() !== null;
+          const isKept = toy.adapters.agentAnswer({ run: ID, stageAttempt: 1, step: "edit" }).read() !== null;
           if (isKept) adopted += 1;
           // The commit that names the session comes while the agent works: dead there, nothing has finished.
           const isCutOff = calls === 1 && !isKept && reports.length === 0;
@@ -418,7 +418,7 @@ test.each([
           // A process that died before or in the call had reserved its estimate, and that counts.
           expect(planes?.position.budget.spent.tokens, where).toBeOneOf(isKept ? [7] : [7, 10]);
           expect(toy.file("made.txt"), where).toBe(changesFiles);
-          expect(toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read(), where).toBeNull();
+          expect(toy.adapters.agentAnswer({ run: ID, stageAttempt: 1, step: "edit" }).read(), where).toBeNull();
         }
       }
     }
@@ -436,12 +436,12 @@ test("a finished call is adopted once although the resume that adopts it is kill
         writeFileSync(join(root, "made.txt"), `${calls}`);
         return { text: `call ${calls}`, session: null, usage: usage(7) };
       });
-      Object.assign(toy.parts, { agentAnswer: memoryAnswers() });
+      Object.assign(toy.adapters, { agentAnswer: memoryAnswers() });
       const reports: AgentReport[] = [];
       const workflow = define({ work: calling(reports, { changesFiles: true }) });
-      await begin(toy.parts, workflow, toy.workspace);
+      await begin(toy.adapters, workflow, toy.workspace);
       first = await toy.crash(workflow, at, "after");
-      if (toy.parts.agentAnswer({ run: ID, visit: 1, step: "edit" }).read() === null) break;
+      if (toy.adapters.agentAnswer({ run: ID, stageAttempt: 1, step: "edit" }).read() === null) break;
       adopted += 1;
       second = await toy.crash(workflow, again, "after");
       if (second === "died") await toy.go(workflow);
@@ -464,8 +464,8 @@ test("a kept result of another agent or another try is not adopted, and the file
   const reports: AgentReport[] = [];
   const workflow = define({ work: calling(reports) });
   const agentAnswer = memoryAnswers();
-  Object.assign(toy.parts, { agentAnswer });
-  await begin(toy.parts, workflow, toy.workspace);
+  Object.assign(toy.adapters, { agentAnswer });
+  await begin(toy.adapters, workflow, toy.workspace);
   const altered: typeof agentAnswer = (key) => ({
     ...agentAnswer(key),
     read: () => agentAnswer(key).read()?.replace('"agent":"toy"', '"agent":"other"') ?? null,
@@ -473,7 +473,9 @@ test("a kept result of another agent or another try is not adopted, and the file
   // The first commit is step.started, the second would be the answer.
   expect(await toy.crash(workflow, 2, "before")).toBe("died");
   expect(calls).toBe(1);
-  expect(await toy.go(workflow, { parts: { ...toy.parts, agentAnswer: altered } })).toMatchObject({ kind: "done" });
+  expect(await toy.go(workflow, { adapters: { ...toy.adapters, agentAnswer: altered } })).toMatchObject({
+    kind: "done",
+  });
   expect(reports.at(-1)).toMatchObject({ text: "call 2" });
   expect([toy.file("made-1.txt"), toy.file("made-2.txt")]).toEqual([false, true]);
 });
@@ -494,9 +496,9 @@ test.each([
     { resume: true },
   );
   const agentAnswer = memoryAnswers();
-  Object.assign(toy.parts, { agentAnswer });
+  Object.assign(toy.adapters, { agentAnswer });
   const workflow = define({ work: calling([]) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   // The third commit would record the failure. A dead process records nothing.
   expect(await toy.crash(workflow, 3, "before")).toBe("died");
   const notes: string[] = [];
@@ -520,7 +522,7 @@ test("a call that died before its agent's record grew is unknown, not zero", asy
     { ...recordOf(new Map([["s-1", ""]])), tokensIn: () => ({ input: 0, output: 0 }) },
   );
   const workflow = define({ work: calling([]) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.crash(workflow, 3, "before")).toBe("died");
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
@@ -550,7 +552,7 @@ test.each([
   };
   const workflow = define({ work });
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
-  await beginRun({ parts: toy.parts, workflow, ...given, workspace: toy.workspace, limit });
+  await beginRun({ adapters: toy.adapters, workflow, ...given, workspace: toy.workspace, limit });
   // Each call commits its start and its answer: the commit after the start of the lost one fails.
   expect(await toy.crash(workflow, 2 * earlier + 2, "before")).toBe("died");
   // Killed again right after it was counted, nothing is held twice.
@@ -582,9 +584,9 @@ test("an interrupted call whose usage was settled is not counted again when the 
     },
     { resume: true },
   );
-  Object.assign(toy.parts, { agentAnswer: memoryAnswers() });
+  Object.assign(toy.adapters, { agentAnswer: memoryAnswers() });
   const workflow = define({ work: calling([]) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
@@ -596,7 +598,7 @@ test("a call whose agent reports no tokens is uncounted, not zero", async () => 
     usage: { inputTokens: null, outputTokens: null, microUsd: null },
   }));
   const workflow = define({ work: calling([]) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   await toy.go(workflow);
   const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
   expect(spent).toMatchObject({ tokens: 0, uncounted: 1, unpriced: 1 });
@@ -619,7 +621,7 @@ test("a turn that ended when nobody listened is adopted from the agent's own rec
   );
   const reports: AgentReport[] = [];
   const workflow = define({ work: calling(reports) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.crash(workflow, 3, "before")).toBe("died");
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(calls).toBe(1);

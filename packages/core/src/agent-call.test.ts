@@ -11,7 +11,7 @@ import { applyResumeCheck, checkResume } from "./resume.ts";
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
 
 /** A call, in a side worktree or in the run's own, had ended, and Holdfast died before the journal had its result. */
-async function diedAfterCall(where: "aside" | "own") {
+async function diedAfterCall(where: "sideWorktree" | "own") {
   let calls = 0;
   const toy = await startTestRunInWorktree((task) => {
     calls += 1;
@@ -24,23 +24,23 @@ async function diedAfterCall(where: "aside" | "own") {
     write: (text) => void (kept = text),
     remove: () => void (kept = null),
   };
-  Object.assign(toy.parts, { agentAnswer: () => answer });
+  Object.assign(toy.adapters, { agentAnswer: () => answer });
   const merges: unknown[] = [];
   const roots: string[] = [];
   const workflow = define({
-    work: async ({ aside, agent, mergeAside }) => {
+    work: async ({ sideWorktree, agent, mergeSideWorktree }) => {
       if (where === "own") {
         await agent({ ...CALL, name: "work" });
         return { event: "worked", reason: "did it" };
       }
-      const side = await aside("x");
+      const side = await sideWorktree("x");
       roots.push(side.root);
-      const { commit } = await agent({ ...CALL, name: "work", aside: side });
-      merges.push(await mergeAside("merge", { aside: side, commit: commit ?? "" }));
+      const { commit } = await agent({ ...CALL, name: "work", sideWorktree: side });
+      merges.push(await mergeSideWorktree("merge", { sideWorktree: side, commit: commit ?? "" }));
       return { event: "worked", reason: "did it" };
     },
   });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   // Commits: the side worktree is opened, the call starts, the third would be its result.
   expect(await toy.crash(workflow, where === "own" ? 2 : 3, "before")).toBe("died");
   expect(kept).not.toBeNull();
@@ -48,7 +48,7 @@ async function diedAfterCall(where: "aside" | "own") {
 }
 
 test("a result that is adopted in a side worktree comes with the files of its call", async () => {
-  const { toy, workflow, merges, calls } = await diedAfterCall("aside");
+  const { toy, workflow, merges, calls } = await diedAfterCall("sideWorktree");
   await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
   expect(merges).toEqual([{ kind: "merged", files: ["made.txt"] }]);
   expect(toy.tree.read("made.txt")).toBe("call 1\n");
@@ -56,7 +56,7 @@ test("a result that is adopted in a side worktree comes with the files of its ca
 });
 
 test("no result is adopted when the side worktree with its files is gone: the call runs again", async () => {
-  const { toy, workflow, merges, root, calls } = await diedAfterCall("aside");
+  const { toy, workflow, merges, root, calls } = await diedAfterCall("sideWorktree");
   rmSync(root, { recursive: true });
   await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
   expect(merges).toEqual([{ kind: "merged", files: ["made.txt"] }]);
@@ -89,14 +89,14 @@ test("nor is a turn adopted that only the agent's own record shows", async () =>
     { resume: true },
     sessions,
   );
-  Object.assign(toy.parts, { agentAnswer: memoryAnswer() });
+  Object.assign(toy.adapters, { agentAnswer: memoryAnswer() });
   const workflow = define({
     work: async ({ agent }) => {
       await agent({ ...CALL, name: "work" });
       return { event: "worked", reason: "did it" };
     },
   });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.crash(workflow, 3, "before")).toBe("died");
   await loseWorktree(toy, workflow);
   await expect(toy.go(workflow)).resolves.toMatchObject({ kind: "done" });
@@ -107,9 +107,9 @@ test("nor is a turn adopted that only the agent's own record shows", async () =>
 /** The worktree is deleted, and a resume makes it again from the newest checkpoint. */
 async function loseWorktree(toy: TestWorktree, workflow: ReturnType<typeof define>): Promise<void> {
   rmSync(toy.workspace.root, { recursive: true });
-  const parts = { ...toy.parts, branches: createGitBranches() };
+  const adapters = { ...toy.adapters, branches: createGitBranches() };
   const planned = await checkResume({
-    parts,
+    adapters,
     run: ID,
     current: { definition: workflow.definition, config: TOY_CONFIG },
     policy: defaultFindingPolicy,
@@ -117,7 +117,7 @@ async function loseWorktree(toy: TestWorktree, workflow: ReturnType<typeof defin
     force: false,
   });
   const lease = await toy.store.takeLease({ run: ID, label: "test" });
-  await applyResumeCheck({ parts, lease, planned });
+  await applyResumeCheck({ adapters, lease, planned });
   await toy.store.releaseLease(lease);
 }
 

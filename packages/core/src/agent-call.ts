@@ -36,9 +36,17 @@ import { Hearing } from "./recorded-calls.ts";
 import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
-import { enterAside, requireOpen } from "./side-worktrees.ts";
+import { enterSideWorktree, requireOpen } from "./side-worktrees.ts";
 import { limitNotice, spentOf } from "./budget.ts";
-import { type OpenAside, type StageExecution, withTimer, attemptOf, beginStep, failStep, markOf } from "./step.ts";
+import {
+  type OpenSideWorktree,
+  type StageExecution,
+  withTimer,
+  attemptOf,
+  beginStep,
+  failStep,
+  markOf,
+} from "./step.ts";
 import { exceededBy, waitForBudget, priced, startWaiting } from "./waiting.ts";
 import { own } from "./state.ts";
 import type { AgentCall, AgentReport } from "./workflow.ts";
@@ -49,7 +57,7 @@ import type { AgentCall, AgentReport } from "./workflow.ts";
  */
 export async function runAgent(execution: StageExecution, call: AgentCall): Promise<AgentReport> {
   const { runSession } = execution;
-  const aside = call.aside === undefined ? null : requireOpen(execution, call.aside);
+  const sideWorktree = call.sideWorktree === undefined ? null : requireOpen(execution, call.sideWorktree);
   const known = execution.claim(call.name);
   if (known !== undefined) {
     runSession.tell({ kind: "step_finished", step: call.name, replayed: true });
@@ -61,16 +69,20 @@ export async function runAgent(execution: StageExecution, call: AgentCall): Prom
     await askAboutCheckoutChange(execution, call, recorded);
     return recorded;
   }
-  const report = await callAnew(execution, call, aside);
+  const report = await callAnew(execution, call, sideWorktree);
   await askAboutCheckoutChange(execution, call, report);
   return report;
 }
 
-async function callAnew(execution: StageExecution, call: AgentCall, aside: OpenAside | null): Promise<AgentReport> {
+async function callAnew(
+  execution: StageExecution,
+  call: AgentCall,
+  sideWorktree: OpenSideWorktree | null,
+): Promise<AgentReport> {
   const { runSession } = execution;
   return await execution.busy(async () => {
-    const trying = beginCall(execution, call, aside);
-    if (aside !== null) aside.busy = call.name;
+    const trying = beginCall(execution, call, sideWorktree);
+    if (sideWorktree !== null) sideWorktree.busy = call.name;
     try {
       const { abort } = own(runSession.attempt.errors, call.name) ?? {};
       if (abort !== undefined) runSession.halt.abort(abort);
@@ -86,7 +98,7 @@ async function callAnew(execution: StageExecution, call: AgentCall, aside: OpenA
         return concluded;
       }
     } finally {
-      if (aside !== null) aside.busy = null;
+      if (sideWorktree !== null) sideWorktree.busy = null;
     }
   });
 }
@@ -105,14 +117,14 @@ async function reportDenial(runSession: RunSession, outcome: AgentOutcome): Prom
 
 /** Waits for the rest of the delay before the next attempt. The delay is on record, perhaps by a process that has died. */
 async function waitOut({ runSession }: StageExecution, name: string): Promise<void> {
-  const { parts, halt } = runSession;
+  const { adapters, halt } = runSession;
   const { errors } = runSession.attempt;
-  const rest = restOfDelay(own(errors, name) ?? NO_ERRORS, parts.clock.now());
+  const rest = restOfDelay(own(errors, name) ?? NO_ERRORS, adapters.clock.now());
   // Between two attempts the call is not in progress. If no other step runs either, the run can stop safely here.
   const isQuiet = (): boolean => Object.keys(runSession.attempt.running).length === 0;
   if (rest > 0) {
     const signal = isQuiet() ? AbortSignal.any([halt.signal, halt.wished]) : halt.signal;
-    await parts.wait(rest, signal).catch((error: unknown) => {
+    await adapters.wait(rest, signal).catch((error: unknown) => {
       halt.checkWish();
       throw error;
     });
@@ -122,12 +134,12 @@ async function waitOut({ runSession }: StageExecution, name: string): Promise<vo
 
 async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<CallAttempt> {
   const { runSession } = execution;
-  const { call, estimate, files, aside } = trying;
+  const { call, estimate, files, sideWorktree } = trying;
   execution.check();
   const adopted = await adoptAnswer(execution, trying);
   if (adopted !== null) return await afterCall(execution, trying, adopted);
-  if (aside !== null)
-    trying.workspace = await enterAside(execution, aside, {
+  if (sideWorktree !== null)
+    trying.workspace = await enterSideWorktree(execution, sideWorktree, {
       goesOn: Object.hasOwn(runSession.attempt.sessions, call.name),
     });
   await parkRefused(execution, trying);
@@ -137,18 +149,18 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
   // No await may come between this check and the entry that reserves the estimate. A parallel call must see the reservation.
   if (exceeded !== null) return await waitForBudget(execution, exceeded);
   const { counted } = opened;
-  const beside = aside === null ? {} : { aside: aside.name };
+  const beside = sideWorktree === null ? {} : { sideWorktree: sideWorktree.name };
   const answer = answerFile(runSession, call.name);
   // Remove it before the step starts. Otherwise the result of an older attempt could be adopted for this one.
   answer.remove();
   await beginStep(execution, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
-  const outputs = runSession.parts.outputs(trying.workspace.root);
+  const outputs = runSession.adapters.outputs(trying.workspace.root);
   // Remove stale output files, so that the engine does not collect them as output of this call.
   for (const path of call.collect ?? []) await outputs.remove(path);
   execution.check();
   trying.checkout ??= await openCheckout(runSession, trying);
   execution.check();
-  const began = runSession.parts.clock.now();
+  const began = runSession.adapters.clock.now();
   const before = beganAt(runSession);
   const talk = talkOf(execution, trying);
   const hearing = new Hearing();
@@ -161,7 +173,7 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
   } catch (error) {
     throw await failStep(execution, call.name, error);
   }
-  const milliseconds = Math.max(0, runSession.parts.clock.now() - began);
+  const milliseconds = Math.max(0, runSession.adapters.clock.now() - began);
   if (runSession.halt.cause === undefined)
     storeResult(answer, {
       agent: trying.agent.name,
@@ -176,7 +188,7 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
 /** Checked before each attempt, because a rebase or the agent's last call may have changed what this call would execute. */
 async function parkRefused(execution: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
   const named = model === null ? agent.name : `${agent.name}:${model}`;
-  const reason = (await execution.runSession.parts.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
+  const reason = (await execution.runSession.adapters.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
   if (reason !== null) await startWaiting(execution, { for: "you", reason, until: null });
 }
 
@@ -224,7 +236,7 @@ async function afterCall(execution: StageExecution, trying: ActiveCall, ended: E
   execution.open();
   if (runSession.halt.cause !== undefined) {
     // The agent reported its usage, so that is recorded. Everything else is treated as after a crash.
-    const interrupted: StepInterrupted = { visit: runSession.attempt.number, step: call.name, spent };
+    const interrupted: StepInterrupted = { stageAttempt: runSession.attempt.number, step: call.name, spent };
     await runSession.append({ kind: "step.interrupted", body: interrupted }).catch(() => undefined);
     throw runSession.halt.cause;
   }
@@ -238,7 +250,7 @@ async function afterCall(execution: StageExecution, trying: ActiveCall, ended: E
  */
 async function clearLocks(runSession: RunSession, step: string): Promise<void> {
   if (Object.keys(runSession.attempt.running).some((name) => name !== step)) return;
-  const cleared = await clearStaleLocks(runSession.parts, runSession.run.id, runSession.state.files);
+  const cleared = await clearStaleLocks(runSession.adapters, runSession.run.id, runSession.state.files);
   if (cleared !== null) await emitNote(runSession, cleared);
 }
 
@@ -248,15 +260,15 @@ async function clearLocks(runSession: RunSession, step: string): Promise<void> {
  */
 async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promise<Ended | null> {
   const { runSession } = execution;
-  const { call, agent, model, aside } = trying;
+  const { call, agent, model, sideWorktree } = trying;
   const { name } = call;
   const begun = own(runSession.attempt.lost, name);
   if (begun === undefined) return null;
   const attempt = attemptOf(execution, name);
   const wasKept = runSession.answered.delete(name);
-  if (aside?.isKept === false || readResult(answerFile(runSession, name))?.filesGone === true) return null;
+  if (sideWorktree?.isKept === false || readResult(answerFile(runSession, name))?.filesGone === true) return null;
   // The agent stores its session record under the directory in which it worked.
-  if (aside !== null) trying.workspace = await enterAside(execution, aside, { goesOn: true });
+  if (sideWorktree !== null) trying.workspace = await enterSideWorktree(execution, sideWorktree, { goesOn: true });
   const kept = wasKept ? (ownResult(execution, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
   const ended = kept ?? (await endedInRecord(execution, trying, begun));
   if (ended === null) {
@@ -273,7 +285,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
   }
   trying.checkout = checkoutBefore(runSession, name);
   const text = `${agent.name} had finished ${name} when Holdfast ended; its result is adopted`;
-  const body: StepAdopted = { visit: runSession.attempt.number, step: name };
+  const body: StepAdopted = { stageAttempt: runSession.attempt.number, step: name };
   await runSession.append({ kind: "step.adopted", body }, { kind: "note", body: { text } });
   runSession.tell({ kind: "note", text });
   const talk = talkOf(execution, trying);
@@ -345,12 +357,16 @@ async function callAgent(
   const { runSession } = execution;
   const { call, agent, model, workspace } = trying;
   const { name } = call;
-  const log = runSession.parts.agentLog({ run: runSession.run.id, visit: runSession.attempt.number, step: name });
+  const log = runSession.adapters.agentLog({
+    run: runSession.run.id,
+    stageAttempt: runSession.attempt.number,
+    step: name,
+  });
   const telling: Promise<void>[] = [];
   const answer = answerFile(runSession, name);
   const attempt = attemptOf(execution, name);
   let tokens = 0;
-  const isRecorded = runSession.parts.tape !== undefined;
+  const isRecorded = runSession.adapters.tape !== undefined;
   const onEvent = (event: AgentEvent): void => {
     if (isRecorded) hearing.hear(event);
     if (event.kind === "process") return;
@@ -376,7 +392,7 @@ async function callAgent(
       ...(opened.forkAt === null ? {} : { forkAt: opened.forkAt }),
       yolo: call.yolo || runSession.state.position.yolo === true,
       timeoutMs: call.timeoutMs ?? null,
-      idleMs: runSession.parts.agentIdleMs,
+      idleMs: runSession.adapters.agentIdleMs,
       iteration: runSession.state.position.iteration,
       attempt: attempt + (call.triedBefore ?? 0),
       seed: runSession.state.config.seed,
@@ -404,19 +420,19 @@ async function afterFailedTry(
   const { name } = trying.call;
   const { outcome, spent } = tried;
   if (outcome.kind === "completed") return tried;
-  const now = runSession.parts.clock.now();
+  const now = runSession.adapters.clock.now();
   // A fresh session has an empty context. A prompt that is too long by itself fails there again.
   const isSession = outcome.cause === "session_lost" || outcome.cause === "context_too_long";
   const isLost = isSession && tried.session !== null;
   const decision = decideFailure({
-    policy: runSession.parts.errorPolicy,
+    policy: runSession.adapters.errorPolicy,
     agent: trying.agent.name,
     own: trying.own,
     failure: outcome,
     failures: attemptOf(execution, name),
     before: own(runSession.attempt.errors, name),
     now,
-    random: fractionOf(runSession.parts.random()),
+    random: fractionOf(runSession.adapters.random()),
     mustAnswer: trying.call.mustAnswer ?? false,
     ...(isLost ? { lostSession: trying.gaveUp ? "again" : "first" } : {}),
   });

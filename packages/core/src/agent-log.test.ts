@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { openAgentLog, openResultFile } from "./agent-log.ts";
 
-const call = { run: "issue-4-abc", visit: 3, step: "implement" };
+const call = { run: "issue-4-abc", stageAttempt: 3, step: "implement" };
 
 test("lines are in the file at once, a second try appends, only the owner may read", async () => {
   const directory = join(scratchDirectory(onTestFinished), "logs");

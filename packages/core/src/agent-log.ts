@@ -16,7 +16,7 @@ import type { StageExecution } from "./step.ts";
 export function openAgentLog(params: {
   readonly directory: string;
   readonly run: string;
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly maxBytes?: number;
 }): { readonly path: string; append(line: string): void; close(): Promise<void> } {
@@ -48,7 +48,7 @@ export function openAgentLog(params: {
 export function openResultFile(params: {
   readonly directory: string;
   readonly run: string;
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
 }): { write(text: string): void; read(): string | null; remove(): void } {
   const path = agentLogPath(params).replace(/\.log$/, ".answer");
@@ -77,7 +77,7 @@ export function openResultFile(params: {
 function agentLogPath(params: {
   readonly directory: string;
   readonly run: string;
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
 }): string {
   const safe = Array.from(Buffer.from(params.step), (byte) => {
@@ -85,7 +85,7 @@ function agentLogPath(params: {
     return /[A-Za-z0-9_.-]/.test(character) ? character : `%${byte.toString(16).padStart(2, "0")}`;
   }).join("");
   const name = safe.length > MAX_NAME ? `${safe.slice(0, MAX_NAME)}~${sha256(params.step).slice(0, 12)}` : safe;
-  return join(params.directory, params.run, `${params.visit}-${name}.log`);
+  return join(params.directory, params.run, `${params.stageAttempt}-${name}.log`);
 }
 
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -141,8 +141,8 @@ export function forgetResult(file: ResultFile): void {
 }
 
 export function answerFile(runSession: RunSession, step: string): ResultFile {
-  const key: AgentCallKey = { run: runSession.run.id, visit: runSession.attempt.number, step };
-  return runSession.parts.agentAnswer(key);
+  const key: AgentCallKey = { run: runSession.run.id, stageAttempt: runSession.attempt.number, step };
+  return runSession.adapters.agentAnswer(key);
 }
 
 /** Returns the stored result of this attempt of this agent. null: there is none, or it belongs to another attempt or agent. */

@@ -12,8 +12,8 @@ import { type Amounts, fallbackOf } from "./position.ts";
 import { reasonOf } from "./progress.ts";
 import { type AgentTake, recordAgentEntry } from "./record-run.ts";
 import type { RunSession } from "./run-session.ts";
-import { requireAsides } from "./side-worktrees.ts";
-import type { OpenAside, StageExecution } from "./step.ts";
+import { requireSideWorktrees } from "./side-worktrees.ts";
+import type { OpenSideWorktree, StageExecution } from "./step.ts";
 import { decide } from "./waiting.ts";
 import { own, rebaseRunning } from "./state.ts";
 import { capture } from "./values.ts";
@@ -40,12 +40,12 @@ export async function concludeCall(
     readonly workspace: Workspace;
     /** True when the call changes the run's own files. */
     readonly files: boolean;
-    readonly aside: OpenAside | null;
+    readonly sideWorktree: OpenSideWorktree | null;
   },
   tried: CallAttempt,
 ): Promise<AgentReport> {
   const { runSession } = execution;
-  const { aside, call } = trying;
+  const { sideWorktree, call } = trying;
   const { name } = call;
   const collected = await collectOutputs(execution, trying);
   execution.open();
@@ -60,51 +60,54 @@ export async function concludeCall(
   if (trying.files) {
     await runSession.save({
       trigger:
-        isComplete(collected) && runSession.parts.checkpoints.artifactComplete ? "artifact_complete" : "agent_complete",
+        isComplete(collected) && runSession.adapters.checkpoints.artifactComplete
+          ? "artifact_complete"
+          : "agent_complete",
       name,
       change: (planes, { sequence }) => rebaseRunning(planes, sequence),
       prepare: ({ files }) => {
         const changed = files === null || before === null ? null : files.tree !== before;
-        const [made, entry] = finish({ changed, commit: null, aside: null }, files);
+        const [made, entry] = finish({ changed, commit: null, sideWorktree: null }, files);
         report = made;
         return [entry];
       },
     });
   } else {
-    const found = aside === null ? NOT_ASIDE : await foundAside(execution, aside, trying.workspace);
+    const found =
+      sideWorktree === null ? NO_SIDE_WORKTREE : await foundSideWorktree(execution, sideWorktree, trying.workspace);
     execution.open();
-    const files = aside === null ? runSession.state.files : null;
-    const [made, entry] = found === null ? finish(NOT_ASIDE, files, deserted(tried)) : finish(found, files);
+    const files = sideWorktree === null ? runSession.state.files : null;
+    const [made, entry] = found === null ? finish(NO_SIDE_WORKTREE, files, deserted(tried)) : finish(found, files);
     report = made;
     await runSession.append(entry);
-    if (aside !== null && found !== null && found.commit !== null) aside.commit = found.commit;
+    if (sideWorktree !== null && found !== null && found.commit !== null) sideWorktree.commit = found.commit;
   }
   if (report === undefined) throw new TypeError("a checkpoint was saved without its entries");
   runSession.tell({ kind: "step_finished", step: name, replayed: false });
   return report;
 }
 
-type Found = Pick<AgentReport, "changed" | "commit" | "aside">;
+type Found = Pick<AgentReport, "changed" | "commit" | "sideWorktree">;
 
-const NOT_ASIDE: Found = { changed: null, commit: null, aside: null };
+const NO_SIDE_WORKTREE: Found = { changed: null, commit: null, sideWorktree: null };
 
 /** The commit is pinned before the journal names it. null: the side worktree's directory was deleted. */
-async function foundAside(
+async function foundSideWorktree(
   { runSession }: StageExecution,
-  aside: OpenAside,
+  sideWorktree: OpenSideWorktree,
   workspace: Workspace,
 ): Promise<Found | null> {
-  const { parts, run } = runSession;
-  const asides = requireAsides(runSession, aside.name);
-  const look = await workspace.look(snapshotParams(parts)).catch((error: unknown) => {
+  const { adapters, run } = runSession;
+  const sideWorktrees = requireSideWorktrees(runSession, sideWorktree.name);
+  const look = await workspace.look(snapshotParams(adapters)).catch((error: unknown) => {
     if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return null;
     throw error;
   });
   if (look === null) return null;
   const { tree, commit, skipped } = look;
-  await asides.pin({ run: run.id, commit });
-  const changed = tree !== (await asides.treeOf(aside.commit));
-  return { changed, commit, aside: { name: aside.name, from: aside.commit, skipped } };
+  await sideWorktrees.pin({ run: run.id, commit });
+  const changed = tree !== (await sideWorktrees.treeOf(sideWorktree.commit));
+  return { changed, commit, sideWorktree: { name: sideWorktree.name, from: sideWorktree.commit, skipped } };
 }
 
 /**
@@ -130,7 +133,7 @@ async function collectOutputs(
   { runSession }: StageExecution,
   { call, workspace }: { readonly call: AgentCall; readonly workspace: Workspace },
 ): Promise<Pick<AgentReport, "collected" | "uncollected">> {
-  const outputs = runSession.parts.outputs(workspace.root);
+  const outputs = runSession.adapters.outputs(workspace.root);
   const collected: Record<string, string | null> = {};
   const uncollected: Record<string, string> = {};
   for (const path of call.collect ?? []) {
@@ -144,7 +147,7 @@ async function collectOutputs(
 
 /** Masks secrets in text that an agent wrote for others, and adds a journal note about it. */
 export async function maskAndReport(runSession: RunSession, what: string, text: string): Promise<string> {
-  const { mask, find } = runSession.parts.masking ?? { mask: maskSecrets, find: findSecrets };
+  const { mask, find } = runSession.adapters.masking ?? { mask: maskSecrets, find: findSecrets };
   const masked = mask(text);
   if (masked === text) return text;
   const kinds = [...new Set(find(text).map(({ kind }) => kind))].join(", ") || "secret";
@@ -188,7 +191,7 @@ export interface ActiveCall {
   workspace: Workspace;
   /** True when the call changes the run's own files. */
   readonly files: boolean;
-  readonly aside: OpenAside | null;
+  readonly sideWorktree: OpenSideWorktree | null;
   readonly estimate: Amounts;
   /** The user's main checkout before this process's first attempt. undefined: not read yet. null: not watched. */
   checkout?: CheckoutState | null;
@@ -196,8 +199,12 @@ export interface ActiveCall {
   gaveUp: boolean;
 }
 
-export function beginCall(execution: StageExecution, call: AgentCall, aside: OpenAside | null): ActiveCall {
-  const { parts, workspace, run } = execution.runSession;
+export function beginCall(
+  execution: StageExecution,
+  call: AgentCall,
+  sideWorktree: OpenSideWorktree | null,
+): ActiveCall {
+  const { adapters, workspace, run } = execution.runSession;
   const { config } = execution.runSession.state;
   const { provider, model } = chooseAgent(call.model, config);
   if (workspace === undefined) {
@@ -210,11 +217,11 @@ export function beginCall(execution: StageExecution, call: AgentCall, aside: Ope
   const trying: ActiveCall = {
     call,
     own: model === null ? provider : `${provider}:${model}`,
-    agent: parts.agent(provider),
+    agent: adapters.agent(provider),
     model,
     workspace,
-    files: aside === null && (call.changesFiles ?? true),
-    aside,
+    files: sideWorktree === null && (call.changesFiles ?? true),
+    sideWorktree,
     estimate: call.estimate ?? NOTHING,
     gaveUp: false,
   };
@@ -224,17 +231,17 @@ export function beginCall(execution: StageExecution, call: AgentCall, aside: Ope
 
 /** Selects the agent from the record, so that it is the same after a kill: the fallback agent if there is one, else its own. */
 export function chooseCallAgent(execution: StageExecution, trying: ActiveCall): void {
-  const { parts } = execution.runSession;
+  const { adapters } = execution.runSession;
   const { config } = execution.runSession.state;
   const { errors } = execution.runSession.attempt;
   const { provider, model } = chooseAgent(fallbackOf(own(errors, trying.call.name)) ?? trying.own, config);
-  trying.agent = parts.agent(provider);
+  trying.agent = adapters.agent(provider);
   trying.model = model;
 }
 
 /** Reads the state of the user's main checkout. null: it is not watched. An unreadable checkout never fails a call. */
 export async function watchCheckout(runSession: RunSession, runRoot: string): Promise<CheckoutState | null> {
-  const { workspaces, mainCheckout } = runSession.parts;
+  const { workspaces, mainCheckout } = runSession.adapters;
   if (workspaces === null || mainCheckout === undefined) return null;
   return await workspaces.mainCheckout(runRoot).catch((error: unknown) => {
     runSession.tell({ kind: "note", text: `The main checkout cannot be watched: ${reasonOf(error)}` });
@@ -322,7 +329,7 @@ export async function askAboutFailedAttempt(execution: StageExecution, trying: A
     delete trying.checkout;
     return;
   }
-  if (kept === null || kept.after === null || runSession.parts.mainCheckout !== "ask") return;
+  if (kept === null || kept.after === null || runSession.adapters.mainCheckout !== "ask") return;
   const { root, before, after } = kept;
   const change = compareCheckouts({ root, state: new Map(before) }, { root, state: new Map(after) });
   if (change === null) return;
@@ -402,7 +409,7 @@ export async function askAboutCheckoutChange(
   if (checkout === undefined) return;
   const name = checkoutStep(call);
   const isAnswered = Object.hasOwn(execution.runSession.attempt.steps, name);
-  if (!isAnswered && (execution.runSession.parts.mainCheckout !== "ask" || execution.asked.has(checkout.digest)))
+  if (!isAnswered && (execution.runSession.adapters.mainCheckout !== "ask" || execution.asked.has(checkout.digest)))
     return;
   execution.asked.add(checkout.digest);
   await decide(execution, {

@@ -43,7 +43,7 @@ async function dying(params: {
       write: () => Promise.reject(new Error("the disk is read-only")),
     },
   );
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   // step.started, step.session, and what would be the answer.
   expect(await toy.crash(workflow, 3, "before")).toBe("died");
   return { ...toy, seen };

@@ -167,12 +167,12 @@ describe("rewound session", () => {
         return { event: "worked", reason: "did it" };
       },
     });
-    await begin(toy.parts, workflow, toy.workspace);
+    await begin(toy.adapters, workflow, toy.workspace);
     await toy.go(workflow);
     const sequence = (await toy.store.latest(ID))?.sequence ?? 0;
     await toy.go(workflow);
-    const { parts, store } = toy;
-    const handle = new RunHandle(parts, await store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } }));
+    const { adapters, store } = toy;
+    const handle = new RunHandle(adapters, await store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } }));
     return { ...toy, calls, texts, workflow, handle, sequence };
   }
 

@@ -101,7 +101,7 @@ async function countLost(
   // If an estimate was reserved, it counts as spent and nothing more is assumed.
   const held = isUnknown && reserved.tokens === 0 && reserved.microUsd === 0 ? await assumeUnknown(runSession) : null;
   const body: StepLost = {
-    visit: runSession.attempt.number,
+    stageAttempt: runSession.attempt.number,
     step: call.name,
     spent,
     ...(held === null ? {} : { held }),
@@ -153,17 +153,17 @@ export async function dropSession(
   const text = `${agent.name} cannot resume the session of ${name} (${params.why}): a new session gets a summary of the work; files are kept`;
   const session: NewEntry = {
     kind: "step.session",
-    body: { visit: runSession.attempt.number, step: name, session: null },
+    body: { stageAttempt: runSession.attempt.number, step: name, session: null },
   };
   const prepare = (): readonly NewEntry[] => {
     const entries = params.prepare?.() ?? [];
     const said = givenUp(agent.name, params.said);
-    if (call.aside === undefined) runSession.observeConversation(said);
+    if (call.sideWorktree === undefined) runSession.observeConversation(said);
     else runSession.sideTalks.set(name, said);
     return [...entries, session, { kind: "note", body: { text } }];
   };
   // The conversation of a call in a side worktree is not part of any checkpoint.
-  if (call.aside !== undefined) await runSession.append(...prepare());
+  if (call.sideWorktree !== undefined) await runSession.append(...prepare());
   else await runSession.save({ trigger: "error_recovery", name: `session of ${name} lost`, prepare });
   runSession.tell({ kind: "note", text });
 }
@@ -176,7 +176,7 @@ export async function keepSession(execution: StageExecution, call: AgentCall, se
     return;
   // The caller awaits this only after the agent has ended. A write error that matters also fails the next write.
   await runSession
-    .append({ kind: "step.session", body: { visit: runSession.attempt.number, step, session } })
+    .append({ kind: "step.session", body: { stageAttempt: runSession.attempt.number, step, session } })
     .catch(() => undefined);
 }
 
@@ -185,8 +185,8 @@ function givenUp(agent: string, said: ConversationPlane | null): ConversationPla
 }
 
 export function fenceOf({ state, run }: Pick<RunSession, "state" | "run">, call: string): Fence {
-  const { fence, visit } = state.position;
-  return createFence(fenceNonce({ secret: fence ?? run.id, visit: visit.number, call }));
+  const { fence, stageAttempt } = state.position;
+  return createFence(fenceNonce({ secret: fence ?? run.id, stageAttempt: stageAttempt.number, call }));
 }
 
 async function openFresh(execution: StageExecution, { call, agent, workspace }: Caller): Promise<OpenedSession> {
@@ -196,12 +196,12 @@ async function openFresh(execution: StageExecution, { call, agent, workspace }: 
   const counted = isCounted ? { input: 0, output: 0 } : null;
   if (!Object.hasOwn(runSession.attempt.sessions, name))
     return { session: null, forkAt: null, prompt, counted, told: null };
-  const { parts } = runSession;
+  const { adapters } = runSession;
   const conversation = storedConversation(runSession, call);
-  const files = await workspace.look(snapshotParams(parts));
+  const files = await workspace.look(snapshotParams(adapters));
   const { head, commit } = files;
   const stat = async (from: string): Promise<string | null> =>
-    (await parts.workspaces?.diff({ from, to: commit, format: "stat" }))?.text ?? null;
+    (await adapters.workspaces?.diff({ from, to: commit, format: "stat" }))?.text ?? null;
   const diffStat = head === null ? null : await stat(head).catch(() => null);
   const isOurs = conversation?.agent === agent.name && conversation.session === null;
   // The previous session has seen the fence of this call, and its words are the text inside the fence. So the fence is new.
@@ -510,18 +510,18 @@ function bytesOf(text: string): number {
  * session resumes from the agent's own record, or a fresh session gets a description of the files.
  */
 export function storedConversation(runSession: RunSession, call: TalkingCall): ConversationPlane | null {
-  return call.aside === undefined ? runSession.conversation : (runSession.sideTalks.get(call.name) ?? null);
+  return call.sideWorktree === undefined ? runSession.conversation : (runSession.sideTalks.get(call.name) ?? null);
 }
 
 export function storeConversation(runSession: RunSession, call: TalkingCall, talk: ConversationPlane): void {
   const newer = newerTalk(storedConversation(runSession, call), talk);
-  if (call.aside === undefined) runSession.observeConversation(newer);
+  if (call.sideWorktree === undefined) runSession.observeConversation(newer);
   else runSession.sideTalks.set(call.name, newer);
 }
 
 interface TalkingCall {
   readonly name: string;
-  readonly aside?: unknown;
+  readonly sideWorktree?: unknown;
 }
 
 /**

@@ -44,7 +44,7 @@ const full: Planes = {
     },
     feedback: "do better",
     reason: null,
-    visit: { number: 3, steps: { "agent-1": { text: "ok" } }, failures: { push: 2 } },
+    stageAttempt: { number: 3, steps: { "agent-1": { text: "ok" } }, failures: { push: 2 } },
   },
   context: { values: { deep: { list: [1, null] } }, tokens: { input: 5 } },
   files: {
@@ -137,7 +137,7 @@ test("a value that loads is one that can run: agentize read stage 'bogus', itera
 test("taking any one required member away is noticed, and named", () => {
   const paths = pointersOf(JSON.parse(JSON.stringify(full))).filter(
     (path) =>
-      !/^\/(context\/values|extensions|config\/inputs|position\/visit\/steps)\/|\/result\/|\/(attempts|streaks|tokens|states|failures)\/[^/]+$/.test(
+      !/^\/(context\/values|extensions|config\/inputs|position\/stageAttempt\/steps)\/|\/result\/|\/(attempts|streaks|tokens|states|failures)\/[^/]+$/.test(
         path,
       ) && !/\/\d+$/.test(path),
   );

@@ -69,7 +69,7 @@ export function emptyPlanes(params: { readonly workflow?: string; readonly stage
       budget: newBudget(),
       feedback: null,
       reason: null,
-      visit: NO_ATTEMPT,
+      stageAttempt: NO_ATTEMPT,
     },
     context: { values: {}, tokens: {} },
     files: null,
@@ -314,7 +314,7 @@ export const positionShape: Shape<Position> = object<Position>({
   budget,
   feedback: nullable(text),
   reason: nullable(text),
-  visit: object<StageAttempt>({
+  stageAttempt: object<StageAttempt>({
     number: count,
     steps: dictionary(json),
     failures: dictionary(count),
@@ -324,7 +324,7 @@ export const positionShape: Shape<Position> = object<Position>({
     graph: optional(flag),
     unreduced: optional(list(json)),
     settled: optional(object<NonNullable<StageAttempt["settled"]>>({ of: count, at: count })),
-    asides: optional(dictionary(text)),
+    sideWorktrees: optional(dictionary(text)),
     errors: optional(dictionary(callErrorsShape)),
   }),
   fence: optional(text),

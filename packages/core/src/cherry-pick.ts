@@ -26,7 +26,7 @@ export interface CherryPickPlan {
 
 /** Reads only, and takes no lease. */
 export async function planCherryPick(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly source: Checkpoint;
   readonly run: RunSummary;
   /** The newest checkpoint with the run's later changes. */
@@ -34,8 +34,8 @@ export async function planCherryPick(params: {
   readonly workspace: Workspace | undefined;
   readonly paths: readonly string[];
 }): Promise<CherryPickPlan> {
-  const { parts, source, run, newest, workspace, paths: asked } = params;
-  const { workspaces } = parts;
+  const { adapters, source, run, newest, workspace, paths: asked } = params;
+  const { workspaces } = adapters;
   const to = source.planes.files;
   if (source.quarantined) throw refused(`Checkpoint ${source.id} is quarantined as damaged`, "Choose another one.");
   if (to === null)
@@ -46,13 +46,13 @@ export async function planCherryPick(params: {
       "Save one there with `holdfast checkpoint`.",
     );
   refuseHalfStep(newest);
-  const begun = await findBegun(parts, { run, source, asked });
-  const from = await workspace.look(snapshotParams(parts));
+  const begun = await findBegun(adapters, { run, source, asked });
+  const from = await workspace.look(snapshotParams(adapters));
   rejectBusy(workspace.root, from, "graft");
   const names = new Set([...(await workspaces.filesOf(to.tree)), ...(await workspaces.filesOf(from.tree))]);
   const paths = choosePaths(asked, [...names]);
   const files = await workspace.planRestore({ from, to, paths });
-  const saved = (begun === null ? newest : await parts.store.getCheckpoint(begun)).planes.files?.tree ?? from.tree;
+  const saved = (begun === null ? newest : await adapters.store.getCheckpoint(begun)).planes.files?.tree ?? from.tree;
   return {
     run: run.id,
     source: summaryOf(source),
@@ -69,7 +69,7 @@ export async function planCherryPick(params: {
  * discard the cherry-picked ones. An agent that resumes its session keeps its files, so it is allowed.
  */
 function refuseHalfStep({ run, planes }: Checkpoint): void {
-  const { running = {}, sessions = {} } = planes.position.visit;
+  const { running = {}, sessions = {} } = planes.position.stageAttempt;
   const half = Object.entries(running).find(([name, step]) => step.files && !Object.hasOwn(sessions, name));
   if (half === undefined) return;
   const [name, { base }] = half;
@@ -155,7 +155,7 @@ export interface CherryPickReport {
 }
 
 interface GraftWork {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly plan: CherryPickPlan;
   readonly saver: Saver;
   readonly lease: Lease;
@@ -171,7 +171,7 @@ interface GraftWork {
  * it.
  */
 export async function applyCherryPick(work: GraftWork): Promise<CherryPickReport> {
-  const { plan, saver, lease, workspace, parts } = work;
+  const { plan, saver, lease, workspace, adapters } = work;
   refuseLoss(plan, work.force);
   const newest = await saver.newest();
   if (newest === undefined) throw new HoldfastError({ code: "INTERNAL", message: `Run ${plan.run} has no checkpoint` });
@@ -197,7 +197,7 @@ export async function applyCherryPick(work: GraftWork): Promise<CherryPickReport
   };
   if (plan.begun === null) {
     const { changes } = plan.files;
-    return await orUndoRestore({ parts, saver, lease, workspace, undo, changes }, place);
+    return await orUndoRestore({ adapters, saver, lease, workspace, undo, changes }, place);
   }
   // A process that died started this cherry-pick. It stays on record as unfinished until all files are in place.
   if (plan.edited.length > 0) await keepEdits(work);
@@ -260,19 +260,19 @@ async function saveBefore({ plan, saver, lease, workspace }: GraftWork, newest: 
   });
 }
 
-async function keepEdits({ parts, plan, workspace }: GraftWork): Promise<void> {
-  const { commit } = await workspace.look(snapshotParams(parts));
-  await parts.workspaces?.keep({ run: plan.run, commit });
+async function keepEdits({ adapters, plan, workspace }: GraftWork): Promise<void> {
+  const { commit } = await workspace.look(snapshotParams(adapters));
+  await adapters.workspaces?.keep({ run: plan.run, commit });
 }
 
 /** Moves the base of running steps, so that a call that resumes its session and then fails restores the cherry-picked files. */
 function graftedPlanes(planes: Planes, sequence: number): Planes {
-  const { visit } = planes.position;
-  if (visit.running === undefined) return planes;
+  const { stageAttempt } = planes.position;
+  if (stageAttempt.running === undefined) return planes;
   const running = Object.fromEntries(
-    Object.entries(visit.running).map(([name, step]) => [name, step.files ? { ...step, base: sequence } : step]),
+    Object.entries(stageAttempt.running).map(([name, step]) => [name, step.files ? { ...step, base: sequence } : step]),
   );
-  return { ...planes, position: { ...planes.position, visit: { ...visit, running } } };
+  return { ...planes, position: { ...planes.position, stageAttempt: { ...stageAttempt, running } } };
 }
 
 function nameOf({ source }: CherryPickPlan): string {

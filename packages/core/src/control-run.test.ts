@@ -24,14 +24,14 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     const requests = openSignalFiles(directory);
     const toy = await startTestRun(kind, onTestFinished);
     let random = 0;
-    const parts = { ...toy.parts, requests, random: () => `r${(random += 1)}` };
+    const adapters = { ...toy.adapters, requests, random: () => `r${(random += 1)}` };
     const order = (more: Partial<SignalParams["order"]> = {}) =>
       sendSignal({
-        parts,
+        adapters,
         signal: live,
         order: { run: ID, kind: "pause", by: "eva", reason: "lunch", now: false, ...more },
       });
-    return { ...toy, parts, requests, order };
+    return { ...toy, adapters, requests, order };
   };
   const working = (work: (context: StageContext<State>) => Promise<void>) =>
     define({
@@ -41,22 +41,22 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
       },
     });
   /** Adapters that count how often the run's own process has read a signal, and a wait until it has handled one: when it reads again. */
-  const watched = (parts: Awaited<ReturnType<typeof start>>["parts"]) => {
+  const watched = (adapters: Awaited<ReturnType<typeof start>>["adapters"]) => {
     const read: string[] = [];
-    const orderFor: typeof parts.requests.orderFor = async (run) => {
-      const order = await parts.requests.orderFor(run);
+    const orderFor: typeof adapters.requests.orderFor = async (run) => {
+      const order = await adapters.requests.orderFor(run);
       if (order !== null) read.push(order.id);
       return order;
     };
     const handled = async (): Promise<void> => {
       while (read.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
     };
-    return { handled, parts: { ...parts, requests: { ...parts.requests, orderFor } } };
+    return { handled, adapters: { ...adapters, requests: { ...adapters.requests, orderFor } } };
   };
 
   test("a pause lets what is under way finish, and stops before the next step; resumed, nothing is done again", async () => {
     const { requests, go, order, store, ...toy } = await start();
-    const { parts, handled } = watched(toy.parts);
+    const { adapters, handled } = watched(toy.adapters);
     const done: string[] = [];
     let asked: ReturnType<typeof order> | undefined;
     const workflow = working(async ({ step }) => {
@@ -73,8 +73,8 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
         return 2;
       });
     });
-    await begin(parts, workflow);
-    expect(await go(workflow, { parts })).toMatchObject({
+    await begin(adapters, workflow);
+    expect(await go(workflow, { adapters })).toMatchObject({
       kind: "paused",
       reason: "paused by eva: lunch",
     });
@@ -82,15 +82,15 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     expect(await asked).toMatchObject({ kind: "done", run: { state: { kind: "paused" } } });
     expect(await requests.orderFor(ID)).toBeNull();
     const latest = await store.latest(ID);
-    expect(latest?.planes.position.visit.steps).toEqual({ a: 1 });
-    expect(await go(workflow, { parts })).toMatchObject({ kind: "done" });
+    expect(latest?.planes.position.stageAttempt.steps).toEqual({ a: 1 });
+    expect(await go(workflow, { adapters })).toMatchObject({ kind: "done" });
     expect(done).toEqual(["a", "b"]);
   });
 
   test("a pause ends a sleep, and now means now", async () => {
-    const { parts, requests, go, order } = await start();
+    const { adapters, requests, go, order } = await start();
     const patient = {
-      ...parts,
+      ...adapters,
       wait: (_: number, signal: AbortSignal) =>
         new Promise<void>((_resolve, reject) => {
           signal.addEventListener("abort", () => reject(signal.reason), { once: true });
@@ -98,7 +98,7 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
     };
     const sleeper = working(async ({ sleep }) => await sleep("nap", 3_600_000));
     await begin(patient, sleeper);
-    const sleeping = go(sleeper, { parts: patient });
+    const sleeping = go(sleeper, { adapters: patient });
     expect(await order()).toMatchObject({ kind: "done" });
     expect(await sleeping).toMatchObject({ kind: "paused" });
     const busy = working(async ({ step, signal }) => {
@@ -110,15 +110,15 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
       });
     });
     const other = await start();
-    await begin(other.parts, busy);
-    const going = other.go(busy, { parts: other.parts });
+    await begin(other.adapters, busy);
+    const going = other.go(busy, { adapters: other.adapters });
     await other.order({ now: true });
     expect(await going).toMatchObject({ kind: "paused" });
     expect(await requests.orderFor(ID)).toBeNull();
   });
 
   test("an abort ends it for good, with the reason; nothing goes on from there", async () => {
-    const { parts, go, order, store } = await start();
+    const { adapters, go, order, store } = await start();
     let asked: ReturnType<typeof order> | undefined;
     const workflow = working(async ({ step, signal }) => {
       await step("a", () => 1);
@@ -128,26 +128,26 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
         return 2;
       });
     });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     const reason = "aborted by eva: not needed";
-    expect(await go(workflow, { parts })).toEqual({ kind: "aborted", reason });
+    expect(await go(workflow, { adapters })).toEqual({ kind: "aborted", reason });
     expect(await asked).toMatchObject({ kind: "done" });
     expect((await store.getRun(ID))?.state).toMatchObject({ kind: "aborted", reason });
-    await expect(go(workflow, { parts })).rejects.toMatchObject({ code: "RUN_FAILED" });
+    await expect(go(workflow, { adapters })).rejects.toMatchObject({ code: "RUN_FAILED" });
     expect(await order()).toMatchObject({ kind: "ended" });
   });
 
   test("where nobody carries it, it is done at once; what it waits for is kept when it is paused", async () => {
-    const { parts, requests, go, order, store } = await start();
+    const { adapters, requests, go, order, store } = await start();
     const workflow = working(async ({ decide }) => {
       await decide({ name: "go", question: "Go?", options: ["yes"] });
     });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     expect(await order()).toMatchObject({ kind: "done", run: { state: { kind: "paused" } } });
     // A resume has nothing to withdraw, because the signal was handled.
-    expect(await go(workflow, { parts })).toMatchObject({ kind: "waiting", for: "you" });
+    expect(await go(workflow, { adapters })).toMatchObject({ kind: "waiting", for: "you" });
     expect(await order()).toMatchObject({ kind: "kept", run: { state: { kind: "waiting", for: "you" } } });
-    expect(await go(workflow, { parts })).toMatchObject({ kind: "paused" });
+    expect(await go(workflow, { adapters })).toMatchObject({ kind: "paused" });
     expect((await store.getRun(ID))?.state).toMatchObject({ for: "you", decision: { name: "go" } });
     expect(await order({ kind: "abort" })).toMatchObject({ kind: "done", run: { state: { kind: "aborted" } } });
     expect(await requests.orderFor(ID)).toBeNull();
@@ -156,17 +156,17 @@ describe.each(WORK_STORES)("orders over the $name store", (kind) => {
   test("killed before or after each commit, whoever was told to pause has paused or does so when it is taken up", async () => {
     for (const moment of ["before", "after"] as const)
       for (let at = 1; ; at += 1) {
-        const { parts, requests, go, order, store } = await start();
+        const { adapters, requests, go, order, store } = await start();
         const ran: string[] = [];
         const workflow = working(async ({ step }) => {
           await step("a", () => ran.push("a"));
           await step("b", () => ran.push("b"));
         });
-        await begin(parts, workflow);
+        await begin(adapters, workflow);
         await requests.order({ id: "x", run: ID, kind: "pause", by: "eva", reason: "", now: false, at: "2026-01-01" });
         const { promise, resolve } = Promise.withResolvers<"died">();
         const dying = createCrashingStore(store, { at, moment, die: () => resolve("died") });
-        const first = await Promise.race([promise, go(workflow, { parts: { ...parts, store: dying } })]);
+        const first = await Promise.race([promise, go(workflow, { adapters: { ...adapters, store: dying } })]);
         if (first !== "died") break;
         const lease = await store.getLease(ID);
         if (lease !== undefined) await store.releaseLease(lease);

@@ -18,7 +18,7 @@ import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
 interface BeginParams<S extends JsonObject> {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly workflow: Workflow<S>;
   readonly id: string;
   readonly work: Work;
@@ -36,9 +36,9 @@ interface BeginParams<S extends JsonObject> {
  * already begun is not changed. RUN_EXISTS: the id belongs to other work.
  */
 export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Promise<Run> {
-  const { parts, id, workspace, inputs } = params;
-  const { store } = parts;
-  await rejectRolledBackStore(parts, id);
+  const { adapters, id, workspace, inputs } = params;
+  const { store } = adapters;
+  await rejectRolledBackStore(adapters, id);
   const planes = firstPlanes(params);
   const run = await store.createRun({
     id,
@@ -47,7 +47,7 @@ export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Pr
     ...(params.labels === undefined ? {} : { labels: params.labels }),
   });
   if ((await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return run;
-  await using lease = await acquireLease(parts, id);
+  await using lease = await acquireLease(adapters, id);
   // Another process may have begun it while this one waited.
   if ((await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return run;
   const { base } = inputs;
@@ -58,11 +58,11 @@ export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Pr
           run: id,
           sequence: 1,
           message: "begin",
-          ...snapshotParams(parts),
+          ...snapshotParams(adapters),
           ...(base === null ? {} : { base }),
         });
-  const { stage, iteration, visit } = planes.position;
-  const entered: StageEntered = { visit: visit.number, stage, iteration };
+  const { stage, iteration, stageAttempt } = planes.position;
+  const entered: StageEntered = { stageAttempt: stageAttempt.number, stage, iteration };
   await store.commit({
     lease: lease.lease,
     entries: [{ kind: "stage.entered", body: entered }],
@@ -72,7 +72,7 @@ export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Pr
 }
 
 function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {
-  const { workflow, config, parts } = params;
+  const { workflow, config, adapters } = params;
   const { shape, definition } = workflow;
   const empty = emptyPlanes({ workflow: shape.name, stage: shape.initial });
   return {
@@ -81,8 +81,9 @@ function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {
       ...empty.position,
       definition,
       budget: newBudget(params.limit),
-      visit: { number: 1, steps: {}, failures: {} },
-      fence: config.seed === null ? `${parts.random()}${parts.random()}${parts.random()}` : `seed ${config.seed}`,
+      stageAttempt: { number: 1, steps: {}, failures: {} },
+      fence:
+        config.seed === null ? `${adapters.random()}${adapters.random()}${adapters.random()}` : `seed ${config.seed}`,
     },
     context: { values: workflow.initialState(config.inputs), tokens: {} },
     inputs: params.inputs,
@@ -103,12 +104,12 @@ export type FoundRun =
  * same id.
  */
 export async function findRunFor(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly issue: number;
   readonly workflow?: string;
 }): Promise<FoundRun> {
-  const { parts, issue, workflow } = params;
-  const runs = (await parts.store.listRuns(workflow === undefined ? {} : { workflow })).filter(
+  const { adapters, issue, workflow } = params;
+  const runs = (await adapters.store.listRuns(workflow === undefined ? {} : { workflow })).filter(
     ({ work, labels }) => work.kind === "issue" && work.number === issue && labels[RERUN_OF] === undefined,
   );
   const ended = runs.filter(({ state }) => isEnded(state));
@@ -119,7 +120,7 @@ export async function findRunFor(params: {
 }
 
 export interface SignalParams {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly order: Omit<Signal, "id" | "at">;
   /** Aborting ends the wait. The signal that was sent remains in effect. */
   readonly signal: AbortSignal;
@@ -144,20 +145,20 @@ export type SignalResult =
  * handles it, this process if there is none, or the next one that resumes the run. A kill of any of them loses no signal.
  */
 export async function sendSignal(params: SignalParams): Promise<SignalResult> {
-  const { parts, signal } = params;
-  const { requests, store, clock } = parts;
+  const { adapters, signal } = params;
+  const { requests, store, clock } = adapters;
   const { run } = params.order;
-  const before = await knownRun(parts.store, run);
+  const before = await knownRun(adapters.store, run);
   if (hasEnded(before)) return { kind: "ended", run: before };
   if (requests === null) throw noPlace();
-  const id = `${parts.random()}-${parts.random()}`.toLowerCase();
+  const id = `${adapters.random()}-${adapters.random()}`.toLowerCase();
   const order: Signal = { ...params.order, id, at: new Date(clock.now()).toISOString() };
   await requests.order(order);
   let asked: Lease | undefined;
   for (;;) {
-    const summary = await knownRun(parts.store, run);
+    const summary = await knownRun(adapters.store, run);
     const lease = await store.getLease(run);
-    const alive = lease === undefined ? "dead" : parts.liveness(lease.owner);
+    const alive = lease === undefined ? "dead" : adapters.liveness(lease.owner);
     const stands = (await requests.orderFor(run))?.id === id;
     if (hasEnded(summary)) {
       await requests.settle(order);
@@ -172,7 +173,7 @@ export async function sendSignal(params: SignalParams): Promise<SignalResult> {
     else if (!stands) {
       // The executor records the result before it settles the signal. So the signal has been handled, perhaps with a
       // resume after it, or it was withdrawn.
-      const run = await knownRun(parts.store, order.run);
+      const run = await knownRun(adapters.store, order.run);
       if (lease.epoch !== asked?.epoch) return { kind: "done", run };
       if (run.state.kind === "active") return { kind: "taken_back", run };
     }
@@ -184,15 +185,15 @@ export async function sendSignal(params: SignalParams): Promise<SignalResult> {
 const LOOK_MS = 50;
 
 /** Applies the signal when no process executes the run. null: another process has just acquired the lease. */
-async function doIt({ parts, order }: SignalParams): Promise<SignalResult | null> {
+async function doIt({ adapters, order }: SignalParams): Promise<SignalResult | null> {
   try {
-    await using lease = await acquireLease(parts, order.run);
+    await using lease = await acquireLease(adapters, order.run);
     // Processes that a killed executor left behind would continue to change files.
-    await parts.commands.endMarked(runMark(parts, order.run));
-    const outcome = await applySignal(parts, lease.lease, await knownRun(parts.store, order.run));
-    const run = await knownRun(parts.store, order.run);
+    await adapters.commands.endMarked(runMark(adapters, order.run));
+    const outcome = await applySignal(adapters, lease.lease, await knownRun(adapters.store, order.run));
+    const run = await knownRun(adapters.store, order.run);
     if (hasEnded(run) && !isDone(order, run)) return { kind: "ended", run };
-    const stands = outcome !== null && (await parts.requests?.orderFor(order.run)) !== null;
+    const stands = outcome !== null && (await adapters.requests?.orderFor(order.run)) !== null;
     return { kind: stands ? "kept" : "done", run };
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "LEASE_HELD") return null;
@@ -221,16 +222,16 @@ function noPlace(): HoldfastError {
  * answer is the step's result, in the same commit. USAGE: the run waits for no answer, or does not accept this one.
  */
 export async function answerDecision(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: string;
   readonly answer: string;
   /** Name of the user who answered, for the journal. */
   readonly by?: string;
 }): Promise<void> {
-  const { parts, run, answer } = params;
+  const { adapters, run, answer } = params;
   const by = params.by === undefined ? {} : { by: params.by };
-  await using lease = await acquireLease(parts, run);
-  const { state } = await knownRun(parts.store, run);
+  await using lease = await acquireLease(adapters, run);
+  const { state } = await knownRun(adapters.store, run);
   if (state.kind !== "waiting") {
     throw new HoldfastError({
       code: "USAGE",
@@ -240,7 +241,7 @@ export async function answerDecision(params: {
   }
   const { decision } = state;
   if (decision === undefined) {
-    await parts.store.commit({ lease: lease.lease, entries: [continuedEntry({ answer, ...by })] });
+    await adapters.store.commit({ lease: lease.lease, entries: [continuedEntry({ answer, ...by })] });
     return;
   }
   const { name, question, options } = decision;
@@ -252,10 +253,10 @@ export async function answerDecision(params: {
       data: { options },
     });
   }
-  const { position } = await loadRun(parts, run);
-  const body: StepFinished = { visit: position.visit.number, step: name, result: answer, spent: null };
+  const { position } = await loadRun(adapters, run);
+  const body: StepFinished = { stageAttempt: position.stageAttempt.number, step: name, result: answer, spent: null };
   const answered: NewEntry = { kind: "step.finished", body };
-  await parts.store.commit({
+  await adapters.store.commit({
     lease: lease.lease,
     entries: [continuedEntry({ decision: name, answer, ...by }), answered],
   });
@@ -263,22 +264,22 @@ export async function answerDecision(params: {
 
 /** Sets new limits. A run that waits for them continues with the next resume. */
 export async function raiseLimits(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: string;
   readonly limit: Partial<Budget["limit"]>;
 }): Promise<Budget> {
-  const { parts, run } = params;
-  await using lease = await acquireLease(parts, run);
-  const { state } = await knownRun(parts.store, run);
-  const { newest, top, position } = await loadRun(parts, run);
+  const { adapters, run } = params;
+  await using lease = await acquireLease(adapters, run);
+  const { state } = await knownRun(adapters.store, run);
+  const { newest, top, position } = await loadRun(adapters, run);
   const budget: Budget = { ...position.budget, limit: { ...position.budget.limit, ...params.limit } };
   const sequence = top + 1;
   const { files } = newest.planes;
   // Pin under the new checkpoint's own ref, because retention may drop the older checkpoint with its ref.
   const ref =
-    files === null || parts.workspaces === null
+    files === null || adapters.workspaces === null
       ? undefined
-      : await parts.workspaces.pin({ run, sequence, commit: files.commit });
+      : await adapters.workspaces.pin({ run, sequence, commit: files.commit });
   const waits = state.kind === "waiting" && state.for === "budget";
   const still = exceeded(budget);
   // The reason names the current limits, so that a user who raised one of two still sees the other.
@@ -286,7 +287,7 @@ export async function raiseLimits(params: {
     still.length === 0
       ? continuedEntry({})
       : waitingEntry({ for: "budget", reason: usedUp(budget, still), until: null });
-  await parts.store.commit({
+  await adapters.store.commit({
     lease: lease.lease,
     entries: waits ? [entry] : [],
     checkpoint: {
@@ -309,7 +310,7 @@ export async function raiseLimits(params: {
  * or not done.
  */
 export async function changeOptions(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: string;
   readonly options: JsonObject;
   /** Stage and iteration at which an ended run continues. null: it remains ended. */
@@ -317,16 +318,16 @@ export async function changeOptions(params: {
   /** Explanation for the journal and the next stage. */
   readonly reason: string;
 }): Promise<void> {
-  const { parts, run, options, reason } = params;
-  await using lease = await acquireLease(parts, run);
-  const summary = await knownRun(parts.store, run);
-  const { newest, top, position: current } = await loadRun(parts, run);
+  const { adapters, run, options, reason } = params;
+  await using lease = await acquireLease(adapters, run);
+  const summary = await knownRun(adapters.store, run);
+  const { newest, top, position: current } = await loadRun(adapters, run);
   const ended = isEnded(summary.state);
   const position = ended && params.goesOn !== null ? enter(current, { ...params.goesOn, reason }) : current;
   const goesOn = position !== current;
   const sequence = top + 1;
-  if (goesOn) await clearSignals(parts, run);
-  await parts.store.commit({
+  if (goesOn) await clearSignals(adapters, run);
+  await adapters.store.commit({
     lease: lease.lease,
     entries: goesOn ? entriesOf(position, reason) : [],
     checkpoint: {
@@ -337,7 +338,7 @@ export async function changeOptions(params: {
         ...newest.planes,
         position,
         config: { ...newest.planes.config, inputs: options },
-        files: await pinned(parts, { run, sequence, files: newest.planes.files }),
+        files: await pinned(adapters, { run, sequence, files: newest.planes.files }),
       },
     },
   });
@@ -348,12 +349,12 @@ function enter(position: Position, to: Pick<Position, "stage" | "iteration" | "r
     ...position,
     ...to,
     attempts: bump(position.attempts, to.stage),
-    visit: nextAttempt(position.visit),
+    stageAttempt: nextAttempt(position.stageAttempt),
   };
 }
 
-function entriesOf({ visit, stage, iteration }: Position, reason: string): readonly NewEntry[] {
-  const entered: StageEntered = { visit: visit.number, stage, iteration };
+function entriesOf({ stageAttempt, stage, iteration }: Position, reason: string): readonly NewEntry[] {
+  const entered: StageEntered = { stageAttempt: stageAttempt.number, stage, iteration };
   return [
     { kind: "run.reopened", body: { reason } },
     { kind: "stage.entered", body: entered },
@@ -362,10 +363,10 @@ function entriesOf({ visit, stage, iteration }: Position, reason: string): reado
 
 /** Pins under the new checkpoint's own ref, because retention may drop the older checkpoint with its ref. */
 async function pinned(
-  parts: Adapters,
+  adapters: Adapters,
   params: { readonly run: string; readonly sequence: number; readonly files: Planes["files"] },
 ): Promise<Planes["files"]> {
   const { run, sequence, files } = params;
-  if (files === null || parts.workspaces === null) return files;
-  return { ...files, ref: await parts.workspaces.pin({ run, sequence, commit: files.commit }) };
+  if (files === null || adapters.workspaces === null) return files;
+  return { ...files, ref: await adapters.workspaces.pin({ run, sequence, commit: files.commit }) };
 }

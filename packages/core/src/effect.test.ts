@@ -42,10 +42,10 @@ const FIRST_KEY = [ID, "work", "open.1"].join("/");
 
 function spec(
   target: ReturnType<typeof createTarget>,
-  visit: number,
+  stageAttempt: number,
   more: Partial<EffectSpec<string>> = {},
 ): EffectSpec<string> {
-  const key = more.per === "run" ? `${ID}/work/open` : `${ID}/work/open.${visit}`;
+  const key = more.per === "run" ? `${ID}/work/open` : `${ID}/work/open.${stageAttempt}`;
   return {
     purpose: "open",
     kind: "pull_request.create",
@@ -66,18 +66,18 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       more: Partial<EffectSpec<string>> = {},
     ): StageFunction<State> =>
     async ({ effect, position }) => {
-      outcomes.push(await effect(spec(target, position.visit.number, more)));
+      outcomes.push(await effect(spec(target, position.stageAttempt.number, more)));
       return { event: "worked", reason: "did it" };
     };
 
   test("done once, wherever the process dies", async () => {
     for (let at = 1, how = "died"; how === "died"; at += 1) {
       for (const moment of ["before", "after"] as const) {
-        const { parts, store, go, crash } = await start();
+        const { adapters, store, go, crash } = await start();
         const target = createTarget();
         const outcomes: EffectOutcome<Json>[] = [];
         const workflow = define({ work: doing(target, outcomes) });
-        await begin(parts, workflow);
+        await begin(adapters, workflow);
         how = await crash(workflow, at, moment);
         expect(await go(workflow)).toMatchObject({ kind: "done" });
         expect(target.made).toEqual([`${ID}/work/open.1`]);
@@ -88,7 +88,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
   });
 
   test("after a try that was cut off, what is not there is believed only when the target cannot be late any more", async () => {
-    const { parts, go, crash, waits, pass } = await start();
+    const { adapters, go, crash, waits, pass } = await start();
     const target = createTarget();
     let isLate = true;
     const outcomes: EffectOutcome<Json>[] = [];
@@ -97,23 +97,23 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       lookUp: async () => (isLate ? ({ kind: "absent" } as const) : target.lookUp(`${ID}/work/open.1`)),
     };
     const workflow = define({ work: doing(target, outcomes, late) });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     // The process dies after it acted and before it could record that.
     for (let at = 1; target.made.length === 0; at += 1) await crash(workflow, at, "before");
     expect(waits).toEqual([]);
     pass(2_000);
-    const wait: typeof parts.wait = async (milliseconds, signal) => {
+    const wait: typeof adapters.wait = async (milliseconds, signal) => {
       isLate = false;
-      await parts.wait(milliseconds, signal);
+      await adapters.wait(milliseconds, signal);
     };
-    expect(await go(workflow, { parts: { ...parts, wait } })).toMatchObject({ kind: "done" });
+    expect(await go(workflow, { adapters: { ...adapters, wait } })).toMatchObject({ kind: "done" });
     // The wait starts at the resume, not at the attempt, because the time of the earlier process's death is unknown.
     expect(waits).toEqual([12_000]);
     expect(target.made).toEqual([`${ID}/work/open.1`]);
   });
 
   test("the first try waits for nothing, and its children carry a mark of the run that a stop leaves alone", async () => {
-    const { parts, store, go, waits } = await start();
+    const { adapters, store, go, waits } = await start();
     const target = createTarget();
     const marks: string[] = [];
     const act: EffectSpec<string>["act"] = (key, { mark }) => {
@@ -121,25 +121,25 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       return target.act(key);
     };
     const workflow = define({ work: doing(target, [], { lateMs: 12_000, act }) });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     expect(await go(workflow)).toMatchObject({ kind: "done" });
     expect(waits).toEqual([]);
     expect(marks).toEqual([`${store.id}/${ID}/effect/open`]);
   });
 
   test("what is there already is adopted, not made again", async () => {
-    const { parts, store, go } = await start();
+    const { adapters, store, go } = await start();
     const target = createTarget();
     target.made.push(`${ID}/work/open.1`);
     const workflow = define({ work: doing(target, []) });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     await go(workflow);
     expect(target.made).toHaveLength(1);
     expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done", adopted: true });
   });
 
-  test("a refusal is a value with its detail, the same after a crash, and another visit may try anew", async () => {
-    const { parts, go, store } = await start();
+  test("a refusal is a value with its detail, the same after a crash, and another stage attempt may try anew", async () => {
+    const { adapters, go, store } = await start();
     const target = createTarget();
     target.refusal = "protected";
     const outcomes: EffectOutcome<Json>[] = [];
@@ -154,10 +154,12 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     };
     const check: StageFunction<State> = async ({ position }) => {
       target.refusal = null;
-      return position.visit.number < 4 ? { event: "failed", reason: "again" } : { event: "passed", reason: "fine" };
+      return position.stageAttempt.number < 4
+        ? { event: "failed", reason: "again" }
+        : { event: "passed", reason: "fine" };
     };
     const workflow = define({ work, check });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     await expect(go(workflow)).rejects.toThrow("died");
     expect((await store.listEffects(ID))[0]?.state).toMatchObject({ reason: "protected", detail: { why: "rule 7" } });
     await go(workflow);
@@ -168,14 +170,14 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
   });
 
   test("an answer that got lost is looked up, and a target that cannot tell asks a person", async () => {
-    const { parts, store, go, waits } = await start();
+    const { adapters, store, go, waits } = await start();
     const target = createTarget();
     target.reachable = false;
     const work = doing(target, [], {
       lookUp: async () => (target.made.length === 0 ? { kind: "absent" } : await target.lookUp(`${ID}/work/open.1`)),
     });
     const workflow = define({ work });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     const outcome = await go(workflow);
     expect(outcome).toMatchObject({
       kind: "waiting",
@@ -194,7 +196,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     new HoldfastError({ code: "FORGE_FAILED", message: "status 502", retry: "later", data });
 
   test("a target that fails for now is looked up and tried again by the error policy, and the run then waits for it", async () => {
-    const { parts, store, go, waits, pass } = await start();
+    const { adapters, store, go, waits, pass } = await start();
     const target = createTarget();
     let failing = 7;
     let tries = 0;
@@ -206,8 +208,8 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     };
     const outcomes: EffectOutcome<Json>[] = [];
     const workflow = define({ work: doing(target, outcomes, { act }) });
-    await begin(parts, workflow);
-    const until = new Date(parts.clock.now() + 462_000 + 300_000).toISOString();
+    await begin(adapters, workflow);
+    const until = new Date(adapters.clock.now() + 462_000 + 300_000).toISOString();
     expect(await go(workflow)).toEqual({
       kind: "waiting",
       for: "forge",
@@ -224,14 +226,14 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
   });
 
   test("a target that acted before it failed is adopted", async () => {
-    const { parts, go, store } = await start();
+    const { adapters, go, store } = await start();
     const target = createTarget();
     const act: EffectSpec<string>["act"] = async (key) => {
       await target.act(key);
       throw failsLater();
     };
     const workflow = define({ work: doing(target, [], { act }) });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     expect(await go(workflow)).toMatchObject({ kind: "done" });
     expect(target.made).toHaveLength(1);
     expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done", adopted: true });
@@ -239,9 +241,9 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
 
   test("a time that the target names is waited for, whether it says so to the act or to the look", async () => {
     for (const where of ["act", "look"] as const) {
-      const { parts, go, waits, pass, store } = await start();
+      const { adapters, go, waits, pass, store } = await start();
       const target = createTarget();
-      const until = new Date(parts.clock.now() + 60_000).toISOString();
+      const until = new Date(adapters.clock.now() + 60_000).toISOString();
       let limited = true;
       const limit = (): void => {
         if (limited) throw failsLater({ until, undone: true });
@@ -251,7 +253,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
           ? { act: async (key) => (limit(), await target.act(key)) }
           : { lookUp: async () => (limit(), await target.lookUp(FIRST_KEY)) };
       const workflow = define({ work: doing(target, [], more) });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "forge", until });
       expect(waits).toEqual([]);
       // The target reported that it has not acted, so nothing is in doubt.
@@ -263,20 +265,20 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     }
   });
 
-  test("once for the whole run: later visits answer from the ledger, and other content under its key is refused", async () => {
-    const { parts, go } = await start();
+  test("once for the whole run: later stage attempts answer from the ledger, and other content under its key is refused", async () => {
+    const { adapters, go } = await start();
     const target = createTarget();
     let title = "t";
     const work: StageFunction<State> = async ({ effect, position }) => {
-      await effect(spec(target, position.visit.number, { per: "run", payload: { title } }));
+      await effect(spec(target, position.stageAttempt.number, { per: "run", payload: { title } }));
       return { event: "worked", reason: "did it" };
     };
     const check: StageFunction<State> = async ({ position }) => {
-      if (position.visit.number > 4) title = "another";
+      if (position.stageAttempt.number > 4) title = "another";
       return { event: "failed", reason: "again" };
     };
     const workflow = define({ work, check });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "CONFLICT" }));
     expect(target.made).toEqual([`${ID}/work/open`]);
     expect(target.lookUps).toBe(1);
@@ -284,13 +286,13 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
 
   test("the consent of a rerun counts, wherever the process dies after the answer", async () => {
     for (let at = 1, how = "died"; how === "died"; at += 1) {
-      const { parts, go, crash } = await start();
+      const { adapters, go, crash } = await start();
       const target = createTarget();
       const workflow = define({ work: doing(target, []) });
       const born = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
-      await beginRun({ parts, workflow, ...born, workspace: undefined, labels: { [RERUN_OF]: "first" } });
+      await beginRun({ adapters, workflow, ...born, workspace: undefined, labels: { [RERUN_OF]: "first" } });
       expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
-      await answerDecision({ parts, run: ID, answer: "publish" });
+      await answerDecision({ adapters, run: ID, answer: "publish" });
       how = await crash(workflow, at, "after");
       expect(await go(workflow)).toMatchObject({ kind: "done" });
       expect(target.made).toHaveLength(1);
@@ -298,7 +300,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
   });
 
   test("interrupted while acting: unknown until it is looked up", async () => {
-    const { parts, store, go } = await start();
+    const { adapters, store, go } = await start();
     const target = createTarget();
     const controller = new AbortController();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -309,11 +311,11 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
         await promise;
         throw new Error(`answer of ${acted.kind} lost`);
       };
-      await effect(spec(target, position.visit.number, { act: slow }));
+      await effect(spec(target, position.stageAttempt.number, { act: slow }));
       return { event: "worked", reason: "did it" };
     };
     const workflow = define({ work });
-    await begin(parts, workflow);
+    await begin(adapters, workflow);
     setImmediate(resolve);
     expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
     expect((await store.listEffects(ID))[0]?.state.kind).toBe("unknown");

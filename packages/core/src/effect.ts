@@ -133,22 +133,22 @@ async function waitOrPark(
   { spec }: Carrying,
   trouble: { readonly why: string; readonly until: string | null; readonly failures: number },
 ): Promise<void> {
-  const { parts, halt } = execution.runSession;
+  const { adapters, halt } = execution.runSession;
   const { why, until, failures } = trouble;
-  const { retry } = parts.errorPolicy;
-  const delay = until === null ? delayAt(retry, failures - 1, fractionOf(parts.random())) : undefined;
+  const { retry } = adapters.errorPolicy;
+  const delay = until === null ? delayAt(retry, failures - 1, fractionOf(adapters.random())) : undefined;
   if (delay === undefined) {
     const reason = `${spec.kind} on ${spec.target} failed for now: ${why}`;
     await startWaiting(execution, {
       for: "forge",
       reason,
-      until: until ?? new Date(parts.clock.now() + WAIT_MS).toISOString(),
+      until: until ?? new Date(adapters.clock.now() + WAIT_MS).toISOString(),
     });
     return;
   }
   execution.runSession.tell({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
   execution.check();
-  await parts.wait(delay, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
+  await adapters.wait(delay, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
     halt.checkWish();
     throw error;
   });
@@ -159,14 +159,14 @@ type Acted = EffectOutcome<Json> | { readonly kind: "later"; readonly why: strin
 
 async function act(execution: StageExecution, carrying: Carrying): Promise<Acted> {
   const { step, key, spec } = carrying;
-  const { halt, acted, parts, run } = execution.runSession;
+  const { halt, acted, adapters, run } = execution.runSession;
   let outcome: EffectOutcome<Json>;
   try {
-    outcome = await spec.act(key, { signal: halt.signal, mark: `${runMark(parts, run.id)}/effect/${spec.purpose}` });
+    outcome = await spec.act(key, { signal: halt.signal, mark: `${runMark(adapters, run.id)}/effect/${spec.purpose}` });
   } catch (error) {
     return await afterThrow(execution, carrying, error);
   } finally {
-    acted.set(key, parts.clock.now());
+    acted.set(key, adapters.clock.now());
   }
   execution.open();
   return outcome.kind === "done"
@@ -231,7 +231,7 @@ async function lookUpSettled(execution: StageExecution, { key, spec, isTriedBefo
   if (found.kind !== "absent" || !isTriedBefore) return found;
   const { runSession } = execution;
   const { lateMs = 0 } = spec;
-  const passed = runSession.parts.clock.now() - (runSession.acted.get(key) ?? runSession.began);
+  const passed = runSession.adapters.clock.now() - (runSession.acted.get(key) ?? runSession.began);
   // If the clock was set back, wait the whole time, never more.
   const rest = Math.min(lateMs, lateMs - passed);
   if (rest <= 0) return found;
@@ -240,7 +240,7 @@ async function lookUpSettled(execution: StageExecution, { key, spec, isTriedBefo
     text: `Waiting ${Math.ceil(rest / 1000)} s: ${spec.target} may still be at ${spec.kind}`,
   });
   execution.check();
-  await runSession.parts.wait(rest, runSession.halt.signal);
+  await runSession.adapters.wait(rest, runSession.halt.signal);
   return await lookUp(execution, spec);
 }
 
@@ -251,7 +251,7 @@ async function lookUp(execution: StageExecution, spec: EffectSpec<Json>): Promis
     // A target that names a time will not answer before it.
     if (found.kind === "absent" || delay === null || typeof found.later?.until === "string") return found;
     execution.check();
-    await execution.runSession.parts.wait(delay, execution.runSession.halt.signal);
+    await execution.runSession.adapters.wait(delay, execution.runSession.halt.signal);
   }
   return { kind: "unknown", reason: "the target gave no answer" };
 }
@@ -296,8 +296,8 @@ function withBefore(intent: EffectIntended, before: number | null): EffectIntend
 
 function intentOf(execution: StageExecution, spec: EffectSpec<Json>): EffectIntended {
   const { run } = execution.runSession;
-  const { number: visit } = execution.runSession.attempt;
-  const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${visit}`;
+  const { number: stageAttempt } = execution.runSession.attempt;
+  const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${stageAttempt}`;
   const payload = capture(spec.payload);
   return {
     key: effectKey({ run: run.id, stage: execution.stage, purpose }),

@@ -34,7 +34,7 @@ async function start(
   capabilities = {},
 ): Promise<TestWorktree> {
   const toy = await startTestRunInWorktree(run, capabilities);
-  Object.assign(toy.parts, { errorPolicy: { ...defaultErrorPolicy, ...given } });
+  Object.assign(toy.adapters, { errorPolicy: { ...defaultErrorPolicy, ...given } });
   return toy;
 }
 
@@ -62,7 +62,7 @@ test("another agent takes over from where the call began, in a session of its ow
   );
   const events: ProgressEvent[] = [];
   const workflow = define({ work: calling({ session: "s-stage" }) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.go(workflow, { listen: (event) => void events.push(event) })).toMatchObject({ kind: "done" });
   expect(seen).toEqual([
     [null, "s-stage", 1, false],
@@ -72,7 +72,7 @@ test("another agent takes over from where the call began, in a session of its ow
   const { planes } = (await toy.store.latest(ID)) ?? {};
   expect(planes?.position.budget.spent.tokens).toBe(12);
   expect(planes?.conversation).toMatchObject({ agent: "toy", session: "s-b" });
-  expect(planes?.position.visit.errors).toBeUndefined();
+  expect(planes?.position.stageAttempt.errors).toBeUndefined();
   const verdict = { rule: "provider", action: "fallback", why: "toy:b takes over from toy" };
   expect(await verdictsOf(toy)).toEqual([verdict]);
   expect(events.filter(({ kind }) => kind === "step_failed")).toMatchObject([{ reason: "overload: busy", verdict }]);
@@ -102,7 +102,7 @@ test("wherever the process dies, no try is forgotten or done under another rule,
       return agent(task);
     });
     const workflow = define({ work: calling({ changesFiles: false }) });
-    await begin(toy.parts, workflow, toy.workspace);
+    await begin(toy.adapters, workflow, toy.workspace);
     const died = await toy.crash(workflow, at, "after");
     if (died === "died")
       expect(await toy.go(workflow).catch((error: unknown) => ({ kind: String(error) }))).toMatchObject({
@@ -127,21 +127,21 @@ test("wherever the process dies, no try is forgotten or done under another rule,
 test("killed while it waits, it waits for the rest; never longer than it was to, however the clock is set", async () => {
   const toy = await start({ rules: [rule({})] }, ({ attempt }) => (attempt === 1 ? OVERLOADED : {}));
   const workflow = define({ work: calling({ changesFiles: false }) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   // step.started, step.failed.
   expect(await toy.crash(workflow, 2, "after")).toBe("died");
   toy.pass(400);
   const waits: number[] = [];
   const slow = {
-    ...toy.parts,
+    ...toy.adapters,
     wait: (milliseconds: number) => (waits.push(milliseconds), Promise.reject(new Error("cut"))),
   };
-  await expect(toy.go(workflow, { parts: slow })).rejects.toThrow("cut");
+  await expect(toy.go(workflow, { adapters: slow })).rejects.toThrow("cut");
   toy.pass(-3_600_000);
-  await expect(toy.go(workflow, { parts: slow })).rejects.toThrow("cut");
+  await expect(toy.go(workflow, { adapters: slow })).rejects.toThrow("cut");
   expect(waits).toEqual([600, 1_000]);
   toy.pass(3_600_000 + 600);
-  expect(await toy.go(workflow, { parts: slow })).toMatchObject({ kind: "done" });
+  expect(await toy.go(workflow, { adapters: slow })).toMatchObject({ kind: "done" });
 });
 
 test("an abort goes through the workflow's own fatal end, and a failed run stays so", async () => {
@@ -154,7 +154,7 @@ test("an abort goes through the workflow's own fatal end, and a failed run stays
       return { event: "fatal", reason: "told" };
     },
   });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.go(workflow)).toMatchObject({
     kind: "failed",
     reason: expect.stringContaining("Rule mine ends the run"),
@@ -169,7 +169,7 @@ test("escalated: a person is told what was tried, and whoever resumes grants the
     broken ? { kind: "failed", cause: "crash", message: "no space", hint: "Free some." } : {},
   );
   const workflow = define({ work: calling() });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   const reason = "Rule mine asks for you: toy failed 3 times (crash): no space. Free some.";
   expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you", reason });
   broken = false;
@@ -180,11 +180,11 @@ test("of two who wake it one does, also when it waits for something else by the 
   let calls = 0;
   const toy = await start({}, () => {
     calls += 1;
-    const until = new Date(toy.parts.clock.now() + 60_000).toISOString();
+    const until = new Date(toy.adapters.clock.now() + 60_000).toISOString();
     return calls === 1 ? { kind: "failed", cause: "rate_limit", until } : { kind: "failed", cause: "auth" };
   });
   const workflow = define({ work: calling() });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   const parked = await toy.go(workflow);
   const wakes = parked.kind === "waiting" && parked.until !== null ? parked.until : "";
   expect(await toy.go(workflow, { wakes }), "too early").toMatchObject({ kind: "waiting", for: "quota" });
@@ -206,11 +206,11 @@ test("told to stop while it waits for the next try, it makes no other: that woul
   });
   const order = { run: ID, kind: "pause", by: "eva", reason: "lunch", now: false } as const;
   let given: Promise<unknown> | undefined;
-  const parts = {
-    ...toy.parts,
+  const adapters = {
+    ...toy.adapters,
     requests,
     wait: async (_: number, signal: AbortSignal) => {
-      given ??= sendSignal({ parts, order, signal: new AbortController().signal });
+      given ??= sendSignal({ adapters, order, signal: new AbortController().signal });
       await new Promise<void>((resolve, reject) => {
         const later = setTimeout(resolve, 300_000);
         signal.addEventListener("abort", () => (clearTimeout(later), reject(signal.reason)), { once: true });
@@ -218,11 +218,11 @@ test("told to stop while it waits for the next try, it makes no other: that woul
     },
   };
   const workflow = define({ work: calling() });
-  await begin(parts, workflow, toy.workspace);
-  expect(await toy.go(workflow, { parts })).toMatchObject({ kind: "paused" });
+  await begin(adapters, workflow, toy.workspace);
+  expect(await toy.go(workflow, { adapters })).toMatchObject({ kind: "paused" });
   expect(tries).toBe(1);
   expect(await given).toMatchObject({ kind: "done" });
-  expect(await toy.go(workflow, { parts: { ...parts, wait: () => Promise.resolve() } })).toMatchObject({
+  expect(await toy.go(workflow, { adapters: { ...adapters, wait: () => Promise.resolve() } })).toMatchObject({
     kind: "done",
   });
   expect(tries).toBe(2);
@@ -244,7 +244,7 @@ test("an agent that is killed alone continues its session, with its files, and p
     { resume: true },
   );
   const workflow = define({ work: calling() });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(seen).toEqual([
     [null, 0, false],
@@ -263,7 +263,7 @@ test("an agent that is killed each time makes the run wait after its tries, and 
     return calls === 4 ? {} : { kind: "failed", cause: "killed", message: "ended by SIGKILL" };
   });
   const workflow = define({ work: calling() });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", reason: expect.stringContaining("SIGKILL") });
   expect(calls).toBe(3);
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
@@ -279,7 +279,7 @@ test.each(["crash", "timeout", "killed", "session_lost"] as const)(
       return calls === 3 ? {} : { kind: "failed", cause, message: "no" };
     });
     const workflow = define({ work: calling({ mustAnswer: true, changesFiles: false }) });
-    await begin(toy.parts, workflow, toy.workspace);
+    await begin(toy.adapters, workflow, toy.workspace);
     expect(await toy.go(workflow)).toMatchObject({ kind: "waiting" });
     expect(calls).toBe(2);
     expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
@@ -289,13 +289,13 @@ test.each(["crash", "timeout", "killed", "session_lost"] as const)(
 test("a call whose answer is needed and that would fail the same way again waits for a person at once", async () => {
   const toy = await start({}, () => ({ kind: "failed", cause: "context_too_long", message: "too long" }));
   const workflow = define({ work: calling({ mustAnswer: true, changesFiles: false }) });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
   const ignoring = await start({ rules: [rule({ action: "ignore" })] }, () => ({
     kind: "failed",
     cause: "crash",
     message: "no",
   }));
-  await begin(ignoring.parts, workflow, ignoring.workspace);
+  await begin(ignoring.adapters, workflow, ignoring.workspace);
   expect(await ignoring.go(workflow)).toMatchObject({ kind: "waiting" });
 });

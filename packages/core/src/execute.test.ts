@@ -30,7 +30,7 @@ describe("conduct steps", () => {
     test("a finished step is never run again, wherever the process dies", async () => {
       for (let at = 1, how = "died"; how === "died"; at += 1) {
         for (const moment of ["before", "after"] as const) {
-          const { parts, store, go, crash } = await start();
+          const { adapters, store, go, crash } = await start();
           const runs: string[] = [];
           const work: StageFunction<State> = async ({ step, state }) => {
             const once = (name: string) => step(name, () => `${name} ${runs.push(name)}`);
@@ -38,7 +38,7 @@ describe("conduct steps", () => {
             return { event: "worked", reason: "did it", state: { seen: [...state.seen, ...seen] } };
           };
           const workflow = define({ work });
-          await begin(parts, workflow);
+          await begin(adapters, workflow);
           how = await crash(workflow, at, moment);
           const journal = await collect(store.readJournal({ run: ID }));
           const finished = journal.filter(({ kind }) => kind === "step.finished").map(({ body }) => body["step"]);
@@ -53,7 +53,7 @@ describe("conduct steps", () => {
     });
 
     test("a plain step is one commit with one entry", async () => {
-      const { parts, store, go } = await start();
+      const { adapters, store, go } = await start();
       let commits = 0;
       const counting = new Proxy(store, {
         get: (target, key) => {
@@ -71,13 +71,13 @@ describe("conduct steps", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
-      await go(workflow, { parts: { ...parts, store: counting } });
+      await begin(adapters, workflow);
+      await go(workflow, { adapters: { ...adapters, store: counting } });
       expect(counts).toEqual([1, 2, 3, 4, 5]);
     });
 
     test("what a step returned stays as it was, and is frozen", async () => {
-      const { parts, store, go } = await start();
+      const { adapters, store, go } = await start();
       const live = { list: [1] };
       const workflow = define({
         work: async ({ step, checkpoint }) => {
@@ -88,15 +88,15 @@ describe("conduct steps", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       await go(workflow);
       const [saved] = await store.listCheckpoints({ run: ID, trigger: "manual" });
       const { planes } = await store.getCheckpoint({ run: ID, sequence: saved?.sequence ?? 0 });
-      expect(planes.position.visit.steps).toEqual({ s: { list: [1] } });
+      expect(planes.position.stageAttempt.steps).toEqual({ s: { list: [1] } });
     });
 
     test("a step's failure is counted, passed on, and the step may be tried again; a restart keeps the count", async () => {
-      const { parts, go } = await start();
+      const { adapters, go } = await start();
       const attempts: number[] = [];
       const work: StageFunction<State> = async ({ step }) => {
         await step("flaky", ({ attempt }) => {
@@ -112,7 +112,7 @@ describe("conduct steps", () => {
         return { event: "worked", reason: "did it" };
       };
       const workflow = define({ work });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       await expect(go(workflow)).rejects.toThrow("still not");
       expect(attempts).toEqual([1, 2]);
       await expect(go(workflow)).rejects.toThrow("still not");
@@ -121,14 +121,14 @@ describe("conduct steps", () => {
     });
 
     test("what is no JSON is refused with its path; a name twice, too", async () => {
-      const { parts, go } = await start();
+      const { adapters, go } = await start();
       const bad = define({
         work: async ({ step }) => {
           await step("s", () => ({ at: new Date() }) as unknown as Json);
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, bad);
+      await begin(adapters, bad);
       await expect(go(bad)).rejects.toThrow(expect.objectContaining({ code: "NOT_JSON" }));
       const twice = define({
         work: async ({ step }) => {
@@ -141,7 +141,7 @@ describe("conduct steps", () => {
     });
 
     test("WORKFLOW_CHANGED: another definition, unless allowed; a step that is not asked for any more, by name", async () => {
-      const { parts, go } = await start();
+      const { adapters, go } = await start();
       const work =
         (names: readonly string[]): StageFunction<State> =>
         async ({ step }) => {
@@ -150,7 +150,7 @@ describe("conduct steps", () => {
           return { event: "worked", reason: "did it" };
         };
       const first = define({ work: work(["a", "b"]) });
-      await begin(parts, first);
+      await begin(adapters, first);
       await expect(go(first)).rejects.toThrow("stop here");
       const newer = define({ work: work(["a"]) }, { version: 2 });
       await expect(go(newer)).rejects.toThrow(expect.objectContaining({ code: "WORKFLOW_CHANGED" }));
@@ -160,7 +160,7 @@ describe("conduct steps", () => {
     });
 
     test("a sleep waits for the rest only after a restart", async () => {
-      const { parts, go, pass, waits } = await start();
+      const { adapters, go, pass, waits } = await start();
       const workflow = define({
         work: async ({ sleep, step }) => {
           await step("before", () => 1);
@@ -168,9 +168,9 @@ describe("conduct steps", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
-      const early = { ...parts, wait: () => Promise.reject(new Error("died asleep")) };
-      await expect(go(workflow, { parts: early })).rejects.toThrow("died asleep");
+      await begin(adapters, workflow);
+      const early = { ...adapters, wait: () => Promise.reject(new Error("died asleep")) };
+      await expect(go(workflow, { adapters: early })).rejects.toThrow("died asleep");
       pass(45_000);
       expect(await go(workflow)).toMatchObject({ kind: "done" });
       expect(waits).toEqual([15_000]);
@@ -192,8 +192,8 @@ describe("conduct stops", () => {
       };
       const workflow = define({ work: worked, check: async () => ({ event: "failed", reason: "no" }) }, { guard });
       for (let at = 1; at < 12; at += 1) {
-        const { parts, store, go, crash } = await start();
-        await begin(parts, workflow);
+        const { adapters, store, go, crash } = await start();
+        await begin(adapters, workflow);
         const how = await crash(workflow, at, at % 2 === 0 ? "before" : "after");
         const state = (await store.getRun(ID))?.state.kind;
         if (state !== "failed") expect(await go(workflow)).toEqual({ kind: "failed", reason: "Check failed 3 times" });
@@ -214,7 +214,7 @@ describe("conduct stops", () => {
     });
 
     test("a question makes the run wait; its answer is the step's result for ever, and it continues once", async () => {
-      const { parts, go, kinds, store } = await start();
+      const { adapters, go, kinds, store } = await start();
       const answers: string[] = [];
       const workflow = define({
         work: async ({ decide, wait, step }) => {
@@ -224,14 +224,14 @@ describe("conduct stops", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       const parked = { kind: "waiting", for: "you", reason: "Ship it?", until: null };
       expect(await go(workflow)).toEqual(parked);
       expect(await go(workflow)).toEqual(parked);
       expect((await store.getRun(ID))?.state).toMatchObject({ decision: { name: "ship", options: ["yes", "no"] } });
-      await expect(answerDecision({ parts, run: ID, answer: "maybe" })).rejects.toThrow(/Ship it/);
-      await answerDecision({ parts, run: ID, answer: "yes" });
-      await expect(answerDecision({ parts, run: ID, answer: "yes" })).rejects.toThrow(/waits for no answer/);
+      await expect(answerDecision({ adapters, run: ID, answer: "maybe" })).rejects.toThrow(/Ship it/);
+      await answerDecision({ adapters, run: ID, answer: "yes" });
+      await expect(answerDecision({ adapters, run: ID, answer: "yes" })).rejects.toThrow(/waits for no answer/);
       expect(await go(workflow)).toMatchObject({ kind: "waiting", reason: "look at it" });
       expect(await go(workflow)).toMatchObject({ kind: "done" });
       expect(answers).toEqual(["yes", "yes"]);
@@ -239,7 +239,7 @@ describe("conduct stops", () => {
     });
 
     test("waiting until a time: not before it, and continued once after it", async () => {
-      const { parts, go, kinds, pass } = await start();
+      const { adapters, go, kinds, pass } = await start();
       let parks = 0;
       const workflow = define({
         work: async ({ wait, now }) => {
@@ -248,7 +248,7 @@ describe("conduct stops", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "quota" });
       pass(59_999);
       expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "quota" });
@@ -258,22 +258,22 @@ describe("conduct stops", () => {
     });
 
     test("a limit can be raised while nobody works, and what is waiting for it goes on", async () => {
-      const { parts, go, store } = await start();
+      const { adapters, go, store } = await start();
       const workflow = define({
         work: async ({ wait, position }) => {
           if (position.budget.limit.tokens === null) await wait({ for: "budget", reason: "nothing is allowed" });
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       await go(workflow);
-      expect(await raiseLimits({ parts, run: ID, limit: { tokens: 10 } })).toMatchObject({ limit: { tokens: 10 } });
+      expect(await raiseLimits({ adapters, run: ID, limit: { tokens: 10 } })).toMatchObject({ limit: { tokens: 10 } });
       expect((await store.getRun(ID))?.state.kind).toBe("active");
       expect(await go(workflow)).toMatchObject({ kind: "done" });
     });
 
     test("interrupted: the running step is told, what is finished is kept, and it is resumed as after a crash", async () => {
-      const { parts, go, store, ended } = await start();
+      const { adapters, go, store, ended } = await start();
       const controller = new AbortController();
       const runs: string[] = [];
       const workflow = define({
@@ -291,7 +291,7 @@ describe("conduct stops", () => {
           return { event: "worked", reason: "wrongly" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       expect(await go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });
       const [newest] = await store.listCheckpoints({ run: ID, limit: 1 });
       expect(newest).toMatchObject({ trigger: "interrupt", stage: "work" });
@@ -303,7 +303,7 @@ describe("conduct stops", () => {
     });
 
     test("a lost lease: work stops, nothing more is written, and LEASE_LOST says so", async () => {
-      const { parts, store, go, kinds } = await start();
+      const { adapters, store, go, kinds } = await start();
       let stopped = false;
       const workflow = define({
         work: async ({ step, signal }) => {
@@ -316,14 +316,14 @@ describe("conduct stops", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
       expect(stopped).toBe(true);
       expect((await kinds()).slice(-2)).toEqual(["step.finished", "lease.released"]);
     });
 
-    test("a lost lease: what was done since is kept aside as a run that can be forked, and the issue's run is found alone", async () => {
-      const { parts, store, go } = await start();
+    test("a lost lease: what was done since is kept as an orphaned run that can be forked, and the issue's run is found alone", async () => {
+      const { adapters, store, go } = await start();
       const workflow = define({
         work: async ({ step }) => {
           await step("a", () => 1);
@@ -334,34 +334,44 @@ describe("conduct stops", () => {
         },
       });
       const work = { kind: "issue", number: 42 } as const;
-      await beginRun({ parts, workflow, id: ID, work, inputs: TOY_INPUTS, config: TOY_CONFIG, workspace: undefined });
+      await beginRun({
+        adapters,
+        workflow,
+        id: ID,
+        work,
+        inputs: TOY_INPUTS,
+        config: TOY_CONFIG,
+        workspace: undefined,
+      });
       const error = await go(workflow).catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({
         code: "LEASE_LOST",
-        data: { aside: expect.stringMatching(/^run-1-aside-\d+@1$/) },
+        data: { orphan: expect.stringMatching(/^run-1-orphan-\d+@1$/) },
       });
-      const [, aside] = (await store.listRuns()).map(({ id }) => id).toSorted();
-      const kept = await store.latest(aside ?? "");
-      expect(kept?.planes.position.visit.steps).toEqual({ a: 1, b: 2 });
+      const [, sideWorktree] = (await store.listRuns()).map(({ id }) => id).toSorted();
+      const kept = await store.latest(sideWorktree ?? "");
+      expect(kept?.planes.position.stageAttempt.steps).toEqual({ a: 1, b: 2 });
       expect(kept?.parent?.id).toBe(`${ID}@1`);
-      expect(await findRunFor({ parts, issue: 42 })).toMatchObject({
+      expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({
         kind: "one",
         run: { id: ID, state: { kind: "active" } },
       });
-      const handle = new RunHandle(parts, (await store.getRun(aside ?? "")) ?? expect.fail());
-      expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(aside);
+      const handle = new RunHandle(adapters, (await store.getRun(sideWorktree ?? "")) ?? expect.fail());
+      expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(sideWorktree);
     });
 
     test("a full disk makes the run wait where an entry still fits, says so where none does, and resume goes on once there is room", async () => {
       for (const fits of [true, false]) {
-        const { parts, store, go } = await start();
+        const { adapters, store, go } = await start();
         const full = fullStore(store, { entries: fits });
         let runs = 0;
         const workflow = define({
           work: async ({ step }) => ({ event: "worked", reason: String(await step("a", () => ++runs)) }),
         });
-        await begin(parts, workflow);
-        const outcome = await go(workflow, { parts: { ...parts, store: full } }).catch((thrown: unknown) => thrown);
+        await begin(adapters, workflow);
+        const outcome = await go(workflow, { adapters: { ...adapters, store: full } }).catch(
+          (thrown: unknown) => thrown,
+        );
         if (fits) expect(outcome).toMatchObject({ kind: "waiting", for: "disk", reason: "The disk is full: no room" });
         else
           expect(outcome).toMatchObject({ code: "DISK_FULL", hint: expect.stringContaining(`holdfast resume ${ID}`) });
@@ -372,7 +382,7 @@ describe("conduct stops", () => {
     });
 
     test("where no entry fits, the store's reserve is released for it; without room nothing is done again", async () => {
-      const { parts, store, go } = await start();
+      const { adapters, store, go } = await start();
       let isFull = true;
       let free = 0;
       const commit: Store["commit"] = (request) =>
@@ -386,32 +396,32 @@ describe("conduct stops", () => {
       const full = new Proxy(store, {
         get: (target, key) => (key === "commit" ? commit : key === "makeRoom" ? makeRoom : Reflect.get(target, key)),
       });
-      const measured = { ...parts, freeBytes: async () => free };
+      const measured = { ...adapters, freeBytes: async () => free };
       let runs = 0;
       const workflow = define({
         work: async ({ step }) => ({ event: "worked", reason: String(await step("a", () => ++runs)) }),
       });
-      await begin(parts, workflow);
-      const outcome = await go(workflow, { parts: { ...measured, store: full } });
+      await begin(adapters, workflow);
+      const outcome = await go(workflow, { adapters: { ...measured, store: full } });
       const reason = "The disk is full: no room. /full needs at least 8.0 MiB, and 0.0 MiB are free.";
       expect(outcome).toMatchObject({ kind: "waiting", for: "disk", reason });
       expect((await store.getRun(ID))?.state).toMatchObject({ kind: "waiting", for: "disk", reason });
       const before = runs;
-      expect(await go(workflow, { parts: measured })).toMatchObject({ kind: "waiting", for: "disk" });
+      expect(await go(workflow, { adapters: measured })).toMatchObject({ kind: "waiting", for: "disk" });
       expect(runs).toBe(before);
       free = 2 ** 30;
-      expect(await go(workflow, { parts: measured })).toMatchObject({ kind: "done" });
+      expect(await go(workflow, { adapters: measured })).toMatchObject({ kind: "done" });
     });
 
     test("a store at its size limit: the run waits, nothing is dropped, and it continues when the limit is raised", async () => {
-      const { parts, store, go } = await start();
+      const { adapters, store, go } = await start();
       let runs = 0;
       const workflow = define({
         work: async ({ step }) => ({ event: "worked", reason: String(await step("a", () => ++runs)) }),
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       const { bytes } = await store.stats();
-      const limited = (maxStoreBytes: number) => ({ parts: { ...parts, maxStoreBytes } });
+      const limited = (maxStoreBytes: number) => ({ adapters: { ...adapters, maxStoreBytes } });
       const reason = expect.stringMatching(/^The store uses .* \(store\.maxSize\): database .*Largest: run-1 /);
       for (const _ of ["at first", "again"])
         expect(await go(workflow, limited(bytes))).toMatchObject({ kind: "waiting", for: "disk", reason });
@@ -430,7 +440,7 @@ describe("conduct stops", () => {
     });
 
     test("one call at a time carries a run in a process", async () => {
-      const { parts, go } = await start();
+      const { adapters, go } = await start();
       const { promise, resolve } = Promise.withResolvers<void>();
       const workflow = define({
         work: async () => {
@@ -438,7 +448,7 @@ describe("conduct stops", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       const first = go(workflow);
       await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_HELD" }));
       resolve();
@@ -448,7 +458,7 @@ describe("conduct stops", () => {
     test("a lost lease is noticed by the heartbeat, also while a long step writes nothing", async () => {
       vi.useFakeTimers({ toFake: ["setInterval"] });
       onTestFinished(() => void vi.useRealTimers());
-      const { parts, store, go } = await start();
+      const { adapters, store, go } = await start();
       const workflow = define({
         work: async ({ step }) => {
           await step("long", async ({ signal }) => {
@@ -461,7 +471,7 @@ describe("conduct stops", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
     });
   });
@@ -481,9 +491,9 @@ describe("conduct", () => {
     const start = () => startTestRun(kind, onTestFinished);
 
     test("stage is saved: every transition is one commit with the next stage in it", async () => {
-      const { parts, store, go, kinds } = await start();
+      const { adapters, store, go, kinds } = await start();
       const workflow = define({ work: worked });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       expect(await go(workflow)).toEqual({ kind: "done", reason: "fine" });
       const stages = (await store.listCheckpoints({ run: ID })).map(({ stage, trigger }) => `${stage} ${trigger}`);
       expect(stages).toEqual(["done stage", "check stage", "work stage"]);
@@ -494,9 +504,9 @@ describe("conduct", () => {
     });
 
     test("done resumed is a no-op", async () => {
-      const { parts, go, kinds } = await start();
+      const { adapters, go, kinds } = await start();
       const workflow = define({ work: worked });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       await go(workflow);
       const before = await kinds();
       expect(await go(workflow)).toEqual({ kind: "done", reason: "fine" });
@@ -504,9 +514,9 @@ describe("conduct", () => {
     });
 
     test("a failure keeps its reason, however often it is resumed", async () => {
-      const { parts, go } = await start();
+      const { adapters, go } = await start();
       const workflow = define({ work: async () => ({ event: "fatal", reason: "Max iteration limit (7) reached" }) });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       expect(await go(workflow)).toEqual({ kind: "failed", reason: "Max iteration limit (7) reached" });
       for (let i = 0; i < 2; i += 1) {
         await expect(go(workflow)).rejects.toThrow(
@@ -519,7 +529,7 @@ describe("conduct", () => {
     });
 
     test("an end with a function runs it, and the reason for coming there stands", async () => {
-      const { parts, go } = await start();
+      const { adapters, go } = await start();
       const seen: (string | null)[] = [];
       const workflow = define(
         {
@@ -531,43 +541,43 @@ describe("conduct", () => {
         },
         { ends: { done: "done", fatal: "failed" } },
       );
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       expect(await go(workflow)).toEqual({ kind: "failed", reason: "the true reason" });
       expect(seen).toEqual(["the true reason"]);
     });
 
-    test("a workflow that goes in circles fails after its visits", async () => {
-      const { parts, go } = await start();
+    test("a workflow that goes in circles fails after its stage attempts", async () => {
+      const { adapters, go } = await start();
       const workflow = define(
         { work: worked, check: async () => ({ event: "failed", reason: "again" }) },
-        { maxVisits: 9 },
+        { maxStageAttempts: 9 },
       );
-      await begin(parts, workflow);
-      expect(await go(workflow)).toEqual({ kind: "failed", reason: "Max stage visits exceeded: 9" });
+      await begin(adapters, workflow);
+      expect(await go(workflow)).toEqual({ kind: "failed", reason: "Max stage attempts exceeded: 9" });
     });
 
     test("an event that the table does not have ends nothing: mended, the run goes on", async () => {
-      const { parts, go } = await start();
+      const { adapters, go } = await start();
       const wrong = define({ work: async () => ({ event: "wroked", reason: "typo" }) });
-      await begin(parts, wrong);
+      await begin(adapters, wrong);
       await expect(go(wrong)).rejects.toThrow('no event "wroked"');
       expect(await go(define({ work: worked }))).toMatchObject({ kind: "done" });
     });
 
     test("begun twice is begun once, also when the process died between run and checkpoint", async () => {
-      const { parts, store, go } = await start();
+      const { adapters, store, go } = await start();
       const workflow = define({ work: worked });
       await store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
-      await begin(parts, workflow);
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
+      await begin(adapters, workflow);
       expect(await store.listCheckpoints({ run: ID })).toHaveLength(1);
       await go(workflow);
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       expect((await store.getRun(ID))?.state.kind).toBe("done");
       const other = { kind: "task", text: "else" } as const;
       await expect(
         beginRun({
-          parts,
+          adapters,
           workflow,
           id: ID,
           work: other,
@@ -579,7 +589,7 @@ describe("conduct", () => {
     });
 
     test("listeners hear what happens in order, and what they throw is theirs", async () => {
-      const { parts, go } = await start();
+      const { adapters, go } = await start();
       const heard: ProgressEvent[] = [];
       const workflow = define({
         work: async ({ step, note }) => {
@@ -588,7 +598,7 @@ describe("conduct", () => {
           return { event: "worked", reason: "did it", score: 80 };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       await go(workflow, {
         listen: (event) => {
           heard.push(event);
@@ -602,18 +612,18 @@ describe("conduct", () => {
     });
 
     test("the best score remembers the checkpoint that holds it", async () => {
-      const { parts, go, store } = await start();
+      const { adapters, go, store } = await start();
       const scores = [60, 75, 70];
       const workflow = define({
         work: worked,
         check: async ({ position }) => {
-          const score = scores[Math.floor(position.visit.number / 2) - 1] ?? 0;
+          const score = scores[Math.floor(position.stageAttempt.number / 2) - 1] ?? 0;
           return score === 70
             ? { event: "passed", reason: "enough", score }
             : { event: "failed", reason: "not yet", score };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       await go(workflow);
       const latest = await store.latest(ID);
       const best = latest?.planes.position.best;
@@ -641,7 +651,7 @@ describe("moved stage", () => {
       position: {
         ...planes.position,
         stage,
-        visit: { number: 3, steps: { a: 1 }, failures: {}, unreduced: ["event"] },
+        stageAttempt: { number: 3, steps: { a: 1 }, failures: {}, unreduced: ["event"] },
       },
     });
     await scene.save(entered(stage), move);
@@ -661,11 +671,14 @@ describe("moved stage", () => {
       ],
     });
     const { planes } = await scene.newest();
-    expect(planes.position).toMatchObject({ stage: "docs", visit: { number: 4, steps: {}, unreduced: ["event"] } });
+    expect(planes.position).toMatchObject({
+      stage: "docs",
+      stageAttempt: { number: 4, steps: {}, unreduced: ["event"] },
+    });
     expect(planes.inputs.issue?.labels).toEqual(["feature", "state:docs"]);
     const entries = await Array.fromAsync(scene.store.readJournal({ run: RUN }));
     expect(entries.filter(({ kind }) => kind === "stage.entered").map(({ body }) => body)).toEqual([
-      { visit: 4, stage: "docs", iteration: 1 },
+      { stageAttempt: 4, stage: "docs", iteration: 1 },
     ]);
     // The forge of this scene can only be read: an old label that was written back would be an error here.
     expect(scene.forge.issue.labels).toBe(labels);

@@ -20,7 +20,7 @@ import { betterOf } from "./position.ts";
 import { mayContinue, takeUp } from "./prepare-run.ts";
 import { Aborted, Halt, type ProgressListener, type RunOutcome, Stopped, reasonOf } from "./progress.ts";
 import { type RunSummary, isFailedOrAborted } from "./run.ts";
-import { sweepAsides } from "./side-worktrees.ts";
+import { sweepSideWorktrees } from "./side-worktrees.ts";
 import { answerRequests, applySignal, saveOnTimer, stopCleanly, watchSignals } from "./signals.ts";
 import { runStage } from "./stage.ts";
 import { checkStoreSize, measureStore, sizeLevel } from "./store-size.ts";
@@ -30,7 +30,7 @@ import { capture } from "./values.ts";
 import type { Workflow } from "./workflow.ts";
 
 export interface ExecuteParams<S extends JsonObject> {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   /** Id of the run. */
   readonly run: string;
   readonly workflow: Workflow<S>;
@@ -57,42 +57,42 @@ export interface ExecuteParams<S extends JsonObject> {
  * orphaned run.
  */
 export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>): Promise<RunOutcome> {
-  const { parts, run } = params;
-  const found = await knownRun(parts.store, run);
+  const { adapters, run } = params;
+  const found = await knownRun(adapters.store, run);
   rejectWaitingRun(found, params.wakes);
-  const ended = await endedOutcome(parts, found);
+  const ended = await endedOutcome(adapters, found);
   if (ended !== null) return ended;
-  await rejectRolledBackStore(parts, run);
-  const held = holdOnce(parts.store, run);
+  await rejectRolledBackStore(adapters, run);
+  const held = holdOnce(adapters.store, run);
   try {
-    await using lease = await acquireLease(parts, run);
+    await using lease = await acquireLease(adapters, run);
     // Another process may have executed the run before this one acquired the lease.
-    const summary = await knownRun(parts.store, run);
+    const summary = await knownRun(adapters.store, run);
     rejectWaitingRun(summary, params.wakes);
-    const meanwhile = await endedOutcome(parts, summary);
+    const meanwhile = await endedOutcome(adapters, summary);
     if (meanwhile !== null) return meanwhile;
-    const ordered = await applySignal(parts, lease.lease, summary);
+    const ordered = await applySignal(adapters, lease.lease, summary);
     if (ordered !== null) return ordered;
     const { state } = summary;
     if (state.kind === "waiting") {
-      const { position } = await loadRun(parts, run);
+      const { position } = await loadRun(adapters, run);
       // Without free space the work would be done, and paid for, only to fail again.
-      const isFull = state.for === "disk" && !(await hasDiskSpace(parts, run));
+      const isFull = state.for === "disk" && !(await hasDiskSpace(adapters, run));
       const { for: what, reason, until } = state;
-      if (isFull || !mayContinue({ state, position, now: parts.clock.now() }))
+      if (isFull || !mayContinue({ state, position, now: adapters.clock.now() }))
         return { kind: "waiting", for: what, reason, until };
     }
-    return await carry(summary, lease).catch((error: unknown) => waitForDisk(parts, lease.lease, error));
+    return await carry(summary, lease).catch((error: unknown) => waitForDisk(adapters, lease.lease, error));
   } finally {
     held();
   }
 
   async function carry(summary: RunSummary, lease: AcquiredLease): Promise<RunOutcome> {
     const { workflow, listen, allowChanged = false, driver } = params;
-    const runSession = await takeUp({ parts, summary, lease: lease.lease, workflow, listen, allowChanged, driver });
+    const runSession = await takeUp({ adapters, summary, lease: lease.lease, workflow, listen, allowChanged, driver });
     lease.onLost((error) => runSession.halt.stop(error));
     return await work(runSession, params, lease.lease.epoch).catch(async (error: unknown) => {
-      throw isLost(error) ? await keepAside(runSession, lease.lease, error) : error;
+      throw isLost(error) ? await keepSideWorktree(runSession, lease.lease, error) : error;
     });
   }
 }
@@ -132,8 +132,8 @@ async function work<S extends JsonObject>(
     for (;;) {
       runSession.halt.checkWish();
       await checkSize();
-      const { stage, iteration, visit } = runSession.position;
-      runSession.tell({ kind: "stage_entered", stage, iteration, visit: visit.number });
+      const { stage, iteration, stageAttempt } = runSession.position;
+      runSession.tell({ kind: "stage_entered", stage, iteration, stageAttempt: stageAttempt.number });
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
       const ends = Object.hasOwn(workflow.shape.ends, stage);
       if (stageWork === undefined) return await finishRun(runSession, workflow, null);
@@ -161,13 +161,13 @@ async function work<S extends JsonObject>(
 
 /** Checks the size of the store before a stage, at most once a minute, and reports once that its limit is near. */
 function watchStoreSize(runSession: RunSession): () => Promise<void> {
-  const { parts } = runSession;
+  const { adapters } = runSession;
   let next = 0;
   let reported = false;
   return async () => {
-    if (parts.clock.now() < next) return;
-    next = parts.clock.now() + LOOK_AGAIN_MS;
-    const warning = await checkStoreSize(parts, reported);
+    if (adapters.clock.now() < next) return;
+    next = adapters.clock.now() + LOOK_AGAIN_MS;
+    const warning = await checkStoreSize(adapters, reported);
     if (warning === null) return;
     runSession.tell({ kind: "note", text: warning });
     reported = true;
@@ -175,7 +175,10 @@ function watchStoreSize(runSession: RunSession): () => Promise<void> {
 }
 
 /** null: the run has not ended. */
-export async function outcomeOfEnded(parts: Pick<Adapters, "store">, summary: RunSummary): Promise<RunOutcome | null> {
+export async function outcomeOfEnded(
+  adapters: Pick<Adapters, "store">,
+  summary: RunSummary,
+): Promise<RunOutcome | null> {
   const { state, id } = summary;
   switch (state.kind) {
     case "active":
@@ -183,7 +186,7 @@ export async function outcomeOfEnded(parts: Pick<Adapters, "store">, summary: Ru
     case "paused":
       return null;
     case "done": {
-      const latest = await parts.store.latest(id);
+      const latest = await adapters.store.latest(id);
       return { kind: "done", reason: latest?.planes.position.reason ?? `done since ${state.at}` };
     }
     case "failed":
@@ -192,9 +195,9 @@ export async function outcomeOfEnded(parts: Pick<Adapters, "store">, summary: Ru
   }
 }
 
-async function endedOutcome(parts: Adapters, summary: RunSummary): Promise<RunOutcome | null> {
+async function endedOutcome(adapters: Adapters, summary: RunSummary): Promise<RunOutcome | null> {
   const { state, id } = summary;
-  if (!isFailedOrAborted(state)) return await outcomeOfEnded(parts, summary);
+  if (!isFailedOrAborted(state)) return await outcomeOfEnded(adapters, summary);
   throw new HoldfastError({
     code: "RUN_FAILED",
     message: `Run ${id} ended at ${state.at}: ${state.reason}`,
@@ -238,14 +241,18 @@ async function advance<S extends JsonObject>(
   const after = transition(shape, guarded.position, result);
   const state = capturedState(result, runSession.state.values);
   const ended: StageEnded = {
-    visit: before.visit.number,
+    stageAttempt: before.stageAttempt.number,
     stage: before.stage,
     event: result.event,
     reason: result.reason,
     next: after.stage,
     score: result.score ?? null,
   };
-  const entered: StageEntered = { visit: after.visit.number, stage: after.stage, iteration: after.iteration };
+  const entered: StageEntered = {
+    stageAttempt: after.stageAttempt.number,
+    stage: after.stage,
+    iteration: after.iteration,
+  };
   const outcome = Object.hasOwn(workflow.stages, after.stage) ? null : outcomeOf(workflow, after.stage, result.reason);
   await runSession.save({
     trigger: result.trigger ?? (after.iteration === before.iteration ? "stage" : "iteration"),
@@ -263,7 +270,7 @@ async function advance<S extends JsonObject>(
       };
     },
   });
-  await sweepAsides(runSession, { ended: outcome !== null });
+  await sweepSideWorktrees(runSession, { ended: outcome !== null });
   const { stage, event, reason, score } = ended;
   runSession.tell({ kind: "stage_ended", stage, event, reason, next: after.stage, iteration: before.iteration, score });
   if (outcome !== null) runSession.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
@@ -276,7 +283,7 @@ async function finishRun<S extends JsonObject>(
   workflow: Workflow<S>,
   concluded: StageResult<S> | null,
 ): Promise<RunOutcome> {
-  const { stage, reason, visit } = runSession.state.position;
+  const { stage, reason, stageAttempt } = runSession.state.position;
   const outcome = outcomeOf(workflow, stage, reason ?? concluded?.reason ?? stage);
   const state = capturedState(concluded, runSession.state.values);
   await runSession.save({
@@ -284,7 +291,7 @@ async function finishRun<S extends JsonObject>(
     change: (planes) => withValues(planes, state),
     prepare: () => {
       const ended: StageEnded = {
-        visit: visit.number,
+        stageAttempt: stageAttempt.number,
         stage,
         event: concluded?.event ?? outcome.kind,
         reason: concluded?.reason ?? outcome.reason,
@@ -294,7 +301,7 @@ async function finishRun<S extends JsonObject>(
       return [{ kind: "stage.ended", body: ended }, endEntry(outcome)];
     },
   });
-  await sweepAsides(runSession, { ended: true });
+  await sweepSideWorktrees(runSession, { ended: true });
   runSession.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
   return outcome;
 }
@@ -360,16 +367,16 @@ function durationText(milliseconds: number): string {
  * releases its reserve. If that does not help, the error is thrown and the journal is unchanged. Other errors are
  * rethrown.
  */
-async function waitForDisk(parts: CoreAdapters, lease: Lease, error: unknown): Promise<RunOutcome> {
+async function waitForDisk(adapters: CoreAdapters, lease: Lease, error: unknown): Promise<RunOutcome> {
   if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
-  const reason = await diskFullReason(parts, lease.run, error);
-  const until = new Date(parts.clock.now() + LOOK_AGAIN_MS).toISOString();
+  const reason = await diskFullReason(adapters, lease.run, error);
+  const until = new Date(adapters.clock.now() + LOOK_AGAIN_MS).toISOString();
   const body: RunWaiting = { for: "disk", reason, until };
   const entries: readonly NewEntry[] = [{ kind: "run.waiting", body: { ...body } }];
   try {
-    await parts.store.commit({ lease, entries }).catch(async (full: unknown) => {
-      if (((await parts.store.makeRoom?.()) ?? 0) === 0) throw full;
-      return await parts.store.commit({ lease, entries });
+    await adapters.store.commit({ lease, entries }).catch(async (full: unknown) => {
+      if (((await adapters.store.makeRoom?.()) ?? 0) === 0) throw full;
+      return await adapters.store.commit({ lease, entries });
     });
   } catch {
     throw new HoldfastError({
@@ -387,10 +394,10 @@ async function waitForDisk(parts: CoreAdapters, lease: Lease, error: unknown): P
 type Measured = Pick<CoreAdapters, "store" | "workspaces" | "freeBytes" | "maxStoreBytes">;
 
 /** True when there is enough space to continue a run that waits for it. If nothing can be measured, the attempt decides. */
-export async function hasDiskSpace(parts: Measured, run: string): Promise<boolean> {
-  const size = await measureStore(parts);
+export async function hasDiskSpace(adapters: Measured, run: string): Promise<boolean> {
+  const size = await measureStore(adapters);
   if (size !== null && sizeLevel(size) === "reached") return false;
-  const tightest = await findTightest(parts, run);
+  const tightest = await findTightest(adapters, run);
   return tightest === null || tightest.free >= NEEDED_BYTES;
 }
 
@@ -398,10 +405,10 @@ export async function hasDiskSpace(parts: Measured, run: string): Promise<boolea
 const NEEDED_BYTES = 8 * 1024 * 1024;
 const LOOK_AGAIN_MS = 60_000;
 
-async function diskFullReason(parts: CoreAdapters, run: string, error: HoldfastError): Promise<string> {
+async function diskFullReason(adapters: CoreAdapters, run: string, error: HoldfastError): Promise<string> {
   const { path, maxSize } = error.data;
   if (maxSize !== undefined) return error.message;
-  const tightest = await findTightest(parts, run, typeof path === "string" ? path : undefined);
+  const tightest = await findTightest(adapters, run, typeof path === "string" ? path : undefined);
   const what = `The disk is full: ${error.message}`;
   if (tightest === null) return what;
   return `${what}. ${tightest.path} needs at least ${mebibytes(NEEDED_BYTES)}, and ${mebibytes(tightest.free)} are free.`;
@@ -433,12 +440,16 @@ function mebibytes(bytes: number): string {
  * and refused steps, the conversation) and the current files become an orphaned run, which has ended and can be forked.
  * Returns the error to throw. If saving fails too, the error reports it; the original run is intact in both cases.
  */
-async function keepAside(runSession: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
+async function keepSideWorktree(runSession: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
   try {
-    const aside = await saveAside(runSession, lease, lost);
-    return told(lost, `What this process had done is kept as ${aside}; \`holdfast fork ${aside}\` takes it up.`, aside);
+    const sideWorktree = await saveSideWorktree(runSession, lease, lost);
+    return withOrphan(
+      lost,
+      `What this process had done is kept as ${sideWorktree}; \`holdfast fork ${sideWorktree}\` takes it up.`,
+      sideWorktree,
+    );
   } catch (error) {
-    return told(
+    return withOrphan(
       lost,
       `What this process had done since its last checkpoint could not be kept: ${reasonOf(error)}.`,
       null,
@@ -446,12 +457,12 @@ async function keepAside(runSession: RunSession, lease: Lease, lost: HoldfastErr
   }
 }
 
-async function saveAside(runSession: RunSession, { epoch }: Lease, lost: HoldfastError): Promise<string> {
-  const { parts, run, workspace } = runSession;
-  const { store } = parts;
+async function saveSideWorktree(runSession: RunSession, { epoch }: Lease, lost: HoldfastError): Promise<string> {
+  const { adapters, run, workspace } = runSession;
+  const { store } = adapters;
   const source = await store.getCheckpoint({ run: run.id, sequence: runSession.state.sequence });
   const parent = { id: source.id, digest: source.digest };
-  const suffix = `-aside-${epoch}`;
+  const suffix = `-orphan-${epoch}`;
   const id = `${run.id.slice(0, 63 - suffix.length).replace(/-+$/, "")}${suffix}`;
   // The orphaned run has no work item, so that a search for the run of an issue finds the active one.
   await store.createRun({
@@ -466,7 +477,7 @@ async function saveAside(runSession: RunSession, { epoch }: Lease, lost: Holdfas
     const files =
       workspace === undefined
         ? null
-        : await workspace.snapshot({ run: id, sequence: 1, message: suffix.slice(1), ...snapshotParams(parts) });
+        : await workspace.snapshot({ run: id, sequence: 1, message: suffix.slice(1), ...snapshotParams(adapters) });
     const reason = `Orphaned from ${run.id}: ${lost.message}`;
     await store.commit({
       lease: own,
@@ -485,7 +496,7 @@ async function saveAside(runSession: RunSession, { epoch }: Lease, lost: Holdfas
   return `${id}@1`;
 }
 
-function told(lost: HoldfastError, hint: string, aside: string | null): HoldfastError {
+function withOrphan(lost: HoldfastError, hint: string, orphan: string | null): HoldfastError {
   const { code, message, data } = lost;
-  return new HoldfastError({ code, message, hint, data: { ...data, aside }, cause: lost });
+  return new HoldfastError({ code, message, hint, data: { ...data, orphan }, cause: lost });
 }

@@ -94,7 +94,7 @@ describe("where a careful engineer would go back to", () => {
     await expectComplete(story, choice);
   });
 
-  test("all checkpoints of the last good files were set aside: older files, and never some that may hold the cause", async () => {
+  test("all checkpoints of the last good files were quarantined: older files, and never some that may hold the cause", async () => {
     const story = await runRollbackCase([{ edit: app("one") }, { edit: app("two") }, { edit: app("broken") }]);
     const sequences = [story.after(2), story.after(2) - 1, story.after(2) - 2];
     await story.store.quarantine({ run: ID, sequences, reason: "a bad disk" });
@@ -251,7 +251,7 @@ describe("where a careful engineer would go back to", () => {
   });
 
   test("a checkpoint taken in the middle of a step: the one from before the step", async () => {
-    const { parts, workspace, file, crash, store } = await startTestRunInWorktree();
+    const { adapters, workspace, file, crash, store } = await startTestRunInWorktree();
     const workflow = define({
       work: async ({ step, checkpoint }) => {
         await step("first", () => file("app.txt", "whole\n"), { changesFiles: true });
@@ -267,10 +267,10 @@ describe("where a careful engineer would go back to", () => {
         return { event: "worked", reason: "did it" };
       },
     });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     // 1 and 2: the first step; 3: the second begins; 4: the checkpoint in its middle; 5: its end.
     expect(await crash(workflow, 5, "before")).toBe("died");
-    const choice = await findRollback(parts, { run: ID, pastEffects: false });
+    const choice = await findRollback(adapters, { run: ID, pastEffects: false });
     expect((await store.latest(ID))?.trigger).toBe("timer");
     expect(choice).toMatchObject({ kind: "back", chosen: 2 });
     expect(whyNot(choice, 3)).toBe("half_step: it was taken in the middle of second");

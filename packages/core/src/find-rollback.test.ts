@@ -14,9 +14,9 @@ describe("read facts", () => {
   ];
   const tested = (code: number, step = "test"): Line => [
     "step.finished",
-    { visit: 1, step, result: { kind: "exited", code } },
+    { stageAttempt: 1, step, result: { kind: "exited", code } },
   ];
-  const began = (step: string): Line => ["step.started", { visit: 1, step, files: true, estimate: null }];
+  const began = (step: string): Line => ["step.started", { stageAttempt: 1, step, files: true, estimate: null }];
   const restoring = (sequence: number, paths: readonly string[] | null = null): Line => [
     "restore.started",
     { target: `r@${sequence}`, paths },
@@ -46,10 +46,10 @@ describe("read facts", () => {
 
   test("a checkpoint between the beginning and the end of a step that changes files is half of it", () => {
     const ends: readonly Line[] = [
-      ["step.finished", { visit: 1, step: "edit", result: null }],
-      ["step.failed", { visit: 1, step: "edit", reason: "x" }],
-      ["step.lost", { visit: 1, step: "edit" }],
-      ["stage.entered", { visit: 2, stage: "check", iteration: 1 }],
+      ["step.finished", { stageAttempt: 1, step: "edit", result: null }],
+      ["step.failed", { stageAttempt: 1, step: "edit", reason: "x" }],
+      ["step.lost", { stageAttempt: 1, step: "edit" }],
+      ["stage.entered", { stageAttempt: 2, stage: "check", iteration: 1 }],
     ];
     for (const end of ends) {
       const facts = read([saved(1, "a"), began("edit"), saved(2, "b"), end, saved(3, "c")]);
@@ -60,10 +60,10 @@ describe("read facts", () => {
   test("a score is the one of the review, and not carried to files that were never reviewed", () => {
     const ended: Line = [
       "stage.ended",
-      { visit: 1, stage: "review", event: "review_fail", reason: "r", next: "w", score: 80 },
+      { stageAttempt: 1, stage: "review", event: "review_fail", reason: "r", next: "w", score: 80 },
     ];
     const facts = read([
-      ["stage.entered", { visit: 1, stage: "review", iteration: 1 }],
+      ["stage.entered", { stageAttempt: 1, stage: "review", iteration: 1 }],
       ended,
       saved(1, "a", { score: 80 }),
       began("edit"),
@@ -130,7 +130,7 @@ describe("read facts", () => {
   });
 
   test("where it ended: what was saved in the stage that ends the run is no place to go on from", () => {
-    const entered = (stage: string): Line => ["stage.entered", { visit: 1, stage, iteration: 1 }];
+    const entered = (stage: string): Line => ["stage.entered", { stageAttempt: 1, stage, iteration: 1 }];
     const fatal: Line = ["run.ended", { outcome: "failed", reason: "stuck" }];
     const lines = [entered("work"), saved(1, "a"), entered("fatal"), saved(2, "a", { stage: "fatal" }), fatal];
     const ended = (more: readonly Line[]) => read([...lines, ...more]).candidates.map((one) => one.ended);

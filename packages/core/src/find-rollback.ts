@@ -30,64 +30,64 @@ const COMPARED = 64;
  * the chosen checkpoint, because walking all trees would take minutes in a long run.
  */
 export async function findRollback(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   params: { readonly run: string; readonly pastEffects: boolean },
 ): Promise<RollbackChoice> {
-  let facts = await readFacts(parts, params.run);
+  let facts = await readFacts(adapters, params.run);
   // Comparing trees is the most expensive step, so it happens only when no other fact shows the cause.
-  if (findCause(facts).kind === "unknown") facts = await withChanges(parts, facts);
+  if (findCause(facts).kind === "unknown") facts = await withChanges(adapters, facts);
   for (;;) {
     const choice = chooseRollback(facts, params);
     const tree = facts.candidates.find(({ sequence }) => sequence === choice.chosen)?.tree ?? null;
-    if (choice.chosen === null || tree === null || (await isHere(parts, params.run, choice.chosen))) return choice;
+    if (choice.chosen === null || tree === null || (await isHere(adapters, params.run, choice.chosen))) return choice;
     const damage: Damage = { kind: "damaged", problem: NOT_RESTORABLE };
     facts = { ...facts, candidates: facts.candidates.map((one) => (one.tree === tree ? { ...one, damage } : one)) };
   }
 }
 
-async function readFacts(parts: CoreAdapters, run: string): Promise<RollbackFacts> {
-  const summary = await parts.store.getRun(run);
+async function readFacts(adapters: CoreAdapters, run: string): Promise<RollbackFacts> {
+  const summary = await adapters.store.getRun(run);
   const reader = new FactsReader();
-  for await (const entry of parts.store.readJournal({ run })) reader.read(entry);
+  for await (const entry of adapters.store.readJournal({ run })) reader.read(entry);
   const known: KnownCheckpoint[] = [];
-  for await (const checkpoint of allCheckpoints(parts.store, run))
-    known.push({ sequence: checkpoint.sequence, damage: await damageOf(parts, checkpoint) });
+  for await (const checkpoint of allCheckpoints(adapters.store, run))
+    known.push({ sequence: checkpoint.sequence, damage: await damageOf(adapters, checkpoint) });
   return reader.facts({ run, state: summary?.state ?? { kind: "active" }, known });
 }
 
-async function withChanges(parts: CoreAdapters, facts: RollbackFacts): Promise<RollbackFacts> {
+async function withChanges(adapters: CoreAdapters, facts: RollbackFacts): Promise<RollbackFacts> {
   const oldestFirst = facts.candidates.toSorted((a, b) => a.sequence - b.sequence);
   const first = Math.max(1, oldestFirst.length - COMPARED);
   const candidates: RollbackCandidate[] = [];
   for (const [at, one] of oldestFirst.entries()) {
-    const changed = at < first ? null : await countChanges(parts, oldestFirst[at - 1]?.tree, one.tree);
+    const changed = at < first ? null : await countChanges(adapters, oldestFirst[at - 1]?.tree, one.tree);
     candidates.push({ ...one, changed });
   }
   return { ...facts, candidates };
 }
 
-async function damageOf(parts: CoreAdapters, checkpoint: CheckpointSummary): Promise<Damage | null> {
-  const read = await readWhole({ ...parts, workspaces: null }, checkpoint);
+async function damageOf(adapters: CoreAdapters, checkpoint: CheckpointSummary): Promise<Damage | null> {
+  const read = await readWhole({ ...adapters, workspaces: null }, checkpoint);
   if (read.kind === "whole") return null;
   return { kind: checkpoint.quarantined ? "quarantined" : "damaged", problem: read.problem };
 }
 
-async function isHere(parts: CoreAdapters, run: string, sequence: number): Promise<boolean> {
-  const { files } = (await parts.store.getCheckpoint({ run, sequence })).planes;
-  return files === null || parts.workspaces === null || (await parts.workspaces.has(files));
+async function isHere(adapters: CoreAdapters, run: string, sequence: number): Promise<boolean> {
+  const { files } = (await adapters.store.getCheckpoint({ run, sequence })).planes;
+  return files === null || adapters.workspaces === null || (await adapters.workspaces.has(files));
 }
 
 async function countChanges(
-  parts: Pick<CoreAdapters, "workspaces">,
+  adapters: Pick<CoreAdapters, "workspaces">,
   from: string | null | undefined,
   to: string | null,
 ): Promise<FileCounts | null> {
-  if (from === undefined || from === null || to === null || parts.workspaces === null) return null;
+  if (from === undefined || from === null || to === null || adapters.workspaces === null) return null;
   const none = { added: 0, modified: 0, removed: 0 };
   if (from === to) return none;
   let diff: Diff;
   try {
-    diff = await parts.workspaces.diff({ from, to, format: "names" });
+    diff = await adapters.workspaces.diff({ from, to, format: "names" });
   } catch {
     // One of the trees is not in the repository. Its checkpoint is reported as damaged if it would be chosen.
     return null;
@@ -109,23 +109,23 @@ export interface CheckpointPreview {
 
 /** Returns the newest checkpoint first. Reads only. */
 export async function previewCheckpoints(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   params: { readonly run: string; readonly limit: number; readonly workspace: Workspace | undefined },
 ): Promise<readonly CheckpointPreview[]> {
   const { run, limit, workspace } = params;
-  const checkpoints = await parts.store.listCheckpoints({ run, limit });
+  const checkpoints = await adapters.store.listCheckpoints({ run, limit });
   const effects: { readonly entry: number; readonly text: string }[] = [];
-  for await (const { kind, entry, body } of parts.store.readJournal({ run })) {
+  for await (const { kind, entry, body } of adapters.store.readJournal({ run })) {
     const { kind: what, target } = body;
     if (kind === "effect.intended" && typeof what === "string" && typeof target === "string")
       effects.push({ entry, text: `${what} on ${target}` });
   }
-  const now = (await workspace?.look(snapshotParams(parts)))?.tree ?? null;
+  const now = (await workspace?.look(snapshotParams(adapters)))?.tree ?? null;
   const counted = new Map<string, FileCounts | null>();
   const previews: CheckpointPreview[] = [];
   for (const checkpoint of checkpoints) {
     const { tree } = checkpoint;
-    if (tree !== null && !counted.has(tree)) counted.set(tree, await countChanges(parts, tree, now));
+    if (tree !== null && !counted.has(tree)) counted.set(tree, await countChanges(adapters, tree, now));
     previews.push({
       checkpoint,
       files: tree === null ? null : (counted.get(tree) ?? null),

@@ -8,14 +8,14 @@ import { forgetAborts } from "./position.ts";
 import { type Run, makeRunId } from "./run.ts";
 import { recoveredGraph } from "./save.ts";
 import { rewoundTo } from "./state.ts";
-import { type CreateWorkspace, type Workspace, forgetAsideCalls } from "./workspace.ts";
+import { type CreateWorkspace, type Workspace, forgetSideWorktreeCalls } from "./workspace.ts";
 
 /**
  * Creates a run whose first checkpoint is `source`. Every step can be repeated: after a kill, the same fork with the
  * same id continues where it stopped.
  */
 export async function fork(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly source: Checkpoint;
   readonly sourceRun: Run;
   readonly id: string | undefined;
@@ -23,45 +23,45 @@ export async function fork(params: {
   /** Additional labels of the new run. */
   readonly labels?: JsonObject;
 }): Promise<string> {
-  const { parts, source, sourceRun } = params;
+  const { adapters, source, sourceRun } = params;
   const parent = { id: source.id, digest: source.digest };
   const files = source.planes.files;
-  if (files !== null && parts.workspaces !== null && !(await parts.workspaces.has(files))) {
+  if (files !== null && adapters.workspaces !== null && !(await adapters.workspaces.has(files))) {
     throw new HoldfastError({
       code: "TREE_MISSING",
       message: `The git objects of checkpoint ${source.id} are not in this repository`,
       hint: "Run `holdfast verify` to see which checkpoints are whole, and fork one of those.",
     });
   }
-  const id = params.id ?? makeRunId({ work: sourceRun.work, random: parts.random() });
+  const id = params.id ?? makeRunId({ work: sourceRun.work, random: adapters.random() });
   // Checked before the run is created, so that a refused fork leaves no empty run. An existing run was started by an earlier call.
-  if (params.worktree && files !== null && (await parts.store.getRun(id)) === undefined) {
-    await parts.workspaces?.check(worktreeFor(parts, id, files));
+  if (params.worktree && files !== null && (await adapters.store.getRun(id)) === undefined) {
+    await adapters.workspaces?.check(worktreeFor(adapters, id, files));
   }
-  const run = await parts.store.createRun({
+  const run = await adapters.store.createRun({
     id,
     workflow: sourceRun.workflow,
     work: sourceRun.work,
     forkedFrom: parent,
     labels: { ...forkLabels(sourceRun, params.worktree), ...params.labels },
   });
-  if ((await parts.store.latest(run.id)) !== undefined) return run.id;
+  if ((await adapters.store.latest(run.id)) !== undefined) return run.id;
 
-  const lease = await parts.store.takeLease({ run: run.id, label: `fork of ${source.id}` });
+  const lease = await adapters.store.takeLease({ run: run.id, label: `fork of ${source.id}` });
   try {
-    const forked = await forkFiles({ parts, run: run.id, files, worktree: params.worktree });
-    await parts.store.commit({
+    const forked = await forkFiles({ adapters, run: run.id, files, worktree: params.worktree });
+    await adapters.store.commit({
       lease,
       checkpoint: {
         sequence: 1,
         trigger: "fork",
         name: `fork of ${source.id}`,
-        planes: forkedPlanes(source.planes, forked, new Date(parts.clock.now()).toISOString()),
+        planes: forkedPlanes(source.planes, forked, new Date(adapters.clock.now()).toISOString()),
         parent,
       },
     });
   } finally {
-    await parts.store.releaseLease(lease);
+    await adapters.store.releaseLease(lease);
   }
   return run.id;
 }
@@ -70,48 +70,53 @@ export async function fork(params: {
 function forkedPlanes(planes: Planes, files: FilesPlane | null, at: string): Planes {
   const { position, conversation } = planes;
   const graph = recoveredGraph(position, at);
-  const { lost: _counted, ...visit } = forgetAborts(forgetAsideCalls(position.visit));
-  return { ...planes, files, position: { ...position, graph, visit }, conversation: rewoundTo(conversation, "fork") };
+  const { lost: _counted, ...stageAttempt } = forgetAborts(forgetSideWorktreeCalls(position.stageAttempt));
+  return {
+    ...planes,
+    files,
+    position: { ...position, graph, stageAttempt },
+    conversation: rewoundTo(conversation, "fork"),
+  };
 }
 
 async function forkFiles(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: string;
   readonly files: FilesPlane | null;
   readonly worktree: boolean;
 }): Promise<FilesPlane | null> {
-  const { parts, run, files } = params;
-  if (files === null || parts.workspaces === null) return files;
-  const ref = await parts.workspaces.pin({ run, sequence: 1, commit: files.commit });
+  const { adapters, run, files } = params;
+  if (files === null || adapters.workspaces === null) return files;
+  const ref = await adapters.workspaces.pin({ run, sequence: 1, commit: files.commit });
   if (!params.worktree) return { ...files, ref };
-  const workspace = await parts.workspaces.create(worktreeFor(parts, run, files));
-  await fill({ parts, workspace, files });
+  const workspace = await adapters.workspaces.create(worktreeFor(adapters, run, files));
+  await fill({ adapters, workspace, files });
   return await workspace.snapshot({
     run,
     sequence: 1,
     message: "fork",
-    ...snapshotParams(parts),
+    ...snapshotParams(adapters),
     ...(files.base === null ? {} : { base: files.base }),
   });
 }
 
-function worktreeFor(parts: CoreAdapters, run: string, files: FilesPlane): CreateWorkspace {
+function worktreeFor(adapters: CoreAdapters, run: string, files: FilesPlane): CreateWorkspace {
   return {
     run,
     ...(files.head === null ? {} : { base: files.head }),
-    ...(parts.worktreePath === undefined ? {} : { path: parts.worktreePath(run) }),
+    ...(adapters.worktreePath === undefined ? {} : { path: adapters.worktreePath(run) }),
   };
 }
 
 /** The new worktree holds no one's work, so no checkpoint is needed before files are written into it. */
 async function fill(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly workspace: Workspace;
   readonly files: FilesPlane;
 }): Promise<void> {
-  const { parts, workspace, files } = params;
+  const { adapters, workspace, files } = params;
   await workspace.applyRestore(
-    await workspace.planRestore({ from: await workspace.look(snapshotParams(parts)), to: files }),
+    await workspace.planRestore({ from: await workspace.look(snapshotParams(adapters)), to: files }),
   );
 }
 

@@ -20,22 +20,22 @@ async function merged() {
   });
   let stops = true;
   const workflow = define({
-    work: async ({ aside, agent, checkpoint, mergeAside, wait }) => {
-      const x = await aside("x");
-      const { commit } = await agent({ ...CALL, name: "work", aside: x });
+    work: async ({ sideWorktree, agent, checkpoint, mergeSideWorktree, wait }) => {
+      const x = await sideWorktree("x");
+      const { commit } = await agent({ ...CALL, name: "work", sideWorktree: x });
       await checkpoint({ trigger: "manual" });
       if (stops) await wait({ for: "you", reason: "look" });
-      await mergeAside("merge", { aside: x, commit: commit ?? "" });
+      await mergeSideWorktree("merge", { sideWorktree: x, commit: commit ?? "" });
       return { event: "worked", reason: "did it" };
     },
   });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   await toy.go(workflow);
   const finish = (): Promise<unknown> => {
     stops = false;
     return toy.go(workflow);
   };
-  const refs = async (): Promise<number> => (await toy.workspaces.asides.refs()).length;
+  const refs = async (): Promise<number> => (await toy.workspaces.sideWorktrees.refs()).length;
   return { ...toy, finish, refs };
 }
 
@@ -46,16 +46,16 @@ const newestOnly: RetentionPolicy = {
   ) as RetentionPolicy["perTrigger"],
 };
 
-test("refs of asides stay while a checkpoint tells of them, and go a day after the run's end", async () => {
+test("refs of side worktrees stay while a checkpoint names them, and go a day after the run's end", async () => {
   const toy = await merged();
   const sweep = async (policy?: RetentionPolicy) =>
-    applyGc(toy.parts, await planGc(toy.parts, policy === undefined ? {} : { policy }));
+    applyGc(toy.adapters, await planGc(toy.adapters, policy === undefined ? {} : { policy }));
   toy.pass(9 * DAY);
   await sweep();
   expect(await toy.refs()).toBe(2);
-  expect(await toy.workspaces.asides.list()).toHaveLength(1);
+  expect(await toy.workspaces.sideWorktrees.list()).toHaveLength(1);
   await toy.finish();
-  expect(await toy.workspaces.asides.list()).toEqual([]);
+  expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
   await sweep();
   expect(await toy.refs()).toBe(2);
   toy.pass(2 * DAY);
@@ -63,7 +63,7 @@ test("refs of asides stay while a checkpoint tells of them, and go a day after t
   await sweep();
   expect(await toy.refs()).toBe(2);
   const { unpinned } = await sweep(newestOnly);
-  expect(unpinned.filter((ref) => ref.includes("/aside/"))).toHaveLength(2);
+  expect(unpinned.filter((ref) => ref.includes("/side/"))).toHaveLength(2);
   expect(await toy.refs()).toBe(0);
 });
 
@@ -79,43 +79,43 @@ test("where a checkpoint cannot be read, gc goes on and keeps all that it may ne
       return typeof member === "function" ? member.bind(real) : member;
     },
   });
-  const parts = { ...toy.parts, store };
-  const { unpinned } = await applyGc(parts, await planGc(parts, {}));
-  expect(unpinned.filter((ref) => ref.includes("/aside/"))).toEqual([]);
+  const adapters = { ...toy.adapters, store };
+  const { unpinned } = await applyGc(adapters, await planGc(adapters, {}));
+  expect(unpinned.filter((ref) => ref.includes("/side/"))).toEqual([]);
   expect(await toy.refs()).toBe(2);
 });
 
 test("a folder that a run left when it ended is gc's, and not one of a run that goes on", async () => {
   const toy = await merged();
-  const [left] = await toy.workspaces.asides.list();
+  const [left] = await toy.workspaces.sideWorktrees.list();
   toy.pass(2 * DAY);
-  expect((await planGc(toy.parts, {})).asides).toEqual([]);
+  expect((await planGc(toy.adapters, {})).sideWorktrees).toEqual([]);
   const lease = await toy.store.takeLease({ run: ID, label: "test" });
   await toy.store.commit({ lease, entries: [{ kind: "run.ended", body: { outcome: "done" } }] });
   await toy.store.releaseLease(lease);
   toy.pass(2 * DAY);
-  const plan = await planGc(toy.parts, {});
-  expect(plan.asides).toEqual([left]);
-  expect((await applyGc(toy.parts, plan)).asides).toEqual([left?.path]);
-  expect(await toy.workspaces.asides.list()).toEqual([]);
+  const plan = await planGc(toy.adapters, {});
+  expect(plan.sideWorktrees).toEqual([left]);
+  expect((await applyGc(toy.adapters, plan)).sideWorktrees).toEqual([left?.path]);
+  expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
 });
 
-test("verify misses the commits of an aside that a checkpoint holds open, and pins those that lost their ref", async () => {
+test("verify misses the commits of a side worktree that a checkpoint holds open, and pins those that lost their ref", async () => {
   const toy = await merged();
-  const look = async () => Array.fromAsync(verifyRun(toy.parts, {}));
+  const look = async () => Array.fromAsync(verifyRun(toy.adapters, {}));
   const codes = async () =>
     (await look()).flatMap((event) =>
       event.kind === "problem" ? [`${event.problem.code} ${event.problem.sequence}`] : [],
     );
   expect(await codes()).toEqual([]);
-  await toy.workspaces.unpin((await toy.workspaces.asides.refs()).map(({ ref }) => ref));
+  await toy.workspaces.unpin((await toy.workspaces.sideWorktrees.refs()).map(({ ref }) => ref));
   const found = await codes();
   expect(found.length).toBeGreaterThan(0);
   expect(found.every((code) => code.startsWith("PIN_MISSING"))).toBe(true);
-  await repair(toy.parts, await look());
+  await repair(toy.adapters, await look());
   expect([await codes(), await toy.refs()]).toEqual([[], 2]);
-  await toy.workspaces.unpin((await toy.workspaces.asides.refs()).map(({ ref }) => ref));
-  toy.tree.git("worktree", "remove", "--force", (await toy.workspaces.asides.list())[0]?.path ?? "");
+  await toy.workspaces.unpin((await toy.workspaces.sideWorktrees.refs()).map(({ ref }) => ref));
+  toy.tree.git("worktree", "remove", "--force", (await toy.workspaces.sideWorktrees.list())[0]?.path ?? "");
   toy.tree.git("-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now");
   expect((await codes()).every((code) => code.startsWith("TREE_MISSING"))).toBe(true);
   expect(await codes()).toHaveLength(found.length);

@@ -6,7 +6,7 @@ import { commitsIn } from "./journal.ts";
 import { type RetentionPlan, type RetentionPolicy, type RetentionSubject, planRetention } from "./retention.ts";
 import { type RunSummary, isEnded } from "./run.ts";
 import { type SweepReport, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
-import type { AsideInfo, AsideRef, SnapshotRef } from "./workspace.ts";
+import type { SideWorktreeInfo, SideWorktreeRef, SnapshotRef } from "./workspace.ts";
 
 const DAY = 86_400_000;
 const PAGE = 1000;
@@ -18,7 +18,7 @@ export interface GcPlan {
   readonly plans: readonly RetentionPlan[];
   readonly danglingRefs: readonly string[];
   /** Side worktrees of ended runs that were not removed. */
-  readonly asides: readonly AsideInfo[];
+  readonly sideWorktrees: readonly SideWorktreeInfo[];
   readonly sweep: SweepReport;
   /** Usage of every examined run, largest first. */
   readonly usage: readonly RunUsage[];
@@ -34,32 +34,33 @@ export interface RunUsage {
 export interface GcReport {
   readonly dropped: readonly Tombstone[];
   /** Paths of the removed side worktrees. */
-  readonly asides: readonly string[];
+  readonly sideWorktrees: readonly string[];
   readonly unpinned: readonly string[];
   readonly sweep: SweepReport;
 }
 
 export async function planGc(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   params: { readonly policy?: RetentionPolicy; readonly run?: string },
 ): Promise<GcPlan> {
-  const policy = params.policy ?? parts.retention;
-  const now = parts.clock.now();
-  const runs = await parts.store.listRuns();
-  const refs = (await parts.workspaces?.refs()) ?? [];
+  const policy = params.policy ?? adapters.retention;
+  const now = adapters.clock.now();
+  const runs = await adapters.store.listRuns();
+  const refs = (await adapters.workspaces?.refs()) ?? [];
   const subjects: RetentionSubject[] = [];
   for (const run of runs) {
-    if (params.run === undefined || run.id === params.run) subjects.push(await subjectOf({ parts, run, runs, refs }));
+    if (params.run === undefined || run.id === params.run)
+      subjects.push(await subjectOf({ adapters, run, runs, refs }));
   }
   const plans = planRetention({ subjects, policy, now });
   const all = params.run === undefined;
-  const litter = all ? await findAsideLitter(parts, { runs, plans }) : { refs: [], folders: [] };
+  const litter = all ? await findSideWorktreeLitter(adapters, { runs, plans }) : { refs: [], folders: [] };
   return {
     plans,
-    danglingRefs: all ? [...(await danglingRefs(parts, refs, runs)), ...litter.refs] : [],
-    asides: litter.folders,
+    danglingRefs: all ? [...(await danglingRefs(adapters, refs, runs)), ...litter.refs] : [],
+    sideWorktrees: litter.folders,
     usage: usageOf(subjects),
-    sweep: await parts.store.sweep({ dryRun: true }),
+    sweep: await adapters.store.sweep({ dryRun: true }),
   };
 }
 
@@ -74,30 +75,33 @@ function usageOf(subjects: readonly RetentionSubject[]): readonly RunUsage[] {
 }
 
 /** Drops checkpoints in the store first, then their refs. After a kill in between, the next gc removes the orphaned refs. */
-export async function applyGc(parts: CoreAdapters, plan: GcPlan): Promise<GcReport> {
+export async function applyGc(adapters: CoreAdapters, plan: GcPlan): Promise<GcReport> {
   const dropped: Tombstone[] = [];
   const refs = new Set(plan.danglingRefs);
   for (const { run, decisions } of plan.plans) {
     const drops = decisions.flatMap((d) => (d.action === "drop" ? [{ sequence: d.sequence, why: d.why }] : []));
     for (let from = 0; from < drops.length; from += PAGE) {
       const page = drops.slice(from, from + PAGE);
-      const pins = await pinsOf(parts, run, page);
-      dropped.push(...(await parts.store.drop({ run, drops: page })));
+      const pins = await pinsOf(adapters, run, page);
+      dropped.push(...(await adapters.store.drop({ run, drops: page })));
       for (const ref of pins) refs.add(ref);
     }
   }
-  const asides = await removeAsides(parts, plan.asides);
-  const unpinned = await unpin(parts, [...refs]);
-  const sweep = await parts.store.sweep();
-  await parts.store.setMeta(LAST_GC, String(parts.clock.now()));
-  return { dropped, asides, unpinned, sweep };
+  const sideWorktrees = await removeSideWorktrees(adapters, plan.sideWorktrees);
+  const unpinned = await unpin(adapters, [...refs]);
+  const sweep = await adapters.store.sweep();
+  await adapters.store.setMeta(LAST_GC, String(adapters.clock.now()));
+  return { dropped, sideWorktrees, unpinned, sweep };
 }
 
 /** If one cannot be removed now, the next gc finds it again. */
-async function removeAsides(parts: CoreAdapters, asides: GcPlan["asides"]): Promise<readonly string[]> {
+async function removeSideWorktrees(
+  adapters: CoreAdapters,
+  sideWorktrees: GcPlan["sideWorktrees"],
+): Promise<readonly string[]> {
   const removed: string[] = [];
-  for (const { run, key, path } of asides) {
-    const isGone = await parts.workspaces?.asides.remove({ run, key }).then(
+  for (const { run, key, path } of sideWorktrees) {
+    const isGone = await adapters.workspaces?.sideWorktrees.remove({ run, key }).then(
       () => true,
       () => false,
     );
@@ -108,14 +112,14 @@ async function removeAsides(parts: CoreAdapters, asides: GcPlan["asides"]): Prom
 
 /** Uses the ref that the checkpoint itself names, because a ref with the same name could belong to another store. */
 async function pinsOf(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   run: string,
   drops: readonly { readonly sequence: number }[],
 ): Promise<readonly string[]> {
   const pins: string[] = [];
-  for (const { sequence } of parts.workspaces === null ? [] : drops) {
+  for (const { sequence } of adapters.workspaces === null ? [] : drops) {
     // A checkpoint that cannot be read keeps its ref. `verify` reports the damage.
-    const checkpoint = await parts.store.getCheckpoint({ run, sequence }).catch(() => undefined);
+    const checkpoint = await adapters.store.getCheckpoint({ run, sequence }).catch(() => undefined);
     const ref = checkpoint?.planes.files?.ref;
     if (ref !== undefined) pins.push(ref);
   }
@@ -123,34 +127,34 @@ async function pinsOf(
 }
 
 /** A ref that cannot be removed now (git is busy) is found by the next gc, so this does not fail. */
-async function unpin(parts: CoreAdapters, refs: readonly string[]): Promise<readonly string[]> {
-  if (refs.length === 0 || parts.workspaces === null) return [];
+async function unpin(adapters: CoreAdapters, refs: readonly string[]): Promise<readonly string[]> {
+  if (refs.length === 0 || adapters.workspaces === null) return [];
   try {
-    await parts.workspaces.unpin(refs);
+    await adapters.workspaces.unpin(refs);
     return refs;
   } catch {
-    const { workspaces } = parts;
-    const found = await Promise.all([workspaces.refs(), workspaces.asides.refs()]);
+    const { workspaces } = adapters;
+    const found = await Promise.all([workspaces.refs(), workspaces.sideWorktrees.refs()]);
     const left = new Set(found.flat().map(({ ref }) => ref));
     return refs.filter((ref) => !left.has(ref));
   }
 }
 
 /** Due once a day. If the clock was set back by less than a day, gc is due later; by more than a day, it is due at once. */
-export async function gcIsDue(parts: CoreAdapters): Promise<boolean> {
-  const last = Number((await parts.store.getMeta(LAST_GC)) ?? "0");
-  const now = parts.clock.now();
+export async function gcIsDue(adapters: CoreAdapters): Promise<boolean> {
+  const last = Number((await adapters.store.getMeta(LAST_GC)) ?? "0");
+  const now = adapters.clock.now();
   return !Number.isFinite(last) || now - last >= DAY || now < last - DAY;
 }
 
 async function subjectOf(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: RunSummary;
   readonly runs: readonly RunSummary[];
   readonly refs: readonly SnapshotRef[];
 }): Promise<RetentionSubject> {
-  const { parts, run, runs } = params;
-  const checkpoints = await Array.fromAsync(allCheckpoints(parts.store, run.id));
+  const { adapters, run, runs } = params;
+  const checkpoints = await Array.fromAsync(allCheckpoints(adapters.store, run.id));
   const pinned = new Map<number, string>();
   for (const other of runs) {
     const parent = other.forkedFrom?.id;
@@ -158,17 +162,17 @@ async function subjectOf(params: {
       pinned.set(Number(parent.slice(run.id.length + 1)), `run ${other.id} was forked from it`);
     }
   }
-  if (await isRecorded(parts, run.id))
+  if (await isRecorded(adapters, run.id))
     for (const { sequence } of checkpoints) pinned.set(sequence, "the run is recorded, and replayed from it");
   const own = params.refs.filter((ref) => ref.run === run.id);
-  for (const [sequence, why] of await onlyCopies(parts, checkpoints, own)) pinned.set(sequence, why);
+  for (const [sequence, why] of await onlyCopies(adapters, checkpoints, own)) pinned.set(sequence, why);
   const resumable = new Set(checkpoints.flatMap(({ sequence, quarantined }) => (quarantined ? [] : [sequence])));
   return { run: run.id, state: run.state, checkpoints, pinned, resumable };
 }
 
 /** A recorded run needs the trees that its steps left, and nothing else refers to them. Unusable checkpoints are skipped. */
-async function isRecorded(parts: CoreAdapters, run: string): Promise<boolean> {
-  const { checkpoint } = await newestUsable(parts.store, run);
+async function isRecorded(adapters: CoreAdapters, run: string): Promise<boolean> {
+  const { checkpoint } = await newestUsable(adapters.store, run);
   return checkpoint !== undefined && checkpoint.planes.config.mode !== "default";
 }
 
@@ -177,7 +181,7 @@ async function isRecorded(parts: CoreAdapters, run: string): Promise<boolean> {
  * each such commit, the newest checkpoint on it is enough.
  */
 async function onlyCopies(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   checkpoints: readonly CheckpointSummary[],
   refs: readonly SnapshotRef[],
 ): Promise<ReadonlyMap<number, string>> {
@@ -195,7 +199,7 @@ async function onlyCopies(
   for (const { head, sequence } of refs) {
     if (head !== null) newestOn.set(head, Math.max(sequence, newestOn.get(head) ?? 0));
   }
-  for (const head of (await parts.workspaces?.unpublished([...newestOn.keys()])) ?? []) {
+  for (const head of (await adapters.workspaces?.unpublished([...newestOn.keys()])) ?? []) {
     const sequence = newestOn.get(head);
     if (sequence !== undefined) copies.set(sequence, "only copy of commits that no branch or remote has");
   }
@@ -204,38 +208,38 @@ async function onlyCopies(
 
 /** A run with a live lease holder is skipped. It may have pinned its next snapshot long ago, for example before a laptop slept. */
 async function danglingRefs(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   all: readonly SnapshotRef[],
   runs: readonly RunSummary[],
 ): Promise<readonly string[]> {
   const byRun = new Map<string, SnapshotRef[]>();
-  const old = parts.clock.now() - LITTER_AGE;
+  const old = adapters.clock.now() - LITTER_AGE;
   for (const ref of all) {
     if (Date.parse(ref.createdAt) <= old) byRun.set(ref.run, [...(byRun.get(ref.run) ?? []), ref]);
   }
   // A crash leaves refs only for runs that the store knows, because a run is created before anything is pinned for it.
-  const known = new Set(parts.ownsRefs ? runs.map((run) => run.id) : []);
+  const known = new Set(adapters.ownsRefs ? runs.map((run) => run.id) : []);
   const dangling: string[] = [];
   for (const [run, refs] of byRun) {
-    if (!known.has(run) || (await isHeld(parts, run))) continue;
-    const checkpoints = await Array.fromAsync(allCheckpoints(parts.store, run));
+    if (!known.has(run) || (await isHeld(adapters, run))) continue;
+    const checkpoints = await Array.fromAsync(allCheckpoints(adapters.store, run));
     const alive = new Set(checkpoints.map((checkpoint) => checkpoint.sequence));
     // If the store was rolled back, these refs are all that is left of the newer checkpoints.
-    const newer = new Set((await findNewerRefs(parts, run, refs)).map(({ ref }) => ref));
+    const newer = new Set((await findNewerRefs(adapters, run, refs)).map(({ ref }) => ref));
     for (const ref of refs)
-      if (!newer.has(ref.ref) && !(await isNamed(parts, ref, refs, alive))) dangling.push(ref.ref);
+      if (!newer.has(ref.ref) && !(await isNamed(adapters, ref, refs, alive))) dangling.push(ref.ref);
   }
   return dangling;
 }
 
-async function isHeld(parts: CoreAdapters, run: string): Promise<boolean> {
-  const lease = await parts.store.getLease(run);
-  return lease !== undefined && parts.liveness(lease.owner) !== "dead";
+async function isHeld(adapters: CoreAdapters, run: string): Promise<boolean> {
+  const lease = await adapters.store.getLease(run);
+  return lease !== undefined && adapters.liveness(lease.owner) !== "dead";
 }
 
 /** After a crash, two refs can exist for one sequence. The checkpoint names its own. */
 async function isNamed(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   ref: SnapshotRef,
   refs: readonly SnapshotRef[],
   alive: ReadonlySet<number>,
@@ -243,12 +247,12 @@ async function isNamed(
   const { run, sequence } = ref;
   if (!alive.has(sequence)) return false;
   if (refs.filter((other) => other.sequence === sequence).length === 1) return true;
-  return (await parts.store.getCheckpoint({ run, sequence })).planes.files?.ref === ref.ref;
+  return (await adapters.store.getCheckpoint({ run, sequence })).planes.files?.ref === ref.ref;
 }
 
-interface AsideLitter {
+interface SideWorktreeLitter {
   readonly refs: readonly string[];
-  readonly folders: readonly AsideInfo[];
+  readonly folders: readonly SideWorktreeInfo[];
 }
 
 /**
@@ -256,24 +260,24 @@ interface AsideLitter {
  * need all of them: a restore reopens a side worktree, and a user may look for the partial work of a killed call. One day after the end,
  * only commits are kept that a checkpoint of the run or of its forks mentions.
  */
-async function findAsideLitter(
-  parts: CoreAdapters,
+async function findSideWorktreeLitter(
+  adapters: CoreAdapters,
   params: {
     readonly runs: readonly RunSummary[];
     /** Checkpoints that this gc drops need nothing any more. */
     readonly plans: readonly RetentionPlan[];
   },
-): Promise<AsideLitter> {
-  const { workspaces, ownsRefs } = parts;
+): Promise<SideWorktreeLitter> {
+  const { workspaces, ownsRefs } = adapters;
   if (workspaces === null || !ownsRefs) return { refs: [], folders: [] };
-  const [refs, folders] = await Promise.all([workspaces.asides.refs(), workspaces.asides.list()]);
+  const [refs, folders] = await Promise.all([workspaces.sideWorktrees.refs(), workspaces.sideWorktrees.list()]);
   const ended = new Map<string, RunSummary>();
-  for (const run of params.runs) if (await isOver(parts, run)) ended.set(run.id, run);
+  for (const run of params.runs) if (await isOver(adapters, run)) ended.set(run.id, run);
   const litter: string[] = [];
   for (const [id, own] of Map.groupBy(refs, ({ run }) => run)) {
     const run = ended.get(id);
     // If a checkpoint cannot be read, its needs are unknown. All refs are kept, and `verify` reports the damage.
-    if (run !== undefined) litter.push(...(await unnamed(parts, { ...params, run, refs: own }).catch(keepAll)));
+    if (run !== undefined) litter.push(...(await unnamed(adapters, { ...params, run, refs: own }).catch(keepAll)));
   }
   return { refs: litter, folders: folders.filter(({ run }) => ended.has(run)) };
 }
@@ -285,20 +289,20 @@ function keepAll(error: unknown): readonly string[] {
 
 const DAMAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["STORE_CORRUPT", "STORE_CUT", "CHECKPOINT_NOT_FOUND"]);
 
-async function isOver(parts: CoreAdapters, { id, state }: RunSummary): Promise<boolean> {
+async function isOver(adapters: CoreAdapters, { id, state }: RunSummary): Promise<boolean> {
   if (!isEnded(state)) return false;
-  if (parts.clock.now() - Date.parse(state.at) < DAY) return false;
-  const lease = await parts.store.getLease(id);
-  return lease === undefined || parts.liveness(lease.owner) === "dead";
+  if (adapters.clock.now() - Date.parse(state.at) < DAY) return false;
+  const lease = await adapters.store.getLease(id);
+  return lease === undefined || adapters.liveness(lease.owner) === "dead";
 }
 
 async function unnamed(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   params: {
     readonly run: RunSummary;
     readonly runs: readonly RunSummary[];
     readonly plans: readonly RetentionPlan[];
-    readonly refs: readonly AsideRef[];
+    readonly refs: readonly SideWorktreeRef[];
   },
 ): Promise<readonly string[]> {
   const dropped = new Set(
@@ -308,13 +312,13 @@ async function unnamed(
   );
   const named = new Set<string>();
   for (const id of familyOf(params.run.id, params.runs)) {
-    for await (const checkpoint of allCheckpoints(parts.store, id)) {
+    for await (const checkpoint of allCheckpoints(adapters.store, id)) {
       if (dropped.has(checkpoint.id)) continue;
-      const { planes } = await parts.store.getCheckpoint({ run: id, sequence: checkpoint.sequence });
-      for (const commit of commitsIn(planes.position.visit.steps)) named.add(commit);
+      const { planes } = await adapters.store.getCheckpoint({ run: id, sequence: checkpoint.sequence });
+      for (const commit of commitsIn(planes.position.stageAttempt.steps)) named.add(commit);
     }
-    const newest = await parts.store.latest(id);
-    for await (const { kind, body } of parts.store.readJournal({ run: id, after: newest?.entry ?? 0 }))
+    const newest = await adapters.store.latest(id);
+    for await (const { kind, body } of adapters.store.readJournal({ run: id, after: newest?.entry ?? 0 }))
       if (kind === "step.finished") for (const commit of commitsIn(body)) named.add(commit);
   }
   return params.refs.flatMap(({ ref, commit }) => (named.has(commit) ? [] : [ref]));

@@ -18,14 +18,14 @@ export interface AcquiredLease extends AsyncDisposable {
  * then. Callers in one process share the lease, and the last one releases it, so its slot is kept throughout.
  */
 export async function acquireLease(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   run: string,
   slot?: SlotClaim,
   birth?: RunBirth,
 ): Promise<AcquiredLease> {
   // After a rollback of the store, a run that it no longer knows would be repeated under the same name.
-  if (birth !== undefined) await rejectRolledBackStore(parts, run);
-  const { store } = parts;
+  if (birth !== undefined) await rejectRolledBackStore(adapters, run);
+  const { store } = adapters;
   const label = `holdfast run ${run}`;
   const lease = await store.takeLease({
     run,
@@ -88,20 +88,20 @@ export interface SlotRequest {
  * Acquires the lease with a slot. A queued run holds its lease, so that its place in the queue is visible and ends with
  * its process. Aborting releases the lease and rejects with the signal's reason.
  */
-export async function holdSlot(parts: CoreAdapters, run: string, request: SlotRequest): Promise<AcquiredLease> {
+export async function holdSlot(adapters: CoreAdapters, run: string, request: SlotRequest): Promise<AcquiredLease> {
   const { whenFull, signal } = request;
   signal.throwIfAborted();
   const wish = { limit: whenFull === "force" ? null : request.limit, wait: whenFull === "wait" };
-  const held = await acquireLease(parts, run, wish, request.birth);
+  const held = await acquireLease(adapters, run, wish, request.birth);
   let { lease } = held;
   try {
-    if (lease.slot === "waiting") request.onWaiting(await atWork(parts, run));
+    if (lease.slot === "waiting") request.onWaiting(await atWork(adapters, run));
     while (lease.slot === "waiting") {
       await pause(signal);
-      await obeyWhileWaiting(parts, lease);
-      lease = await parts.store.takeLease({ run, label: lease.owner.label, slot: wish });
+      await obeyWhileWaiting(adapters, lease);
+      lease = await adapters.store.takeLease({ run, label: lease.owner.label, slot: wish });
     }
-    const others = whenFull === "force" && request.limit !== null ? await atWork(parts, run) : [];
+    const others = whenFull === "force" && request.limit !== null ? await atWork(adapters, run) : [];
     if (request.limit !== null && others.length >= request.limit) request.onOver(others);
   } catch (error) {
     await held[Symbol.asyncDispose]();
@@ -110,17 +110,17 @@ export async function holdSlot(parts: CoreAdapters, run: string, request: SlotRe
   return held;
 }
 
-async function atWork(parts: CoreAdapters, run: string): Promise<readonly string[]> {
-  const leases = await parts.store.listLeases();
+async function atWork(adapters: CoreAdapters, run: string): Promise<readonly string[]> {
+  const leases = await adapters.store.listLeases();
   return leases
-    .filter((lease) => lease.run !== run && lease.slot === "working" && parts.liveness(lease.owner) !== "dead")
+    .filter((lease) => lease.run !== run && lease.slot === "working" && adapters.liveness(lease.owner) !== "dead")
     .map((lease) => lease.run);
 }
 
 /** Throws Stopped when a signal pauses or aborts the run while it is queued. */
-async function obeyWhileWaiting(parts: CoreAdapters, lease: Lease): Promise<void> {
-  const run = await parts.store.getRun(lease.run);
-  const outcome = run === undefined ? null : await applySignal(parts, lease, run);
+async function obeyWhileWaiting(adapters: CoreAdapters, lease: Lease): Promise<void> {
+  const run = await adapters.store.getRun(lease.run);
+  const outcome = run === undefined ? null : await applySignal(adapters, lease, run);
   if (outcome !== null) throw new Stopped(outcome, { saved: true });
 }
 
@@ -143,14 +143,14 @@ const RETRY_MS = 50;
 
 /** Holds a run's lease from the first write until release, and sends heartbeats to other hosts. */
 export class LeaseHolder {
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #run: string;
   #held: Lease | undefined;
   #taking: Promise<Lease> | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  constructor(parts: CoreAdapters, run: string) {
-    this.#parts = parts;
+  constructor(adapters: CoreAdapters, run: string) {
+    this.#adapters = adapters;
     this.#run = run;
   }
 
@@ -177,15 +177,15 @@ export class LeaseHolder {
     const lease = this.#held ?? (await this.#taking);
     this.#held = undefined;
     clearInterval(this.#timer);
-    if (lease !== undefined) await this.#parts.store.releaseLease(lease);
+    if (lease !== undefined) await this.#adapters.store.releaseLease(lease);
   }
 
   /** Another terminal or a hook may hold the lease for a save of a few milliseconds. A short wait avoids a needless failure. */
   async #takePatiently(): Promise<Lease> {
-    const until = performance.now() + this.#parts.leaseWaitMs;
+    const until = performance.now() + this.#adapters.leaseWaitMs;
     for (;;) {
       try {
-        return await this.#parts.store.takeLease({ run: this.#run, label: `holdfast ${this.#run}` });
+        return await this.#adapters.store.takeLease({ run: this.#run, label: `holdfast ${this.#run}` });
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD" || performance.now() > until) throw error;
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
@@ -195,6 +195,6 @@ export class LeaseHolder {
 
   /** Errors are ignored. A lost lease is detected by the next write, inside its transaction. */
   #beat(): void {
-    if (this.#held !== undefined) this.#parts.store.renewLease(this.#held).catch(() => undefined);
+    if (this.#held !== undefined) this.#adapters.store.renewLease(this.#held).catch(() => undefined);
   }
 }

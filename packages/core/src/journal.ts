@@ -93,9 +93,9 @@ export type RunPaused = { readonly reason: string };
 export type RunContinued = { readonly decision?: string; readonly answer?: string; readonly by?: string };
 
 /** Bodies of stage and step entries. state.ts reduces them to the run's state. */
-export type StageEntered = { readonly visit: number; readonly stage: string; readonly iteration: number };
+export type StageEntered = { readonly stageAttempt: number; readonly stage: string; readonly iteration: number };
 export type StageEnded = {
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly stage: string;
   readonly event: string;
   readonly reason: string;
@@ -105,26 +105,26 @@ export type StageEnded = {
 };
 /** Only for steps that change files, and for agent calls (`estimate` is not null). A plain step has a single entry. */
 export type StepStarted = {
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly files: boolean;
   readonly estimate: Amounts | null;
   readonly counted?: RecordTokens;
   /** Name of the side worktree in which the agent call works. */
-  readonly aside?: string;
+  readonly sideWorktree?: string;
 };
-export type StepInterrupted = { readonly visit: number; readonly step: string; readonly spent: Amounts };
-export type StepAdopted = { readonly visit: number; readonly step: string };
+export type StepInterrupted = { readonly stageAttempt: number; readonly step: string; readonly spent: Amounts };
+export type StepAdopted = { readonly stageAttempt: number; readonly step: string };
 /** A call that died with its process. Its usage comes from the agent's own session record. */
 export type StepLost = {
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly spent: Amounts;
   /** Amount assumed for the limits if the usage is unknown. */
   readonly held?: Amounts;
 };
 export type StepFinished = {
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly result: Json;
   readonly spent: Amounts | null;
@@ -132,7 +132,7 @@ export type StepFinished = {
   readonly recorded?: boolean;
 };
 export type StepFailed = {
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly reason: string;
   readonly spent: Amounts | null;
@@ -142,9 +142,9 @@ export type StepFailed = {
   /** Code of the error, if it had one. */
   readonly code?: string;
 };
-export type StepSession = { readonly visit: number; readonly step: string; readonly session: string | null };
-export type GraphSet = { readonly visit: number; readonly graph: Graph };
-export type GraphMoved = { readonly visit: number; readonly events: readonly GraphEvent[] };
+export type StepSession = { readonly stageAttempt: number; readonly step: string; readonly session: string | null };
+export type GraphSet = { readonly stageAttempt: number; readonly graph: Graph };
+export type GraphMoved = { readonly stageAttempt: number; readonly events: readonly GraphEvent[] };
 
 /** What an entry's hash covers in addition to the previous hash. */
 interface Link {
@@ -293,18 +293,18 @@ export interface SinceCheckpoint {
 
 export function foldSince(params: {
   /** The stage attempt of the checkpoint. */
-  readonly visit: StageAttempt;
+  readonly stageAttempt: StageAttempt;
   readonly entries: Iterable<Pick<JournalEntry, "kind" | "body">>;
 }): SinceCheckpoint {
   // A step that the checkpoint lists as running was interrupted. If it failed since, it may have left files behind.
-  let changesFiles = Object.values(params.visit.running ?? {}).some((step) => step.files);
+  let changesFiles = Object.values(params.stageAttempt.running ?? {}).some((step) => step.files);
   const commits = new Set<string>();
   for (const { kind, body } of params.entries) {
     if (kind === "step.started" && body["files"] === true) changesFiles = true;
     const told = kind === "step.finished" ? body["result"] : kind === "effect.settled" ? body["receipt"] : null;
     for (const commit of commitsIn(told)) commits.add(commit);
   }
-  const seen = new Set([...commits, ...commitsIn(params.visit.steps)]);
+  const seen = new Set([...commits, ...commitsIn(params.stageAttempt.steps)]);
   return { changesFiles, commits, seen };
 }
 

@@ -29,7 +29,7 @@ describe("nothing changed", () => {
     worktree.git("commit", "-q", "--allow-empty", "-m", "ours");
     const head = worktree.git("rev-parse", "HEAD").trim();
     expect(await scene.found()).toEqual(["head_moved"]);
-    await scene.append({ kind: "step.finished", body: { visit: 0, step: "c", result: { head }, spent: null } });
+    await scene.append({ kind: "step.finished", body: { stageAttempt: 0, step: "c", result: { head }, spent: null } });
     expect(await scene.found()).toEqual([]);
   });
 
@@ -38,15 +38,18 @@ describe("nothing changed", () => {
     scene.worktree().write("work.txt", "quarter\n");
     scene.worktree().git("commit", "-q", "--allow-empty", "-m", "by the step");
     expect(await scene.found()).toEqual(["head_moved", "files_changed"]);
-    await scene.append({ kind: "step.started", body: { visit: 0, step: "agent", files: true, estimate: null } });
+    await scene.append({ kind: "step.started", body: { stageAttempt: 0, step: "agent", files: true, estimate: null } });
     expect(await scene.found()).toEqual([]);
   });
 
   test("a checkpoint taken in the middle of such a step says so too", async () => {
     const scene = await createStoppedRun();
     await scene.save({}, (planes) => {
-      const visit = { ...planes.position.visit, running: { agent: { files: true, estimate: null, base: 1 } } };
-      return { ...planes, position: { ...planes.position, visit } };
+      const stageAttempt = {
+        ...planes.position.stageAttempt,
+        running: { agent: { files: true, estimate: null, base: 1 } },
+      };
+      return { ...planes, position: { ...planes.position, stageAttempt } };
     });
     scene.worktree().write("work.txt", "more\n");
     expect(await scene.found()).toEqual([]);
@@ -59,8 +62,8 @@ describe("each difference is found", () => {
     scene.worktree().write("work.txt", "edited\n");
     const diff: Workspaces["diff"] = (params) =>
       params.format === "patch" ? Promise.reject(new Error("too much output")) : scene.workspaces.diff(params);
-    const parts = { ...scene.parts, workspaces: { ...scene.workspaces, diff } };
-    const { findings } = await scene.plan({ parts });
+    const adapters = { ...scene.adapters, workspaces: { ...scene.workspaces, diff } };
+    const { findings } = await scene.plan({ adapters });
     expect(findings).toMatchObject([{ kind: "files_changed", summary: expect.stringMatching(/work\.txt$/) }]);
   });
 
@@ -134,8 +137,8 @@ describe("the forge", () => {
     const scene = await createStoppedRun();
     scene.forge.reachable = false;
     expect((await scene.plan()).plan).toMatchObject({ kind: "ask", why: expect.stringContaining("no route") });
-    const parts = { ...scene.parts, forge: null };
-    expect((await scene.plan({ parts })).findings).toMatchObject([{ kind: "forge_unreachable" }]);
+    const adapters = { ...scene.adapters, forge: null };
+    expect((await scene.plan({ adapters })).findings).toMatchObject([{ kind: "forge_unreachable" }]);
   });
 
   test("that lets nobody in is a finding for a run that had something there, and for no other", async () => {
@@ -143,14 +146,14 @@ describe("the forge", () => {
     const key = `${RUN}/notify/post`;
     const body = { key, kind: "post", target: "somewhere", payload: "0".repeat(64), detail: {} };
     await scene.append({ kind: "effect.intended", body });
-    const { forge } = scene.parts;
+    const { forge } = scene.adapters;
     if (forge === null) throw new Error("the scene has a forge");
     const shut = async (): Promise<never> => {
       throw new HoldfastError({ code: "FORGE_DENIED", message: "nobody is logged in" });
     };
-    const parts = { ...scene.parts, forge: { ...forge, getIssue: shut, findPullRequest: shut } };
+    const adapters = { ...scene.adapters, forge: { ...forge, getIssue: shut, findPullRequest: shut } };
     const found = async (): Promise<readonly string[]> =>
-      (await scene.plan({ parts })).findings.map(({ kind }) => kind).filter((kind) => kind === "forge_unreachable");
+      (await scene.plan({ adapters })).findings.map(({ kind }) => kind).filter((kind) => kind === "forge_unreachable");
     expect(await found()).toEqual(["forge_unreachable"]);
     await scene.save({ issue: null }, (planes) => ({ ...planes, inputs: { ...planes.inputs, issue: null } }));
     expect(await found()).toEqual([]);

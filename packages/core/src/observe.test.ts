@@ -33,24 +33,24 @@ test.each(["the old entry", "the new entry"])("%s was altered: whoever resumes i
   const directory = await saveOnDisk(scene);
   expect(alterEntries(directory, text, text.replace("entry", "ENTRY"))).toBe(1);
   const store = await reopen(directory);
-  const parts = { ...scene.parts, store };
-  const planned = await scene.plan({ parts });
+  const adapters = { ...scene.adapters, store };
+  const planned = await scene.plan({ adapters });
   expect(planned.plan).toMatchObject({
     kind: "ask",
     why: expect.stringMatching(/The journal of run .* is damaged: The chain breaks at entry \d+/),
     hint: expect.stringContaining("--accept journal_damaged"),
   });
-  const accepted = await scene.plan({ parts, answers: { journal_damaged: "accept" } });
+  const accepted = await scene.plan({ adapters, answers: { journal_damaged: "accept" } });
   expect(accepted.plan.kind).toBe("warn");
   const lease = await store.takeLease({ run: RUN, label: "test" });
-  await applyResumeCheck({ parts, lease, planned: accepted });
-  expect((await scene.plan({ parts })).plan.kind).toBe("resume");
+  await applyResumeCheck({ adapters, lease, planned: accepted });
+  expect((await scene.plan({ adapters })).plan.kind).toBe("resume");
 });
 
 test("a journal that is what was written is no finding", async () => {
   const scene = await createStoppedRun();
   const store = await reopen(await saveOnDisk(scene));
-  expect((await scene.plan({ parts: { ...scene.parts, store } })).plan).toMatchObject({
+  expect((await scene.plan({ adapters: { ...scene.adapters, store } })).plan).toMatchObject({
     kind: "resume",
     judgements: [],
   });

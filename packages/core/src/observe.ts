@@ -18,7 +18,7 @@ import type { Asking, PreviewSnapshot, Workspaces } from "./workspace.ts";
  * too. Reads only, except for a git fetch. Changes that the run itself made after the checkpoint are not differences.
  */
 export async function observeWorld(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: RunSummary;
   /** The checkpoint that the run resumes from. */
   readonly checkpoint: Checkpoint;
@@ -27,17 +27,17 @@ export async function observeWorld(params: {
   /** The definition and configuration that would continue the run. */
   readonly current: Setting;
 }): Promise<readonly Finding[]> {
-  const { parts, run, checkpoint } = params;
+  const { adapters, run, checkpoint } = params;
   const { position, config } = checkpoint.planes;
   const relied = reliedOn(checkpoint.planes);
   const newest = params.newest ?? checkpoint;
-  const entries = await Array.fromAsync(parts.store.readJournal({ run: run.id, after: newest.entry }));
-  const since = foldSince({ visit: newest.planes.position.visit, entries });
-  const effects = await parts.store.listEffects(run.id);
-  const place = await observePlace({ parts, run, checkpoint: newest, since });
-  const forge = await observeForge({ parts, run, relied, effects, place });
-  const journal = await observeJournal(parts.store, run.id);
-  const remote = await observeRemote({ parts, relied, place, merged: forge.merged, seen: since.seen });
+  const entries = await Array.fromAsync(adapters.store.readJournal({ run: run.id, after: newest.entry }));
+  const since = foldSince({ stageAttempt: newest.planes.position.stageAttempt, entries });
+  const effects = await adapters.store.listEffects(run.id);
+  const place = await observePlace({ adapters, run, checkpoint: newest, since });
+  const forge = await observeForge({ adapters, run, relied, effects, place });
+  const journal = await observeJournal(adapters.store, run.id);
+  const remote = await observeRemote({ adapters, relied, place, merged: forge.merged, seen: since.seen });
   return [
     ...forge.findings,
     ...place.findings,
@@ -78,16 +78,16 @@ const NOWHERE: Place = { findings: [], head: null, branch: null, root: null };
 
 /** Observes the run's worktree, its branch and its files. */
 async function observePlace(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: RunSummary;
   readonly checkpoint: Checkpoint;
   readonly since: SinceCheckpoint;
 }): Promise<Place> {
-  const { parts, run, checkpoint, since } = params;
+  const { adapters, run, checkpoint, since } = params;
   const { files } = checkpoint.planes;
-  const { workspaces } = parts;
+  const { workspaces } = adapters;
   if (files === null || workspaces === null) return NOWHERE;
-  const [whole, workspace] = await Promise.all([workspaces.has(files), findRunWorkspace(parts, run)]);
+  const [whole, workspace] = await Promise.all([workspaces.has(files), findRunWorkspace(adapters, run)]);
   const tip = files.branch === null ? files.head : await workspaces.branchTip(files.branch);
   const findings: Finding[] = whole ? [] : [treeMissing(checkpoint, files)];
   const branchGone = files.branch !== null && files.head !== null && tip === null;
@@ -97,7 +97,7 @@ async function observePlace(params: {
     if (!branchGone) findings.push(...headMoved({ files, tip, since }));
     return { ...place, findings: [...findings, worktreeMissing(files)] };
   }
-  const look = await workspace.look(snapshotParams(parts));
+  const look = await workspace.look(snapshotParams(adapters));
   if (workspace.root !== files.worktree) findings.push(worktreeMoved(files, workspace.root));
   // A step that is in flight is undone together with the branch switch that it made.
   if (!since.changesFiles) findings.push(...branchSwitched(files, look));
@@ -195,7 +195,7 @@ const MOST_TOLD = 20;
 
 /** Observes the run's own branch and its base branch on the remote. */
 async function observeRemote(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly relied: ReliedOn;
   readonly place: Place;
   /** The pull request was merged. Then a missing remote branch is expected. */
@@ -205,7 +205,7 @@ async function observeRemote(params: {
 }): Promise<readonly Finding[]> {
   const { relied, place } = params;
   if (place.branch === null) return [];
-  const branch = await openAskingBranch(params.parts, place);
+  const branch = await openAskingBranch(params.adapters, place);
   if (branch === null) return [remoteUnreachable("there is no worktree to ask from")];
   if ((await branch.remote()) === null) return [];
   const own = place.branch.replace(/^refs\/heads\//, "");
@@ -261,23 +261,23 @@ function remoteUnreachable(reason: string): Finding {
 
 /** Observes the issue and the pull request. A forge that does not answer is a finding: unknown does not mean unchanged. */
 async function observeForge(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: RunSummary;
   readonly relied: ReliedOn;
   readonly effects: readonly Effect[];
   readonly place: Place;
 }): Promise<{ readonly findings: readonly Finding[]; readonly merged: boolean }> {
-  const { parts, run, relied } = params;
+  const { adapters, run, relied } = params;
   const mismatch = issueMismatch(run, relied);
   if (mismatch !== null) return { findings: [mismatch], merged: false };
-  if (parts.forge === null) {
+  if (adapters.forge === null) {
     const findings =
       relied.issue === null ? [] : [forgeUnreachable("There is no forge configured that could be asked")];
     return { findings, merged: false };
   }
   try {
-    const issue = await observeIssue(parts.forge, relied);
-    const request = await findOwnRequest(parts.forge, params);
+    const issue = await observeIssue(adapters.forge, relied);
+    const request = await findOwnRequest(adapters.forge, params);
     const findings = request === null ? [] : await observeRequest({ ...params, request });
     return { findings: [...issue, ...findings], merged: request?.state === "merged" };
   } catch (error) {
@@ -348,7 +348,7 @@ function mentions(text: string, key: string): boolean {
 }
 
 async function observeRequest(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly request: PullRequest;
   readonly effects: readonly Effect[];
   readonly place: Place;
@@ -371,7 +371,7 @@ async function observeRequest(params: {
         actual: { number, url, head: headCommit, ...(own ? { own } : {}) },
       };
       const { head } = params.place;
-      if (head === null || (await isIn(params.parts, params.place, head, headCommit))) return [merged];
+      if (head === null || (await isIn(params.adapters, params.place, head, headCommit))) return [merged];
       const summary = `${name} was merged at ${headCommit}, and the branch here has commits that are not in it`;
       const actual = { number, merged: headCommit };
       return [merged, { kind: "work_not_merged", summary, expected: { head }, actual }];
@@ -385,9 +385,9 @@ function mergesItself(effects: readonly Effect[]): boolean {
 }
 
 /** Whether the merge contains `head`. In doubt it does not: then the user is asked, and no commit is lost. */
-async function isIn(parts: Adapters, place: Place, head: string, merged: string): Promise<boolean> {
+async function isIn(adapters: Adapters, place: Place, head: string, merged: string): Promise<boolean> {
   if (head === merged) return true;
-  const branch = await openAskingBranch(parts, place);
+  const branch = await openAskingBranch(adapters, place);
   if (branch === null) return false;
   await branch.fetch();
   return await reaches(branch, head, merged);
@@ -403,8 +403,8 @@ function forgeUnreachable(reason: string, wait: { readonly until: string | null 
 }
 
 /** Opens the repository to query the remote and the history. Uses any worktree when the run's own is gone; null when there is none. */
-async function openAskingBranch(parts: Adapters, place: Place): Promise<Asking | null> {
-  const { workspaces, branches } = parts;
+async function openAskingBranch(adapters: Adapters, place: Place): Promise<Asking | null> {
+  const { workspaces, branches } = adapters;
   const folder = workspaces === null ? null : await findAnyWorktree(workspaces, place.root);
   return folder === null ? null : await branches.asking(folder);
 }

@@ -25,24 +25,24 @@ describe("forget aborts", () => {
     entry,
     at: "2026-01-01T00:00:00Z",
     kind: "step.failed" as const,
-    body: { visit: 0, step: "edit", reason: "no", spent: null, ...body },
+    body: { stageAttempt: 0, step: "edit", reason: "no", spent: null, ...body },
   });
   const ended = {
     run: "r",
     entry: 9,
     at: "2026-01-01T00:00:00Z",
     kind: "step.finished" as const,
-    body: { visit: 0, step: "edit", result: 1, spent: null },
+    body: { stageAttempt: 0, step: "edit", result: 1, spent: null },
   };
 
   test("what failed tries came to is folded from the journal; the end of the call ends it", () => {
     const checkpoint = { sequence: 1, planes: emptyPlanes({ workflow: "toy" }) };
     const errors = { ...NO_ERRORS, counts: { mine: 2 }, agents: ["b"] };
     const entries = [failed(1, {}), failed(2, { errors, verdict: { rule: "mine", action: "fallback", why: "so" } })];
-    const body = { visit: 0, step: "edit", session: "s" };
+    const body = { stageAttempt: 0, step: "edit", session: "s" };
     const session = { run: "r", entry: 1, at: "2026-01-01T00:00:00Z", kind: "step.session" as const, body };
     const fold = (...given: readonly StateEntry[]) =>
-      loadState({ run: "r", checkpoint, entries: given, effects: [], apply: null }).state.position.visit;
+      loadState({ run: "r", checkpoint, entries: given, effects: [], apply: null }).state.position.stageAttempt;
     expect(fold(session, ...entries)).toMatchObject({ failures: { edit: 2 }, errors: { edit: errors } });
     // A session belongs to the agent that failed.
     expect(fold(session, ...entries).sessions).toBeUndefined();
@@ -51,12 +51,12 @@ describe("forget aborts", () => {
 
   test("whoever goes back has seen the abort: what was counted stays", () => {
     const errors = { edit: { ...NO_ERRORS, counts: { mine: 3 }, abort: "Rule mine ends the run" }, look: NO_ERRORS };
-    const visit = { number: 4, steps: {}, failures: { edit: 3 } };
-    expect(forgetAborts({ ...visit, errors })).toEqual({
-      ...visit,
+    const stageAttempt = { number: 4, steps: {}, failures: { edit: 3 } };
+    expect(forgetAborts({ ...stageAttempt, errors })).toEqual({
+      ...stageAttempt,
       errors: { edit: { ...NO_ERRORS, counts: { mine: 3 } }, look: NO_ERRORS },
     });
-    expect(forgetAborts(visit)).toBe(visit);
+    expect(forgetAborts(stageAttempt)).toBe(stageAttempt);
   });
 });
 
@@ -69,8 +69,8 @@ describe("graph recovery", () => {
 
   describe("a node that was running when the process died", () => {
     const once = after(sampleGraph([node("once", [], { idempotent: false, retries: 1 })]), start("once"));
-    const statusWith = (visit: Partial<StageAttempt>, graph = once): NodeStatus => {
-      const position = { graph, visit: { number: 1, steps: {}, failures: {}, graph: true, ...visit } };
+    const statusWith = (stageAttempt: Partial<StageAttempt>, graph = once): NodeStatus => {
+      const position = { graph, stageAttempt: { number: 1, steps: {}, failures: {}, graph: true, ...stageAttempt } };
       return stateOf(after(graph, ...recoveryEvents(position, at)), "once").status;
     };
     const agent = { files: true, estimate: null, base: 1 };
@@ -91,13 +91,16 @@ describe("graph recovery", () => {
       ],
       ["had a call that failed, and nothing under way", { failures: { "node:once#1/agent": 1 } }, "pending"],
       ["shares the beginning of its name with another", { steps: { "node:once#11": 1, "node:once2#1": 1 } }, "unknown"],
-      ["belongs to an earlier visit's graph", { graph: false }, "running"],
-    ])("%s", (_what, visit, expected) => {
-      expect(statusWith(visit)).toBe(expected);
+      ["belongs to an earlier stage attempt's graph", { graph: false }, "running"],
+    ])("%s", (_what, stageAttempt, expected) => {
+      expect(statusWith(stageAttempt)).toBe(expected);
     });
 
     test("is the same try after it, and keeps its retries", () => {
-      const position = { graph: once, visit: { number: 1, steps: { "node:once#1": 1 }, failures: {}, graph: true } };
+      const position = {
+        graph: once,
+        stageAttempt: { number: 1, steps: { "node:once#1": 1 }, failures: {}, graph: true },
+      };
       const again = after(once, ...recoveryEvents(position, at), start("once"));
       expect(stateOf(again, "once")).toMatchObject({ status: "running", attempt: 1 });
       expect(stateOf(after(again, fail("once")), "once")).toMatchObject({ status: "pending", tries: 1 });
@@ -117,7 +120,10 @@ describe("graph recovery", () => {
             (one) => one.dependencies.length === 0 && !graph.edges.some((edge) => edge.to === one.id),
           );
           const died = after(graph, ...running.map((one) => start(one.id)));
-          const events = recoveryEvents({ ...position, graph: died, visit: { ...position.visit, graph: true } }, at);
+          const events = recoveryEvents(
+            { ...position, graph: died, stageAttempt: { ...position.stageAttempt, graph: true } },
+            at,
+          );
           expect(events.map((event) => ("node" in event ? event.node : null))).toEqual(running.map((one) => one.id));
           const taken = after(died, ...events);
           for (const one of running) expect(stateOf(taken, one.id).status).toBe(one.idempotent ? "pending" : "unknown");

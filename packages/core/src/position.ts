@@ -35,7 +35,7 @@ export interface Position {
   readonly feedback: string | null;
   /** Why the run entered this stage, in plain words; null at the start. */
   readonly reason: string | null;
-  readonly visit: StageAttempt;
+  readonly stageAttempt: StageAttempt;
   /** Seed of the nonces in this run's prompts (createFence in workflow.ts). Absent in older runs without nonces. */
   readonly fence?: string;
   /** The user has allowed agents to act without asking from now on. Absent: the workflow's options decide. */
@@ -92,7 +92,7 @@ export interface StageAttempt {
    */
   readonly unreduced?: readonly Json[];
   /** The side worktree of each unfinished agent call that uses one. Its half-done work is there, not in the run's own files. */
-  readonly asides?: Readonly<Record<string, string>>;
+  readonly sideWorktrees?: Readonly<Record<string, string>>;
   /**
    * Agent calls that died with their process, by step, until their cost is known or they start again. Their reserved amounts count as
    * spent.
@@ -203,11 +203,11 @@ export const verdictShape: Shape<ErrorVerdict> = object<ErrorVerdict>({
 });
 
 /** A user who restores or forks a run has seen why it ended: the counts remain, and the call is tried again. */
-export function forgetAborts(visit: StageAttempt): StageAttempt {
-  const { errors } = visit;
-  if (errors === undefined) return visit;
+export function forgetAborts(stageAttempt: StageAttempt): StageAttempt {
+  const { errors } = stageAttempt;
+  if (errors === undefined) return stageAttempt;
   const entries = Object.entries(errors).map(([step, { abort: _over, ...rest }]) => [step, rest] as const);
-  return { ...visit, errors: Object.fromEntries(entries) };
+  return { ...stageAttempt, errors: Object.fromEntries(entries) };
 }
 
 /** Attempts and streaks by the name of their guard. They live in the position, so they survive a resume. */
@@ -240,18 +240,18 @@ export function betterOf(best: Best, next: { readonly sequence: number; readonly
  * What a crash makes of the nodes that were running. A node with recorded steps and none in flight continues, since the journal has all of
  * its work. The others become pending or unknown, depending on what they declared.
  */
-export function recoveryEvents(position: Pick<Position, "graph" | "visit">, at: string): readonly GraphEvent[] {
-  const { graph, visit } = position;
-  if (graph === null || visit.graph !== true) return [];
+export function recoveryEvents(position: Pick<Position, "graph" | "stageAttempt">, at: string): readonly GraphEvent[] {
+  const { graph, stageAttempt } = position;
+  if (graph === null || stageAttempt.graph !== true) return [];
   return graph.nodes.flatMap(({ id }): readonly GraphEvent[] => {
     const state = stateOf(graph, id);
     if (state.status !== "running" && state.status !== "queued") return [];
-    return [{ kind: "recover", node: id, at, ...(isKnown(visit, tryName(id, state)) ? { known: true } : {}) }];
+    return [{ kind: "recover", node: id, at, ...(isKnown(stageAttempt, tryName(id, state)) ? { known: true } : {}) }];
   });
 }
 
-function isKnown(visit: StageAttempt, name: string): boolean {
-  const { steps, failures, sessions = {}, running = {} } = visit;
+function isKnown(stageAttempt: StageAttempt, name: string): boolean {
+  const { steps, failures, sessions = {}, running = {} } = stageAttempt;
   const isOwn = (step: string): boolean => step === name || step.startsWith(`${name}/`);
   if (Object.hasOwn(steps, name)) return true;
   if (Object.keys(running).some(isOwn)) return false;

@@ -15,7 +15,7 @@ import { keepBranch, restoreRunFiles, revertUnexpectedFiles } from "./restore-fi
 import { clearStaleLocks } from "./resume.ts";
 import { RunHandle } from "./run-handle.ts";
 import type { RunSummary } from "./run.ts";
-import { sweepAsides } from "./side-worktrees.ts";
+import { sweepSideWorktrees } from "./side-worktrees.ts";
 import { eventsOf, movedEntry } from "./stage-state.ts";
 import { movedBranch } from "./step.ts";
 import { continuedEntry } from "./waiting.ts";
@@ -28,7 +28,7 @@ import type { Workspace } from "./workspace.ts";
  * costs that were never reported. Only then does it mark a waiting run as continued, once.
  */
 export async function takeUp<S extends JsonObject>(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly summary: RunSummary;
   readonly lease: Lease;
   readonly workflow: Workflow<S>;
@@ -36,24 +36,34 @@ export async function takeUp<S extends JsonObject>(params: {
   readonly allowChanged: boolean;
   readonly driver?: SessionDriver | undefined;
 }): Promise<RunSession> {
-  const { parts, summary, workflow, lease, listen, driver } = params;
+  const { adapters, summary, workflow, lease, listen, driver } = params;
   const run = summary.id;
   const apply = eventsOf(workflow, run);
-  const loaded = await loadRun(parts, run, apply);
+  const loaded = await loadRun(adapters, run, apply);
   const { newest, fellBack, state } = loaded;
   checkDefinition(workflow, run, state.position, params.allowChanged);
   // Under the first lease of a run there is no earlier worker. The check saves a scan of all processes of the machine.
-  if (lease.epoch > 1 || newest.sequence > 1) await parts.commands.endMarked(runMark(parts, run));
-  const cleared = await clearStaleLocks(parts, run, newest.planes.files);
-  const workspace = await ownWorkspace(parts, summary, newest);
-  const runSession = new RunSession({ parts, run: summary, lease, workspace, listen, loaded, workflow, apply, driver });
+  if (lease.epoch > 1 || newest.sequence > 1) await adapters.commands.endMarked(runMark(adapters, run));
+  const cleared = await clearStaleLocks(adapters, run, newest.planes.files);
+  const workspace = await ownWorkspace(adapters, summary, newest);
+  const runSession = new RunSession({
+    adapters,
+    run: summary,
+    lease,
+    workspace,
+    listen,
+    loaded,
+    workflow,
+    apply,
+    driver,
+  });
   await recoverNodes(runSession, loaded);
   // The cost of a call is computed from the agent's own record, which does not match after the run was rewound.
   const counts = !fellBack && newest.planes.conversation?.rewound === undefined;
   for (const step of counts ? Object.keys({ ...runSession.attempt.lost, ...runSession.attempt.running }) : [])
     if ((readResult(answerFile(runSession, step))?.ended ?? null) !== null) runSession.answered.add(step);
-  const { stage, iteration, visit } = state.position;
-  const hasSteps = Object.keys(visit.steps).length > 0;
+  const { stage, iteration, stageAttempt } = state.position;
+  const hasSteps = Object.keys(stageAttempt.steps).length > 0;
   runSession.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
   if (cleared !== null) await emitNote(runSession, cleared);
   await recoverFiles(runSession, {
@@ -62,17 +72,17 @@ export async function takeUp<S extends JsonObject>(params: {
     resumed: resumedEntries(state, counts),
   });
   if (fellBack && runSession.state.sequence === newest.sequence) await fallBack(runSession, newest);
-  await sweepAsides(runSession, { ended: false });
+  await sweepSideWorktrees(runSession, { ended: false });
   if (summary.state.kind !== "active") await runSession.append(continuedEntry({}));
   return runSession;
 }
 
 /** Needed only if steps were in flight or amounts were reserved when the last process died. */
 function resumedEntries(state: RunState, counts: boolean): readonly NewEntry[] {
-  const { visit, budget } = state.position;
+  const { stageAttempt, budget } = state.position;
   const isReserved = RESOURCES.some((resource) => budget.reserved[resource] > 0);
   const body: RunResumed = { counts };
-  return visit.running !== undefined || isReserved ? [{ kind: "run.resumed", body }] : [];
+  return stageAttempt.running !== undefined || isReserved ? [{ kind: "run.resumed", body }] : [];
 }
 
 /**
@@ -137,10 +147,14 @@ function checkDefinition<S extends JsonObject>(
   });
 }
 
-async function ownWorkspace(parts: Adapters, summary: RunSummary, newest: Checkpoint): Promise<Workspace | undefined> {
-  const workspace = await new RunHandle(parts, summary).workspace();
+async function ownWorkspace(
+  adapters: Adapters,
+  summary: RunSummary,
+  newest: Checkpoint,
+): Promise<Workspace | undefined> {
+  const workspace = await new RunHandle(adapters, summary).workspace();
   const { files } = newest.planes;
-  if (workspace !== undefined || files === null || parts.workspaces === null) return workspace;
+  if (workspace !== undefined || files === null || adapters.workspaces === null) return workspace;
   throw new HoldfastError({
     code: "WORKSPACE_MISSING",
     message: `The worktree of run ${summary.id} is not there any more: ${files.worktree}`,
@@ -176,7 +190,7 @@ async function recoverFiles(
   if (to !== null) {
     const names = lost.map(([name]) => name).join(", ");
     if (base !== null) {
-      const { planes } = await runSession.parts.store.getCheckpoint({ run: runSession.run.id, sequence: base });
+      const { planes } = await runSession.adapters.store.getCheckpoint({ run: runSession.run.id, sequence: base });
       await keepBranch(runSession, names, planes.files);
     }
     const why = names === "" ? "what an unfinished restore left" : `what ${names} left half-done`;
@@ -202,7 +216,11 @@ async function baseOf(
 ): Promise<number | null> {
   if (lost.length === 0) return null;
   const base = Math.max(...lost.map(([, step]) => step.base));
-  const [found] = await runSession.parts.store.listCheckpoints({ run: runSession.run.id, before: base + 1, limit: 1 });
+  const [found] = await runSession.adapters.store.listCheckpoints({
+    run: runSession.run.id,
+    before: base + 1,
+    limit: 1,
+  });
   if (found?.sequence !== base || base > runSession.state.sequence) return null;
   const agents = lost.some(([, step]) => step.estimate !== null);
   return agents || !(await movedBranch({ runSession }, base)) ? base : null;
@@ -210,11 +228,13 @@ async function baseOf(
 
 /** Saves the user's edits in their own checkpoint, so that no later restore discards them. */
 async function keepEdits(runSession: RunSession): Promise<void> {
-  const { workspace, parts } = runSession;
-  const { at: _at, ...look } = snapshotParams(parts);
+  const { workspace, adapters } = runSession;
+  const { at: _at, ...look } = snapshotParams(adapters);
   if (workspace === undefined || (await workspace.currentFiles(look)).tree === runSession.state.files?.tree) return;
   // Between two tries of a call that resumes its session, the changes may be the call's own.
-  const text = Object.keys(runSession.attempt.sessions).some((step) => !Object.hasOwn(runSession.attempt.asides, step))
+  const text = Object.keys(runSession.attempt.sessions).some(
+    (step) => !Object.hasOwn(runSession.attempt.sideWorktrees, step),
+  )
     ? "Files were changed since the last checkpoint, by the resumed call or by someone else; they are kept"
     : "Files were changed while the run did not execute; they are kept";
   await runSession.save({
@@ -230,10 +250,10 @@ async function keepEdits(runSession: RunSession): Promise<void> {
  * otherwise they are kept and reported.
  */
 async function takeBackLeft(runSession: RunSession): Promise<void> {
-  const { workspace, parts } = runSession;
+  const { workspace, adapters } = runSession;
   const { files, settled } = runSession.state;
   if (workspace === undefined || settled.sequence === runSession.state.sequence) return;
-  if (sameFiles(await workspace.look(snapshotParams(parts)), files)) return await revertUnexpectedFiles(runSession);
+  if (sameFiles(await workspace.look(snapshotParams(adapters)), files)) return await revertUnexpectedFiles(runSession);
   const text = `${runSession.run.id}@${runSession.state.sequence} holds what was changed in the run's own worktree by calls that were to change nothing there, and files were changed since; all of it is kept (compare with ${runSession.run.id}@${settled.sequence})`;
   await emitNote(runSession, text);
 }

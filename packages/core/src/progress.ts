@@ -15,7 +15,12 @@ import type { WaitingFor } from "./run.ts";
 export type ProgressEvent = { readonly run: string; readonly at: string } & (
   | { readonly kind: "started"; readonly stage: string; readonly iteration: number; readonly resumed: boolean }
   | { readonly kind: "findings"; readonly findings: readonly Finding[] }
-  | { readonly kind: "stage_entered"; readonly stage: string; readonly iteration: number; readonly visit: number }
+  | {
+      readonly kind: "stage_entered";
+      readonly stage: string;
+      readonly iteration: number;
+      readonly stageAttempt: number;
+    }
   | {
       readonly kind: "stage_ended";
       readonly stage: string;

@@ -12,15 +12,15 @@ import type { AgentCall } from "./workflow.ts";
 import type { Branch } from "./workspace.ts";
 
 /** Returns the same adapters, with every request and answer noted in the recorder. The result is for one run only. */
-export function recordingParts(parts: Adapters, tape: Tape): Adapters {
+export function recordingParts(adapters: Adapters, tape: Tape): Adapters {
   return {
-    ...parts,
+    ...adapters,
     tape,
-    commands: tapedCommands(parts, tape),
-    forge: parts.forge === null ? null : tapedForge(parts.forge, tape),
+    commands: tapedCommands(adapters, tape),
+    forge: adapters.forge === null ? null : tapedForge(adapters.forge, tape),
     branches: {
-      of: async (worktree) => eachRemoteQuestion(await parts.branches.of(worktree), tapedQuestion(tape)),
-      asking: (folder) => parts.branches.asking(folder),
+      of: async (worktree) => eachRemoteQuestion(await adapters.branches.of(worktree), tapedQuestion(tape)),
+      asking: (folder) => adapters.branches.asking(folder),
     },
   };
 }
@@ -32,10 +32,11 @@ function tapedCommands({ commands, store }: Adapters, tape: Tape): Commands {
     async run(params) {
       const result = await commands.run(params);
       const { command, mark, timeoutMs, env = {} } = params;
-      const [, visit, step] = (mark.startsWith(own) && /^[^/]+\/(\d+)\/(.+)$/s.exec(mark.slice(own.length))) || [];
+      const [, stageAttempt, step] =
+        (mark.startsWith(own) && /^[^/]+\/(\d+)\/(.+)$/s.exec(mark.slice(own.length))) || [];
       tape.note({
         kind: "command",
-        visit: visit === undefined ? tape.visit : Number(visit),
+        stageAttempt: stageAttempt === undefined ? tape.stageAttempt : Number(stageAttempt),
         step: step ?? null,
         command: tape.mask(command),
         env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, tape.mask(value)])),
@@ -55,7 +56,12 @@ function tapedForge(forge: Forge, tape: Tape): Forge {
 function tapedQuestion(tape: Tape): Wrap {
   return <A extends readonly unknown[], R>(method: string, ask: (...args: A) => Promise<R>) =>
     async (...args: A): Promise<R> => {
-      const about = { kind: "forge", visit: tape.visit, method, args: args.map((arg) => tape.masked(arg)) } as const;
+      const about = {
+        kind: "forge",
+        stageAttempt: tape.stageAttempt,
+        method,
+        args: args.map((arg) => tape.masked(arg)),
+      } as const;
       try {
         const value = await ask(...args);
         tape.note({ ...about, answer: { kind: "answered", value: tape.masked(value ?? null) } });
@@ -88,7 +94,7 @@ export function requestOf(
   // The workflow does not see which agent replaced the requested one.
   const { provider: agent, model } = chooseAgent(call.model, params.config);
   const { role, yolo, timeoutMs = null, collect = [] } = call;
-  const works = call.aside !== undefined ? "aside" : (call.changesFiles ?? true) ? "files" : "reads";
+  const works = call.sideWorktree !== undefined ? "sideWorktree" : (call.changesFiles ?? true) ? "files" : "reads";
   const env = Object.fromEntries(Object.entries(call.env ?? {}).map(([name, value]) => [name, mask(value)]));
   return {
     agent,
@@ -118,7 +124,7 @@ export async function recordAgentCall(
     readonly milliseconds: number;
   },
 ): Promise<AgentTake | null> {
-  const { tape } = runSession.parts;
+  const { tape } = runSession.adapters;
   if (tape === undefined) return null;
   const { call, agent, model, opened, hearing } = params;
   const { seed } = runSession.state.config;
@@ -127,7 +133,7 @@ export async function recordAgentCall(
     before: params.before,
     record: {
       kind: "agent",
-      visit: runSession.attempt.number,
+      stageAttempt: runSession.attempt.number,
       step: call.name,
       attempt: params.attempt,
       asked: requestOf(call, {
@@ -158,7 +164,7 @@ export function recordAgentEntry(
 ): void {
   if (take === null) return;
   const files = { before: markOf(take.before), after: markOf(came.after) };
-  runSession.parts.tape?.note({ ...take.record, files, failed: came.failed });
+  runSession.adapters.tape?.note({ ...take.record, files, failed: came.failed });
 }
 
 function markOf(files: FilesPlane | null): FileMark | null {

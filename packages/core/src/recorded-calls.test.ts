@@ -93,13 +93,16 @@ describe("tape", () => {
         if (task.role === "impl") writeFileSync(join(root, "b.txt"), "new\n");
         return {};
       });
-      await begin(toy.parts, flow, toy.workspace);
+      await begin(toy.adapters, flow, toy.workspace);
       const { promise, resolve } = Promise.withResolvers<void>();
       const dying = createCrashingStore(toy.store, { at, moment, die: resolve });
-      await Promise.race([promise, toy.go(flow, { parts: recordingParts({ ...toy.parts, store: dying }, tape()) })]);
+      await Promise.race([
+        promise,
+        toy.go(flow, { adapters: recordingParts({ ...toy.adapters, store: dying }, tape()) }),
+      ]);
       const read = (): Promise<readonly JournalEntry[]> => Array.fromAsync(toy.store.readJournal({ run: ID }));
       pairs(await read());
-      await toy.go(flow, { parts: recordingParts(toy.parts, tape()) });
+      await toy.go(flow, { adapters: recordingParts(toy.adapters, tape()) });
       expect(pairs(await read())).toEqual(["edit", "read"]);
     },
   );

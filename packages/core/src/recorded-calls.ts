@@ -38,7 +38,7 @@ export class Tape {
   readonly #told = new Set<string>();
   readonly #versions = new Map<string, Promise<string | null>>();
   /** Number of the stage attempt that runs now. */
-  visit = 0;
+  stageAttempt = 0;
 
   constructor(params: { readonly environment: () => Environment; readonly mask: (text: string) => string }) {
     this.mask = params.mask;
@@ -56,13 +56,13 @@ export class Tape {
 
   /** Notes a clock reading. Consecutive readings share one note. */
   read(value: number): number {
-    const { visit } = this;
+    const { stageAttempt } = this;
     const last = this.#waiting.at(-1)?.body;
-    const values = last?.["kind"] === "clock" && last["visit"] === visit ? last["values"] : undefined;
+    const values = last?.["kind"] === "clock" && last["stageAttempt"] === stageAttempt ? last["values"] : undefined;
     if (isJsonArray(values)) this.#waiting.pop();
     const note: RecordedClock = {
       kind: "clock",
-      visit,
+      stageAttempt,
       values: [...(isJsonArray(values) ? values.map(Number) : []), value],
     };
     this.note(note);
@@ -136,7 +136,7 @@ type RecordedCall = RecordedAgent | RecordedCommand | RecordedLookup | RecordedC
 /** One try of an agent call. */
 export type RecordedAgent = {
   readonly kind: "agent";
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   /** 1 for the first. */
   readonly attempt: number;
@@ -183,7 +183,7 @@ export type AskedAgent = {
   readonly env: Readonly<Record<string, string>>;
   readonly collect: readonly string[];
   /** Where the agent may change files. */
-  readonly works: "files" | "reads" | "aside";
+  readonly works: "files" | "reads" | "sideWorktree";
   readonly iteration: number;
 };
 
@@ -203,7 +203,7 @@ export type FileMark = {
 /** A command of the user: a gate or a verification. */
 type RecordedCommand = {
   readonly kind: "command";
-  readonly visit: number;
+  readonly stageAttempt: number;
   /** Null: the command belongs to an effect, not to a step of a stage attempt. */
   readonly step: string | null;
   readonly command: string;
@@ -216,7 +216,7 @@ type RecordedCommand = {
 /** A query to the forge, and its answer. */
 export type RecordedLookup = {
   readonly kind: "forge";
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly method: string;
   readonly args: readonly Json[];
   readonly answer:
@@ -225,7 +225,7 @@ export type RecordedLookup = {
 };
 
 /** Clock readings of a stage, in order. */
-type RecordedClock = { readonly kind: "clock"; readonly visit: number; readonly values: readonly number[] };
+type RecordedClock = { readonly kind: "clock"; readonly stageAttempt: number; readonly values: readonly number[] };
 
 export function parseRecordedCall(entry: Pick<JournalEntry, "run" | "entry" | "body">): RecordedCall {
   const what = `Journal entry ${entry.entry} of run ${entry.run} (call.recorded)`;
@@ -249,12 +249,12 @@ const askedShape: Shape<AskedAgent> = object<AskedAgent>({
   timeoutMs: nullable(count),
   env: texts,
   collect: list(text),
-  works: oneOf({ files: true, reads: true, aside: true }),
+  works: oneOf({ files: true, reads: true, sideWorktree: true }),
   iteration: count,
 });
 const agentShape: Shape<RecordedAgent> = object<RecordedAgent>({
   kind: oneOf({ agent: true }),
-  visit: count,
+  stageAttempt: count,
   step: text,
   attempt: count,
   asked: askedShape,
@@ -276,7 +276,7 @@ const agentShape: Shape<RecordedAgent> = object<RecordedAgent>({
 });
 const commandShape: Shape<RecordedCommand> = object<RecordedCommand>({
   kind: oneOf({ command: true }),
-  visit: count,
+  stageAttempt: count,
   step: nullable(text),
   command: text,
   env: texts,
@@ -293,7 +293,7 @@ const answerShape: Shape<Answer> = tagged<Answer, "kind">("kind", {
 });
 const lookupShape: Shape<RecordedLookup> = object<RecordedLookup>({
   kind: oneOf({ forge: true }),
-  visit: count,
+  stageAttempt: count,
   method: text,
   args: list(json),
   answer: answerShape,
@@ -302,7 +302,7 @@ const callShape: Shape<RecordedCall> = tagged<RecordedCall, "kind">("kind", {
   agent: agentShape,
   command: commandShape,
   forge: lookupShape,
-  clock: object<RecordedClock>({ kind: oneOf({ clock: true }), visit: count, values: list(finite) }),
+  clock: object<RecordedClock>({ kind: oneOf({ clock: true }), stageAttempt: count, values: list(finite) }),
 });
 
 export interface Environment {

@@ -18,7 +18,7 @@ import { canonicalJson, capture } from "./values.ts";
 describe("compare runs", () => {
   const outcome: fc.Arbitrary<Outcome> = fc.record({
     entry: fc.nat(1000),
-    visit: fc.nat(50),
+    stageAttempt: fc.nat(50),
     stage: fc.constantFrom("work", "check"),
     iteration: fc.nat(30),
     step: fc.constantFrom("agent", "verify", null),
@@ -32,7 +32,7 @@ describe("compare runs", () => {
     test("that did the same part nowhere, whatever their entry numbers are", () => {
       fc.assert(
         fc.property(outcomes, fc.nat(), (a, shift) => {
-          const b = a.map((one) => ({ ...one, entry: one.entry + shift, visit: one.visit + shift }));
+          const b = a.map((one) => ({ ...one, entry: one.entry + shift, stageAttempt: one.stageAttempt + shift }));
           expect(compareRuns(a, b)).toEqual({ same: a.length, step: null, files: null, verdict: null });
         }),
       );
@@ -58,7 +58,7 @@ describe("compare runs", () => {
     test("that differ only in their ids, nonces, commits and times part nowhere", () => {
       const of = (text: string): Outcome => ({
         entry: 1,
-        visit: 2,
+        stageAttempt: 2,
         stage: "impl",
         iteration: 1,
         step: "agent",
@@ -91,7 +91,7 @@ describe("compare runs", () => {
   });
 
   test("outcomes are told from a journal without times, ids and folders", () => {
-    const body = (of: object) => ({ visit: 1, ...of });
+    const body = (of: object) => ({ stageAttempt: 1, ...of });
     const amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
     const read = (seconds: number, tree: string) =>
       readOutcomes([
@@ -146,7 +146,7 @@ describe("divergence", () => {
   });
 
   test("one line says where, what, and both values", () => {
-    const where = { stage: "work", iteration: 4, visit: 9, step: "agent", checkpoint: null, entry: 51 };
+    const where = { stage: "work", iteration: 4, stageAttempt: 9, step: "agent", checkpoint: null, entry: 51 };
     expect(divergenceText({ where, what: "call", field: "model", expected: "a", actual: null })).toBe(
       'iteration 4, stage work, step agent, entry 51: the agent\'s model: recorded "a", now nothing',
     );
@@ -209,15 +209,15 @@ describe("recording", () => {
 
   const amounts = { tokens: 1, microUsd: 2, milliseconds: 0 };
   const started = (step: string, agent: boolean) =>
-    ["step.started", { visit: 1, step, files: true, estimate: agent ? amounts : null }] as const;
+    ["step.started", { stageAttempt: 1, step, files: true, estimate: agent ? amounts : null }] as const;
   const finished = (step: string, result: string) =>
-    ["step.finished", { visit: 1, step, result, spent: amounts }] as const;
+    ["step.finished", { stageAttempt: 1, step, result, spent: amounts }] as const;
   const failed = (step: string) =>
-    ["step.failed", { visit: 1, step, reason: "no", spent: amounts, code: "IO_FAILED" }] as const;
+    ["step.failed", { stageAttempt: 1, step, reason: "no", spent: amounts, code: "IO_FAILED" }] as const;
   const triedAgain = (step: string) =>
     [
       "step.failed",
-      { visit: 1, step, reason: "no", spent: amounts, verdict: { rule: "r", action: "retry", why: "" } },
+      { stageAttempt: 1, step, reason: "no", spent: amounts, verdict: { rule: "r", action: "retry", why: "" } },
     ] as const;
   const saved = (sequence: number, trigger: string, name: string | null) =>
     ["checkpoint", { sequence, trigger, name, stage: "work", iteration: 1 }] as const;
@@ -246,13 +246,13 @@ describe("recording", () => {
       const read = readRecording(
         "r",
         journal([
-          ["step.finished", { visit: 1, step: "plain", result: 1, spent: null }],
+          ["step.finished", { stageAttempt: 1, step: "plain", result: 1, spent: null }],
           saved(1, "manual", "plain"),
           started("write", false),
           finished("write", "done"),
           saved(2, "automatic", "write"),
-          ["stage.ended", { visit: 1, stage: "work", event: "x" }],
-          ["stage.entered", { visit: 2, stage: "check", iteration: 1 }],
+          ["stage.ended", { stageAttempt: 1, stage: "work", event: "x" }],
+          ["stage.entered", { stageAttempt: 2, stage: "check", iteration: 1 }],
           saved(3, "stage", null),
           saved(4, "manual", null),
         ]),
@@ -268,7 +268,14 @@ describe("recording", () => {
     });
 
     test("a plain step that failed is an end of its own, as is a call that threw or ended the run; one that was tried again is not", () => {
-      const over = { visit: 1, step: "last", reason: "no", spent: amounts, errors: { abort: "over" }, verdict: {} };
+      const over = {
+        stageAttempt: 1,
+        step: "last",
+        reason: "no",
+        spent: amounts,
+        errors: { abort: "over" },
+        verdict: {},
+      };
       const read = readRecording(
         "r",
         journal([

@@ -18,11 +18,11 @@ export interface Recording {
   readonly agents: ReadonlyMap<string, RecordedAgent & { readonly entry: number }>;
   readonly lookups: readonly (RecordedLookup & { readonly entry: number })[];
   /** Clock readings, in order. */
-  readonly readings: readonly { readonly entry: number; readonly visit: number; readonly value: number }[];
+  readonly readings: readonly { readonly entry: number; readonly stageAttempt: number; readonly value: number }[];
   /** Stage attempts that ended, and the entry of each end. */
   readonly ended: ReadonlyMap<number, number>;
   /** Stage attempts in the order in which they were entered. */
-  readonly entered: readonly { readonly entry: number; readonly visit: number }[];
+  readonly entered: readonly { readonly entry: number; readonly stageAttempt: number }[];
   /** Entries at which another process acquired the run's lease. */
   readonly takenUp: readonly number[];
   readonly calls: number;
@@ -32,7 +32,7 @@ export interface Recording {
 export interface RecordedStep {
   readonly entry: number;
   readonly at: string;
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly came:
     | { readonly kind: "finished"; readonly result: Json; readonly recorded: boolean }
@@ -66,16 +66,16 @@ export interface RecordedCheckpoint {
   readonly isReopening: boolean;
 }
 
-export function callKey(visit: number, step: string): string {
-  return `${visit}/${step}`;
+export function callKey(stageAttempt: number, step: string): string {
+  return `${stageAttempt}/${step}`;
 }
 
 /** Entry at which the last process resumed this stage attempt; 0: the process that entered it also ended it. */
-export function lastResumed({ takenUp, entered, ended }: Recording, visit: number): number {
-  const at = entered.findIndex((one) => one.visit === visit);
+export function lastResumed({ takenUp, entered, ended }: Recording, stageAttempt: number): number {
+  const at = entered.findIndex((one) => one.stageAttempt === stageAttempt);
   const from = entered[at]?.entry ?? 0;
   // A process that holds the lease later (to tag the run, to restore it) has nothing to do with this stage attempt.
-  const to = ended.get(visit) ?? entered[at + 1]?.entry ?? Number.POSITIVE_INFINITY;
+  const to = ended.get(stageAttempt) ?? entered[at + 1]?.entry ?? Number.POSITIVE_INFINITY;
   return takenUp.findLast((entry) => entry > from && entry < to) ?? 0;
 }
 
@@ -84,18 +84,18 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   const checkpoints: RecordedCheckpoint[] = [];
   const agents = new Map<string, RecordedAgent & { readonly entry: number }>();
   const lookups: (RecordedLookup & { readonly entry: number })[] = [];
-  const readings: { readonly entry: number; readonly visit: number; readonly value: number }[] = [];
+  const readings: { readonly entry: number; readonly stageAttempt: number; readonly value: number }[] = [];
   const ended = new Map<number, number>();
-  const entered: { readonly entry: number; readonly visit: number }[] = [];
+  const entered: { readonly entry: number; readonly stageAttempt: number }[] = [];
   const takenUp: number[] = [];
   const tries = new Map<string, Tries>();
   let calls = 0;
   /** What ended in the preceding entries: a checkpoint after them may belong to the same commit. */
   let behind: Behind = NOTHING_BEHIND;
   for (const { entry, kind, at, body } of entries) {
-    const visit = numberOf(body, "visit");
+    const stageAttempt = numberOf(body, "stageAttempt");
     const step = textOf(body, "step");
-    const key = callKey(visit, step);
+    const key = callKey(stageAttempt, step);
     switch (kind) {
       case "lease.taken":
         takenUp.push(entry);
@@ -103,8 +103,9 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
       case "call.recorded": {
         const call = parseRecordedCall({ run, entry, body });
         calls += call.kind === "clock" ? 0 : 1;
-        if (call.kind === "clock") for (const value of call.values) readings.push({ entry, visit: call.visit, value });
-        if (call.kind === "agent") agents.set(callKey(call.visit, call.step), { ...call, entry });
+        if (call.kind === "clock")
+          for (const value of call.values) readings.push({ entry, stageAttempt: call.stageAttempt, value });
+        if (call.kind === "agent") agents.set(callKey(call.stageAttempt, call.step), { ...call, entry });
         if (call.kind === "forge") lookups.push({ ...call, entry });
         break;
       }
@@ -123,15 +124,15 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         const { spent, files } = tries.get(key) ?? NO_TRIES;
         tries.delete(key);
         behind = { ...behind, step: steps.length, files };
-        steps.push({ entry, at, visit, step, came, spent, call: agents.get(key) ?? null, checkpoint: null });
+        steps.push({ entry, at, stageAttempt, step, came, spent, call: agents.get(key) ?? null, checkpoint: null });
         break;
       }
       case "stage.ended":
-        ended.set(visit, entry);
+        ended.set(stageAttempt, entry);
         behind = { ...behind, stage: true };
         break;
       case "stage.entered":
-        entered.push({ entry, visit });
+        entered.push({ entry, stageAttempt });
         behind = { ...behind, stage: true };
         break;
       case "run.reopened":
@@ -241,7 +242,7 @@ export interface Divergence {
   readonly where: {
     readonly stage: string;
     readonly iteration: number;
-    readonly visit: number;
+    readonly stageAttempt: number;
     /** Null: it does not belong to one step. */
     readonly step: string | null;
     /** Sequence of the checkpoint that was compared; null: there is none at that point. */
@@ -334,11 +335,11 @@ export function comparePlanes(recorded: Planes, played: Planes): FirstChange | n
 
 function comparable(planes: Planes): Json {
   const { context, conversation, inputs, config, extensions } = planes;
-  const { visit, graph, fence: _fence, ...position } = planes.position;
+  const { stageAttempt, graph, fence: _fence, ...position } = planes.position;
   return capture({
     position,
     graph: graph === null ? null : withoutKeys(capture(graph), TIMES),
-    visit: { number: visit.number, steps: visit.steps },
+    stageAttempt: { number: stageAttempt.number, steps: stageAttempt.steps },
     values: context.values,
     tokens: context.tokens,
     files: filesOf(planes.files),
@@ -362,7 +363,7 @@ function filesOf(files: FilesPlane | null): Json {
 /** A result of a run that does not depend on clocks, ids or folders: an agent's answer, a check's verdict, the end of a stage. */
 export interface Outcome {
   readonly entry: number;
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly stage: string;
   readonly iteration: number;
   /** Null: the end of the stage itself. */
@@ -451,23 +452,23 @@ export function readOutcomes(entries: Iterable<Pick<JournalEntry, "entry" | "kin
   let at = { stage: "", iteration: 0 };
   let waiting: number[] = [];
   for (const { entry, kind, body } of entries) {
-    const visit = numberOf(body, "visit");
+    const stageAttempt = numberOf(body, "stageAttempt");
     const step = textOf(body, "step");
-    const push = (outcome: Omit<Outcome, "entry" | "visit" | "stage" | "iteration" | "tree">): void => {
+    const push = (outcome: Omit<Outcome, "entry" | "stageAttempt" | "stage" | "iteration" | "tree">): void => {
       waiting.push(outcomes.length);
-      outcomes.push({ entry, visit, ...at, tree: null, ...outcome });
+      outcomes.push({ entry, stageAttempt, ...at, tree: null, ...outcome });
     };
     switch (kind) {
       case "stage.entered":
         at = { stage: textOf(body, "stage"), iteration: numberOf(body, "iteration") };
         break;
       case "step.started":
-        if (isJsonObject(body["estimate"])) agents.add(`${visit}/${step}`);
+        if (isJsonObject(body["estimate"])) agents.add(`${stageAttempt}/${step}`);
         break;
       case "step.finished": {
         const result = body["result"] ?? null;
-        const came = agents.has(`${visit}/${step}`) ? answerOf(result) : verdictOf(result);
-        if (came !== null) push({ step, kind: agents.has(`${visit}/${step}`) ? "agent" : "check", came });
+        const came = agents.has(`${stageAttempt}/${step}`) ? answerOf(result) : verdictOf(result);
+        if (came !== null) push({ step, kind: agents.has(`${stageAttempt}/${step}`) ? "agent" : "check", came });
         break;
       }
       case "stage.ended":

@@ -254,19 +254,19 @@ describe("find start", () => {
       const directory = await saveOnDisk(scene);
       expect(damageCheckpoints(directory, [1, 2, 3])).toBe(3);
       const store = await reopen(directory);
-      const parts = { ...scene.parts, store };
-      await expect(findStart({ parts, run: RUN })).rejects.toMatchObject({ code: "STORE_CORRUPT" });
+      const adapters = { ...scene.adapters, store };
+      await expect(findStart({ adapters, run: RUN })).rejects.toMatchObject({ code: "STORE_CORRUPT" });
       const { current } = scene;
-      const params = { parts, run: RUN, current, policy: defaultFindingPolicy, answers: {}, force: false };
+      const params = { adapters, run: RUN, current, policy: defaultFindingPolicy, answers: {}, force: false };
       await expect(checkResume(params)).rejects.toMatchObject({ code: "STORE_CORRUPT" });
-      expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "one" });
+      expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({ kind: "one" });
     });
 
     test("the newest ones are damaged: the newest whole one, and each of the others named", async () => {
       const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
       expect(damageCheckpoints(directory, [3])).toBe(1);
-      const start = await findStart({ parts: { ...scene.parts, store: await reopen(directory) }, run: RUN });
+      const start = await findStart({ adapters: { ...scene.adapters, store: await reopen(directory) }, run: RUN });
       expect(start).toMatchObject({
         kind: "found",
         from: { kind: "newest_intact", sequence: 2 },
@@ -278,13 +278,13 @@ describe("find start", () => {
     test("a run without checkpoints says that there is nothing to resume", async () => {
       const scene = await createStoppedRun();
       await scene.store.createRun({ id: "empty", workflow: "impl", work: { kind: "issue", number: 5 } });
-      expect(await findStart({ parts: scene.parts, run: "empty" })).toEqual({ kind: "none" });
+      expect(await findStart({ adapters: scene.adapters, run: "empty" })).toEqual({ kind: "none" });
     });
 
     test("a run that is not there is not made up", async () => {
       const scene = await createStoppedRun();
-      const { parts, current } = scene;
-      const params = { parts, run: "no-such", current, policy: defaultFindingPolicy, answers: {}, force: false };
+      const { adapters, current } = scene;
+      const params = { adapters, run: "no-such", current, policy: defaultFindingPolicy, answers: {}, force: false };
       await expect(checkResume(params)).rejects.toMatchObject({ code: "RUN_NOT_FOUND" });
     });
   });
@@ -292,27 +292,27 @@ describe("find start", () => {
   describe("the run of an issue", () => {
     test("exactly: issue 4 is not issue 42; ended ones are told, several are a question", async () => {
       const scene = await createStoppedRun();
-      const { parts, store } = scene;
-      expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "one", run: { id: RUN } });
-      expect(await findRunFor({ parts, issue: 4 })).toEqual({ kind: "none", ended: [] });
+      const { adapters, store } = scene;
+      expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({ kind: "one", run: { id: RUN } });
+      expect(await findRunFor({ adapters, issue: 4 })).toEqual({ kind: "none", ended: [] });
       await store.createRun({ id: "issue-4-42", workflow: "impl", work: { kind: "issue", number: 4 } });
-      expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "one", run: { id: RUN } });
-      expect(await findRunFor({ parts, issue: 42, workflow: "other" })).toEqual({ kind: "none", ended: [] });
+      expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({ kind: "one", run: { id: RUN } });
+      expect(await findRunFor({ adapters, issue: 42, workflow: "other" })).toEqual({ kind: "none", ended: [] });
       await store.createRun({ id: "again", workflow: "impl", work: { kind: "issue", number: 42 } });
       const lease = await store.takeLease({ run: "again", label: "test" });
       await store.commit({
         lease,
         checkpoint: { trigger: "stage", planes: emptyPlanes({ workflow: "impl", stage: "setup" }) },
       });
-      expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "several", runs: [{}, {}] });
+      expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({ kind: "several", runs: [{}, {}] });
       await scene.append({ kind: "run.ended", body: { outcome: "done" } });
-      expect(await findRunFor({ parts, issue: 42 })).toMatchObject({ kind: "one", run: { id: "again" } });
+      expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({ kind: "one", run: { id: "again" } });
     });
 
     test("died before its first checkpoint: nothing that could go on, and nothing that has ended", async () => {
-      const { parts, store } = await createStoppedRun();
+      const { adapters, store } = await createStoppedRun();
       await store.createRun({ id: "born", workflow: "impl", work: { kind: "issue", number: 7 } });
-      expect(await findRunFor({ parts, issue: 7 })).toEqual({ kind: "none", ended: [] });
+      expect(await findRunFor({ adapters, issue: 7 })).toEqual({ kind: "none", ended: [] });
     });
   });
 });

@@ -23,16 +23,16 @@ type Start =
  * intact: starting anew would silently lose everything.
  */
 export async function findStart(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: string;
   /** Use only this checkpoint, never another one. */
   readonly chosen?: number;
 }): Promise<Start> {
-  const { parts, run, chosen } = params;
-  if (chosen !== undefined) return await startAt(parts, run, chosen);
+  const { adapters, run, chosen } = params;
+  if (chosen !== undefined) return await startAt(adapters, run, chosen);
   const candidates: Candidate[] = [];
-  for await (const summary of allCheckpoints(parts.store, run)) {
-    const read = await readWhole(parts, summary);
+  for await (const summary of allCheckpoints(adapters.store, run)) {
+    const read = await readWhole(adapters, summary);
     candidates.push(candidateOf(summary, read.kind === "whole" ? null : read.problem));
     if (read.kind === "damaged") continue;
     if (candidates.length === 1)
@@ -49,9 +49,9 @@ export async function findStart(params: {
   });
 }
 
-async function startAt(parts: CoreAdapters, run: string, sequence: number): Promise<Start> {
-  const checkpoint = await parts.store.getCheckpoint({ run, sequence });
-  const read = await readWhole(parts, checkpoint);
+async function startAt(adapters: CoreAdapters, run: string, sequence: number): Promise<Start> {
+  const checkpoint = await adapters.store.getCheckpoint({ run, sequence });
+  const read = await readWhole(adapters, checkpoint);
   if (read.kind === "whole")
     return { kind: "found", from: { kind: "chosen", sequence }, checkpoint: read.checkpoint, findings: [] };
   throw new HoldfastError({
@@ -69,12 +69,15 @@ type Read =
 export const NOT_RESTORABLE = "its git objects are not in this repository";
 
 /** Reads the planes and checks the git objects, or returns the problem. */
-export async function readWhole(parts: CoreAdapters, { run, sequence, quarantined }: CheckpointSummary): Promise<Read> {
+export async function readWhole(
+  adapters: CoreAdapters,
+  { run, sequence, quarantined }: CheckpointSummary,
+): Promise<Read> {
   if (quarantined) return { kind: "damaged", problem: "it is quarantined as damaged" };
   try {
-    const checkpoint = await parts.store.getCheckpoint({ run, sequence });
+    const checkpoint = await adapters.store.getCheckpoint({ run, sequence });
     const { files } = checkpoint.planes;
-    const here = files === null || parts.workspaces === null || (await parts.workspaces.has(files));
+    const here = files === null || adapters.workspaces === null || (await adapters.workspaces.has(files));
     return here ? { kind: "whole", checkpoint } : { kind: "damaged", problem: NOT_RESTORABLE };
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "STORE_CORRUPT")

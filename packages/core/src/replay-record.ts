@@ -130,7 +130,7 @@ export class CheckpointLine {
 
   /** Diverges when a stage concludes without a step that the record has. */
   #allAsked(session: RunSession, next: RecordedCheckpoint): void {
-    const missing = this.#steps.unasked(session.state.position.visit.number, next.entry);
+    const missing = this.#steps.unasked(session.state.position.stageAttempt.number, next.entry);
     if (missing === undefined) return;
     const { step, entry } = missing;
     this.#ending.diverge(session, { what: "missing", field: "name", expected: step, actual: null, step, entry });
@@ -153,7 +153,7 @@ export class CheckpointLine {
 
   async #fill(session: RunSession, next: RecordedCheckpoint): Promise<SaveRequest> {
     const { planes, trigger } = await this.#params.load(next.sequence);
-    const isMidway = planes.position.visit.running !== undefined;
+    const isMidway = planes.position.stageAttempt.running !== undefined;
     const here = session.planesWith(planes.files);
     const same = {
       ...here,
@@ -203,8 +203,8 @@ export class StepLine {
   }
 
   /** The steps of this stage attempt that are not replayed yet. */
-  left(visit: number): readonly RecordedStep[] {
-    return this.#steps.filter((step) => step.visit === visit && !this.#done.has(step.entry));
+  left(stageAttempt: number): readonly RecordedStep[] {
+    return this.#steps.filter((step) => step.stageAttempt === stageAttempt && !this.#done.has(step.entry));
   }
 
   /** The next step of any stage attempt. */
@@ -213,8 +213,8 @@ export class StepLine {
   }
 
   /** Returns the step of this name if its turn has come, otherwise null. */
-  take(visit: number, name: string): RecordedStep | null {
-    const left = this.left(visit);
+  take(stageAttempt: number, name: string): RecordedStep | null {
+    const left = this.left(stageAttempt);
     const own = left.find(({ step, entry }) => step === name && !this.#begun.has(entry));
     if (own === undefined || own !== left[0]) return null;
     this.#begun.add(own.entry);
@@ -229,13 +229,15 @@ export class StepLine {
   }
 
   /** A step before this entry that the workflow has not requested. */
-  unasked(visit: number, before: number): RecordedStep | undefined {
-    return this.left(visit).find(({ entry }) => entry < before && !this.#begun.has(entry));
+  unasked(stageAttempt: number, before: number): RecordedStep | undefined {
+    return this.left(stageAttempt).find(({ entry }) => entry < before && !this.#begun.has(entry));
   }
 
   /** Whether all steps of the stage attempt before this entry are replayed, and no later one. */
-  standsAt(visit: number, before: number): boolean {
-    return this.#steps.every((step) => step.visit !== visit || this.#done.has(step.entry) === step.entry < before);
+  standsAt(stageAttempt: number, before: number): boolean {
+    return this.#steps.every(
+      (step) => step.stageAttempt !== stageAttempt || this.#done.has(step.entry) === step.entry < before,
+    );
   }
 
   isOf(checkpoint: number): boolean {
@@ -277,9 +279,9 @@ export class Ending {
       readonly checkpoint?: number;
     },
   ): never {
-    const { stage, iteration, visit } = session.position;
+    const { stage, iteration, stageAttempt } = session.position;
     const { what, field, expected, actual, step = null, entry = null, checkpoint = null } = found;
-    const where = { stage, iteration, visit: visit.number, step, checkpoint, entry };
+    const where = { stage, iteration, stageAttempt: stageAttempt.number, step, checkpoint, entry };
     this.divergence ??= { where, what, field, expected, actual };
     return halt(session, "it diverges from its record here");
   }
@@ -293,7 +295,7 @@ function halt(session: RunSession, why: string): never {
 
 /** The position in the record at which a stage asks. */
 export interface AskedAt {
-  readonly visit: number;
+  readonly stageAttempt: number;
   /** Entry of the newest replayed step. Answers in its commit may belong to the step itself. */
   readonly lastPlayed: number;
   /** Entry from which on the run continued from another position. */
@@ -349,18 +351,20 @@ export class RecordedAnswers {
    * Selects the answers of this stage attempt that went to the process that ended it. If none did, they are those of the newest process
    * that asked: a process that was killed before any commit left nothing.
    */
-  #byLastLife(said: readonly Said[], { visit, before }: AskedAt): (one: Said) => boolean {
+  #byLastLife(said: readonly Said[], { stageAttempt, before }: AskedAt): (one: Said) => boolean {
     const { ended, takenUp } = this.#recording;
-    const isHere = (one: Said): boolean => one.visit === visit && one.entry < before;
-    const isEnded = (ended.get(visit) ?? Number.POSITIVE_INFINITY) < before;
+    const isHere = (one: Said): boolean => one.stageAttempt === stageAttempt && one.entry < before;
+    const isEnded = (ended.get(stageAttempt) ?? Number.POSITIVE_INFINITY) < before;
     const newest = said.findLast(isHere)?.entry ?? 0;
-    const from = isEnded ? lastResumed(this.#recording, visit) : (takenUp.findLast((entry) => entry < newest) ?? 0);
+    const from = isEnded
+      ? lastResumed(this.#recording, stageAttempt)
+      : (takenUp.findLast((entry) => entry < newest) ?? 0);
     return (one) => isHere(one) && one.entry > from;
   }
 }
 
 interface Said {
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly entry: number;
 }
 

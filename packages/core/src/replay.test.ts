@@ -29,7 +29,7 @@ type Work = (context: StageContext<State>, ask: Ask) => Promise<unknown>;
 async function startAsking(work: Work) {
   const toy = await startTestRun(SQLITE, onTestFinished);
   let title = "";
-  const parts: Adapters = { ...toy.parts, forge: forgeOf(() => title) };
+  const adapters: Adapters = { ...toy.adapters, forge: forgeOf(() => title) };
   const flowOf = ({ forge }: Adapters): Workflow<State> =>
     define(
       {
@@ -42,24 +42,24 @@ async function startAsking(work: Work) {
     );
   const config = { ...TOY_CONFIG, mode: "logged" } as const;
   const born = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config, workspace: undefined } as const;
-  await beginRun({ parts, workflow: flowOf(parts), ...born });
+  await beginRun({ adapters, workflow: flowOf(adapters), ...born });
   return {
     toy,
-    parts,
+    adapters,
     say: (text: string): void => void (title = text),
     /** Executes the run in one process, killed at this commit; null: to its end. */
     async live(kill: { readonly at: number; readonly moment: "before" | "after" } | null): Promise<void> {
       const { promise, resolve } = Promise.withResolvers<void>();
       const store = kill === null ? toy.store : createCrashingStore(toy.store, { ...kill, die: resolve });
-      const own = recordingParts({ ...parts, store }, newTape());
-      await Promise.race([promise, toy.go(flowOf(own), { parts: own })]);
+      const own = recordingParts({ ...adapters, store }, newTape());
+      await Promise.race([promise, toy.go(flowOf(own), { adapters: own })]);
       // The next process acquires the lease as it would after a dead process, with an entry of its own.
       const lease = await toy.store.getLease(ID);
       if (lease !== undefined) await toy.store.releaseLease(lease);
     },
     async replay(): Promise<ReplayReport> {
       return await replayRun({
-        parts,
+        adapters,
         run: await knownRun(toy.store, ID),
         to: null,
         mask: (text) => text,
@@ -68,7 +68,7 @@ async function startAsking(work: Work) {
         // The stages get the values that they left, so the type does not matter.
         workflow: (played) => flowOf(played),
         scratch: (replayer) => ({
-          ...parts,
+          ...adapters,
           store: openMemoryStore({ clock: { now: () => replayer.time } }),
           clock: { now: () => replayer.time, elapsed: () => 0 },
           liveness: () => "dead",
@@ -157,7 +157,7 @@ test("where somebody gave it other options on the way, each side of that has the
   });
   run.say("before");
   await run.live({ at: 1, moment: "after" });
-  await changeOptions({ parts: run.parts, run: ID, options: { more: true }, goesOn: null, reason: "More" });
+  await changeOptions({ adapters: run.adapters, run: ID, options: { more: true }, goesOn: null, reason: "More" });
   run.say("after");
   await run.live(null);
   expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["after"] });

@@ -18,29 +18,29 @@ import type { Workspace, Workspaces } from "./workspace.ts";
 
 interface ReplayParams {
   /** Adapters of the recorded run, used for reading only. */
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: RunSummary;
   readonly to: number | null;
   readonly mask: (text: string) => string;
   /** Adapters of the replay: a store in memory, a repository of its own, and no connection to the outside world. */
   readonly scratch: (replayer: Replayer) => Adapters;
   readonly worktree: string;
-  readonly workflow: (parts: Adapters, options: JsonObject) => Workflow;
+  readonly workflow: (adapters: Adapters, options: JsonObject) => Workflow;
   readonly signal: AbortSignal;
 }
 
 /** Replays a recorded run from its first checkpoint in a scratch environment. It starts no process and changes nothing outside. */
 export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
-  const { parts, run, to, signal } = params;
+  const { adapters, run, to, signal } = params;
   const problems = [];
-  for await (const event of verifyRun(parts, { run: run.id, signal }))
+  for await (const event of verifyRun(adapters, { run: run.id, signal }))
     if (event.kind === "problem" && event.problem.code !== "PIN_MISSING") problems.push(event.problem);
   const nothing = { run: run.id, divergence: null, from: 1, to: null, iteration: 0, steps: 0, agents: 0 };
   const none = { ...nothing, compared: 0, filled: 0, outcome: "active" } as const;
   if (problems.length > 0) return { ...none, verdict: "damaged", problems };
 
-  const recording = readRecording(run.id, await Array.fromAsync(parts.store.readJournal({ run: run.id })));
-  const load = remembering((sequence) => parts.store.getCheckpoint({ run: run.id, sequence }));
+  const recording = readRecording(run.id, await Array.fromAsync(adapters.store.readJournal({ run: run.id })));
+  const load = remembering((sequence) => adapters.store.getCheckpoint({ run: run.id, sequence }));
   const [first] = recording.checkpoints;
   if (first === undefined) throw notRecorded(run.id);
   const begin = await load(first.sequence);
@@ -67,7 +67,7 @@ export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
 
 class Play {
   readonly replayer: Replayer;
-  readonly #parts: Adapters;
+  readonly #adapters: Adapters;
   readonly #params: ReplayParams;
   readonly #recording: Recording;
   readonly #load: Load;
@@ -92,7 +92,7 @@ class Play {
     const { [WORKTREE]: _ofOriginal, ...labels } = run.labels;
     await play.store.createRun({ id: run.id, workflow: run.workflow, work: run.work, labels });
     const { files } = at.begin.planes;
-    const { workspaces } = play.#parts;
+    const { workspaces } = play.#adapters;
     if (files !== null && workspaces !== null)
       play.#workspace = await workspaces.create({
         run: run.id,
@@ -127,7 +127,7 @@ class Play {
     });
     const scratch = params.scratch(this.replayer);
     const { workspaces } = scratch;
-    this.#parts = {
+    this.#adapters = {
       ...scratch,
       workspaces: workspaces === null ? null : this.#readOnly(workspaces),
       agentAnswer: () => NO_FILE,
@@ -136,7 +136,7 @@ class Play {
   }
 
   get store(): Adapters["store"] {
-    return this.#parts.store;
+    return this.#adapters.store;
   }
 
   /** Newest checkpoint that was equal to its original. */
@@ -177,7 +177,7 @@ class Play {
 
   async #goOn(signal: AbortSignal): Promise<"ended" | "stopped"> {
     const { replayer: driver } = this;
-    const params = { parts: this.#parts, run: this.#params.run.id, workflow: this.#workflow, driver, signal };
+    const params = { adapters: this.#adapters, run: this.#params.run.id, workflow: this.#workflow, driver, signal };
     try {
       const outcome = await executeRun({ ...params, allowChanged: true });
       return isEnded(outcome) ? "ended" : "stopped";
@@ -194,11 +194,15 @@ class Play {
     const left = replayer.firstLeft();
     if (to !== null || (then === now && left === null)) return null;
     const latest = await this.store.latest(this.#params.run.id);
-    const { stage, iteration, visit } = latest?.planes.position ?? { stage: "", iteration: 0, visit: { number: 0 } };
+    const { stage, iteration, stageAttempt } = latest?.planes.position ?? {
+      stage: "",
+      iteration: 0,
+      stageAttempt: { number: 0 },
+    };
     const where = {
       stage,
       iteration,
-      visit: visit.number,
+      stageAttempt: stageAttempt.number,
       step: null,
       checkpoint: latest?.sequence ?? null,
       entry: null,
@@ -213,7 +217,7 @@ class Play {
     const { id } = this.#params.run;
     const { planes, trigger, name } = await this.#load(at.sequence);
     this.#workflow = this.#workflowWith(planes.config.inputs);
-    const { running: _underWay, ...visit } = planes.position.visit;
+    const { running: _underWay, ...stageAttempt } = planes.position.stageAttempt;
     const lease = await store.takeLease({ run: id, label: "replay" });
     try {
       const top = (await store.latest(id))?.sequence ?? 0;
@@ -233,7 +237,7 @@ class Play {
           sequence: at.sequence,
           trigger,
           ...(name === null ? {} : { name }),
-          planes: { ...planes, files, position: { ...planes.position, visit } },
+          planes: { ...planes, files, position: { ...planes.position, stageAttempt } },
         },
       });
     } finally {
@@ -243,7 +247,7 @@ class Play {
   }
 
   #workflowWith(options: JsonObject): Workflow<JsonObject> {
-    return replayedWorkflow(this.#params.workflow(this.#parts, options), this.replayer);
+    return replayedWorkflow(this.#params.workflow(this.#adapters, options), this.replayer);
   }
 
   /** The scratch repository without snapshots and side worktrees: the record has their contents. */
@@ -252,7 +256,7 @@ class Play {
       ...workspace,
       snapshot: async ({ base = null }) => ({ ...(await this.#look(workspace)), base }),
     });
-    const { asides } = workspaces;
+    const { sideWorktrees } = workspaces;
     return {
       ...workspaces,
       open: async (path) => reading(await workspaces.open(path)),
@@ -261,10 +265,13 @@ class Play {
         const found = await workspaces.find(run);
         return found === undefined ? undefined : reading(found);
       },
-      asides: {
-        ...asides,
+      sideWorktrees: {
+        ...sideWorktrees,
         find: () => Promise.resolve(undefined),
-        place: async (params) => ({ ...(await workspaces.open(this.#params.worktree)), root: asides.rootOf(params) }),
+        place: async (params) => ({
+          ...(await workspaces.open(this.#params.worktree)),
+          root: sideWorktrees.rootOf(params),
+        }),
         list: () => Promise.resolve([]),
         remove: () => Promise.resolve(),
       },
@@ -273,7 +280,7 @@ class Play {
 
   /** Without a placement the worktree does not change: stages change files in steps, and a replay executes none. */
   async #look(workspace: Workspace): Promise<FilesPlane> {
-    this.#now ??= { ...(await workspace.look(snapshotParams(this.#parts))), ref: "refs/holdfast/replay" };
+    this.#now ??= { ...(await workspace.look(snapshotParams(this.#adapters))), ref: "refs/holdfast/replay" };
     return this.#now;
   }
 
@@ -289,7 +296,7 @@ class Play {
       if (from.tree !== files.tree) await workspace.applyRestore(await workspace.planRestore({ from, to: files }));
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "RESTORE_REFUSED") throw error;
-      return { expected: from.tree, actual: (await workspace.look(snapshotParams(this.#parts))).tree };
+      return { expected: from.tree, actual: (await workspace.look(snapshotParams(this.#adapters))).tree };
     }
     this.#now = null;
     return null;
@@ -369,16 +376,17 @@ async function findJumps(
 ): Promise<ReadonlySet<number>> {
   const jumps = new Set<number>();
   const entered = [...recording.entered];
-  let visit = 0;
+  let stageAttempt = 0;
   let config: string | null = null;
   for (const { sequence, entry, isOwn, isReopening } of recording.checkpoints) {
-    while (entered[0] !== undefined && entered[0].entry < entry) visit = entered.shift()?.visit ?? visit;
+    while (entered[0] !== undefined && entered[0].entry < entry)
+      stageAttempt = entered.shift()?.stageAttempt ?? stageAttempt;
     if (isOwn && config !== null) continue;
     const { planes } = await load(sequence);
-    const { number } = planes.position.visit;
+    const { number } = planes.position.stageAttempt;
     const now = canonicalJson(capture(planes.config));
-    if (isReopening || number !== visit || (config !== null && now !== config)) jumps.add(sequence);
-    visit = number;
+    if (isReopening || number !== stageAttempt || (config !== null && now !== config)) jumps.add(sequence);
+    stageAttempt = number;
     config = now;
   }
   return jumps;

@@ -152,7 +152,7 @@ export class Replayer implements SessionDriver {
 
   /** Supplies a step that need not be in the record, such as the answer to a question. */
   async supplyRecorded(name: string): Promise<void> {
-    if (this.#steps.left(this.#visit).some(({ step }) => step === name)) await this.supply(name);
+    if (this.#steps.left(this.#stageAttempt).some(({ step }) => step === name)) await this.supply(name);
   }
 
   /** Supplies an agent call, after the workflow's request was compared with the recorded one. */
@@ -185,14 +185,14 @@ export class Replayer implements SessionDriver {
 
   /** The clock as the stage read it in the record. */
   now(): number {
-    return this.#answers.now(this.#askedAt(this.#driven === undefined ? 0 : this.#visit)) ?? this.time;
+    return this.#answers.now(this.#askedAt(this.#driven === undefined ? 0 : this.#stageAttempt)) ?? this.time;
   }
 
   /** The forge's recorded answer. */
   lookUp(method: string, args: readonly Json[]): RecordedLookup["answer"] {
-    const answer = this.#answers.lookUp(method, args, this.#askedAt(this.#visit));
+    const answer = this.#answers.lookUp(method, args, this.#askedAt(this.#stageAttempt));
     if (answer !== null) return answer;
-    if (!this.#recording.ended.has(this.#visit)) return this.#ending.end(this.#session, { kind: "end" });
+    if (!this.#recording.ended.has(this.#stageAttempt)) return this.#ending.end(this.#session, { kind: "end" });
     return this.#ending.diverge(this.#session, { what: "lookup", field: method, expected: null, actual: args });
   }
 
@@ -201,12 +201,12 @@ export class Replayer implements SessionDriver {
     return this.#driven;
   }
 
-  get #visit(): number {
-    return this.#session.state.position.visit.number;
+  get #stageAttempt(): number {
+    return this.#session.state.position.stageAttempt.number;
   }
 
   #isKnown(name: string): boolean {
-    return Object.hasOwn(this.#session.state.position.visit.steps, name);
+    return Object.hasOwn(this.#session.state.position.stageAttempt.steps, name);
   }
 
   async #inTurn(name: string, replay: (step: RecordedStep) => Promise<void>): Promise<void> {
@@ -228,7 +228,8 @@ export class Replayer implements SessionDriver {
   async #saveBefore(): Promise<void> {
     for (;;) {
       const { next } = this.#checkpoints;
-      if (next === undefined || !BEFORE.has(next.trigger) || !this.#steps.standsAt(this.#visit, next.entry)) return;
+      if (next === undefined || !BEFORE.has(next.trigger) || !this.#steps.standsAt(this.#stageAttempt, next.entry))
+        return;
       await this.#session.save(requestFor(await this.#params.load(next.sequence)));
     }
   }
@@ -237,8 +238,8 @@ export class Replayer implements SessionDriver {
     const session = this.#session;
     const { config, position } = session.state;
     this.#checkJump();
-    const own = this.#steps.left(this.#visit).find((one) => one.step === call.name);
-    const recorded = own?.call ?? this.#recording.agents.get(callKey(this.#visit, call.name));
+    const own = this.#steps.left(this.#stageAttempt).find((one) => one.step === call.name);
+    const recorded = own?.call ?? this.#recording.agents.get(callKey(this.#stageAttempt, call.name));
     // The step itself is not recorded either; `next` reports that when the step is requested.
     if (recorded === undefined && own === undefined) return;
     const asked = requestOf(call, { config, iteration: position.iteration, mask: this.#params.mask });
@@ -258,13 +259,13 @@ export class Replayer implements SessionDriver {
   /** Returns the step of this name when its turn comes. */
   async #next(name: string): Promise<RecordedStep> {
     const session = this.#session;
-    const visit = this.#visit;
+    const stageAttempt = this.#stageAttempt;
     for (;;) {
       session.halt.check();
       this.#checkJump();
-      const own = this.#steps.take(visit, name);
+      const own = this.#steps.take(stageAttempt, name);
       if (own !== null) return own;
-      const [first] = this.#steps.left(visit);
+      const [first] = this.#steps.left(stageAttempt);
       if (first === undefined) return this.#unrecorded(name);
       if (await this.#steps.moves(session, this.#params.patienceMs)) continue;
       const about = { what: "step", field: "name", actual: name, expected: first.step } as const;
@@ -275,14 +276,17 @@ export class Replayer implements SessionDriver {
   /** Commits the recorded end of a step: its result, its costs, the files that it left, and its checkpoint if it had one. */
   async #end(recorded: RecordedStep): Promise<void> {
     const session = this.#session;
-    const { step, visit, came, checkpoint } = recorded;
+    const { step, stageAttempt, came, checkpoint } = recorded;
     // Costs of attempts up to the starting checkpoint are already in that checkpoint's budget.
     const spent = recorded.spent.filter(({ entry }) => entry > this.#from);
     const entries: readonly NewEntry[] = [
-      ...spent.map(({ amounts }): NewEntry => ({ kind: "step.lost", body: { visit, step, spent: amounts } })),
+      ...spent.map(({ amounts }): NewEntry => ({ kind: "step.lost", body: { stageAttempt, step, spent: amounts } })),
       came.kind === "finished"
-        ? { kind: "step.finished", body: { recorded: came.recorded, result: came.result, spent: null, step, visit } }
-        : { kind: "step.failed", body: { reason: came.reason, spent: null, step, visit } },
+        ? {
+            kind: "step.finished",
+            body: { recorded: came.recorded, result: came.result, spent: null, step, stageAttempt },
+          }
+        : { kind: "step.failed", body: { reason: came.reason, spent: null, step, stageAttempt } },
     ];
     if (checkpoint === null) await session.append(...entries);
     else {
@@ -296,9 +300,9 @@ export class Replayer implements SessionDriver {
     if (came.kind === "failed") throw recordedFailure(came);
   }
 
-  #askedAt(visit: number): AskedAt {
+  #askedAt(stageAttempt: number): AskedAt {
     const before = this.nextJump()?.entry ?? Number.POSITIVE_INFINITY;
-    return { visit, lastPlayed: this.#steps.lastPlayed, before };
+    return { stageAttempt, lastPlayed: this.#steps.lastPlayed, before };
   }
 
   #pass(at: string): void {
@@ -307,12 +311,12 @@ export class Replayer implements SessionDriver {
 
   /** Another process executed the stage again after this entry. What that process computed outside of steps may differ. */
   #isBegunAnew(entry: number): boolean {
-    return lastResumed(this.#recording, this.#visit) > entry;
+    return lastResumed(this.#recording, this.#stageAttempt) > entry;
   }
 
   #unrecorded(name: string): never {
     const session = this.#session;
-    if (this.#recording.ended.has(this.#visit))
+    if (this.#recording.ended.has(this.#stageAttempt))
       return this.#ending.diverge(session, { what: "step", field: "name", expected: null, actual: name, step: name });
     const next = this.nextJump();
     return this.#ending.end(session, next === null ? { kind: "end" } : { kind: "jump", sequence: next.sequence });
@@ -323,7 +327,7 @@ export class Replayer implements SessionDriver {
    * options.
    */
   #checkJump(): void {
-    const [first] = this.#steps.left(this.#visit);
+    const [first] = this.#steps.left(this.#stageAttempt);
     const jump = this.nextJump();
     if (first !== undefined && jump !== null && first.entry > jump.entry)
       this.#ending.end(this.#session, { kind: "jump", sequence: jump.sequence });
@@ -361,24 +365,24 @@ function suppliedContext<S extends JsonObject>(context: StageContext<S>, replaye
     },
     async effect(spec) {
       await replayer.supplyRecorded(PUBLISH_CONSENT);
-      if (context.position.visit.steps[PUBLISH_CONSENT] !== "stop") await replayer.supply(effectStep(spec));
+      if (context.position.stageAttempt.steps[PUBLISH_CONSENT] !== "stop") await replayer.supply(effectStep(spec));
       return await context.effect(spec);
     },
     async agent(call) {
       await replayer.supplyCall(call);
       return await context.agent(call);
     },
-    async aside(name) {
+    async sideWorktree(name) {
       await replayer.supply(name);
-      return await context.aside(name);
+      return await context.sideWorktree(name);
     },
-    async mergeAside(name, params) {
+    async mergeSideWorktree(name, params) {
       await replayer.supply(name);
-      return await context.mergeAside(name, params);
+      return await context.mergeSideWorktree(name, params);
     },
-    async dropAside(aside) {
-      await replayer.supply(dropStep(aside));
-      await context.dropAside(aside);
+    async dropSideWorktree(sideWorktree) {
+      await replayer.supply(dropStep(sideWorktree));
+      await context.dropSideWorktree(sideWorktree);
     },
     async sleep(name, milliseconds) {
       await replayer.supply(name);

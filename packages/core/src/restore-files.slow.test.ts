@@ -27,10 +27,10 @@ const LOOKS = define({
   },
 });
 
-const WORKS_ASIDE = define({
+const USES_SIDE_WORKTREE = define({
   work: async (context) => {
-    const aside = await context.aside("x");
-    await context.agent({ ...CALL, name: "work x", aside });
+    const sideWorktree = await context.sideWorktree("x");
+    await context.agent({ ...CALL, name: "work x", sideWorktree });
     return DONE;
   },
 });
@@ -58,7 +58,7 @@ test("who commits what lay there uncommitted has its commit taken back once, and
     },
   });
   const tip = git(toy.workspace.root, "rev-parse", "HEAD");
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   await toy.go(workflow);
   expect([...heads, git(toy.workspace.root, "rev-parse", "HEAD")]).toEqual([tip, tip, tip, tip]);
   expect(existsSync(join(toy.workspace.root, "w.txt"))).toBe(true);
@@ -80,12 +80,12 @@ test("killed when a checkpoint held what strayed there: it is taken back and tol
   const workflow = define({
     work: async (context) => {
       save = () => context.checkpoint({ trigger: "manual" });
-      const aside = await context.aside("x");
-      await context.agent({ ...CALL, name: "work x", aside });
+      const sideWorktree = await context.sideWorktree("x");
+      await context.agent({ ...CALL, name: "work x", sideWorktree });
       return DONE;
     },
   });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.crash(workflow, 3, "after")).toBe("died");
   await toy.go(workflow);
   expect(existsSync(join(toy.workspace.root, "stray.txt"))).toBe(false);
@@ -100,7 +100,7 @@ test.each([2, 4, 5, 6, 7])("killed after commit %i of taking back: it is back, a
     if (calls === 1) writeFileSync(join(root, "stray.txt"), "stray\n");
     return { text: "ok" };
   });
-  await begin(toy.parts, LOOKS, toy.workspace);
+  await begin(toy.adapters, LOOKS, toy.workspace);
   await toy.crash(LOOKS, at, "after");
   await toy.go(LOOKS);
   expect(existsSync(join(toy.workspace.root, "stray.txt"))).toBe(false);
@@ -122,9 +122,9 @@ describe("something keeps writing there", () => {
       calls += 1;
       return { text: "ok" };
     });
-    await begin(toy.parts, WORKS_ASIDE, toy.workspace);
+    await begin(toy.adapters, USES_SIDE_WORKTREE, toy.workspace);
     const stop = keepWriting(toy);
-    expect(await toy.go(WORKS_ASIDE)).toMatchObject({ kind: "done" });
+    expect(await toy.go(USES_SIDE_WORKTREE)).toMatchObject({ kind: "done" });
     stop();
     expect(calls).toBe(1);
   });
@@ -136,8 +136,8 @@ describe("something keeps writing there", () => {
       await new Promise<void>((resolve) => task.signal.addEventListener("abort", () => resolve()));
       throw new Error("ended");
     });
-    await begin(toy.parts, WORKS_ASIDE, toy.workspace);
+    await begin(toy.adapters, USES_SIDE_WORKTREE, toy.workspace);
     keepWriting(toy);
-    expect(await toy.go(WORKS_ASIDE, { signal: stop.signal })).toMatchObject({ kind: "interrupted" });
+    expect(await toy.go(USES_SIDE_WORKTREE, { signal: stop.signal })).toMatchObject({ kind: "interrupted" });
   });
 });

@@ -38,14 +38,14 @@ describe("an agent that leaves the run's branch", () => {
       },
     ],
   ])("%s: the run goes on on its own branch, with the files that the agent made", async (_name, leave) => {
-    const { parts, store, go, workspace } = await startTestRunInWorktree((_task, root) => {
+    const { adapters, store, go, workspace } = await startTestRunInWorktree((_task, root) => {
       leave(root);
       commitFile(root, "new.txt");
       return { text: "done" };
     });
     const workflow = define({ work: calling() });
     const tip = git(workspace.root, "rev-parse", "HEAD");
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     await go(workflow);
     expect(git(workspace.root, "symbolic-ref", "HEAD")).toBe(BRANCH);
     expect(git(workspace.root, "rev-parse", "HEAD")).toBe(tip);
@@ -57,13 +57,13 @@ describe("an agent that leaves the run's branch", () => {
 
   test("and is killed: on its own branch again before anything is put back", async () => {
     let calls = 0;
-    const { parts, go, crash, workspace } = await startTestRunInWorktree((_task, root) => {
+    const { adapters, go, crash, workspace } = await startTestRunInWorktree((_task, root) => {
       calls += 1;
       if (calls === 1) git(root, "switch", "-qc", "other");
       return { text: "done" };
     });
     const workflow = define({ work: calling() });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     expect(await crash(workflow, 2, "before")).toBe("died");
     git(workspace.root, "switch", "-q", "other");
     expect(await go(workflow)).toMatchObject({ kind: "done" });
@@ -72,13 +72,13 @@ describe("an agent that leaves the run's branch", () => {
 
   test("and is killed with its git: stale locks of the run are removed at once and reported", async () => {
     let calls = 0;
-    const { parts, go, crash, store, workspace, repository } = await startTestRunInWorktree((_task, root) => {
+    const { adapters, go, crash, store, workspace, repository } = await startTestRunInWorktree((_task, root) => {
       calls += 1;
       writeFileSync(join(root, "half.txt"), "half\n");
       return { text: "done" };
     });
     const workflow = define({ work: calling() });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     expect(await crash(workflow, 2, "before")).toBe("died");
     const gitDir = git(workspace.root, "rev-parse", "--absolute-git-dir");
     writeFileSync(join(workspace.root, "a.txt"), "half written\n");
@@ -99,14 +99,14 @@ describe("an agent that leaves the run's branch", () => {
     ["deleting .git", () => undefined],
     ["making a repository of its own there", (root: string) => git(root, "init", "-q")],
   ])("by %s", async (_name, replace) => {
-    const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
+    const { adapters, go, workspace } = await startTestRunInWorktree((_task, root) => {
       rmSync(join(root, ".git"));
       replace(root);
       writeFileSync(join(root, "new.txt"), "made\n");
       return { text: "done" };
     });
     const workflow = define({ work: calling() });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     await go(workflow);
     expect(git(workspace.root, "symbolic-ref", "HEAD")).toBe(BRANCH);
     expect(git(workspace.root, "status", "--porcelain")).toBe("?? new.txt");
@@ -117,7 +117,7 @@ describe("an agent that leaves the run's branch", () => {
     ["a merge", ["merge", "-q", "theirs"]],
     ["a cherry-pick", ["cherry-pick", "theirs"]],
   ])("with %s under way: it is given up where it stands, and the files are kept", async (_name, begun) => {
-    const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
+    const { adapters, go, workspace } = await startTestRunInWorktree((_task, root) => {
       git(root, "branch", "theirs");
       commitFile(root, "a.txt");
       git(root, "switch", "-q", "theirs");
@@ -134,19 +134,19 @@ describe("an agent that leaves the run's branch", () => {
         return { event: "worked", reason: "did it" };
       },
     });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     expect(await go(workflow)).toMatchObject({ kind: "done" });
     expect(git(workspace.root, "symbolic-ref", "HEAD")).toBe(BRANCH);
     expect(git(workspace.root, "status")).not.toMatch(/rebas|merg|cherry-pick/);
   });
 
   test("commits on it are its own work and stay", async () => {
-    const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
+    const { adapters, go, workspace } = await startTestRunInWorktree((_task, root) => {
       commitFile(root, "new.txt");
       return { text: "done" };
     });
     const workflow = define({ work: calling() });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     await go(workflow);
     expect(git(workspace.root, "log", "-1", "--format=%s")).toBe("new.txt");
   });
@@ -154,7 +154,7 @@ describe("an agent that leaves the run's branch", () => {
 
 describe("an agent that is to change nothing", () => {
   test("and edits and commits: branch and files are put back, and what it made is saved", async () => {
-    const { parts, store, go, workspace } = await startTestRunInWorktree((_task, root) => {
+    const { adapters, store, go, workspace } = await startTestRunInWorktree((_task, root) => {
       rmSync(join(root, "a.txt"));
       commitFile(root, "evil.txt");
       writeFileSync(join(root, "more.txt"), "more\n");
@@ -162,7 +162,7 @@ describe("an agent that is to change nothing", () => {
     });
     const workflow = define({ work: calling({ changesFiles: false }) });
     const tip = git(workspace.root, "rev-parse", "HEAD");
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     await go(workflow);
     expect(git(workspace.root, "rev-parse", BRANCH)).toBe(tip);
     expect(git(workspace.root, "status", "--porcelain")).toBe("");
@@ -173,7 +173,7 @@ describe("an agent that is to change nothing", () => {
 
   test("and checkpoints are taken meanwhile, by whoever: it is taken back all the same", async () => {
     let save = (): Promise<void> => Promise.resolve();
-    const { parts, go, workspace } = await startTestRunInWorktree(async (_task, root) => {
+    const { adapters, go, workspace } = await startTestRunInWorktree(async (_task, root) => {
       await save();
       writeFileSync(join(root, "more.txt"), "more\n");
       await save();
@@ -185,21 +185,21 @@ describe("an agent that is to change nothing", () => {
         return calling({ changesFiles: false })(context);
       },
     });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     await go(workflow);
     expect(git(workspace.root, "status", "--porcelain")).toBe("");
   });
 
   test("and changes nothing: no checkpoint more", async () => {
-    const { parts, store, go, workspace } = await startTestRunInWorktree();
+    const { adapters, store, go, workspace } = await startTestRunInWorktree();
     const workflow = define({ work: calling({ changesFiles: false }) });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     await go(workflow);
     expect(await store.listCheckpoints({ run: ID, trigger: "error_recovery" })).toEqual([]);
   });
 
   test("beside one that may: what was changed is not taken from that one", async () => {
-    const { parts, go, workspace } = await startTestRunInWorktree(({ role }, root) => {
+    const { adapters, go, workspace } = await startTestRunInWorktree(({ role }, root) => {
       if (role === "impl") commitFile(root, "new.txt");
       return { text: "done" };
     });
@@ -208,19 +208,19 @@ describe("an agent that is to change nothing", () => {
       return { event: "worked", reason: "did it" };
     };
     const workflow = define({ work: both });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     await go(workflow);
     expect(existsSync(join(workspace.root, "new.txt"))).toBe(true);
   });
 });
 
 test("an agent that removes its own worktree: said with what brings it back", async () => {
-  const { parts, go, workspace } = await startTestRunInWorktree((_task, root) => {
+  const { adapters, go, workspace } = await startTestRunInWorktree((_task, root) => {
     rmSync(root, { recursive: true });
     return { text: "done" };
   });
   const workflow = define({ work: calling() });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   await expect(go(workflow)).rejects.toMatchObject({
     code: "WORKSPACE_MISSING",
     message: expect.stringContaining("while edit worked in it"),

@@ -26,8 +26,8 @@ interface PutBack {
  * `finish` returns the entries of the commit that ends the restore. Returns the tree.
  */
 export async function restoreRunFiles(runSession: RunSession, params: PutBack): Promise<string | null> {
-  const { workspace, parts, run } = runSession;
-  const target = await parts.store.getCheckpoint({ run: run.id, sequence: params.to });
+  const { workspace, adapters, run } = runSession;
+  const target = await adapters.store.getCheckpoint({ run: run.id, sequence: params.to });
   const to = target.planes.files;
   if (workspace === undefined || to === null) {
     await appendAll(runSession, params.finish(null));
@@ -41,7 +41,7 @@ async function putBack(
   params: PutBack,
   { workspace, target, to }: { readonly workspace: Workspace; readonly target: Checkpoint; readonly to: FilesPlane },
 ): Promise<string> {
-  const from = await workspace.look(snapshotParams(runSession.parts));
+  const from = await workspace.look(snapshotParams(runSession.adapters));
   if (from.tree === to.tree) {
     // The process was killed after the files were restored and before that was recorded. The newest checkpoint still holds the discarded
     // files, and the next step must not start from them.
@@ -110,8 +110,8 @@ export async function keepBranch(runSession: RunSession, step: string, before: F
 
 /** An agent can remove its own working directory. Its work there is lost, and nothing else. */
 async function checkPlace(runSession: RunSession, root: string, step: string): Promise<void> {
-  const { parts, run } = runSession;
-  const trees = (await parts.workspaces?.list()) ?? [];
+  const { adapters, run } = runSession;
+  const trees = (await adapters.workspaces?.list()) ?? [];
   if (trees.some(({ path, exists }) => exists && path === root)) return;
   throw new HoldfastError({
     code: "WORKSPACE_MISSING",
@@ -143,12 +143,12 @@ export async function revertChanges(runSession: RunSession, began: BeganAt): Pro
 
 /** Reverts such changes while these calls are in flight, before other work builds on the files. */
 export async function revertUnexpectedFiles(runSession: RunSession): Promise<void> {
-  const { workspace, parts } = runSession;
+  const { workspace, adapters } = runSession;
   const { running } = runSession.attempt;
   const { settled } = runSession.state;
   const { files } = settled;
   if (workspace === undefined || files === null || !onlyReaders(runSession.state)) return;
-  const now = await workspace.look(snapshotParams(parts));
+  const now = await workspace.look(snapshotParams(adapters));
   if (sameFiles(now, files)) return;
   const paths = (await workspace.planRestore({ from: now, to: files })).changes.map(({ path }) => path);
   const who = Object.keys(running).join(", ");
@@ -226,31 +226,33 @@ interface RepairedPlace {
  * in flight.
  */
 export async function repairWorktree(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: RunSummary;
   readonly checkpoint: Checkpoint;
   readonly actions: readonly ResumeAction[];
   readonly lease: Lease;
 }): Promise<RepairedPlace> {
-  const { parts, run, checkpoint, actions, lease } = params;
-  const { workspaces } = parts;
+  const { adapters, run, checkpoint, actions, lease } = params;
+  const { workspaces } = adapters;
   if (workspaces === null) return { workspace: undefined, entries: [], unfinished: null };
   for (const action of actions) if (action.kind === "recreate_branch") await workspaces.createBranch(action);
-  const unfinished = actions.some((one) => one.kind === "finish_restore") ? await readUnfinished(parts, run.id) : null;
-  const found = await findRunWorkspace(parts, run);
+  const unfinished = actions.some((one) => one.kind === "finish_restore")
+    ? await readUnfinished(adapters, run.id)
+    : null;
+  const found = await findRunWorkspace(adapters, run);
   const { files } = checkpoint.planes;
   if (files === null) return { workspace: found, entries: [], unfinished };
   const missing = found === undefined && actions.some((one) => one.kind === "recreate_worktree");
   const bringsFiles = unfinished !== null && unfinished.paths?.join() === ALL_FILES.join();
   if (!missing && !bringsFiles) return { workspace: found, entries: [], unfinished };
   const target = bringsFiles
-    ? await parts.store.getCheckpoint({ run: run.id, sequence: unfinished.sequence })
+    ? await adapters.store.getCheckpoint({ run: run.id, sequence: unfinished.sequence })
     : checkpoint;
-  if (unfinished === null) await parts.store.commit({ lease, entries: [started(target)] });
-  const workspace = found ?? (await makeWorktree({ parts, workspaces, run, checkpoint }));
+  if (unfinished === null) await adapters.store.commit({ lease, entries: [started(target)] });
+  const workspace = found ?? (await makeWorktree({ adapters, workspaces, run, checkpoint }));
   // An earlier unfinished restore places all files and is finished after this.
   if (unfinished !== null && !bringsFiles) return { workspace, entries: [], unfinished };
-  const tree = await placeFiles({ parts, workspaces, workspace, target, fresh: false });
+  const tree = await placeFiles({ adapters, workspaces, workspace, target, fresh: false });
   return { workspace, entries: [finished(target, tree)], unfinished: null };
 }
 
@@ -259,16 +261,16 @@ export async function repairWorktree(params: {
  * already contains them.
  */
 export async function placeFiles(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly workspaces: Workspaces;
   readonly workspace: Workspace;
   readonly target: Checkpoint;
   readonly fresh: boolean;
 }): Promise<string> {
-  const { parts, workspaces, workspace, target } = params;
+  const { adapters, workspaces, workspace, target } = params;
   const to = target.planes.files;
   if (to === null) throw new HoldfastError({ code: "INTERNAL", message: `Checkpoint ${target.id} holds no files` });
-  const from = await workspace.look(snapshotParams(parts));
+  const from = await workspace.look(snapshotParams(adapters));
   if (from.tree === to.tree) return to.tree;
   if (!params.fresh) await workspaces.keep({ run: target.run, commit: from.commit });
   return (await workspace.applyRestore(await workspace.planRestore({ from, to }))).tree;
@@ -283,7 +285,7 @@ export function finished(target: Checkpoint, tree: string): NewEntry {
 }
 
 async function makeWorktree(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly workspaces: Workspaces;
   readonly run: RunSummary;
   readonly checkpoint: Checkpoint;
@@ -299,9 +301,10 @@ async function makeWorktree(params: {
 }
 
 /** Only the restore's own entry contains its scope, and checkpoints may follow that entry. */
-async function readUnfinished(parts: CoreAdapters, run: string): Promise<RepairedPlace["unfinished"]> {
+async function readUnfinished(adapters: CoreAdapters, run: string): Promise<RepairedPlace["unfinished"]> {
   let fold = NEW_RUN;
-  for await (const entry of parts.store.readJournal({ run })) if (concernsRun(entry.kind)) fold = stepRun(fold, entry);
+  for await (const entry of adapters.store.readJournal({ run }))
+    if (concernsRun(entry.kind)) fold = stepRun(fold, entry);
   return fold.unfinishedRestore === null ? null : parseStarted(fold.unfinishedRestore.body, run);
 }
 

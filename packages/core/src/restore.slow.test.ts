@@ -16,20 +16,24 @@ const tell = (): Promise<RollbackCase> =>
     { edit: ({ file }) => void file("app.txt", "two\n") },
   ]);
 
-async function handleOf(story: RollbackCase, parts: Partial<CoreAdapters> = {}): Promise<RunHandle> {
+async function handleOf(story: RollbackCase, adapters: Partial<CoreAdapters> = {}): Promise<RunHandle> {
   const run = await story.store.getRun(ID);
   if (run === undefined) throw new Error("no run");
-  return new RunHandle({ ...story.parts, ...parts }, run);
+  return new RunHandle({ ...story.adapters, ...adapters }, run);
 }
 
 const outcomes = (steps: readonly RestoreStep[]): string =>
   steps.map(({ step, outcome }) => `${step}:${outcome}`).join(" ");
 
 /** Restores, expects a failure, and expects that neither files nor position changed. */
-async function fails(story: RollbackCase, sequence: number, parts: Partial<CoreAdapters> = {}): Promise<HoldfastError> {
+async function fails(
+  story: RollbackCase,
+  sequence: number,
+  adapters: Partial<CoreAdapters> = {},
+): Promise<HoldfastError> {
   const files = story.app();
   const before = await story.store.latest(ID);
-  await using handle = await handleOf(story, parts);
+  await using handle = await handleOf(story, adapters);
   const error = await handle.restore({ sequence }).then(
     () => undefined,
     (thrown: unknown) => thrown,

@@ -30,19 +30,19 @@ export interface RestoreReport {
 
 /** Reads only and acquires nothing: a kill here leaves nothing behind. */
 export async function planRestore(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly target: Checkpoint;
   readonly workspace: Workspace | undefined;
   readonly paths: readonly string[] | undefined;
 }): Promise<RunRestorePlan> {
-  const { parts, target, workspace, paths } = params;
+  const { adapters, target, workspace, paths } = params;
   const run = target.run;
   const to = target.planes.files;
-  if (to === null || workspace === undefined || parts.workspaces === null) {
+  if (to === null || workspace === undefined || adapters.workspaces === null) {
     if (paths !== undefined) throw noFiles(target);
     return { run, target: summaryOf(target), files: null, paths: null };
   }
-  const from = await workspace.look(snapshotParams(parts));
+  const from = await workspace.look(snapshotParams(adapters));
   rejectBusy(workspace.root, from, "restore");
   const files = await workspace
     .planRestore({ from, to, ...(paths === undefined ? {} : { paths }) })
@@ -63,15 +63,15 @@ export async function planRestore(params: {
  * the previous state is in a checkpoint, and the same restore completes it.
  */
 export async function applyRestore(params: RestoreWork): Promise<RestoreReport> {
-  const { parts, plan, saver, lease, workspace } = params;
+  const { adapters, plan, saver, lease, workspace } = params;
   const log = new RestoreLog();
-  const target = await log.during("integrity", () => parts.store.getCheckpoint(plan.target));
+  const target = await log.during("integrity", () => adapters.store.getCheckpoint(plan.target));
   log.tell("integrity", "done", `${target.id} is whole`);
   const newest = await saver.newest();
   if (newest === undefined) throw noFiles(target);
   const resumed =
     plan.paths === null
-      ? restoredPlanes(target.planes, newest.planes, new Date(params.parts.clock.now()).toISOString())
+      ? restoredPlanes(target.planes, newest.planes, new Date(params.adapters.clock.now()).toISOString())
       : newest.planes;
   const started = { target: target.id, paths: plan.paths };
 
@@ -96,7 +96,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
     rejectBlocked(plan);
     return saveBefore({ ...params, workspace, files, newest: newest.planes, started });
   });
-  const back = { parts, saver, lease, workspace, undo, changes: files.changes };
+  const back = { adapters, saver, lease, workspace, undo, changes: files.changes };
   const done = await log.during("files", () => orUndoRestore(back, () => workspace.applyRestore(files)));
   log.tell("files", "done", `${done.written} written, ${done.removed} removed; what was there is ${undo.id}`);
   const after = await log.during("verify", () =>
@@ -122,7 +122,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
 }
 
 interface RestoreWork {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly plan: RunRestorePlan;
   readonly saver: Saver;
   readonly lease: Lease;
@@ -140,27 +140,27 @@ async function report(params: {
   readonly removed: number;
 }): Promise<RestoreReport> {
   const { work, log, target, undo, checkpoint, written, removed } = params;
-  const { parts, plan } = work;
+  const { adapters, plan } = work;
   if (plan.paths === null) {
     log.tell("values", "done", `position and values are those of ${target.id}; what was spent stays spent`);
     const { conversation } = target.planes;
-    tellConversation(log, conversation, conversation === null ? null : await agentOf(parts, conversation.agent));
+    tellConversation(log, conversation, conversation === null ? null : await agentOf(adapters, conversation.agent));
   } else {
     log.tell("values", "skipped", "only these paths were asked for");
     log.tell("conversation", "skipped", "only these paths were asked for");
   }
-  const saved = await log.during("verify", () => parts.store.getCheckpoint(checkpoint));
+  const saved = await log.during("verify", () => adapters.store.getCheckpoint(checkpoint));
   log.tell("verify", "done", `${saved.id} was read back, and the files are as it has them`);
-  log.tell("resume", "done", plan.paths === null ? await standing(parts, saved) : "the run stands where it stood");
+  log.tell("resume", "done", plan.paths === null ? await standing(adapters, saved) : "the run stands where it stood");
   return { undo, checkpoint, written, removed, steps: log.steps() };
 }
 
-async function agentOf(parts: CoreAdapters, name: string): Promise<SessionAgent | null> {
-  return (await parts.sessionsOf?.(name)) ?? null;
+async function agentOf(adapters: CoreAdapters, name: string): Promise<SessionAgent | null> {
+  return (await adapters.sessionsOf?.(name)) ?? null;
 }
 
-async function standing(parts: CoreAdapters, { run, stage, iteration }: Checkpoint): Promise<string> {
-  const state = (await parts.store.getRun(run))?.state.kind;
+async function standing(adapters: CoreAdapters, { run, stage, iteration }: Checkpoint): Promise<string> {
+  const state = (await adapters.store.getRun(run))?.state.kind;
   // The user saved the run by hand: it has no workflow that would continue.
   if (stage === "none") return "the run has no workflow: it was saved by hand";
   const where = `the run is at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
@@ -318,7 +318,7 @@ export class RestoreLog {
 }
 
 interface TakeBack {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly saver: Saver;
   readonly lease: Lease;
   readonly workspace: Workspace;
@@ -350,19 +350,19 @@ export async function orUndoRestore<T>(back: TakeBack, work: () => Promise<T>): 
   }
 }
 
-async function takeBack({ parts, saver, lease, workspace, undo, changes }: TakeBack): Promise<void> {
-  const { files: to } = (await parts.store.getCheckpoint(undo)).planes;
-  const from = await workspace.look(snapshotParams(parts));
+async function takeBack({ adapters, saver, lease, workspace, undo, changes }: TakeBack): Promise<void> {
+  const { files: to } = (await adapters.store.getCheckpoint(undo)).planes;
+  const from = await workspace.look(snapshotParams(adapters));
   if (to !== null && from.tree !== to.tree) {
     // Edits that the user made over restored files are in no checkpoint, so they are kept here.
-    await parts.workspaces?.keep({ run: undo.run, commit: from.commit });
+    await adapters.workspaces?.keep({ run: undo.run, commit: from.commit });
     const paths = changes.map(({ path }) => path);
     // Quoted names are in git's notation; a scope needs them as they are on disk.
     const scope = paths.some((path) => path.startsWith('"')) ? {} : { paths };
     await workspace.applyRestore(await workspace.planRestore({ from, to, ...scope }));
   }
   const text = `The restore was taken back; the files are those of ${undo.id}`;
-  await parts.store.commit({
+  await adapters.store.commit({
     lease,
     entries: [
       { kind: "restore.finished", body: { target: undo.id } },

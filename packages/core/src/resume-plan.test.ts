@@ -202,7 +202,7 @@ describe("resume plan", () => {
       expect(kindsOf(back)).toEqual(["put_files_back"]);
     });
 
-    test("damage: set aside and gone back, aloud", () => {
+    test("damage: quarantined and gone back, aloud", () => {
       const found = plan([sample("store_damaged")], {
         from: { kind: "newest_intact", sequence: 3, why: "newer ones are damaged" },
       });

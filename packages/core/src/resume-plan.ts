@@ -129,7 +129,7 @@ export function planResume(params: {
     const hint = `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`;
     return { kind: "refuse", judgements: [], why, hint };
   }
-  const judgements = setMootAside(inOrder(params.findings).map((finding) => judge(finding, params)));
+  const judgements = setMootSideWorktree(inOrder(params.findings).map((finding) => judge(finding, params)));
   return decide({ run, judgements, goesBack: goesBack(from, reopens) });
 }
 
@@ -220,7 +220,7 @@ function judge(
  * A merge closes the issue, moves the base and may delete the branch. If the merge contains the work, none of these is a question; missing
  * work still is.
  */
-function setMootAside(judgements: readonly Judgement[]): readonly Judgement[] {
+function setMootSideWorktree(judgements: readonly Judgement[]): readonly Judgement[] {
   const merged = judgements.find(({ finding }) => finding.kind === "pull_request_merged");
   if (merged === undefined || merged.verdict === "ask" || merged.verdict === "refuse") return judgements;
   return judgements.map((one) => {
@@ -491,7 +491,7 @@ function adopt(planes: Planes, action: ResumeAction, current: Setting): Planes {
 
 function movedTo(position: Position, to: Extract<ResumeAction, { readonly kind: "move_stage" }>): Position {
   const { stage, why, iteration = position.iteration } = to;
-  return { ...position, stage, iteration, reason: why, visit: nextAttempt(position.visit) };
+  return { ...position, stage, iteration, reason: why, stageAttempt: nextAttempt(position.stageAttempt) };
 }
 
 function changeIssue(planes: Planes, change: IssueChange): Planes {

@@ -84,12 +84,12 @@ describe("apply resume", () => {
     test("steps that were finished after the checkpoint stay finished, and one in flight stays in flight", async () => {
       const scene = await createStoppedRun();
       await scene.append(
-        { kind: "step.finished", body: { visit: 0, step: "time", result: "t", spent: null } },
-        { kind: "step.started", body: { visit: 0, step: "agent", files: true, estimate: null } },
+        { kind: "step.finished", body: { stageAttempt: 0, step: "time", result: "t", spent: null } },
+        { kind: "step.started", body: { stageAttempt: 0, step: "agent", files: true, estimate: null } },
       );
       dropWorktree(scene);
       await scene.resume();
-      expect((await scene.newest()).planes.position.visit).toMatchObject({
+      expect((await scene.newest()).planes.position.stageAttempt).toMatchObject({
         steps: { time: "t" },
         running: { agent: { files: true, base: 1 } },
       });
@@ -229,12 +229,12 @@ describe("apply resume", () => {
   });
 
   describe("going back", () => {
-    test("to a chosen checkpoint of a failed run, by force: reopened, with money spent and a visit never given before", async () => {
+    test("to a chosen checkpoint of a failed run, by force: reopened, with money spent and a stage attempt never given before", async () => {
       const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "worse\n");
       await scene.save({ round: 2 }, (planes) => ({
         ...planes,
-        position: { ...planes.position, visit: { ...planes.position.visit, number: 9 } },
+        position: { ...planes.position, stageAttempt: { ...planes.position.stageAttempt, number: 9 } },
       }));
       await scene.append({ kind: "run.ended", body: { outcome: "failed", reason: "no progress" } });
       expect((await scene.resume()).plan).toMatchObject({
@@ -246,11 +246,11 @@ describe("apply resume", () => {
       expect(scene.worktree().read("work.txt")).toBe("half done\n");
       const { planes } = await scene.newest();
       expect(planes.context.values["round"]).toBeUndefined();
-      expect(planes.position.visit.number).toBe(10);
+      expect(planes.position.stageAttempt.number).toBe(10);
       expect(await scene.found()).toEqual([]);
     });
 
-    test("git objects of the newest checkpoint gone: falls back to the newest whole one, aloud, and sets the other aside", async () => {
+    test("git objects of the newest checkpoint gone: falls back to the newest whole one, aloud, and quarantines the other", async () => {
       const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "lost\n");
       const lost = await scene.save({ round: 2 });
@@ -361,14 +361,14 @@ describe("resume killed", () => {
     async function outcome(scene: StoppedRun): Promise<unknown> {
       const { planes } = await scene.newest();
       const run = await scene.store.getRun(RUN);
-      const { visit, ...position } = planes.position;
+      const { stageAttempt, ...position } = planes.position;
       return {
         files: filesOf(scene),
         tree: planes.files?.tree,
         head: planes.files?.head,
         branch: planes.files?.branch,
         position,
-        steps: visit.steps,
+        steps: stageAttempt.steps,
         values: planes.context.values,
         inputs: planes.inputs,
         extensions: planes.extensions,
@@ -392,8 +392,8 @@ describe("resume killed", () => {
         const before = await traces(scene);
         // The check only reads, so only applying the plan is killed.
         const planned = await scene.plan(resume);
-        const dying = dyingParts(scene.parts, changes + 1);
-        await scene.perform(planned, dying.parts).catch((error: unknown) => {
+        const dying = dyingParts(scene.adapters, changes + 1);
+        await scene.perform(planned, dying.adapters).catch((error: unknown) => {
           if (!(error instanceof ProcessKilled)) throw error;
         });
         if (!dying.died()) break;

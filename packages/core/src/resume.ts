@@ -47,7 +47,7 @@ export interface ResumeCheck {
 }
 
 interface TakeUpParams {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: string;
   /** The checkpoint to resume from; absent: the newest intact one. */
   readonly chosen?: number;
@@ -61,12 +61,12 @@ interface TakeUpParams {
 
 /** Checks a run before a resume: what changed since the checkpoint, and what would be done about it. Changes nothing. */
 export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
-  const { parts, chosen, current, policy, answers, force } = params;
+  const { adapters, chosen, current, policy, answers, force } = params;
   const run = await findRun(params);
-  await rejectRolledBackStore(parts, run.id);
+  await rejectRolledBackStore(adapters, run.id);
   const ended = isEnded(run.state);
-  const start = await findStart({ parts, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
-  const top = await topOf(parts, run.id);
+  const start = await findStart({ adapters, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
+  const top = await topOf(adapters, run.id);
   const rest = { run: run.id, state: run.state, policy, answers, force };
   if (start.kind === "none") {
     const plan = planResume({ ...rest, from: null, findings: [], accepted: {} });
@@ -79,9 +79,9 @@ export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
   // The world of a run that stays ended is not checked, because it changed without the run.
   const looks = !ended || (force && from.kind === "chosen");
   // Newer damaged checkpoints are quarantined as for any other resume: the resumed run must be able to read the newest.
-  const newest = from.kind === "chosen" ? await findStart({ parts, run: run.id }) : undefined;
+  const newest = from.kind === "chosen" ? await findStart({ adapters, run: run.id }) : undefined;
   const known = newest?.kind === "found" ? { newest: newest.checkpoint } : {};
-  const seen = looks ? await observeWorld({ parts, run, checkpoint, current, ...known }) : [];
+  const seen = looks ? await observeWorld({ adapters, run, checkpoint, current, ...known }) : [];
   const damage = looks && newest?.kind === "found" ? newest.findings : [];
   const freshness = params.freshness ?? null;
   const { position, context } = checkpoint.planes;
@@ -137,14 +137,14 @@ function followed(
  * since the plan was made: its findings are then obsolete.
  */
 export async function applyResumeCheck(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly lease: Lease;
   readonly planned: ResumeCheck;
 }): Promise<ResumeReport> {
-  const { parts, lease, planned } = params;
+  const { adapters, lease, planned } = params;
   const { run, plan, checkpoint, current } = planned;
   if (checkpoint === null) return { workspace: undefined, checkpoint: null };
-  if ((await topOf(parts, run.id)) !== planned.top) {
+  if ((await topOf(adapters, run.id)) !== planned.top) {
     throw new HoldfastError({
       code: "CONFLICT",
       message: `Another process executed run ${run.id} after this resume was planned`,
@@ -152,10 +152,10 @@ export async function applyResumeCheck(params: {
       retry: "later",
     });
   }
-  await parts.commands.endMarked(runMark(parts, run.id));
-  const note = await clearStaleLocks(parts, run.id, checkpoint.planes.files);
-  if (note !== null) await parts.store.commit({ lease, entries: [{ kind: "note", body: { text: note } }] });
-  const report = await applyResume({ parts, lease, run, plan, checkpoint, current });
+  await adapters.commands.endMarked(runMark(adapters, run.id));
+  const note = await clearStaleLocks(adapters, run.id, checkpoint.planes.files);
+  if (note !== null) await adapters.store.commit({ lease, entries: [{ kind: "note", body: { text: note } }] });
+  const report = await applyResume({ adapters, lease, run, plan, checkpoint, current });
   if (note === null) return report;
   return { ...report, steps: [{ step: "resume", outcome: "done", text: note }, ...(report.steps ?? [])] };
 }
@@ -165,22 +165,22 @@ export async function applyResumeCheck(params: {
  * has ended every process of the run, so a lock in its worktree or on its branch has no owner.
  */
 export async function clearStaleLocks(
-  parts: Pick<Adapters, "workspaces">,
+  adapters: Pick<Adapters, "workspaces">,
   run: string,
   files: FilesPlane | null,
 ): Promise<string | null> {
-  const removed = (await parts.workspaces?.clearLocks({ run, branch: files?.branch ?? null })) ?? [];
+  const removed = (await adapters.workspaces?.clearLocks({ run, branch: files?.branch ?? null })) ?? [];
   if (removed.length === 0) return null;
   return `Removed ${removed.length === 1 ? "a stale git lock" : `${removed.length} stale git locks`} of a process that was killed: ${removed.join(", ")}`;
 }
 
-async function topOf(parts: Adapters, run: string): Promise<number> {
-  const [top] = await parts.store.listCheckpoints({ run, limit: 1 });
+async function topOf(adapters: Adapters, run: string): Promise<number> {
+  const [top] = await adapters.store.listCheckpoints({ run, limit: 1 });
   return top?.sequence ?? 0;
 }
 
 async function findRun(params: TakeUpParams): Promise<RunSummary> {
-  const run = await params.parts.store.getRun(params.run);
+  const run = await params.adapters.store.getRun(params.run);
   if (run !== undefined) return run;
   throw new HoldfastError({
     code: "RUN_NOT_FOUND",
@@ -190,7 +190,7 @@ async function findRun(params: TakeUpParams): Promise<RunSummary> {
 }
 
 interface ResumeWork {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: RunSummary;
   /** The checkpoint that the run resumes from, as in the findings. */
   readonly checkpoint: Checkpoint;
@@ -224,12 +224,12 @@ async function applyResume(work: ResumeWork): Promise<ResumeReport> {
 }
 
 /** A tip that could not be fetched exists only on the remote. That is a reason to ask the user, and not to overwrite it. */
-async function keepTips({ parts, run }: ResumeWork, actions: readonly ResumeAction[], asks: boolean): Promise<void> {
+async function keepTips({ adapters, run }: ResumeWork, actions: readonly ResumeAction[], asks: boolean): Promise<void> {
   for (const action of actions) {
     if (action.kind !== "keep_tips") continue;
     for (const commit of action.commits) {
       try {
-        await parts.workspaces?.keep({ run: run.id, commit });
+        await adapters.workspaces?.keep({ run: run.id, commit });
       } catch (error) {
         if (!asks || !(error instanceof HoldfastError) || error.code !== "TREE_MISSING") throw error;
       }
@@ -239,7 +239,7 @@ async function keepTips({ parts, run }: ResumeWork, actions: readonly ResumeActi
 
 /** Saves the worktree's files with the end, because no later process will look at them. */
 async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "done" }>): Promise<ResumeReport> {
-  const { parts, lease, run } = work;
+  const { adapters, lease, run } = work;
   const place = await repairWorktree({ ...work, actions: [] });
   const entries: readonly NewEntry[] = [
     ...plan.judgements.flatMap(note),
@@ -247,11 +247,11 @@ async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "do
     { kind: "run.ended", body: { outcome: "done" } },
   ];
   if (place.workspace === undefined) {
-    await parts.store.commit({ lease, entries });
+    await adapters.store.commit({ lease, entries });
     return NOTHING;
   }
-  const { planes } = await findStanding(parts, run.id);
-  const saver = new Saver(parts, run);
+  const { planes } = await findStanding(adapters, run.id);
+  const saver = new Saver(adapters, run);
   return {
     workspace: place.workspace,
     checkpoint: await commitHere({ lease, saver, entries, planes, workspace: place.workspace }),
@@ -271,17 +271,17 @@ function continuedBy(
 }
 
 async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resume" | "warn" }>): Promise<ResumeReport> {
-  const { parts, run, lease, current } = work;
+  const { adapters, run, lease, current } = work;
   const { actions, judgements } = plan;
   for (const action of actions) {
     if (action.kind === "quarantine")
-      await parts.store.quarantine({ run: run.id, sequences: [action.sequence], reason: action.why });
+      await adapters.store.quarantine({ run: run.id, sequences: [action.sequence], reason: action.why });
   }
   if (actions.some(({ kind }) => REPLACES_FILES.has(kind))) await forgetResults(work);
   const place = await repairWorktree({ ...work, actions });
   const { workspace } = place;
-  const saver = new Saver(parts, run);
-  const standing = await findStanding(parts, run.id);
+  const saver = new Saver(adapters, run);
+  const standing = await findStanding(adapters, run.id);
   const target = targetOf(actions, place.unfinished);
   const moved = target === null ? null : await moveTo({ work, saver, standing: standing.planes, workspace, target });
   const putsBack = actions.some((action) => action.kind === "put_files_back");
@@ -298,7 +298,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
   ];
   const adopts = moved !== null || place.entries.length > 0 || actions.some((action) => WRITES.has(action.kind));
   if (!adopts) {
-    if (entries.length > 0) await parts.store.commit({ lease, entries });
+    if (entries.length > 0) await adapters.store.commit({ lease, entries });
     return { workspace, checkpoint: null };
   }
   const adopted = await commitHere({
@@ -310,11 +310,11 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     trigger: putsBack ? "before_restore" : "automatic",
   });
   const told = moved === null ? {} : { steps: moved.steps };
-  if (!putsBack || workspace === undefined || parts.workspaces === null)
+  if (!putsBack || workspace === undefined || adapters.workspaces === null)
     return { workspace, checkpoint: adopted, ...told };
   const tree = await placeFiles({
-    parts,
-    workspaces: parts.workspaces,
+    adapters,
+    workspaces: adapters.workspaces,
     workspace,
     target: standing.newest,
     fresh: true,
@@ -342,11 +342,11 @@ const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
  * Runs before the files are replaced. After a kill in between, the next resume calls the agent again instead of adopting a result without
  * its files.
  */
-async function forgetResults({ parts, run }: ResumeWork): Promise<void> {
-  const { state } = await loadRun(parts, run.id);
-  const { number: visit, running = {} } = state.position.visit;
+async function forgetResults({ adapters, run }: ResumeWork): Promise<void> {
+  const { state } = await loadRun(adapters, run.id);
+  const { number: stageAttempt, running = {} } = state.position.stageAttempt;
   for (const [step, { files }] of Object.entries(running))
-    if (files) forgetResult(parts.agentAnswer({ run: run.id, visit, step }));
+    if (files) forgetResult(adapters.agentAnswer({ run: run.id, stageAttempt, step }));
 }
 
 /** Actions whose result is part of the next checkpoint. */
@@ -386,15 +386,18 @@ async function moveTo(params: {
   readonly target: Target;
 }): Promise<Moved> {
   const { saver, standing, workspace, target: to } = params;
-  const { parts, run, lease } = params.work;
-  const target = await parts.store.getCheckpoint({ run: run.id, sequence: to.sequence });
-  const plan = await planRestore({ parts, target, workspace, paths: to.paths ?? undefined });
-  const { steps } = await applyRestore({ parts, plan, saver, lease, workspace });
+  const { adapters, run, lease } = params.work;
+  const target = await adapters.store.getCheckpoint({ run: run.id, sequence: to.sequence });
+  const plan = await planRestore({ adapters, target, workspace, paths: to.paths ?? undefined });
+  const { steps } = await applyRestore({ adapters, plan, saver, lease, workspace });
   if (to.paths !== null) return { planes: standing, steps };
   const planes = (await saver.newest())?.planes ?? target.planes;
-  const { budget, visit: last } = standing.position;
-  const visit = { ...planes.position.visit, number: Math.max(planes.position.visit.number, last.number) };
-  return { planes: { ...planes, position: { ...planes.position, budget, visit } }, steps };
+  const { budget, stageAttempt: last } = standing.position;
+  const stageAttempt = {
+    ...planes.position.stageAttempt,
+    number: Math.max(planes.position.stageAttempt.number, last.number),
+  };
+  return { planes: { ...planes, position: { ...planes.position, budget, stageAttempt } }, steps };
 }
 
 interface Moved {
@@ -432,8 +435,8 @@ const SAID = {
 } as const;
 
 function entered({ position }: Planes): NewEntry {
-  const { stage, iteration, visit } = position;
-  const body: StageEntered = { visit: visit.number, stage, iteration };
+  const { stage, iteration, stageAttempt } = position;
+  const body: StageEntered = { stageAttempt: stageAttempt.number, stage, iteration };
   return { kind: "stage.entered", body };
 }
 
@@ -448,9 +451,9 @@ function reopenedBy(action: ResumeAction): readonly NewEntry[] {
 
 /** The newest checkpoint, and its planes with the later entries applied. A step in flight remains in flight. */
 async function findStanding(
-  parts: Adapters,
+  adapters: Adapters,
   run: string,
 ): Promise<{ readonly newest: Checkpoint; readonly planes: Planes }> {
-  const { newest, position } = await loadRun(parts, run);
+  const { newest, position } = await loadRun(adapters, run);
   return { newest, planes: { ...newest.planes, position } };
 }

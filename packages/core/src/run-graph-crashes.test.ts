@@ -22,7 +22,7 @@ import type { StageFunction, Workflow } from "./workflow.ts";
 
 const node = sampleNode;
 const graphOf = async (toy: TestRun): Promise<Graph> => {
-  const { graph } = (await loadRun(toy.parts, ID)).position;
+  const { graph } = (await loadRun(toy.adapters, ID)).position;
   if (graph === null) throw new Error("no graph");
   return graph;
 };
@@ -47,7 +47,7 @@ async function dieIn(toy: TestRun, graph: Graph, ids: readonly string[]): Promis
     return await new Promise(() => {});
   };
   const workflow = workflowOf({ graph, limit: 9, work });
-  await begin(toy.parts, workflow);
+  await begin(toy.adapters, workflow);
   let dead = false;
   const store = new Proxy(toy.store, {
     get: (target, key) => {
@@ -56,7 +56,7 @@ async function dieIn(toy: TestRun, graph: Graph, ids: readonly string[]): Promis
       return typeof value === "function" ? (value.bind(target) as unknown) : value;
     },
   });
-  void toy.go(workflow, { parts: { ...toy.parts, store } }).catch(() => undefined);
+  void toy.go(workflow, { adapters: { ...toy.adapters, store } }).catch(() => undefined);
   await promise;
   dead = true;
 }
@@ -78,7 +78,7 @@ test("a node that was running when the process died is run again or asked about,
     expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
     expect(worked).toEqual(["safe"]);
     expect(await statusOf(toy, "once")).toBe("unknown");
-    await answerDecision({ parts: toy.parts, run: ID, answer });
+    await answerDecision({ adapters: toy.adapters, run: ID, answer });
     expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
     expect(worked).toEqual(answer === "happened" ? ["safe", "next"] : ["safe", "once", "next"]);
     expect(await statusOf(toy, "next")).toBe("complete");
@@ -91,10 +91,10 @@ test("unknown twice, it is asked twice", async () => {
   await dieIn(toy, graph, ["once"]);
   const workflow = workflowOf({ graph, limit: 2, work: complete });
   expect(await toy.go(workflow)).toMatchObject({ kind: "waiting" });
-  await answerDecision({ parts: toy.parts, run: ID, answer: "did not happen" });
+  await answerDecision({ adapters: toy.adapters, run: ID, answer: "did not happen" });
   await dieIn(toy, graph, ["once"]);
   expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
-  await answerDecision({ parts: toy.parts, run: ID, answer: "happened" });
+  await answerDecision({ adapters: toy.adapters, run: ID, answer: "happened" });
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
 });
 
@@ -116,7 +116,7 @@ test("a node whose deed is in the journal goes on from there, whatever it declar
     return { event: "worked", reason: "did it" };
   };
   const workflow = define({ work: stage });
-  await begin(toy.parts, workflow);
+  await begin(toy.adapters, workflow);
   // The commits are: set, start, the node's own step. The process dies before the fourth.
   expect(await toy.crash(workflow, 4, "before")).toBe("died");
   expect(await statusOf(toy, "once")).toBe("running");
@@ -142,9 +142,9 @@ test("a node that waits for a person goes on with the answer", async () => {
     return { event: "worked", reason: end.kind };
   };
   const workflow = define({ work: stage });
-  await begin(toy.parts, workflow);
+  await begin(toy.adapters, workflow);
   expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", reason: "Which?" });
-  await answerDecision({ parts: toy.parts, run: ID, answer: "y" });
+  await answerDecision({ adapters: toy.adapters, run: ID, answer: "y" });
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(stateOf(await graphOf(toy), "asks")).toMatchObject({ status: "complete", result: "y" });
 });
@@ -169,7 +169,7 @@ test("told to stop, nothing new starts, what ends by itself is kept, and the res
     return { kind: "complete", result: one.id };
   };
   const workflow = workflowOf({ graph, limit: 2, work });
-  await begin(toy.parts, workflow);
+  await begin(toy.adapters, workflow);
   expect(await toy.go(workflow, { signal: controller.signal })).toMatchObject({ kind: "interrupted" });
   expect(worked.toSorted()).toEqual(["ends", "stays"]);
   expect(await statusOf(toy, "ends")).toBe("complete");
@@ -195,8 +195,11 @@ test("a restored checkpoint holds definition and states, and what was at work in
     });
     return { event: "worked", reason: "did it" };
   };
-  const workflow = define({ work: stage, check: async () => ({ event: "failed", reason: "again" }) }, { maxVisits: 3 });
-  await begin(toy.parts, workflow);
+  const workflow = define(
+    { work: stage, check: async () => ({ event: "failed", reason: "again" }) },
+    { maxStageAttempts: 3 },
+  );
+  await begin(toy.adapters, workflow);
   await toy.go(workflow);
   expect(worked.slice(0, 3)).toEqual(["a", "b", "c"]);
   worked.length = 0;
@@ -207,7 +210,7 @@ test("a restored checkpoint holds definition and states, and what was at work in
   expect(held === null || held === undefined ? null : stateOf(held, "b").status).toBe("running");
   const summary = await toy.store.getRun(ID);
   if (summary === undefined) throw new Error("no run");
-  await using handle = new RunHandle(toy.parts, summary);
+  await using handle = new RunHandle(toy.adapters, summary);
   await using forked = await handle.fork({ sequence, id: "forked", worktree: false });
   await toy.go(workflow, { run: forked.id });
   expect(worked.slice(0, 2)).toEqual(["b", "c"]);
@@ -241,12 +244,12 @@ test("a restored checkpoint in which a node was at work that must not run twice:
     return { event: "worked", reason: "did it" };
   };
   const workflow = define({ work: stage });
-  await begin(toy.parts, workflow);
+  await begin(toy.adapters, workflow);
   await expect(toy.go(workflow)).rejects.toThrow("stop here");
   const [saved] = await toy.store.listCheckpoints({ run: ID, trigger: "manual" });
   const summary = await toy.store.getRun(ID);
   if (summary === undefined) throw new Error("no run");
-  await using handle = new RunHandle(toy.parts, summary);
+  await using handle = new RunHandle(toy.adapters, summary);
   await handle.restore({ sequence: saved?.sequence ?? 0 });
   await handle.close();
   stops = false;
@@ -330,7 +333,7 @@ async function expectRuns(params: {
     return { event: "worked", reason: end.kind };
   };
   const workflow = define({ work: stage });
-  await begin(toy.parts, workflow);
+  await begin(toy.adapters, workflow);
   for (const [at, moment] of params.deaths) {
     const state = (await toy.store.getRun(ID))?.state.kind;
     if (state === "waiting") await answer(toy, params.seed + at);
@@ -367,5 +370,5 @@ async function countEnds(toy: TestRun, id: string): Promise<number> {
 async function answer(toy: TestRun, seed: number): Promise<void> {
   const state = (await toy.store.getRun(ID))?.state;
   if (state?.kind !== "waiting" || state.decision === undefined) return;
-  await answerDecision({ parts: toy.parts, run: ID, answer: state.decision.options[seed % 2] ?? "" });
+  await answerDecision({ adapters: toy.adapters, run: ID, answer: state.decision.options[seed % 2] ?? "" });
 }

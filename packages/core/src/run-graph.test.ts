@@ -44,7 +44,7 @@ describe("run graph", () => {
       return { event: "worked", reason: "did it" };
     };
     const workflow = define({ work: stage });
-    await begin(toy.parts, workflow);
+    await begin(toy.adapters, workflow);
     return { toy, workflow, ends };
   }
 
@@ -271,7 +271,7 @@ describe("run graph", () => {
         await runGraph(context, { graph: held, limit: 2, work: complete }),
       ]);
       expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "you" });
-      await answerDecision({ parts: toy.parts, run: ID, answer });
+      await answerDecision({ adapters: toy.adapters, run: ID, answer });
       expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
       expect((await look(toy, ends)).statuses()).toEqual(expected);
     });
@@ -318,9 +318,9 @@ describe("stage graph", () => {
             return { event: "worked", reason: "did it" };
           };
           const workflow = define({ work });
-          await begin(toy.parts, workflow);
+          await begin(toy.adapters, workflow);
           how = await toy.crash(workflow, death, moment);
-          const { position } = await loadRun(toy.parts, ID);
+          const { position } = await loadRun(toy.adapters, ID);
           const moves = (await toy.kinds()).filter((one) => one === "graph.moved").length;
           const expected = (await toy.kinds()).includes("graph.set")
             ? [
@@ -354,7 +354,7 @@ describe("stage graph", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(toy.parts, workflow);
+      await begin(toy.adapters, workflow);
       await toy.go(workflow);
       expect((await toy.kinds()).filter((one) => one.startsWith("graph."))).toEqual(["graph.set", "graph.moved"]);
     });
@@ -368,11 +368,11 @@ describe("stage graph", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(toy.parts, workflow);
+      await begin(toy.adapters, workflow);
       await expect(toy.go(workflow)).rejects.toThrow(/waits for itself/);
     });
 
-    test("the next visit sees none until it sets its own, and the last one stays in the position until then", async () => {
+    test("the next stage attempt sees none until it sets its own, and the last one stays in the position until then", async () => {
       const toy = await begun();
       const seen: (string | null)[] = [];
       const workflow = define({
@@ -387,7 +387,7 @@ describe("stage graph", () => {
           return { event: "passed", reason: "fine" };
         },
       });
-      await begin(toy.parts, workflow);
+      await begin(toy.adapters, workflow);
       await toy.go(workflow);
       expect(seen).toEqual([null, "g", "second"]);
     });
@@ -409,7 +409,7 @@ describe("stage graph", () => {
         return { event: "worked", reason: "did it" };
       };
       const workflow = define({ work });
-      await begin(toy.parts, workflow);
+      await begin(toy.adapters, workflow);
       await expect(toy.go(workflow)).rejects.toThrow("stop here");
       const [newest] = await toy.store.listCheckpoints({ run: ID, trigger: "manual" });
       await toy.store.quarantine({ run: ID, sequences: [newest?.sequence ?? 0], reason: "damaged" });

@@ -28,7 +28,7 @@ export async function runGraph<S extends JsonObject>(context: StageContext<S>, w
   const name = work.name ?? "run";
   const ended = graphName(name, "end");
   await context.graph.set(work.graph);
-  const { steps } = context.position.visit;
+  const { steps } = context.position.stageAttempt;
   if (!Object.hasOwn(steps, ended)) {
     const again: GraphEvent = { kind: "replay", at: timeOf(context) };
     if (work.replayFailed === true) await context.graph.moveOnce(graphName(name, "replay"), again);

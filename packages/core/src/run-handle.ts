@@ -23,22 +23,22 @@ import type { Workspace } from "./workspace.ts";
 /** One run, for reading and writing. Reading needs no lease; the first write acquires it, and `close` releases it. */
 export class RunHandle implements AsyncDisposable {
   readonly id: string;
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #run: Run;
   readonly #saver: Saver;
   readonly #keeper: LeaseHolder;
   #workspace: Promise<Workspace | undefined> | undefined;
 
-  constructor(parts: CoreAdapters, run: Run) {
+  constructor(adapters: CoreAdapters, run: Run) {
     this.id = run.id;
-    this.#parts = parts;
+    this.#adapters = adapters;
     this.#run = run;
-    this.#saver = new Saver(parts, run);
-    this.#keeper = new LeaseHolder(parts, run.id);
+    this.#saver = new Saver(adapters, run);
+    this.#keeper = new LeaseHolder(adapters, run.id);
   }
 
   async summary(): Promise<RunSummary> {
-    const summary = await this.#parts.store.getRun(this.id);
+    const summary = await this.#adapters.store.getRun(this.id);
     if (summary === undefined)
       throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${this.id}` });
     return summary;
@@ -50,7 +50,7 @@ export class RunHandle implements AsyncDisposable {
     const captured = this.#saver.capture(params);
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
     // Each await costs a turn of the event loop, and a save is fast enough that it matters.
-    const filesless = params.files === false || this.#parts.workspaces === null;
+    const filesless = params.files === false || this.#adapters.workspaces === null;
     return await this.#saver.save(captured, lease, filesless ? undefined : await this.#ownWorkspace());
   }
 
@@ -60,8 +60,8 @@ export class RunHandle implements AsyncDisposable {
   }
 
   /** Requests a checkpoint from the process that holds the run. "free": no process does, and the caller should use `save`. */
-  async ask(params: Omit<CheckpointRequestParams, "parts" | "run">): Promise<CheckpointAnswer> {
-    return await requestCheckpoint({ ...params, parts: this.#parts, run: this.id });
+  async ask(params: Omit<CheckpointRequestParams, "adapters" | "run">): Promise<CheckpointAnswer> {
+    return await requestCheckpoint({ ...params, adapters: this.#adapters, run: this.id });
   }
 
   /** What `save` would capture, without saving. */
@@ -70,34 +70,34 @@ export class RunHandle implements AsyncDisposable {
   }
 
   async get(sequence: number): Promise<Checkpoint> {
-    return await this.#parts.store.getCheckpoint({ run: this.id, sequence });
+    return await this.#adapters.store.getCheckpoint({ run: this.id, sequence });
   }
 
   async latest(): Promise<Checkpoint | undefined> {
-    return await this.#parts.store.latest(this.id);
+    return await this.#adapters.store.latest(this.id);
   }
 
   /** Like `latest`, but skips checkpoints that the store cannot read, and names them. */
   async newestWhole(): ReturnType<typeof newestUsable> {
-    return await newestUsable(this.#parts.store, this.id);
+    return await newestUsable(this.#adapters.store, this.id);
   }
 
   /** Newest first. */
   async list(query: Omit<CheckpointQuery, "run"> = {}): Promise<readonly CheckpointSummary[]> {
-    return await this.#parts.store.listCheckpoints({ ...query, run: this.id });
+    return await this.#adapters.store.listCheckpoints({ ...query, run: this.id });
   }
 
   /** All checkpoints, newest first, read in pages. */
   checkpoints(): AsyncGenerator<CheckpointSummary> {
-    return allCheckpoints(this.#parts.store, this.id);
+    return allCheckpoints(this.#adapters.store, this.id);
   }
 
   log(query: { readonly after?: number; readonly limit?: number } = {}): AsyncIterable<JournalEntry> {
-    return this.#parts.store.readJournal({ ...query, run: this.id });
+    return this.#adapters.store.readJournal({ ...query, run: this.id });
   }
 
   watch(signal: AbortSignal): AsyncIterable<JournalEntry> {
-    return this.#parts.store.watch({ run: this.id, signal });
+    return this.#adapters.store.watch({ run: this.id, signal });
   }
 
   /** `from`: other runs that lose the tag in the same transaction. */
@@ -106,11 +106,11 @@ export class RunHandle implements AsyncDisposable {
     name: string,
     { move = false, from = [] }: { readonly move?: boolean; readonly from?: readonly string[] } = {},
   ): Promise<void> {
-    await this.#parts.store.tag({ run: this.id, sequence, name, move, from });
+    await this.#adapters.store.tag({ run: this.id, sequence, name, move, from });
   }
 
   async untag(name: string): Promise<void> {
-    await this.#parts.store.untag({ run: this.id, name });
+    await this.#adapters.store.untag({ run: this.id, name });
   }
 
   /** WORKSPACE_MISSING when the checkpoint has files and the run's worktree is gone. */
@@ -122,7 +122,7 @@ export class RunHandle implements AsyncDisposable {
     const target = await log.during("integrity", () => this.get(params.sequence));
     return await log.during("files", async () => {
       const workspace = target.planes.files === null ? undefined : await this.#ownWorkspace();
-      return await planRestore({ parts: this.#parts, target, workspace, paths: params.paths });
+      return await planRestore({ adapters: this.#adapters, target, workspace, paths: params.paths });
     });
   }
 
@@ -130,7 +130,7 @@ export class RunHandle implements AsyncDisposable {
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
     try {
       return await applyRestore({
-        parts: this.#parts,
+        adapters: this.#adapters,
         plan,
         saver: this.#saver,
         lease,
@@ -143,12 +143,12 @@ export class RunHandle implements AsyncDisposable {
 
   /** The checkpoint that a careful engineer would go back to, with the reasons for it and against the others. Reads only. */
   async planRollback(params: { readonly pastEffects?: boolean } = {}): Promise<RollbackChoice> {
-    return await findRollback(this.#parts, { run: this.id, pastEffects: params.pastEffects ?? false });
+    return await findRollback(this.#adapters, { run: this.id, pastEffects: params.pastEffects ?? false });
   }
 
   /** The newest checkpoints for a user who chooses one, with later changes and effects. Reads only. */
   async preview(limit: number): Promise<readonly CheckpointPreview[]> {
-    return await previewCheckpoints(this.#parts, { run: this.id, limit, workspace: await this.workspace() });
+    return await previewCheckpoints(this.#adapters, { run: this.id, limit, workspace: await this.workspace() });
   }
 
   /** Plans and applies a restore in one call. */
@@ -162,7 +162,7 @@ export class RunHandle implements AsyncDisposable {
    */
   async planGraft(params: { readonly source: Checkpoint; readonly paths: readonly string[] }): Promise<CherryPickPlan> {
     const [run, newest, workspace] = await Promise.all([this.summary(), this.#saver.newest(), this.#ownWorkspace()]);
-    return await planCherryPick({ ...params, parts: this.#parts, run, newest, workspace });
+    return await planCherryPick({ ...params, adapters: this.#adapters, run, newest, workspace });
   }
 
   async applyGraft(plan: CherryPickPlan, options: { readonly force?: boolean } = {}): Promise<CherryPickReport> {
@@ -171,7 +171,7 @@ export class RunHandle implements AsyncDisposable {
     if (workspace === undefined) throw new TypeError("a graft was planned without a worktree");
     const force = options.force ?? false;
     try {
-      return await applyCherryPick({ parts: this.#parts, plan, saver: this.#saver, lease, workspace, force });
+      return await applyCherryPick({ adapters: this.#adapters, plan, saver: this.#saver, lease, workspace, force });
     } finally {
       this.#saver.forget();
     }
@@ -185,33 +185,33 @@ export class RunHandle implements AsyncDisposable {
     readonly labels?: JsonObject;
   }): Promise<RunHandle> {
     const id = await fork({
-      parts: this.#parts,
+      adapters: this.#adapters,
       source: await this.get(params.sequence),
       sourceRun: this.#run,
       id: params.id,
       worktree: params.worktree ?? true,
       ...(params.labels === undefined ? {} : { labels: params.labels }),
     });
-    const run = await this.#parts.store.getRun(id);
+    const run = await this.#adapters.store.getRun(id);
     if (run === undefined)
       throw new HoldfastError({ code: "INTERNAL", message: `The forked run ${id} is not in the store` });
-    return new RunHandle(this.#parts, run);
+    return new RunHandle(this.#adapters, run);
   }
 
   /** The worktree made for this run, or the one it was started in; undefined when neither exists. */
   async workspace(): Promise<Workspace | undefined> {
-    this.#workspace ??= findRunWorkspace(this.#parts, this.#run);
+    this.#workspace ??= findRunWorkspace(this.#adapters, this.#run);
     return await this.#workspace;
   }
 
   /** The process that may write the run, and whether it is alive. The next writer ignores a dead holder. */
   async holder(): Promise<{ readonly lease: Lease; readonly alive: OwnerLiveness } | undefined> {
-    const lease = await this.#parts.store.getLease(this.id);
-    return lease === undefined ? undefined : { lease, alive: this.#parts.liveness(lease.owner) };
+    const lease = await this.#adapters.store.getLease(this.id);
+    return lease === undefined ? undefined : { lease, alive: this.#adapters.liveness(lease.owner) };
   }
 
   async tombstones(): Promise<readonly Tombstone[]> {
-    return await this.#parts.store.listTombstones(this.id);
+    return await this.#adapters.store.listTombstones(this.id);
   }
 
   /** Releases the lease. */
@@ -227,7 +227,7 @@ export class RunHandle implements AsyncDisposable {
   /** Like `workspace`, but a run that has files never continues silently without them. */
   async #ownWorkspace(): Promise<Workspace | undefined> {
     const found = await this.workspace();
-    if (found !== undefined || this.#parts.workspaces === null) return found;
+    if (found !== undefined || this.#adapters.workspaces === null) return found;
     this.#workspace = undefined;
     const label = this.#run.labels[WORKTREE];
     const files = (await this.latest())?.planes.files ?? null;
@@ -245,11 +245,11 @@ export class RunHandle implements AsyncDisposable {
 }
 
 /** The run with exactly this id. */
-export async function runById(parts: CoreAdapters, id: string): Promise<RunSummary> {
+export async function runById(adapters: CoreAdapters, id: string): Promise<RunSummary> {
   const { run: named } = parseAddress(id);
-  const run = named === null ? undefined : await parts.store.getRun(named);
+  const run = named === null ? undefined : await adapters.store.getRun(named);
   if (run !== undefined) return run;
-  throw await noSuchRun(parts, id);
+  throw await noSuchRun(adapters, id);
 }
 
 /**
@@ -257,14 +257,14 @@ export async function runById(parts: CoreAdapters, id: string): Promise<RunSumma
  * Without an address, the run of this worktree, else the only or newest run.
  */
 export async function resolveRun(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   address: string | undefined,
   here: string | undefined,
 ): Promise<RunSummary> {
   const named = address === undefined ? null : parseRunAddress(address).run;
-  const exact = named === null || address?.startsWith("#") === true ? undefined : await parts.store.getRun(named);
-  if (named !== null) return exact ?? (await findByIssueOrPrefix(parts, named));
-  const runs = await parts.store.listRuns();
+  const exact = named === null || address?.startsWith("#") === true ? undefined : await adapters.store.getRun(named);
+  if (named !== null) return exact ?? (await findByIssueOrPrefix(adapters, named));
+  const runs = await adapters.store.listRuns();
   const own = here === undefined ? [] : runsHere(runs, here);
   const candidates = own.length > 0 ? own : runs;
   const [found, other] = candidates;
@@ -284,8 +284,8 @@ function parseRunAddress(address: string): ReturnType<typeof parseAddress> {
 }
 
 /** Issue 4 never means issue 42, so a number is not a prefix. Of several runs of an issue, the unfinished one is meant. */
-async function findByIssueOrPrefix(parts: CoreAdapters, named: string): Promise<RunSummary> {
-  const runs = await parts.store.listRuns();
+async function findByIssueOrPrefix(adapters: CoreAdapters, named: string): Promise<RunSummary> {
+  const runs = await adapters.store.listRuns();
   if (/^[1-9]\d{0,14}$/.test(named)) {
     const own = runs.filter(({ work }) => work.kind === "issue" && work.number === Number(named));
     const found = own.find(({ state }) => !isEnded(state)) ?? own[0];
@@ -297,7 +297,7 @@ async function findByIssueOrPrefix(parts: CoreAdapters, named: string): Promise<
     });
   }
   const [found, ...others] = runs.filter(({ id }) => id.startsWith(named));
-  if (found === undefined) throw await noSuchRun(parts, named);
+  if (found === undefined) throw await noSuchRun(adapters, named);
   if (others.length === 0) return found;
   const candidates = [found, ...others].map(({ id }) => id);
   throw new HoldfastError({
@@ -323,31 +323,31 @@ function ambiguous(address: string, runs: readonly RunSummary[]): HoldfastError 
 }
 
 export async function resolveCheckpoint(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   address: string,
   here: string | undefined,
 ): Promise<CheckpointSummary> {
-  const run = await resolveRun(parts, address, here);
+  const run = await resolveRun(adapters, address, here);
   const { at } = parseRunAddress(address);
   switch (at.kind) {
     case "none":
     case "latest": {
-      const latest = await parts.store.latest(run.id);
+      const latest = await adapters.store.latest(run.id);
       if (latest === undefined) throw nothingSaved(run.id);
       const { planes: _planes, ...summary } = latest;
       return summary;
     }
     case "sequence":
-      return await bySequence(parts, run.id, at.sequence);
+      return await bySequence(adapters, run.id, at.sequence);
     case "tag":
-      return await byTag(parts, run.id, at.name);
+      return await byTag(adapters, run.id, at.name);
   }
 }
 
-async function bySequence(parts: CoreAdapters, run: string, sequence: number): Promise<CheckpointSummary> {
-  const [found] = await parts.store.listCheckpoints({ run, before: sequence + 1, limit: 1 });
+async function bySequence(adapters: CoreAdapters, run: string, sequence: number): Promise<CheckpointSummary> {
+  const [found] = await adapters.store.listCheckpoints({ run, before: sequence + 1, limit: 1 });
   if (found?.sequence === sequence) return found;
-  const tombstone = (await parts.store.listTombstones(run)).find((dead) => dead.sequence === sequence);
+  const tombstone = (await adapters.store.listTombstones(run)).find((dead) => dead.sequence === sequence);
   if (tombstone !== undefined) {
     throw new HoldfastError({
       code: "CHECKPOINT_DROPPED",
@@ -362,9 +362,9 @@ async function bySequence(parts: CoreAdapters, run: string, sequence: number): P
   });
 }
 
-async function byTag(parts: CoreAdapters, run: string, tag: string): Promise<CheckpointSummary> {
+async function byTag(adapters: CoreAdapters, run: string, tag: string): Promise<CheckpointSummary> {
   const tags = new Set<string>();
-  for await (const checkpoint of allCheckpoints(parts.store, run)) {
+  for await (const checkpoint of allCheckpoints(adapters.store, run)) {
     if (checkpoint.tags.includes(tag)) return checkpoint;
     for (const name of checkpoint.tags) tags.add(name);
   }
@@ -380,10 +380,10 @@ async function byTag(parts: CoreAdapters, run: string, tag: string): Promise<Che
   });
 }
 
-async function noSuchRun(parts: CoreAdapters, id: string): Promise<HoldfastError> {
+async function noSuchRun(adapters: CoreAdapters, id: string): Promise<HoldfastError> {
   const [guess] = nearest(
     id,
-    (await parts.store.listRuns()).map((run) => run.id),
+    (await adapters.store.listRuns()).map((run) => run.id),
   );
   return new HoldfastError({
     code: "RUN_NOT_FOUND",

@@ -63,7 +63,7 @@ export interface SessionDriver {
  * Everything else here belongs to this process and is lost with it: listeners, timers, abort signals, counters of what it has reported.
  */
 export class RunSession {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly run: Run;
   readonly workspace: Workspace | undefined;
   halt = new Halt();
@@ -106,7 +106,7 @@ export class RunSession {
   #fellBack: boolean;
 
   constructor(params: {
-    readonly parts: Adapters;
+    readonly adapters: Adapters;
     readonly run: Run;
     readonly lease: Lease;
     readonly workspace: Workspace | undefined;
@@ -116,10 +116,10 @@ export class RunSession {
     readonly apply: ApplyEvent;
     readonly driver?: SessionDriver | undefined;
   }) {
-    const { parts, loaded } = params;
+    const { adapters, loaded } = params;
     const { newest, state } = loaded;
-    this.parts = parts;
-    this.began = parts.clock.now();
+    this.adapters = adapters;
+    this.began = adapters.clock.now();
     this.run = params.run;
     this.workspace = params.workspace;
     this.#lease = params.lease;
@@ -134,7 +134,7 @@ export class RunSession {
     this.#countedTo = this.#elapsed();
     this.#saved = { entry: newest.entry, at: performance.now() };
     this.#budgetReported = new Set(nearLimit(state.position.budget));
-    this.#enterVisit();
+    this.#enterStageAttempt();
     this.#driver = params.driver;
     params.driver?.drive(this);
   }
@@ -145,7 +145,7 @@ export class RunSession {
 
   /** The current stage attempt. */
   get attempt(): FullAttempt {
-    return fullAttempt(this.#state.position.visit);
+    return fullAttempt(this.#state.position.stageAttempt);
   }
 
   /** The budget with the working time up to now. */
@@ -172,7 +172,7 @@ export class RunSession {
     const before = this.#state;
     const after = this.#reduced(entries);
     this.#advance(after);
-    return this.parts.store.commit({ lease: this.#lease, entries }).then(this.#confirm, (error: unknown) => {
+    return this.adapters.store.commit({ lease: this.#lease, entries }).then(this.#confirm, (error: unknown) => {
       this.#refuse(error, { before, after });
     });
   }
@@ -216,12 +216,12 @@ export class RunSession {
   }
 
   isoNow(): string {
-    return new Date(this.parts.clock.now()).toISOString();
+    return new Date(this.adapters.clock.now()).toISOString();
   }
 
   /** Adds the pending recorded calls, so that they are in the same commit as their results. */
   #recorded(entries: readonly NewEntry[]): readonly NewEntry[] {
-    const { tape } = this.parts;
+    const { tape } = this.adapters;
     return tape === undefined ? entries : [...tape.drain(), ...entries];
   }
 
@@ -245,7 +245,7 @@ export class RunSession {
     this.#talk = undefined;
     this.#advance(after);
     const checkpoint = { sequence, trigger, planes, ...(name === undefined ? {} : { name }) };
-    const committed = await this.parts.store
+    const committed = await this.adapters.store
       .commit({ lease: this.#lease, entries, checkpoint })
       .catch((error: unknown) => {
         if (this.#state === after) [this.#talk, this.#earlierMs, this.#countedTo] = [talk, earlierMs, countedTo];
@@ -267,7 +267,7 @@ export class RunSession {
       run: this.run.id,
       sequence,
       message,
-      ...snapshotParams(this.parts),
+      ...snapshotParams(this.adapters),
       ...(base === null ? {} : { base }),
     });
   }
@@ -283,13 +283,13 @@ export class RunSession {
     const { position } = this.#state;
     this.#state = after;
     this.#commits += 1;
-    if (after.position.visit.number !== position.visit.number) this.#enterVisit();
+    if (after.position.stageAttempt.number !== position.stageAttempt.number) this.#enterStageAttempt();
     if (after.position.budget !== position.budget) this.#reportBudget();
   }
 
-  #enterVisit(): void {
-    const { tape } = this.parts;
-    if (tape !== undefined) tape.visit = this.attempt.number;
+  #enterStageAttempt(): void {
+    const { tape } = this.adapters;
+    if (tape !== undefined) tape.stageAttempt = this.attempt.number;
     this.sideTalks.clear();
   }
 
@@ -312,7 +312,7 @@ export class RunSession {
   readonly #confirm = ({ entry }: Committed): void | Promise<void> => {
     if (entry > this.#entry) this.#entry = entry;
     this.#answers += 1;
-    if (this.parts.checksState === true) return this.#checkState();
+    if (this.adapters.checksState === true) return this.#checkState();
   };
 
   #refuse(error: unknown, { before, after }: { readonly before: RunState; readonly after: RunState }): never {
@@ -328,7 +328,7 @@ export class RunSession {
   async #checkState(): Promise<void> {
     if (this.#commits !== this.#answers || this.#fellBack) return;
     const [live, commits] = [this.#state, this.#commits];
-    const { state: loaded } = await loadRun(this.parts, this.run.id, this.#apply);
+    const { state: loaded } = await loadRun(this.adapters, this.run.id, this.#apply);
     if (this.#commits !== commits) return;
     const change = firstChange(comparable(loaded), comparable(live));
     if (change === null) return;
@@ -347,7 +347,7 @@ export class RunSession {
   }
 
   #elapsed(): number {
-    const { clock } = this.parts;
+    const { clock } = this.adapters;
     return clock.elapsed?.() ?? clock.now();
   }
 }
@@ -387,11 +387,11 @@ export interface LoadedRun extends LoadedState {
 
 /** Loads a run: the newest usable checkpoint and the entries after it. Reads only. */
 export async function loadRun(
-  parts: Pick<CoreAdapters, "store">,
+  adapters: Pick<CoreAdapters, "store">,
   run: string,
   apply: ApplyEvent = null,
 ): Promise<LoadedRun> {
-  const { store } = parts;
+  const { store } = adapters;
   const newest = await store.latest(run);
   if (newest === undefined) {
     throw new HoldfastError({
@@ -435,7 +435,7 @@ async function settledBefore(
   store: Store,
   { run, sequence, entry, planes: taken }: Checkpoint,
 ): Promise<SettledFiles | null> {
-  const { settled } = taken.position.visit;
+  const { settled } = taken.position.stageAttempt;
   if (settled === undefined || settled.of !== sequence) return null;
   // Retention may have dropped that checkpoint.
   const [found] = await store.listCheckpoints({ run, before: settled.at + 1, limit: 1 });

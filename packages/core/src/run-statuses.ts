@@ -22,30 +22,35 @@ export type IsFinishing = (run: RunSummary) => boolean;
  * crashed.
  */
 export async function readStatuses(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   read: () => Promise<readonly RunSummary[]>,
   isFinishing: IsFinishing,
 ): Promise<readonly RunWithStatus[]> {
-  const holders = await readHolders(parts);
+  const holders = await readHolders(adapters);
   const runs = await read();
-  const now = parts.clock.now();
+  const now = adapters.clock.now();
   const found = await Promise.all(
-    runs.map((run) => readOne(parts, { run, holder: holders.get(run.id) ?? null, finishing: isFinishing(run), now })),
+    runs.map((run) =>
+      readOne(adapters, { run, holder: holders.get(run.id) ?? null, finishing: isFinishing(run), now }),
+    ),
   );
   if (!found.some(({ status }) => status.kind === "queued")) return found;
-  const queue = await readQueue(parts, holders);
+  const queue = await readQueue(adapters, holders);
   return found.map((one) =>
     one.status.kind === "queued" ? { ...one, status: { ...one.status, position: queue.indexOf(one.run.id) + 1 } } : one,
   );
 }
 
 /** Ids of all queued runs of the store, the next one first. */
-async function readQueue(parts: CoreAdapters, holders: ReadonlyMap<string, LeaseHolder>): Promise<readonly string[]> {
+async function readQueue(
+  adapters: CoreAdapters,
+  holders: ReadonlyMap<string, LeaseHolder>,
+): Promise<readonly string[]> {
   const waiting = [...holders.values()].filter(
     ({ lease, liveness }) => lease.slot === "waiting" && liveness === "alive",
   );
   const queue = await Promise.all(
-    waiting.map(async ({ lease }) => ({ lease, priority: await priorityOf(parts, lease.run) })),
+    waiting.map(async ({ lease }) => ({ lease, priority: await priorityOf(adapters, lease.run) })),
   );
   return queue.toSorted(inTurn).map(({ lease }) => lease.run);
 }
@@ -61,11 +66,11 @@ type LeaseHolder = NonNullable<StatusFacts["holder"]>;
  * A holder that released its lease and exited between the two reads did not crash. So the leases must be equal before
  * and after.
  */
-async function readHolders(parts: CoreAdapters): Promise<ReadonlyMap<string, LeaseHolder>> {
-  let leases = await parts.store.listLeases();
+async function readHolders(adapters: CoreAdapters): Promise<ReadonlyMap<string, LeaseHolder>> {
+  let leases = await adapters.store.listLeases();
   for (;;) {
-    const holders = new Map(leases.map((lease) => [lease.run, leaseHolder(parts, lease)]));
-    const after = await parts.store.listLeases();
+    const holders = new Map(leases.map((lease) => [lease.run, leaseHolder(adapters, lease)]));
+    const after = await adapters.store.listLeases();
     if (signatureOf(leases) === signatureOf(after)) return holders;
     leases = after;
   }
@@ -75,13 +80,13 @@ function signatureOf(leases: readonly Lease[]): string {
   return leases.map(({ run, epoch }) => `${run} ${epoch}`).join("\n");
 }
 
-function leaseHolder(parts: CoreAdapters, lease: Lease): LeaseHolder {
-  const liveness = parts.liveness(lease.owner);
-  return { lease, liveness, suspended: liveness === "alive" && parts.suspended?.(lease.owner) === true };
+function leaseHolder(adapters: CoreAdapters, lease: Lease): LeaseHolder {
+  const liveness = adapters.liveness(lease.owner);
+  return { lease, liveness, suspended: liveness === "alive" && adapters.suspended?.(lease.owner) === true };
 }
 
 async function readOne(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   params: {
     readonly run: RunSummary;
     readonly holder: LeaseHolder | null;
@@ -90,9 +95,9 @@ async function readOne(
   },
 ): Promise<RunWithStatus> {
   const { run, ...facts } = params;
-  const signal = isEnded(run.state) ? null : ((await parts.requests?.orderFor(run.id)) ?? null);
+  const signal = isEnded(run.state) ? null : ((await adapters.requests?.orderFor(run.id)) ?? null);
   const stage = run.latest?.stage ?? null;
   const manual = run.workflow === "manual" || stage === "none";
   const status = statusOf({ ...facts, state: run.state, manual, stage, signal });
-  return { run, status, resumable: isResumable(status), priority: await priorityOf(parts, run.id) };
+  return { run, status, resumable: isResumable(status), priority: await priorityOf(adapters, run.id) };
 }

@@ -19,7 +19,7 @@ import { checkOptions } from "./options.ts";
 import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
 import { rewoundTo } from "./state.ts";
 import { capture } from "./values.ts";
-import { type CurrentFiles, type Workspace, forgetAsideCalls } from "./workspace.ts";
+import { type CurrentFiles, type Workspace, forgetSideWorktreeCalls } from "./workspace.ts";
 
 export interface SavePlan {
   readonly run: string;
@@ -33,7 +33,7 @@ export interface SavePlan {
  * in between leaves an unreferenced ref for the garbage collector, never a checkpoint without its files.
  */
 export class Saver {
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #run: string;
   readonly #workflow: string;
   /** The newest checkpoint's planes. They are known only while this process holds the lease. */
@@ -42,8 +42,8 @@ export class Saver {
   /** Saves with files run one after the other: each needs the sequence before it. */
   #queue: Promise<unknown> = Promise.resolve();
 
-  constructor(parts: CoreAdapters, run: { readonly id: string; readonly workflow: string }) {
-    this.#parts = parts;
+  constructor(adapters: CoreAdapters, run: { readonly id: string; readonly workflow: string }) {
+    this.#adapters = adapters;
     this.#run = run.id;
     this.#workflow = run.workflow;
   }
@@ -59,9 +59,9 @@ export class Saver {
   }
 
   async plan(params: SaveParams, workspace: Workspace | undefined): Promise<SavePlan> {
-    const latest = await this.#parts.store.latest(this.#run);
+    const latest = await this.#adapters.store.latest(this.#run);
     const captures = workspace !== undefined && params.files !== false;
-    const files = captures ? await workspace.currentFiles(snapshotParams(this.#parts)) : undefined;
+    const files = captures ? await workspace.currentFiles(snapshotParams(this.#adapters)) : undefined;
     return {
       run: this.#run,
       sequence: await this.#nextSequence(),
@@ -89,7 +89,7 @@ export class Saver {
     readonly sequence?: number;
   }): Promise<CheckpointSummary> {
     const { name, trigger } = what.params;
-    const committing = this.#parts.store.commit({
+    const committing = this.#adapters.store.commit({
       lease: what.lease,
       entries: what.entries,
       checkpoint: {
@@ -118,13 +118,13 @@ export class Saver {
     message: string,
   ): Promise<{ readonly sequence: number; readonly files: FilesPlane }> {
     // Checked once, by the first save of a process: later refs are its own.
-    if (this.#sequence === undefined) await rejectRolledBackStore(this.#parts, this.#run);
+    if (this.#sequence === undefined) await rejectRolledBackStore(this.#adapters, this.#run);
     const sequence = await this.#nextSequence();
     const files = await workspace.snapshot({
       run: this.#run,
       sequence,
       message,
-      ...snapshotParams(this.#parts),
+      ...snapshotParams(this.#adapters),
     });
     return { sequence, files };
   }
@@ -134,9 +134,9 @@ export class Saver {
    * would be repeated.
    */
   async newest(): Promise<Checkpoint | undefined> {
-    const { store } = this.#parts;
+    const { store } = this.#adapters;
     const latest = await store.latest(this.#run);
-    if (latest === undefined || latest.planes.position.visit.number === 0) return latest;
+    if (latest === undefined || latest.planes.position.stageAttempt.number === 0) return latest;
     const { position } = await loadFrom(store, latest);
     return { ...latest, planes: { ...latest.planes, position } };
   }
@@ -154,7 +154,7 @@ export class Saver {
 
   async #nextSequence(): Promise<number> {
     if (this.#sequence !== undefined) return this.#sequence + 1;
-    const newest = await this.#parts.store.listCheckpoints({ run: this.#run, limit: 1 });
+    const newest = await this.#adapters.store.listCheckpoints({ run: this.#run, limit: 1 });
     return (newest[0]?.sequence ?? 0) + 1;
   }
 }
@@ -257,7 +257,7 @@ export function restoredPlanes(target: Planes, newest: Planes, at: string): Plan
       ...target.position,
       graph: recoveredGraph(target.position, at),
       budget: newest.position.budget,
-      visit: visitAgain(target.position.visit, newest.position.visit),
+      stageAttempt: repeatStageAttempt(target.position.stageAttempt, newest.position.stageAttempt),
     },
     conversation: rewoundTo(target.conversation, "restore"),
     config: { ...target.config, inputs: newest.config.inputs },
@@ -269,9 +269,9 @@ export function restoredPlanes(target: Planes, newest: Planes, at: string): Plan
  * Starts a stage attempt of its own: under the old number, later effects would count as this one's. The files are the chosen ones, even in
  * the middle of a step: nothing restores them any further.
  */
-function visitAgain(target: StageAttempt, newest: StageAttempt): StageAttempt {
-  const { running: _half, lost: _counted, ...visit } = forgetAborts(forgetAsideCalls(target));
-  return newest.number === 0 ? visit : { ...visit, number: newest.number + 1 };
+function repeatStageAttempt(target: StageAttempt, newest: StageAttempt): StageAttempt {
+  const { running: _half, lost: _counted, ...stageAttempt } = forgetAborts(forgetSideWorktreeCalls(target));
+  return newest.number === 0 ? stageAttempt : { ...stageAttempt, number: newest.number + 1 };
 }
 
 /** Runs before the steps in flight are forgotten: a node that must not run twice may have done its work. */

@@ -7,33 +7,37 @@ import { ID, type State, begin, define } from "@holdfast/test-support/core/work-
 import type { AgentTask } from "./agent.ts";
 import { runGraph } from "./run-graph.ts";
 import { RunHandle } from "./run-handle.ts";
-import type { AgentReport, Aside, AsideMerged, StageContext, StageFunction } from "./workflow.ts";
+import type { AgentReport, SideWorktree, SideWorktreeMerged, StageContext, StageFunction } from "./workflow.ts";
 
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
 const DONE = { event: "worked", reason: "did it" } as const;
 
 interface Seen {
-  readonly asides: Aside[];
+  readonly sideWorktrees: SideWorktree[];
   readonly reports: AgentReport[];
-  readonly merges: AsideMerged[];
+  readonly merges: SideWorktreeMerged[];
 }
 
-const nothing = (): Seen => ({ asides: [], reports: [], merges: [] });
+const nothing = (): Seen => ({ sideWorktrees: [], reports: [], merges: [] });
 
 /** Opens one side worktree per name, in parallel, and merges them in order. */
 const sideBySide =
   (seen: Seen, names: readonly string[], between: (context: StageContext<State>) => Promise<void> = async () => {}) =>
   async (context: StageContext<State>): Promise<typeof DONE> => {
-    const { aside, agent, mergeAside } = context;
-    const asides = await Promise.all(names.map((name) => aside(name)));
+    const { sideWorktree, agent, mergeSideWorktree } = context;
+    const sideWorktrees = await Promise.all(names.map((name) => sideWorktree(name)));
     const reports = await Promise.all(
-      asides.map((one) => agent({ ...CALL, name: `work ${one.name}`, aside: one, env: { WHAT: one.name } })),
+      sideWorktrees.map((one) =>
+        agent({ ...CALL, name: `work ${one.name}`, sideWorktree: one, env: { WHAT: one.name } }),
+      ),
     );
-    seen.asides.push(...asides);
+    seen.sideWorktrees.push(...sideWorktrees);
     seen.reports.push(...reports);
     await between(context);
-    for (const [at, one] of asides.entries())
-      seen.merges.push(await mergeAside(`merge ${one.name}`, { aside: one, commit: reports[at]?.commit ?? "" }));
+    for (const [at, one] of sideWorktrees.entries())
+      seen.merges.push(
+        await mergeSideWorktree(`merge ${one.name}`, { sideWorktree: one, commit: reports[at]?.commit ?? "" }),
+      );
     return DONE;
   };
 
@@ -46,7 +50,7 @@ const writeOwn = (task: AgentTask) => {
 async function started(work: StageFunction<State>, ...how: Parameters<typeof startTestRunInWorktree>) {
   const toy = await startTestRunInWorktree(...how);
   const workflow = define({ work });
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   return { ...toy, workflow };
 }
 
@@ -57,7 +61,7 @@ const inRun = (toy: TestWorktree, name: string): string | null => {
 
 /** Every text that a pinned commit of a side worktree has under this name. */
 async function pinned(toy: TestWorktree, name: string): Promise<readonly string[]> {
-  const refs = await toy.workspaces.asides.refs();
+  const refs = await toy.workspaces.sideWorktrees.refs();
   return refs.flatMap(({ commit }) => {
     const listed = toy.tree.git("ls-tree", "--name-only", commit, "--", name);
     return listed === "" ? [] : [toy.tree.git("show", `${commit}:${name}`)];
@@ -79,11 +83,11 @@ describe("agents beside the run", () => {
     expect(seen.reports).toMatchObject([{ changed: true }, { changed: true }, { changed: true }]);
     expect(others).toEqual([false, false, false]);
     for (const name of ["x", "y", "z"]) expect(inRun(toy, `${name}.txt`)).toBe(`${name}\n`);
-    expect(await toy.workspaces.asides.list()).toEqual([]);
-    expect(existsSync(dirname(seen.asides[0]?.root ?? ""))).toBe(false);
+    expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
+    expect(existsSync(dirname(seen.sideWorktrees[0]?.root ?? ""))).toBe(false);
   });
 
-  test("a call aside takes no checkpoint of the run's files and leaves the run's conversation alone", async () => {
+  test("a call in a side worktree takes no checkpoint of the run's files and leaves the run's conversation alone", async () => {
     const seen = nothing();
     const toy = await started(
       async (context) => {
@@ -138,13 +142,13 @@ describe("agents beside the run", () => {
     const stop = new AbortController();
     const toy = await started(
       async (context) => {
-        const { aside, agent } = context;
+        const { sideWorktree, agent } = context;
         save = () => context.checkpoint({ trigger: "manual" });
-        const x = await aside("x");
-        const working = agent({ ...CALL, name: "work x", aside: x });
+        const x = await sideWorktree("x");
+        const working = agent({ ...CALL, name: "work x", sideWorktree: x });
         await later;
-        const y = await aside("y");
-        if (existsSync(join(y.root, "stray.txt"))) seen.push("in another aside");
+        const y = await sideWorktree("y");
+        if (existsSync(join(y.root, "stray.txt"))) seen.push("in another side worktree");
         stop.abort();
         await working;
         return DONE;
@@ -173,31 +177,31 @@ describe("agents beside the run", () => {
       return writeOwn(task);
     });
     toy.file("big", "123456789");
-    const parts = { ...toy.parts, maxUntrackedBytes: 5 };
-    await toy.go(toy.workflow, { parts });
-    expect(seen.asides[0]?.skipped).toMatchObject([{ path: "big", reason: "too_large", bytes: 9 }]);
-    expect(seen.reports[0]?.aside?.skipped).toMatchObject([{ path: "large", bytes: 9 }]);
+    const adapters = { ...toy.adapters, maxUntrackedBytes: 5 };
+    await toy.go(toy.workflow, { adapters });
+    expect(seen.sideWorktrees[0]?.skipped).toMatchObject([{ path: "big", reason: "too_large", bytes: 9 }]);
+    expect(seen.reports[0]?.sideWorktree?.skipped).toMatchObject([{ path: "large", bytes: 9 }]);
     expect(inRun(toy, "large")).toBe(null);
     expect(inRun(toy, "big")).toBe("123456789");
   });
 
-  test("a conflict is a value that changes nothing; the aside stays until it is dropped, and can be gone on with", async () => {
-    const merges: AsideMerged[] = [];
+  test("a conflict is a value that changes nothing; the side worktree stays until it is dropped, and can be gone on with", async () => {
+    const merges: SideWorktreeMerged[] = [];
     const toy = await started(
-      async ({ aside, agent, mergeAside, dropAside }) => {
-        const asides = [await aside("x"), await aside("y")] as const;
+      async ({ sideWorktree, agent, mergeSideWorktree, dropSideWorktree }) => {
+        const sideWorktrees = [await sideWorktree("x"), await sideWorktree("y")] as const;
         const commits: string[] = [];
-        for (const one of asides) {
-          const report = await agent({ ...CALL, name: `work ${one.name}`, aside: one, env: { WHAT: one.name } });
+        for (const one of sideWorktrees) {
+          const report = await agent({ ...CALL, name: `work ${one.name}`, sideWorktree: one, env: { WHAT: one.name } });
           commits.push(report.commit ?? "");
         }
-        for (const [at, one] of asides.entries())
-          merges.push(await mergeAside(`merge ${one.name}`, { aside: one, commit: commits[at] ?? "" }));
-        const [, second] = asides;
-        const mended = await agent({ ...CALL, name: "mend y", aside: second, env: { WHAT: "mended" } });
-        merges.push(await mergeAside("merge mended", { aside: second, commit: mended.commit ?? "" }));
-        const third = await aside("unused");
-        await dropAside(third);
+        for (const [at, one] of sideWorktrees.entries())
+          merges.push(await mergeSideWorktree(`merge ${one.name}`, { sideWorktree: one, commit: commits[at] ?? "" }));
+        const [, second] = sideWorktrees;
+        const mended = await agent({ ...CALL, name: "mend y", sideWorktree: second, env: { WHAT: "mended" } });
+        merges.push(await mergeSideWorktree("merge mended", { sideWorktree: second, commit: mended.commit ?? "" }));
+        const third = await sideWorktree("unused");
+        await dropSideWorktree(third);
         expect(existsSync(third.root)).toBe(false);
         return DONE;
       },
@@ -218,19 +222,19 @@ describe("agents beside the run", () => {
       { kind: "merged", files: ["other.txt"] },
     ]);
     expect([inRun(toy, "a.txt"), inRun(toy, "other.txt")]).toEqual(["x\n", "y\n"]);
-    expect(await toy.workspaces.asides.list()).toEqual([]);
+    expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
   });
 
   test("one that is opened while another is merged has all of the merge or nothing of it", async () => {
     const names = Array.from({ length: 12 }, (_, at) => `m${at}.txt`);
     const seen: string[] = [];
     const toy = await started(
-      async ({ aside, agent, mergeAside }) => {
-        const x = await aside("x");
-        const { commit } = await agent({ ...CALL, name: "work x", aside: x });
+      async ({ sideWorktree, agent, mergeSideWorktree }) => {
+        const x = await sideWorktree("x");
+        const { commit } = await agent({ ...CALL, name: "work x", sideWorktree: x });
         const [, ...later] = await Promise.all([
-          mergeAside("merge x", { aside: x, commit: commit ?? "" }),
-          ...["p", "q"].map((name) => aside(name)),
+          mergeSideWorktree("merge x", { sideWorktree: x, commit: commit ?? "" }),
+          ...["p", "q"].map((name) => sideWorktree(name)),
         ]);
         for (const { root } of later) seen.push(...names.filter((name) => existsSync(join(root, name))));
         return DONE;
@@ -265,29 +269,29 @@ describe("agents beside the run", () => {
         (error: { code: string }) => error.code,
       );
     const toy = await started(
-      async ({ aside, agent, step, mergeAside }) => {
-        const x = await aside("x");
-        codes.push(await codeOf(aside("x")));
-        codes.push(await codeOf(agent({ ...CALL, name: "unknown", aside: { ...x, name: "never opened" } })));
-        const works = [1, 2].map((at) => codeOf(agent({ ...CALL, name: `at once ${at}`, aside: x })));
+      async ({ sideWorktree, agent, step, mergeSideWorktree }) => {
+        const x = await sideWorktree("x");
+        codes.push(await codeOf(sideWorktree("x")));
+        codes.push(await codeOf(agent({ ...CALL, name: "unknown", sideWorktree: { ...x, name: "never opened" } })));
+        const works = [1, 2].map((at) => codeOf(agent({ ...CALL, name: `at once ${at}`, sideWorktree: x })));
         codes.push(...(await Promise.all(works)));
         const { promise, resolve } = Promise.withResolvers<null>();
         const writing = step("writes", () => promise, { changesFiles: true });
-        codes.push(await codeOf(mergeAside("merge", { aside: x, commit: x.base })));
+        codes.push(await codeOf(mergeSideWorktree("merge", { sideWorktree: x, commit: x.base })));
         resolve(null);
         await writing;
-        codes.push(await codeOf(mergeAside("merge again", { aside: x, commit: "0".repeat(40) })));
+        codes.push(await codeOf(mergeSideWorktree("merge again", { sideWorktree: x, commit: "0".repeat(40) })));
         return DONE;
       },
       () => ({}),
     );
     await toy.go(toy.workflow);
     expect(codes).toEqual(["USAGE", "USAGE", "fine", "USAGE", "USAGE", "TREE_MISSING"]);
-    expect(await toy.workspaces.asides.list()).toEqual([]);
+    expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
   });
 });
 
-describe("a call aside that was cut off", () => {
+describe("a call in a side worktree that was cut off", () => {
   test("begins anew where it began; what it had half done stays pinned", async () => {
     const seen = nothing();
     const stop = new AbortController();
@@ -305,13 +309,13 @@ describe("a call aside that was cut off", () => {
     });
     toy.file("own.txt", "the run's own\n");
     await expect(toy.go(toy.workflow, { signal: stop.signal })).resolves.toMatchObject({ kind: "interrupted" });
-    expect((await toy.workspaces.asides.list()).length).toBe(2);
+    expect((await toy.workspaces.sideWorktrees.list()).length).toBe(2);
     await expect(toy.go(toy.workflow)).resolves.toMatchObject({ kind: "done" });
     expect(calls).toBeGreaterThanOrEqual(3);
     expect(seen.merges).toMatchObject([{ files: ["x.txt"] }, { files: ["y.txt"] }]);
     expect([inRun(toy, "half.txt"), inRun(toy, "own.txt")]).toEqual([null, "the run's own\n"]);
     expect(await pinned(toy, "half.txt")).toEqual(["half\n"]);
-    expect(await toy.workspaces.asides.list()).toEqual([]);
+    expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
   });
 
   test("goes on with its session and its files where the agent can", async () => {
@@ -333,7 +337,10 @@ describe("a call aside that was cut off", () => {
     );
     await toy.go(toy.workflow, { signal: stop.signal });
     const latest = await toy.store.latest(ID);
-    expect(latest?.planes.position.visit).toMatchObject({ sessions: { "work x": "s" }, asides: { "work x": "x" } });
+    expect(latest?.planes.position.stageAttempt).toMatchObject({
+      sessions: { "work x": "s" },
+      sideWorktrees: { "work x": "x" },
+    });
     await toy.go(toy.workflow);
     expect(sessions).toEqual([null, "s"]);
     expect(seen.merges).toEqual([{ kind: "merged", files: ["half.txt"] }]);
@@ -357,13 +364,13 @@ describe("a call aside that was cut off", () => {
 
 test("an agent that deletes the folder it works in has failed, and the run goes on", async () => {
   const reports: AgentReport[] = [];
-  const work: StageFunction<State> = async ({ aside, agent, dropAside, mergeAside }) => {
+  const work: StageFunction<State> = async ({ sideWorktree, agent, dropSideWorktree, mergeSideWorktree }) => {
     for (const attempt of ["1", "2"]) {
-      const place = await aside(`x${attempt}`);
-      const report = await agent({ ...CALL, name: `work ${attempt}`, aside: place, env: { WHAT: place.name } });
+      const place = await sideWorktree(`x${attempt}`);
+      const report = await agent({ ...CALL, name: `work ${attempt}`, sideWorktree: place, env: { WHAT: place.name } });
       reports.push(report);
-      if (report.commit === null) await dropAside(place);
-      else await mergeAside("merge", { aside: place, commit: report.commit });
+      if (report.commit === null) await dropSideWorktree(place);
+      else await mergeSideWorktree("merge", { sideWorktree: place, commit: report.commit });
     }
     return DONE;
   };
@@ -378,7 +385,7 @@ test("an agent that deletes the folder it works in has failed, and the run goes 
     { outcome: "completed", changed: true },
   ]);
   expect(inRun(toy, "x2.txt")).toBe("x2\n");
-  expect(await toy.workspaces.asides.list()).toEqual([]);
+  expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
 });
 
 test("no checkpoint by the clock holds half of a merge", async () => {
@@ -398,15 +405,15 @@ test("no checkpoint by the clock holds half of a merge", async () => {
       },
     };
   };
-  const parts = { ...toy.parts, workspaces: { ...toy.workspaces, find }, checkpointEveryMs: 1 };
-  await expect(toy.go(toy.workflow, { parts })).resolves.toMatchObject({ kind: "done" });
+  const adapters = { ...toy.adapters, workspaces: { ...toy.workspaces, find }, checkpointEveryMs: 1 };
+  await expect(toy.go(toy.workflow, { adapters })).resolves.toMatchObject({ kind: "done" });
   expect(meanwhile).toBe(0);
 });
 
 describe("a run that goes elsewhere", () => {
   const park = async ({ checkpoint }: StageContext<State>): Promise<void> => checkpoint({ trigger: "manual" });
 
-  test("restored to where an aside was open, it is made again and merged again", async () => {
+  test("restored to where a side worktree was open, it is made again and merged again", async () => {
     const seen = nothing();
     let calls = 0;
     const toy = await started(sideBySide(seen, ["x"], park), (task) => {
@@ -417,7 +424,7 @@ describe("a run that goes elsewhere", () => {
     const all = await toy.store.listCheckpoints({ run: ID, limit: 20 });
     const open = all.find(({ trigger }) => trigger === "manual")?.sequence ?? 0;
     const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
-    await using handle = new RunHandle(toy.parts, run);
+    await using handle = new RunHandle(toy.adapters, run);
     await handle.restore({ sequence: open });
     await handle.close();
     expect(inRun(toy, "x.txt")).toBe(null);
@@ -433,7 +440,7 @@ describe("a run that goes elsewhere", () => {
     ]);
   });
 
-  test("forked while a call was under way in an aside, the fork has an aside of its own and calls anew", async () => {
+  test("forked while a call was under way in a side worktree, the fork has a side worktree of its own and calls anew", async () => {
     const roots: string[] = [];
     const sessions: (string | null)[] = [];
     const stop = new AbortController();
@@ -455,7 +462,7 @@ describe("a run that goes elsewhere", () => {
     await toy.go(toy.workflow, { signal: stop.signal });
     const sequence = (await toy.store.latest(ID))?.sequence ?? 0;
     const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
-    await using handle = new RunHandle(toy.parts, run);
+    await using handle = new RunHandle(toy.adapters, run);
     const { id } = await handle.fork({ sequence, id: "forked" });
     await expect(toy.go(toy.workflow, { run: id })).resolves.toMatchObject({ kind: "done" });
     expect(sessions).toEqual([null, null]);
@@ -468,7 +475,7 @@ describe("a run that goes elsewhere", () => {
     rmSync(forked?.root ?? "", { recursive: true, force: true });
   });
 
-  test("forked while a node that must not run twice worked aside, the fork asks whether it happened", async () => {
+  test("forked while a node that must not run twice worked in a side worktree, the fork asks whether it happened", async () => {
     const stop = new AbortController();
     let calls = 0;
     const toy = await started(
@@ -477,8 +484,8 @@ describe("a run that goes elsewhere", () => {
           graph: sampleGraph([sampleNode("once", [], { idempotent: false })]),
           limit: 1,
           work: async (_node, scope) => {
-            const beside = await context.aside(scope.name("aside"));
-            await context.agent({ ...CALL, name: scope.name("agent"), aside: beside });
+            const beside = await context.sideWorktree(scope.name("side-worktree"));
+            await context.agent({ ...CALL, name: scope.name("agent"), sideWorktree: beside });
             return { kind: "complete", result: null };
           },
         });
@@ -493,7 +500,7 @@ describe("a run that goes elsewhere", () => {
     await toy.go(toy.workflow, { signal: stop.signal });
     const sequence = (await toy.store.latest(ID))?.sequence ?? 0;
     const run = await toy.store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
-    await using handle = new RunHandle(toy.parts, run);
+    await using handle = new RunHandle(toy.adapters, run);
     const { id } = await handle.fork({ sequence, id: "forked" });
     await expect(toy.go(toy.workflow, { run: id })).resolves.toMatchObject({ kind: "waiting", for: "you" });
     expect(calls).toBe(1);

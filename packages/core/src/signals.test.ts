@@ -33,7 +33,7 @@ describe("triggers", () => {
   /** Triggers of the stage's own checkpoints, in order, without those of transitions. */
   async function triggersOf(toy: TestWorktree, work: StageFunction<State>): Promise<readonly Trigger[]> {
     const workflow = define({ work }, { reduce: (state, event) => ({ seen: [...state.seen, String(event)] }) });
-    await begin(toy.parts, workflow, toy.workspace);
+    await begin(toy.adapters, workflow, toy.workspace);
     expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
     const listed = await toy.store.listCheckpoints({ run: ID });
     return listed
@@ -88,7 +88,7 @@ describe("triggers", () => {
     for (const isOn of [true, false]) {
       const toy = await startTestRunInWorktree();
       const switches = { artifactComplete: true, beforeExternal: isOn, beforeRisky: isOn };
-      Object.assign(toy.parts, { checkpoints: switches });
+      Object.assign(toy.adapters, { checkpoints: switches });
       const triggers = await triggersOf(toy, async (context) => {
         toy.file("a.txt", "one change");
         await context.step("rebase", () => null, { risk: "rebase of topic", changesFiles: true });
@@ -148,7 +148,7 @@ describe("triggers", () => {
         },
         { reduce: (state, event) => ({ seen: [...state.seen, String(event)] }) },
       );
-      await begin(toy.parts, workflow, toy.workspace);
+      await begin(toy.adapters, workflow, toy.workspace);
       // The commit that contains the change. A call starts first; after a loss the run is resumed and the lost call is counted.
       for (const at of [1, 2, 2, 2]) {
         const seen = await toy.kinds();
@@ -176,7 +176,7 @@ describe("triggers", () => {
           return worked;
         },
       });
-      await begin(toy.parts, workflow, toy.workspace);
+      await begin(toy.adapters, workflow, toy.workspace);
       // The step, then the intent with its checkpoint.
       expect(await toy.crash(workflow, 2, moment)).toBe("died");
       const saved = await toy.store.listCheckpoints({ run: ID, trigger: "before_external" });
@@ -201,14 +201,14 @@ describe("save unasked", () => {
     const start = async () => {
       const toy = await startTestRun(kind, onTestFinished);
       let random = 0;
-      const parts = { ...toy.parts, requests: requestsHere(), random: () => `r${(random += 1)}` };
+      const adapters = { ...toy.adapters, requests: requestsHere(), random: () => `r${(random += 1)}` };
       const ask = (more: Partial<CheckpointRequestParams> = {}) =>
-        requestCheckpoint({ parts, name: null, ...asking, ...more });
-      return { ...toy, parts, ask };
+        requestCheckpoint({ adapters, name: null, ...asking, ...more });
+      return { ...toy, adapters, ask };
     };
 
     test("whoever asks while a stage works gets a checkpoint with all that is finished by then, once a request", async () => {
-      const { parts, go, store, ask } = await start();
+      const { adapters, go, store, ask } = await start();
       const answers: unknown[] = [];
       const workflow = define({
         work: async ({ step }) => {
@@ -220,9 +220,9 @@ describe("save unasked", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       expect(await ask()).toEqual({ kind: "free" });
-      expect(await go(workflow, { parts })).toMatchObject({ kind: "done" });
+      expect(await go(workflow, { adapters })).toMatchObject({ kind: "done" });
       const manual = await store.listCheckpoints({ run: ID, trigger: "manual" });
       expect(manual.map(({ name }) => name).toSorted()).toEqual(["one", "two"]);
       const sequences = manual.map(({ sequence }) => sequence);
@@ -230,24 +230,24 @@ describe("save unasked", () => {
         expect.arrayContaining(sequences.map((sequence) => expect.objectContaining({ kind: "saved", sequence }))),
       );
       for (const sequence of sequences)
-        expect((await store.getCheckpoint({ run: ID, sequence })).planes.position.visit.steps).toEqual({ a: 1 });
-      expect(await parts.requests.waiting(ID)).toEqual([]);
+        expect((await store.getCheckpoint({ run: ID, sequence })).planes.position.stageAttempt.steps).toEqual({ a: 1 });
+      expect(await adapters.requests.waiting(ID)).toEqual([]);
     });
 
     test("a holder on another host, one that answers nobody and one that cannot save are told apart", async () => {
-      const { parts, store, ask } = await start();
-      await begin(parts, define({ work: worked }));
+      const { adapters, store, ask } = await start();
+      await begin(adapters, define({ work: worked }));
       const lease = await store.takeLease({ run: ID, label: "somebody" });
-      expect(await ask({ parts: { ...parts, liveness: () => "unknown" } })).toMatchObject({ kind: "elsewhere" });
+      expect(await ask({ adapters: { ...adapters, liveness: () => "unknown" } })).toMatchObject({ kind: "elsewhere" });
       expect(await ask({ patienceMs: 0 })).toMatchObject({ kind: "silent" });
-      expect(await ask({ parts: { ...parts, requests: null }, patienceMs: 0 })).toMatchObject({ kind: "silent" });
+      expect(await ask({ adapters: { ...adapters, requests: null }, patienceMs: 0 })).toMatchObject({ kind: "silent" });
       const failing = ask();
       for (;;) {
-        const [request] = await parts.requests.waiting(ID);
+        const [request] = await adapters.requests.waiting(ID);
         if (request === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
         else {
-          await parts.requests.take(request);
-          await parts.requests.finish(request);
+          await adapters.requests.take(request);
+          await adapters.requests.finish(request);
           break;
         }
       }
@@ -255,23 +255,23 @@ describe("save unasked", () => {
       const left = ask();
       await store.releaseLease(lease);
       expect(await left).toEqual({ kind: "free" });
-      expect(await ask({ parts: { ...parts, liveness: () => "dead" } })).toEqual({ kind: "free" });
+      expect(await ask({ adapters: { ...adapters, liveness: () => "dead" } })).toEqual({ kind: "free" });
     });
 
     test("whoever gives up withdraws the request", async () => {
-      const { parts, store, ask } = await start();
-      await begin(parts, define({ work: worked }));
+      const { adapters, store, ask } = await start();
+      await begin(adapters, define({ work: worked }));
       await store.takeLease({ run: ID, label: "somebody" });
       const controller = new AbortController();
       const asked = ask({ signal: controller.signal });
-      while ((await parts.requests.waiting(ID)).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      while ((await adapters.requests.waiting(ID)).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
       controller.abort(new Error("no more"));
       await expect(asked).rejects.toThrow("no more");
-      expect(await parts.requests.waiting(ID)).toEqual([]);
+      expect(await adapters.requests.waiting(ID)).toEqual([]);
     });
 
     test("saved by hand after a kill, what was finished since the last checkpoint stays finished", async () => {
-      const { parts, go, crash, store } = await start();
+      const { adapters, go, crash, store } = await start();
       const runs: string[] = [];
       const workflow = define({
         work: async ({ step }) => {
@@ -280,14 +280,14 @@ describe("save unasked", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       // The first commit is step a's: after a kill right after it, no checkpoint contains it.
       expect(await crash(workflow, 1, "after")).toBe("died");
       const dead = await store.getLease(ID);
       if (dead !== undefined) await store.releaseLease(dead);
       const run = await store.getRun(ID);
       if (run === undefined) return expect.unreachable();
-      await using handle = new RunHandle(parts, run);
+      await using handle = new RunHandle(adapters, run);
       await handle.save({ trigger: "manual" });
       await handle.close();
       expect(await go(workflow)).toMatchObject({ kind: "done" });
@@ -295,7 +295,7 @@ describe("save unasked", () => {
     });
 
     test("by the clock: also between steps, and not when nothing has happened since", async () => {
-      const { parts, go, store } = await start();
+      const { adapters, go, store } = await start();
       const timers = async () => (await store.listCheckpoints({ run: ID, trigger: "timer" })).length;
       const until = async (count: number) => {
         while ((await timers()) < count) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -312,13 +312,13 @@ describe("save unasked", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
-      expect(await go(workflow, { parts: { ...parts, checkpointEveryMs: 20 } })).toMatchObject({ kind: "done" });
+      await begin(adapters, workflow);
+      expect(await go(workflow, { adapters: { ...adapters, checkpointEveryMs: 20 } })).toMatchObject({ kind: "done" });
       expect(idle).toBe(2);
     });
 
     test("a session that is over waits with its checkpoint, and the next one goes on", async () => {
-      const { parts, go, store } = await start();
+      const { adapters, go, store } = await start();
       const runs: string[] = [];
       const workflow = define({
         work: async ({ step }) => {
@@ -333,7 +333,7 @@ describe("save unasked", () => {
           return { event: "worked", reason: "did it" };
         },
       });
-      await begin(parts, workflow);
+      await begin(adapters, workflow);
       const over = { kind: "waiting", for: "session", until: null };
       // On a slow machine the first sessions may end before they reach the step.
       do expect(await go(workflow, { sessionMs: 50 })).toMatchObject(over);

@@ -18,7 +18,7 @@ interface Orders extends AsyncDisposable {
 
 /** Handles pause and abort signals while this process executes the run. */
 export function watchSignals(runSession: RunSession): Orders {
-  const { requests } = runSession.parts;
+  const { requests } = runSession.adapters;
   if (requests === null) return { settled: NOTHING, [Symbol.asyncDispose]: NOTHING };
   const followed = new Map<Error, Signal>();
   let last = "";
@@ -75,15 +75,19 @@ function outcomeOf({ kind, by, reason }: Signal): StoppedByUser {
  * Applies a signal to a run that no process executes, under our lease; null: there is none. A run that waits keeps its reason when it is
  * paused, so its signal remains until the user resumes the run.
  */
-export async function applySignal(parts: CoreAdapters, lease: Lease, run: RunSummary): Promise<StoppedByUser | null> {
-  const order = await parts.requests?.orderFor(run.id);
+export async function applySignal(
+  adapters: CoreAdapters,
+  lease: Lease,
+  run: RunSummary,
+): Promise<StoppedByUser | null> {
+  const order = await adapters.requests?.orderFor(run.id);
   if (order === undefined || order === null) return null;
   const outcome = outcomeOf(order);
   const { state } = run;
   if (order.kind === "pause" && state.kind === "waiting") return outcome;
-  if (!isEnded(state)) await parts.store.commit({ lease, entries: [entryOf(outcome)] });
-  await parts.requests?.settle(order);
-  if (outcome.kind === "aborted") await clearSignals(parts, run.id);
+  if (!isEnded(state)) await adapters.store.commit({ lease, entries: [entryOf(outcome)] });
+  await adapters.requests?.settle(order);
+  if (outcome.kind === "aborted") await clearSignals(adapters, run.id);
   return outcome;
 }
 
@@ -154,7 +158,7 @@ const ANSWERED = "x.requested";
 
 /** Answers checkpoint requests while this process executes the run. A failure here never fails the run. */
 export function answerRequests(runSession: RunSession, epoch: number): AsyncDisposable {
-  const { requests } = runSession.parts;
+  const { requests } = runSession.adapters;
   if (requests === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
   const tell = (error: unknown): void =>
     runSession.tell({ kind: "note", text: `A checkpoint that was asked for failed: ${reasonOf(error)}` });
@@ -208,7 +212,7 @@ export type CheckpointAnswer =
   | { readonly kind: "failed"; readonly by: Lease };
 
 export interface CheckpointRequestParams {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: string;
   readonly name: string | null;
   /** When aborted, the request is withdrawn. A request that was taken is answered all the same. */
@@ -224,13 +228,13 @@ export interface CheckpointRequestParams {
  * write it.
  */
 export async function requestCheckpoint(params: CheckpointRequestParams): Promise<CheckpointAnswer> {
-  const { parts, run, name, signal } = params;
-  const { requests, store } = parts;
-  const id = `${parts.random()}-${parts.random()}`.toLowerCase();
-  const journal = new Answers(parts, run, id, (await store.getRun(run))?.entries ?? 0);
+  const { adapters, run, name, signal } = params;
+  const { requests, store } = adapters;
+  const id = `${adapters.random()}-${adapters.random()}`.toLowerCase();
+  const journal = new Answers(adapters, run, id, (await store.getRun(run))?.entries ?? 0);
   for (;;) {
     const lease = await store.getLease(run);
-    const alive = lease === undefined ? "dead" : parts.liveness(lease.owner);
+    const alive = lease === undefined ? "dead" : adapters.liveness(lease.owner);
     if (lease === undefined || alive === "dead") return FREE;
     if (alive === "unknown") return { kind: "elsewhere", by: lease };
     const request = { id, run, epoch: lease.epoch, name };
@@ -266,7 +270,7 @@ async function waitFor(
   for (;;) {
     params.signal.throwIfAborted();
     const state = await requests.stateOf(request);
-    const held = await isHeld(params.parts, lease);
+    const held = await isHeld(params.adapters, lease);
     // Checked last, so that a commit from before the holder left is seen.
     const sequence = await journal.look();
     if (sequence !== null) return { kind: "saved", sequence, by: lease };
@@ -293,33 +297,36 @@ const POLL_MS = 50;
 async function leaves(params: CheckpointRequestParams, lease: Lease): Promise<boolean> {
   const began = performance.now();
   while (performance.now() - began < params.patienceMs) {
-    if (!(await isHeld(params.parts, lease))) return true;
+    if (!(await isHeld(params.adapters, lease))) return true;
     await pause(params.signal);
   }
   return false;
 }
 
-async function isHeld(parts: CoreAdapters, { run, epoch }: Lease): Promise<boolean> {
-  const now = await parts.store.getLease(run);
-  return now !== undefined && now.epoch === epoch && parts.liveness(now.owner) !== "dead";
+async function isHeld(adapters: CoreAdapters, { run, epoch }: Lease): Promise<boolean> {
+  const now = await adapters.store.getLease(run);
+  return now !== undefined && now.epoch === epoch && adapters.liveness(now.owner) !== "dead";
 }
 
 /** Reads the journal's answer to a request. */
 class Answers {
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #run: string;
   readonly #id: string;
   #after: number;
 
-  constructor(parts: CoreAdapters, run: string, id: string, after: number) {
-    this.#parts = parts;
+  constructor(adapters: CoreAdapters, run: string, id: string, after: number) {
+    this.#adapters = adapters;
     this.#run = run;
     this.#id = id;
     this.#after = after;
   }
 
   async look(): Promise<number | null> {
-    for await (const { kind, body, entry } of this.#parts.store.readJournal({ run: this.#run, after: this.#after })) {
+    for await (const { kind, body, entry } of this.#adapters.store.readJournal({
+      run: this.#run,
+      after: this.#after,
+    })) {
       this.#after = entry;
       const { request, sequence } = body;
       if (kind === ANSWERED && request === this.#id && typeof sequence === "number") return sequence;
@@ -346,7 +353,7 @@ async function pause(signal: AbortSignal): Promise<void> {
  * nothing. An idle run is not saved repeatedly.
  */
 export function saveOnTimer(runSession: RunSession): AsyncDisposable {
-  const { checkpointEveryMs } = runSession.parts;
+  const { checkpointEveryMs } = runSession.adapters;
   if (checkpointEveryMs === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
   let saving: Promise<void> | undefined;
   const look = (): void => {

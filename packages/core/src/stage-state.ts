@@ -152,7 +152,7 @@ async function setGraph(execution: StageExecution, live: Graph): Promise<void> {
   // A capture has the same shape as its source.
   checkGraph(graph as unknown as Graph);
   await execution.busy(() =>
-    runSession.append({ kind: "graph.set", body: { graph, visit: runSession.attempt.number } }),
+    runSession.append({ kind: "graph.set", body: { graph, stageAttempt: runSession.attempt.number } }),
   );
 }
 
@@ -161,15 +161,15 @@ function captureEvent(event: GraphEvent): GraphEvent {
   return capture(event) as unknown as GraphEvent;
 }
 
-export function movedEntry(events: readonly GraphEvent[], visit: number): NewEntry {
+export function movedEntry(events: readonly GraphEvent[], stageAttempt: number): NewEntry {
   // The events are plain data, captured or made by the engine.
-  return { kind: "graph.moved", body: { events: events as unknown as Json[], visit } };
+  return { kind: "graph.moved", body: { events: events as unknown as Json[], stageAttempt } };
 }
 
 /** Null: this stage attempt has set none. The graph of an earlier attempt cannot be changed any more. */
 function currentGraph({ runSession }: StageExecution): Graph | null {
-  const { graph, visit } = runSession.state.position;
-  return visit.graph === true ? graph : null;
+  const { graph, stageAttempt } = runSession.state.position;
+  return stageAttempt.graph === true ? graph : null;
 }
 
 function requireGraph(execution: StageExecution): Graph {

@@ -10,7 +10,7 @@ import { type Json, type JsonObject, isJsonObject } from "./json.ts";
 import { reasonOf } from "./progress.ts";
 import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
-import { dropAside, mergeAside, openAside } from "./side-worktrees.ts";
+import { dropSideWorktree, mergeSideWorktree, openSideWorktree } from "./side-worktrees.ts";
 import { Recorder, stageGraph } from "./stage-state.ts";
 import { StageExecution, runStep } from "./step.ts";
 import { startWaiting, waitForTimeBudget, decide } from "./waiting.ts";
@@ -72,22 +72,22 @@ export async function runStage<S extends JsonObject>(
  * After a lost lease the new holder may run processes under the same mark, so ours end only by their abort signal.
  */
 async function endWork(runSession: RunSession, working: Promise<void>): Promise<void> {
-  const { parts, run, halt } = runSession;
+  const { adapters, run, halt } = runSession;
   const end = async (mark: string): Promise<void> => {
     if (isLeaseLost(halt.cause)) return;
     // The next resume ends what cannot be ended now; the current state is saved all the same.
-    await parts.commands.endMarked(mark).catch((error: unknown) => {
+    await adapters.commands.endMarked(mark).catch((error: unknown) => {
       runSession.tell({ kind: "note", text: `Processes of the run may be left: ${reasonOf(error)}` });
     });
   };
-  await end(`${runMark(parts, run.id)}/${runSession.attempt.number}`);
+  await end(`${runMark(adapters, run.id)}/${runSession.attempt.number}`);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const grace = new Promise<"late">((resolve) => {
     timer = setTimeout(resolve, GRACE_MS, "late");
   });
   const ended = await Promise.race([working, grace]);
   clearTimeout(timer);
-  if (ended === "late") await end(runMark(parts, run.id));
+  if (ended === "late") await end(runMark(adapters, run.id));
 }
 
 function isLeaseLost(cause: Error | undefined): boolean {
@@ -122,9 +122,9 @@ function createStageContext<S extends JsonObject>(execution: StageExecution, wor
       return (await runEffect(execution, spec)) as EffectOutcome<R>;
     },
     agent: async (call: AgentCall) => await askAboutDenial(execution, call, await runAgent(execution, call)),
-    aside: (name) => openAside(execution, name),
-    mergeAside: (name, params) => mergeAside(execution, name, params),
-    dropAside: (aside) => dropAside(execution, aside),
+    sideWorktree: (name) => openSideWorktree(execution, name),
+    mergeSideWorktree: (name, params) => mergeSideWorktree(execution, name, params),
+    dropSideWorktree: (sideWorktree) => dropSideWorktree(execution, sideWorktree),
     sleep: (name, milliseconds) => sleep(execution, name, milliseconds),
     wait: ({ for: what, reason, until }) => startWaiting(execution, { for: what, reason, until: until ?? null }),
     decide: (question) => decide(execution, question),
@@ -152,20 +152,20 @@ function createStageContext<S extends JsonObject>(execution: StageExecution, wor
 }
 
 /** A clock reading that decides something is part of the record. */
-function readClock({ parts }: StageExecution["runSession"]): number {
-  const { clock, tape } = parts;
+function readClock({ adapters }: StageExecution["runSession"]): number {
+  const { clock, tape } = adapters;
   return tape === undefined ? clock.now() : tape.read(clock.now());
 }
 
 /** A clock that jumped back must not make a sleep longer than requested. */
 async function sleep(execution: StageExecution, name: string, milliseconds: number): Promise<void> {
-  const { parts, halt } = execution.runSession;
-  const until = Number(await runStep(execution, name, () => parts.clock.now() + milliseconds));
-  const rest = Math.min(milliseconds, until - parts.clock.now());
+  const { adapters, halt } = execution.runSession;
+  const until = Number(await runStep(execution, name, () => adapters.clock.now() + milliseconds));
+  const rest = Math.min(milliseconds, until - adapters.clock.now());
   if (rest > 0) {
     await waitForTimeBudget(execution);
     // The wait rejects with the reason of the abort.
-    await parts.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
+    await adapters.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
       halt.checkWish();
       throw error;
     });
@@ -197,8 +197,9 @@ export function deniedStep({ name }: AgentCall): string {
 }
 
 async function isRepeated({ runSession }: StageExecution, step: string, message: string): Promise<boolean> {
-  for await (const { kind, body } of runSession.parts.store.readJournal({ run: runSession.run.id })) {
-    if (kind !== "step.finished" || (body["visit"] === runSession.attempt.number && body["step"] === step)) continue;
+  for await (const { kind, body } of runSession.adapters.store.readJournal({ run: runSession.run.id })) {
+    if (kind !== "step.finished" || (body["stageAttempt"] === runSession.attempt.number && body["step"] === step))
+      continue;
     const result = body["result"] ?? null;
     if (isJsonObject(result) && result["cause"] === "permission_denied" && result["message"] === message) return true;
   }

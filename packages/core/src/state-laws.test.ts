@@ -89,7 +89,7 @@ function workflowOf(acts: readonly Act[], rounds: number): Workflow<State> {
         return { event: "worked", reason: "did it" };
       },
       check: async ({ position }) => ({
-        event: position.visit.number >= 2 * rounds ? "passed" : "failed",
+        event: position.stageAttempt.number >= 2 * rounds ? "passed" : "failed",
         reason: "counted",
       }),
     },
@@ -116,12 +116,12 @@ test("the state in memory is what the stored entries load as, at every commit of
       }),
       async (acts, rounds, deaths) => {
         await withToy(async (toy) => {
-          expect(toy.parts.checksState).toBe(true);
+          expect(toy.adapters.checksState).toBe(true);
           const workflow = workflowOf(acts, rounds);
-          await begin(toy.parts, workflow);
+          await begin(toy.adapters, workflow);
           for (const [at, moment] of deaths) if ((await toy.crash(workflow, at, moment)) === "ended") break;
           expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
-          const { state } = await loadRun(toy.parts, ID);
+          const { state } = await loadRun(toy.adapters, ID);
           expect(state.position.stage).toBe("done");
           expect(state.values["seen"]).toHaveLength(recordsIn(acts) * rounds);
         });
@@ -141,7 +141,7 @@ function recordsIn(acts: readonly Act[]): number {
 test("a store that writes another thing than it was given is noticed at the next commit", async () => {
   await withToy(async (toy) => {
     const workflow = workflowOf([{ kind: "step" }], 1);
-    await begin(toy.parts, workflow);
+    await begin(toy.adapters, workflow);
     const store = new Proxy(toy.store, {
       get: (target, key) =>
         key === "commit"
@@ -152,9 +152,9 @@ test("a store that writes another thing than it was given is noticed at the next
               })
           : Reflect.get(target, key),
     });
-    await expect(toy.go(workflow, { parts: { ...toy.parts, store } })).rejects.toMatchObject({
+    await expect(toy.go(workflow, { adapters: { ...toy.adapters, store } })).rejects.toMatchObject({
       code: "INTERNAL",
-      message: expect.stringContaining("/position/visit/steps"),
+      message: expect.stringContaining("/position/stageAttempt/steps"),
     });
   });
 });

@@ -12,23 +12,23 @@ type Line = readonly [EntryKind, JsonObject];
 const amounts = (tokens: number) => ({ tokens, microUsd: 0, milliseconds: 0 });
 const started = (step: string, tokens: number | null = null, files = true): Line => [
   "step.started",
-  { visit: 3, step, files, estimate: tokens === null ? null : amounts(tokens) },
+  { stageAttempt: 3, step, files, estimate: tokens === null ? null : amounts(tokens) },
 ];
-const finished = (step: string, result = 1, tokens: number | null = null, visit = 3): Line => [
+const finished = (step: string, result = 1, tokens: number | null = null, stageAttempt = 3): Line => [
   "step.finished",
-  { visit, step, result, spent: tokens === null ? null : amounts(tokens) },
+  { stageAttempt, step, result, spent: tokens === null ? null : amounts(tokens) },
 ];
 const failed = (step: string, tokens: number | null = null): Line => [
   "step.failed",
-  { visit: 3, step, reason: "no", spent: tokens === null ? null : amounts(tokens) },
+  { stageAttempt: 3, step, reason: "no", spent: tokens === null ? null : amounts(tokens) },
 ];
 const resumed = (counts = true): Line => ["run.resumed", { counts }];
-const session = (step: string, id: string): Line => ["step.session", { visit: 3, step, session: id }];
+const session = (step: string, id: string): Line => ["step.session", { stageAttempt: 3, step, session: id }];
 
 const start = {
   ...emptyPlanes({ workflow: "w", stage: "work" }).position,
   budget: newBudget({ tokens: 100 }),
-  visit: { number: 3, steps: { a: "kept" }, failures: {} },
+  stageAttempt: { number: 3, steps: { a: "kept" }, failures: {} },
 };
 
 function entries(lines: readonly Line[]) {
@@ -46,21 +46,21 @@ const load = (
 const fold = (...lines: readonly Line[]) => load(start, ...lines);
 
 test("steps that finished since the checkpoint answer beside those in it", () => {
-  expect(fold(finished("b", 2)).position.visit).toMatchObject({ number: 3, steps: { a: "kept", b: 2 } });
+  expect(fold(finished("b", 2)).position.stageAttempt).toMatchObject({ number: 3, steps: { a: "kept", b: 2 } });
 });
 
 test("a failed try is counted until the step is finished: a restart does not refill it", () => {
-  expect(fold(failed("b"), failed("b")).position.visit.failures).toEqual({ b: 2 });
-  expect(fold(failed("b"), failed("b"), finished("b")).position.visit.failures).toEqual({});
+  expect(fold(failed("b"), failed("b")).position.stageAttempt.failures).toEqual({ b: 2 });
+  expect(fold(failed("b"), failed("b"), finished("b")).position.stageAttempt.failures).toEqual({});
 });
 
 test("a step begun and not ended is running, and knows where its files go back to", () => {
-  const { visit } = fold(started("b", 30), started("c")).position;
-  expect(visit.running).toEqual({
+  const { stageAttempt } = fold(started("b", 30), started("c")).position;
+  expect(stageAttempt.running).toEqual({
     b: { files: true, estimate: amounts(30), base: 5 },
     c: { files: true, estimate: null, base: 5 },
   });
-  expect(fold(started("b"), finished("b"), started("c"), failed("c")).position.visit.running).toBeUndefined();
+  expect(fold(started("b"), finished("b"), started("c"), failed("c")).position.stageAttempt.running).toBeUndefined();
 });
 
 test("reservations are settled by what the call took; a try that died counts as it was reserved", () => {
@@ -78,25 +78,27 @@ test("reservations are settled by what the call took; a try that died counts as 
 });
 
 test("an agent's session is kept until its step is finished", () => {
-  expect(fold(started("b", 0), session("b", "s1"), session("b", "s2")).position.visit.sessions).toEqual({ b: "s2" });
-  expect(fold(session("b", "s1"), failed("b")).position.visit.sessions).toEqual({ b: "s1" });
-  expect(fold(session("b", "s1"), finished("b")).position.visit.sessions).toBeUndefined();
+  expect(fold(started("b", 0), session("b", "s1"), session("b", "s2")).position.stageAttempt.sessions).toEqual({
+    b: "s2",
+  });
+  expect(fold(session("b", "s1"), failed("b")).position.stageAttempt.sessions).toEqual({ b: "s1" });
+  expect(fold(session("b", "s1"), finished("b")).position.stageAttempt.sessions).toBeUndefined();
 });
 
 test("with newer checkpoints that cannot be used, only spending is taken over, under a number never given", () => {
   const { position, fellBack } = fold(
     finished("b", 2, 12),
-    ["stage.entered", { visit: 4, stage: "next", iteration: 1 }],
+    ["stage.entered", { stageAttempt: 4, stage: "next", iteration: 1 }],
     ["checkpoint", { sequence: 6 }],
     finished("c", 3, 5, 4),
   );
   expect(fellBack).toBe(true);
-  expect(position.visit).toEqual({ number: 5, steps: { a: "kept" }, failures: {} });
+  expect(position.stageAttempt).toEqual({ number: 5, steps: { a: "kept" }, failures: {} });
   expect(position.budget.spent).toEqual(amounts(17));
 });
 
 test("a body that cannot be read is corrupt, with entry and path", () => {
-  expect(() => fold(["step.finished", { visit: 3, step: "b" }])).toThrow(/Journal entry 10 .*\/result/);
+  expect(() => fold(["step.finished", { stageAttempt: 3, step: "b" }])).toThrow(/Journal entry 10 .*\/result/);
 });
 
 const names = ["a", "b", "__proto__"];
@@ -107,8 +109,8 @@ const anyLine = fc.constantFrom(...names).chain((name) =>
     fc.option(fc.nat(9)).map((tokens) => failed(name, tokens)),
     fc.constant(session(name, "s")),
     fc.boolean().map((counts) => resumed(counts)),
-    fc.nat(9).map((tokens): Line => ["step.lost", { visit: 3, step: name, spent: amounts(tokens) }]),
-    fc.nat(9).map((tokens): Line => ["step.interrupted", { visit: 3, step: name, spent: amounts(tokens) }]),
+    fc.nat(9).map((tokens): Line => ["step.lost", { stageAttempt: 3, step: name, spent: amounts(tokens) }]),
+    fc.nat(9).map((tokens): Line => ["step.interrupted", { stageAttempt: 3, step: name, spent: amounts(tokens) }]),
     fc.constant<Line>(["note", { text: "x" }]),
   ),
 );
@@ -125,7 +127,7 @@ test("a checkpoint in the middle changes nothing: folding in two parts is foldin
   );
 });
 
-test("nothing reserved or spent gets lost: what was paid and what is set aside never shrinks", () => {
+test("nothing reserved or spent gets lost: what was paid and what is quarantined never shrinks", () => {
   fc.assert(
     fc.property(fc.array(anyLine), (lines) => {
       let before = 0;
@@ -142,27 +144,30 @@ test("nothing reserved or spent gets lost: what was paid and what is set aside n
 test("recorded events wait for the workflow's reducer, in order, with those that a checkpoint carried", () => {
   const recorded = (step: string, event: string): Line => [
     "step.finished",
-    { visit: 3, step, result: event, spent: null, recorded: true },
+    { stageAttempt: 3, step, result: event, spent: null, recorded: true },
   ];
-  const { visit } = fold(recorded("b", "one"), finished("c"), recorded("d", "two")).position;
-  expect(visit).toMatchObject({ steps: { b: "one", d: "two" }, unreduced: ["one", "two"] });
-  const carried = { ...start, visit: { ...start.visit, unreduced: ["zero"] } };
+  const { stageAttempt } = fold(recorded("b", "one"), finished("c"), recorded("d", "two")).position;
+  expect(stageAttempt).toMatchObject({ steps: { b: "one", d: "two" }, unreduced: ["one", "two"] });
+  const carried = { ...start, stageAttempt: { ...start.stageAttempt, unreduced: ["zero"] } };
   const again = load(carried, recorded("b", "one"));
-  expect(again.position.visit.unreduced).toEqual(["zero", "one"]);
+  expect(again.position.stageAttempt.unreduced).toEqual(["zero", "one"]);
   const fellBack = load(carried, recorded("b", "one"), ["checkpoint", {}]);
-  expect(fellBack.position.visit.unreduced).toEqual(["zero"]);
+  expect(fellBack.position.stageAttempt.unreduced).toEqual(["zero"]);
 });
 
-test("a graph is its checkpoint's, moved by the entries after it; another visit's and a damaged checkpoint's change nothing", () => {
+test("a graph is its checkpoint's, moved by the entries after it; another stage attempt's and a damaged checkpoint's change nothing", () => {
   const at = "2026-01-01T00:00:00Z";
   const graph = sampleGraph([sampleNode("a"), sampleNode("b", ["a"])]);
-  const set: Line = ["graph.set", { visit: 3, graph: JSON.parse(JSON.stringify(graph)) as JsonObject }];
-  const moved = (visit: number, ...kinds: readonly string[]): Line => [
+  const set: Line = ["graph.set", { stageAttempt: 3, graph: JSON.parse(JSON.stringify(graph)) as JsonObject }];
+  const moved = (stageAttempt: number, ...kinds: readonly string[]): Line => [
     "graph.moved",
-    { visit, events: kinds.map((kind) => ({ kind, node: "a", at, ...(kind === "complete" ? { result: 1 } : {}) })) },
+    {
+      stageAttempt,
+      events: kinds.map((kind) => ({ kind, node: "a", at, ...(kind === "complete" ? { result: 1 } : {}) })),
+    },
   ];
   const whole = fold(set, moved(3, "start"), moved(3, "complete")).position;
-  expect(whole.visit.graph).toBe(true);
+  expect(whole.stageAttempt.graph).toBe(true);
   expect(whole.graph?.states["a"]).toMatchObject({ status: "complete", result: 1 });
   const half = fold(set, moved(3, "start")).position;
   const rest = load(half, moved(3, "complete")).position;
@@ -173,25 +178,31 @@ test("a graph is its checkpoint's, moved by the entries after it; another visit'
 
 test("a lost call counts as reserved until it is known what it took; one that had finished is under way again", () => {
   const dead = [started("b", 30), resumed()];
-  expect(fold(...dead).position.visit).toMatchObject({ lost: { b: { estimate: amounts(30), base: 5 } } });
-  expect(fold(...dead).position.visit.running).toBeUndefined();
-  const lost = fold(...dead, ["step.lost", { visit: 3, step: "b", spent: amounts(45), held: amounts(2) }]).position;
+  expect(fold(...dead).position.stageAttempt).toMatchObject({ lost: { b: { estimate: amounts(30), base: 5 } } });
+  expect(fold(...dead).position.stageAttempt.running).toBeUndefined();
+  const lost = fold(...dead, [
+    "step.lost",
+    { stageAttempt: 3, step: "b", spent: amounts(45), held: amounts(2) },
+  ]).position;
   expect(lost.budget).toMatchObject({ spent: amounts(45), reserved: amounts(0), held: amounts(2) });
-  expect(lost.visit.lost).toBeUndefined();
-  const adopted = fold(...dead, ["step.adopted", { visit: 3, step: "b" }]).position;
+  expect(lost.stageAttempt.lost).toBeUndefined();
+  const adopted = fold(...dead, ["step.adopted", { stageAttempt: 3, step: "b" }]).position;
   expect(adopted.budget).toMatchObject({ spent: amounts(0), reserved: amounts(30) });
-  expect(adopted.visit).toMatchObject({ running: { b: { estimate: amounts(30) } } });
-  expect(fold(...dead, ["step.adopted", { visit: 3, step: "b" }], finished("b", 1, 9)).position.budget.spent).toEqual(
-    amounts(9),
-  );
+  expect(adopted.stageAttempt).toMatchObject({ running: { b: { estimate: amounts(30) } } });
+  expect(
+    fold(...dead, ["step.adopted", { stageAttempt: 3, step: "b" }], finished("b", 1, 9)).position.budget.spent,
+  ).toEqual(amounts(9));
   expect(fold(...dead, started("b", 7)).position.budget).toMatchObject({ spent: amounts(30), reserved: amounts(7) });
-  expect(fold(started("b", 30), resumed(false)).position.visit.lost).toBeUndefined();
+  expect(fold(started("b", 30), resumed(false)).position.stageAttempt.lost).toBeUndefined();
 });
 
 test("an interrupted call is paid for by what it reported, and stays under way until the run is resumed", () => {
-  const stopped = fold(started("b", 30), ["step.interrupted", { visit: 3, step: "b", spent: amounts(4) }]).position;
+  const stopped = fold(started("b", 30), [
+    "step.interrupted",
+    { stageAttempt: 3, step: "b", spent: amounts(4) },
+  ]).position;
   expect(stopped.budget).toMatchObject({ spent: amounts(4), reserved: amounts(0) });
-  expect(stopped.visit.running).toEqual({ b: { files: true, estimate: amounts(0), base: 5, settled: true } });
+  expect(stopped.stageAttempt.running).toEqual({ b: { files: true, estimate: amounts(0), base: 5, settled: true } });
 });
 
 test("the first session after going back ends that; one in a side worktree does not", () => {
@@ -204,19 +215,22 @@ test("the first session after going back ends that; one in a side worktree does 
   const after = (...lines: readonly Line[]) =>
     loadState({ run: "r", checkpoint, entries: entries(lines), effects: [], apply: null }).state.conversation?.rewound;
   expect(after(session("b", "s1"))).toBeUndefined();
-  const side: Line = ["step.started", { visit: 3, step: "b", files: false, estimate: amounts(0), aside: "x" }];
+  const side: Line = [
+    "step.started",
+    { stageAttempt: 3, step: "b", files: false, estimate: amounts(0), sideWorktree: "x" },
+  ];
   expect(after(side, session("b", "s1"))).toBe("restore");
 });
 
 test("with the workflow, recorded events change the values, also those that a checkpoint carried", () => {
   const planes = {
     ...emptyPlanes({ workflow: "w" }),
-    position: { ...start, visit: { ...start.visit, unreduced: ["x"] } },
+    position: { ...start, stageAttempt: { ...start.stageAttempt, unreduced: ["x"] } },
   };
   const apply = (values: JsonObject, event: Json): JsonObject => ({
     seen: `${String(values["seen"] ?? "")}${String(event)}`,
   });
-  const recorded: Line = ["step.finished", { visit: 3, step: "b", result: "y", spent: null, recorded: true }];
+  const recorded: Line = ["step.finished", { stageAttempt: 3, step: "b", result: "y", spent: null, recorded: true }];
   const { state } = loadState({
     run: "r",
     checkpoint: { sequence: 5, planes },
@@ -225,7 +239,7 @@ test("with the workflow, recorded events change the values, also those that a ch
     apply,
   });
   expect(state.values).toEqual({ seen: "xy" });
-  expect(state.position.visit.unreduced).toBeUndefined();
+  expect(state.position.stageAttempt.unreduced).toBeUndefined();
   expect(state.unsaved).toBe(true);
 });
 
@@ -235,10 +249,10 @@ test("a checkpoint of a state loads as that state, with what was observed", () =
       const { state } = fold(...lines);
       const planes = planesOf(state, { definition: "d", files: null, conversation: null, milliseconds: 3, entry: 9 });
       const again = takeCheckpoint(state, { sequence: 6, planes });
-      const { budget, visit, definition } = again.position;
+      const { budget, stageAttempt, definition } = again.position;
       expect(definition).toBe("d");
       expect(budget.spent.milliseconds).toBe(3);
-      expect(visit).toEqual(state.position.visit);
+      expect(stageAttempt).toEqual(state.position.stageAttempt);
       expect(again.unsaved).toBe(false);
     }),
   );

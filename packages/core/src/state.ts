@@ -46,7 +46,7 @@ import {
   callErrorsShape,
   verdictShape,
 } from "./position.ts";
-import { forgetAsideCalls } from "./workspace.ts";
+import { forgetSideWorktreeCalls } from "./workspace.ts";
 
 /**
  * The state of a run. `reduce` applies one journal entry, `takeCheckpoint` applies one checkpoint. The engine uses both while it works
@@ -57,7 +57,7 @@ import { forgetAsideCalls } from "./workspace.ts";
 
 export interface RunState {
   readonly run: string;
-  /** Its `visit` has no `settled`, because that describes one checkpoint. */
+  /** Its `stageAttempt` has no `settled`, because that describes one checkpoint. */
   readonly position: Position;
   /** The workflow's own values. */
   readonly values: JsonObject;
@@ -114,14 +114,14 @@ function reduceKind(state: RunState, entry: StateEntry, apply: ApplyEvent): RunS
     case "step.session":
       return keepSession(state, read(sessionShape, entry));
     case "graph.set": {
-      const { visit, graph } = read(graphSetShape, entry);
-      if (visit !== state.position.visit.number) return state;
-      return withVisit({ ...state, position: { ...state.position, graph } }, { graph: true });
+      const { stageAttempt, graph } = read(graphSetShape, entry);
+      if (stageAttempt !== state.position.stageAttempt.number) return state;
+      return withStageAttempt({ ...state, position: { ...state.position, graph } }, { graph: true });
     }
     case "graph.moved": {
-      const { visit, events } = read(graphMovedShape, entry);
+      const { stageAttempt, events } = read(graphMovedShape, entry);
       const { graph } = state.position;
-      if (visit !== state.position.visit.number || graph === null) return state;
+      if (stageAttempt !== state.position.stageAttempt.number || graph === null) return state;
       return { ...state, position: { ...state.position, graph: events.reduce(stepGraph, graph) } };
     }
     case "effect.intended":
@@ -147,11 +147,11 @@ export function takeCheckpoint(
   { sequence, planes }: { readonly sequence: number; readonly planes: Planes },
 ): RunState {
   const { position, context, files, conversation, inputs, config, extensions } = planes;
-  const { settled, ...visit } = position.visit;
+  const { settled, ...stageAttempt } = position.stageAttempt;
   return {
     run: state.run,
     effects: state.effects,
-    position: { ...position, visit },
+    position: { ...position, stageAttempt },
     values: context.values,
     tokens: context.tokens,
     inputs,
@@ -206,7 +206,10 @@ export function markSettled(
   const { position } = planes;
   return {
     ...planes,
-    position: { ...position, visit: { ...position.visit, settled: { of: sequence, at: before.sequence } } },
+    position: {
+      ...position,
+      stageAttempt: { ...position.stageAttempt, settled: { of: sequence, at: before.sequence } },
+    },
   };
 }
 
@@ -227,11 +230,11 @@ export function onlyReaders(state: RunState): boolean {
  * those steps restore to this checkpoint.
  */
 export function rebaseRunning(planes: Planes, sequence: number): Planes {
-  const { running } = planes.position.visit;
+  const { running } = planes.position.stageAttempt;
   if (running === undefined) return planes;
   const entries = Object.entries(running).map(([name, step]) => [name, { ...step, base: sequence }] as const);
-  const visit = { ...planes.position.visit, running: Object.fromEntries(entries) };
-  return { ...planes, position: { ...planes.position, visit } };
+  const stageAttempt = { ...planes.position.stageAttempt, running: Object.fromEntries(entries) };
+  return { ...planes, position: { ...planes.position, stageAttempt } };
 }
 
 /** Marks a conversation that the run went back to. A forked one stays "fork": its session is also the parent's. */
@@ -269,15 +272,17 @@ export function loadState(params: {
   const state = entries
     .filter(({ kind }) => kind !== "graph.set" && kind !== "graph.moved")
     .reduce((before, entry) => reduce(before, entry, null), start);
-  const visits = entries.flatMap((entry) => (entry.kind === "stage.entered" ? [read(enteredShape, entry).visit] : []));
-  const number = Math.max(start.position.visit.number, ...visits) + 1;
-  const { lost: _counted, ...visit } = forgetAsideCalls(start.position.visit);
+  const stageAttempts = entries.flatMap((entry) =>
+    entry.kind === "stage.entered" ? [read(enteredShape, entry).stageAttempt] : [],
+  );
+  const number = Math.max(start.position.stageAttempt.number, ...stageAttempts) + 1;
+  const { lost: _counted, ...stageAttempt } = forgetSideWorktreeCalls(start.position.stageAttempt);
   return {
     state: {
       ...start,
       effects: state.effects,
       settled: { sequence: start.sequence, files: start.files },
-      position: { ...start.position, budget: state.position.budget, visit: { ...visit, number } },
+      position: { ...start.position, budget: state.position.budget, stageAttempt: { ...stageAttempt, number } },
       // Agents may remember work that cannot be used any more.
       conversation: rewoundTo(start.conversation, "restore"),
     },
@@ -290,7 +295,7 @@ export function own<T>(record: Readonly<Record<string, T>>, key: string): T | un
 }
 
 function runningOf(state: RunState): Readonly<Record<string, RunningStep>> {
-  return state.position.visit.running ?? {};
+  return state.position.stageAttempt.running ?? {};
 }
 
 function pendingEffects({ effects }: RunState): readonly string[] {
@@ -301,100 +306,112 @@ function pendingEffects({ effects }: RunState): readonly string[] {
 
 /** Applies events that a writer without the workflow left in a checkpoint. */
 function applyCollected(state: RunState, apply: ApplyEvent): RunState {
-  const { unreduced } = state.position.visit;
+  const { unreduced } = state.position.stageAttempt;
   if (unreduced === undefined || apply === null) return state;
-  return withVisit({ ...state, values: unreduced.reduce(apply, state.values), unsaved: true }, { unreduced: [] });
+  return withStageAttempt(
+    { ...state, values: unreduced.reduce(apply, state.values), unsaved: true },
+    { unreduced: [] },
+  );
 }
 
 /** Calls that died with their process: their reserved amounts count as spent until their cost is known. */
 function resume(state: RunState, { counts }: RunResumed): RunState {
-  const { running, lost } = fullAttempt(state.position.visit);
+  const { running, lost } = fullAttempt(state.position.stageAttempt);
   const calls = Object.fromEntries(Object.entries(running).filter(([, { estimate }]) => estimate !== null));
   const after = withBudget(state, settleLost(state.position.budget));
-  return withVisit(after, { running: {}, lost: counts ? { ...lost, ...calls } : {} });
+  return withStageAttempt(after, { running: {}, lost: counts ? { ...lost, ...calls } : {} });
 }
 
 function startStep(state: RunState, body: StepStarted): RunState {
-  const { step, files, estimate, counted, aside } = body;
-  const { running, asides, lost } = fullAttempt(state.position.visit);
+  const { step, files, estimate, counted, sideWorktree } = body;
+  const { running, sideWorktrees, lost } = fullAttempt(state.position.stageAttempt);
   // The step started again without an end: the first try never reported its cost.
   const unreported = own(running, step)?.estimate ?? null;
   const paid = unreported === null ? state : pay(state, step, unreported);
   const started: RunningStep = { files, estimate, base: state.sequence, ...(counted === undefined ? {} : { counted }) };
-  return withVisit(estimate === null ? paid : withBudget(paid, addReserved(paid.position.budget, estimate)), {
+  return withStageAttempt(estimate === null ? paid : withBudget(paid, addReserved(paid.position.budget, estimate)), {
     running: { ...running, [step]: started },
     lost: without(lost, step),
-    ...(aside === undefined ? {} : { asides: { ...asides, [step]: aside } }),
+    ...(sideWorktree === undefined ? {} : { sideWorktrees: { ...sideWorktrees, [step]: sideWorktree } }),
   });
 }
 
 function finishStep(state: RunState, body: StepFinished, apply: ApplyEvent): RunState {
-  const { visit: number, step, result, spent, recorded } = body;
+  const { stageAttempt: number, step, result, spent, recorded } = body;
   const paid = pay(state, step, spent);
-  const visit = fullAttempt(paid.position.visit);
-  const ended = { running: without(visit.running, step), lost: without(visit.lost, step) };
-  if (number !== visit.number) return withVisit(paid, ended);
-  const done = withVisit(paid, {
+  const stageAttempt = fullAttempt(paid.position.stageAttempt);
+  const ended = { running: without(stageAttempt.running, step), lost: without(stageAttempt.lost, step) };
+  if (number !== stageAttempt.number) return withStageAttempt(paid, ended);
+  const done = withStageAttempt(paid, {
     ...ended,
-    steps: { ...visit.steps, [step]: result },
-    failures: without(visit.failures, step),
-    sessions: without(visit.sessions, step),
-    asides: without(visit.asides, step),
-    errors: without(visit.errors, step),
+    steps: { ...stageAttempt.steps, [step]: result },
+    failures: without(stageAttempt.failures, step),
+    sessions: without(stageAttempt.sessions, step),
+    sideWorktrees: without(stageAttempt.sideWorktrees, step),
+    errors: without(stageAttempt.errors, step),
   });
   if (recorded !== true) return done;
-  if (apply === null) return withVisit(done, { unreduced: [...visit.unreduced, result] });
+  if (apply === null) return withStageAttempt(done, { unreduced: [...stageAttempt.unreduced, result] });
   return { ...done, values: apply(done.values, result) };
 }
 
 function failStep(state: RunState, body: StepFailed): RunState {
-  const { visit: number, step, spent, verdict, errors } = body;
+  const { stageAttempt: number, step, spent, verdict, errors } = body;
   const paid = pay(state, step, spent);
-  const visit = fullAttempt(paid.position.visit);
-  const ended = { running: without(visit.running, step), lost: without(visit.lost, step) };
-  if (number !== visit.number) return withVisit(paid, ended);
-  return withVisit(paid, {
+  const stageAttempt = fullAttempt(paid.position.stageAttempt);
+  const ended = { running: without(stageAttempt.running, step), lost: without(stageAttempt.lost, step) };
+  if (number !== stageAttempt.number) return withStageAttempt(paid, ended);
+  return withStageAttempt(paid, {
     ...ended,
-    failures: { ...visit.failures, [step]: (own(visit.failures, step) ?? 0) + 1 },
-    ...(errors === undefined ? {} : { errors: { ...visit.errors, [step]: errors } }),
+    failures: { ...stageAttempt.failures, [step]: (own(stageAttempt.failures, step) ?? 0) + 1 },
+    ...(errors === undefined ? {} : { errors: { ...stageAttempt.errors, [step]: errors } }),
     // A session belongs to one agent; the next agent begins its own.
-    ...(verdict?.action === "fallback" ? { sessions: without(visit.sessions, step) } : {}),
+    ...(verdict?.action === "fallback" ? { sessions: without(stageAttempt.sessions, step) } : {}),
   });
 }
 
 /** A call that was stopped and reported its cost. The rest is as after a crash. */
 function interruptStep(state: RunState, { step, spent }: StepInterrupted): RunState {
-  const { running } = fullAttempt(state.position.visit);
+  const { running } = fullAttempt(state.position.stageAttempt);
   const stopped = own(running, step);
   if (stopped === undefined) return state;
   const { counted: _known, ...rest } = stopped;
   const settled: RunningStep = { ...rest, estimate: NOTHING, settled: true };
-  return withVisit(pay(state, step, spent), { running: { ...running, [step]: settled } });
+  return withStageAttempt(pay(state, step, spent), { running: { ...running, [step]: settled } });
 }
 
 /** Settles the real cost of a lost call. Its reserved amounts count as spent since the run was resumed. */
 function loseStep(state: RunState, { step, spent, held }: StepLost): RunState {
-  const visit = fullAttempt(state.position.visit);
-  const counted = own(visit.lost, step)?.estimate ?? NOTHING;
+  const stageAttempt = fullAttempt(state.position.stageAttempt);
+  const counted = own(stageAttempt.lost, step)?.estimate ?? NOTHING;
   const { budget } = pay(state, step, amountsBeyond(spent, counted)).position;
   const after = withBudget(state, held === undefined ? budget : hold(budget, held));
-  return withVisit(after, { running: without(visit.running, step), lost: without(visit.lost, step) });
+  return withStageAttempt(after, {
+    running: without(stageAttempt.running, step),
+    lost: without(stageAttempt.lost, step),
+  });
 }
 
 /** A lost call had finished after all: it is in flight again until its result is recorded. */
 function adoptStep(state: RunState, { step }: StepAdopted): RunState {
-  const { running, lost } = fullAttempt(state.position.visit);
+  const { running, lost } = fullAttempt(state.position.stageAttempt);
   const call = own(lost, step);
   if (call === undefined) return state;
   const budget = reopenLost(state.position.budget, call.estimate ?? NOTHING);
-  return withVisit(withBudget(state, budget), { running: { ...running, [step]: call }, lost: without(lost, step) });
+  return withStageAttempt(withBudget(state, budget), {
+    running: { ...running, [step]: call },
+    lost: without(lost, step),
+  });
 }
 
-function keepSession(state: RunState, { visit: number, step, session }: StepSession): RunState {
-  const visit = fullAttempt(state.position.visit);
-  const kept = number === visit.number ? withVisit(state, { sessions: { ...visit.sessions, [step]: session } }) : state;
+function keepSession(state: RunState, { stageAttempt: number, step, session }: StepSession): RunState {
+  const stageAttempt = fullAttempt(state.position.stageAttempt);
+  const kept =
+    number === stageAttempt.number
+      ? withStageAttempt(state, { sessions: { ...stageAttempt.sessions, [step]: session } })
+      : state;
   // A session in a side worktree is not the run's own conversation.
-  if (Object.hasOwn(visit.asides, step) || kept.conversation?.rewound === undefined) return kept;
+  if (Object.hasOwn(stageAttempt.sideWorktrees, step) || kept.conversation?.rewound === undefined) return kept;
   const { rewound: _over, ...conversation } = kept.conversation;
   return { ...kept, conversation };
 }
@@ -414,17 +431,17 @@ function withBudget(state: RunState, budget: Budget): RunState {
 /** A stage attempt with empty records for what it does not have. */
 export type FullAttempt = Omit<Required<StageAttempt>, "settled">;
 
-export function fullAttempt(visit: StageAttempt): FullAttempt {
-  const { number, steps, failures, running = {}, sessions = {}, graph = false } = visit;
-  const { unreduced = [], asides = {}, errors = {}, lost = {} } = visit;
-  return { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost };
+export function fullAttempt(stageAttempt: StageAttempt): FullAttempt {
+  const { number, steps, failures, running = {}, sessions = {}, graph = false } = stageAttempt;
+  const { unreduced = [], sideWorktrees = {}, errors = {}, lost = {} } = stageAttempt;
+  return { number, steps, failures, running, sessions, graph, unreduced, sideWorktrees, errors, lost };
 }
 
 /** Omits empty fields, so that equal states are equal JSON. */
-function withVisit(state: RunState, change: Partial<FullAttempt>): RunState {
-  const full = { ...fullAttempt(state.position.visit), ...change };
-  const { number, steps, failures, running, sessions, graph, unreduced, asides, errors, lost } = full;
-  const visit: StageAttempt = {
+function withStageAttempt(state: RunState, change: Partial<FullAttempt>): RunState {
+  const full = { ...fullAttempt(state.position.stageAttempt), ...change };
+  const { number, steps, failures, running, sessions, graph, unreduced, sideWorktrees, errors, lost } = full;
+  const stageAttempt: StageAttempt = {
     number,
     steps,
     failures,
@@ -432,11 +449,11 @@ function withVisit(state: RunState, change: Partial<FullAttempt>): RunState {
     ...(isEmpty(sessions) ? {} : { sessions }),
     ...(graph ? { graph } : {}),
     ...(unreduced.length === 0 ? {} : { unreduced }),
-    ...(isEmpty(asides) ? {} : { asides }),
+    ...(isEmpty(sideWorktrees) ? {} : { sideWorktrees }),
     ...(isEmpty(errors) ? {} : { errors }),
     ...(isEmpty(lost) ? {} : { lost }),
   };
-  return { ...state, position: { ...state.position, visit } };
+  return { ...state, position: { ...state.position, stageAttempt } };
 }
 
 function isEmpty(record: object): boolean {
@@ -465,33 +482,37 @@ const amounts: Shape<Amounts> = object<Amounts>({
   unpriced: optional(count),
   uncounted: optional(count),
 });
-const enteredShape: Shape<StageEntered> = object<StageEntered>({ visit: count, stage: text, iteration: count });
+const enteredShape: Shape<StageEntered> = object<StageEntered>({ stageAttempt: count, stage: text, iteration: count });
 const resumedShape: Shape<RunResumed> = object<RunResumed>({ counts: flag });
 const startedShape: Shape<StepStarted> = object<StepStarted>({
-  visit: count,
+  stageAttempt: count,
   step: text,
   files: flag,
   estimate: nullable(amounts),
   counted: optional(object<RecordTokens>({ input: count, output: count })),
-  aside: optional(text),
+  sideWorktree: optional(text),
 });
-const interruptedShape: Shape<StepInterrupted> = object<StepInterrupted>({ visit: count, step: text, spent: amounts });
-const adoptedShape: Shape<StepAdopted> = object<StepAdopted>({ visit: count, step: text });
+const interruptedShape: Shape<StepInterrupted> = object<StepInterrupted>({
+  stageAttempt: count,
+  step: text,
+  spent: amounts,
+});
+const adoptedShape: Shape<StepAdopted> = object<StepAdopted>({ stageAttempt: count, step: text });
 const lostShape: Shape<StepLost> = object<StepLost>({
-  visit: count,
+  stageAttempt: count,
   step: text,
   spent: amounts,
   held: optional(amounts),
 });
 const finishedShape: Shape<StepFinished> = object<StepFinished>({
-  visit: count,
+  stageAttempt: count,
   step: text,
   result: json,
   spent: nullable(amounts),
   recorded: optional(flag),
 });
 const failedShape: Shape<StepFailed> = object<StepFailed>({
-  visit: count,
+  stageAttempt: count,
   step: text,
   reason: text,
   spent: nullable(amounts),
@@ -500,10 +521,10 @@ const failedShape: Shape<StepFailed> = object<StepFailed>({
   code: optional(text),
 });
 const sessionShape: Shape<StepSession> = object<StepSession>({
-  visit: count,
+  stageAttempt: count,
   step: text,
   session: nullable(text),
 });
-const graphSetShape: Shape<GraphSet> = object<GraphSet>({ visit: count, graph: graphShape });
-const graphMovedShape: Shape<GraphMoved> = object<GraphMoved>({ visit: count, events: list(graphEventShape) });
+const graphSetShape: Shape<GraphSet> = object<GraphSet>({ stageAttempt: count, graph: graphShape });
+const graphMovedShape: Shape<GraphMoved> = object<GraphMoved>({ stageAttempt: count, events: list(graphEventShape) });
 const filesSettledShape: Shape<FilesSettled> = object<FilesSettled>({ sequence: count });

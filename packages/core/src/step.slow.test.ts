@@ -10,7 +10,7 @@ import type { StageFunction } from "./workflow.ts";
 const FILES = { changesFiles: true };
 
 test("a step that changes files: its result and the files are one commit; failed or killed, the files go back", async () => {
-  const { parts, go, crash, workspace, file, store } = await startTestRunInWorktree();
+  const { adapters, go, crash, workspace, file, store } = await startTestRunInWorktree();
   const runs: string[] = [];
   let fails = true;
   const work: StageFunction<State> = async ({ step }) => {
@@ -29,7 +29,7 @@ test("a step that changes files: its result and the files are one commit; failed
     return { event: "worked", reason: "did it" };
   };
   const workflow = define({ work });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   await expect(go(workflow)).rejects.toThrow("half-way");
   expect([file("one.txt"), file("two.txt")]).toEqual([true, false]);
   fails = false;
@@ -45,7 +45,7 @@ test("a step that changes files: its result and the files are one commit; failed
 });
 
 test("killed in the step, then when the files were back and nobody had written it, then in the step again: it is done once", async () => {
-  const { parts, go, crash, workspace, file, store } = await startTestRunInWorktree();
+  const { adapters, go, crash, workspace, file, store } = await startTestRunInWorktree();
   const work: StageFunction<State> = async ({ step }) => {
     const add = (): null => {
       appendFileSync(join(workspace.root, "log.txt"), "x");
@@ -55,7 +55,7 @@ test("killed in the step, then when the files were back and nobody had written i
     return { event: "worked", reason: "did it" };
   };
   const workflow = define({ work });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   // Commits: 1 is step.started, 2 is its end.
   expect(await crash(workflow, 2, "before")).toBe("died");
   // Commits: 1 saves the half-done files, 2 records that the files are restored.
@@ -70,7 +70,7 @@ test("killed in the step, then when the files were back and nobody had written i
 });
 
 test("a step that moved the branch is not undone under its feet", async () => {
-  const { parts, go, crash, workspace, file, tree } = await startTestRunInWorktree();
+  const { adapters, go, crash, workspace, file, tree } = await startTestRunInWorktree();
   const heads: string[] = [];
   const work: StageFunction<State> = async ({ step }) => {
     await step(
@@ -89,7 +89,7 @@ test("a step that moved the branch is not undone under its feet", async () => {
     return { event: "worked", reason: "did it" };
   };
   const workflow = define({ work });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   expect(await crash(workflow, 2, "before")).toBe("died");
   expect(await go(workflow)).toMatchObject({ kind: "done" });
   expect(new Set(heads).size).toBe(1);
@@ -99,7 +99,7 @@ test("a step that moved the branch is not undone under its feet", async () => {
 test("files of an earlier checkpoint come back once, wherever the process dies", async () => {
   const wanted = new Set<string>();
   for (let at = 1, how = "died"; how === "died"; at += 1) {
-    const { parts, go, crash, workspace, file, store } = await startTestRunInWorktree();
+    const { adapters, go, crash, workspace, file, store } = await startTestRunInWorktree();
     const workflow = define({
       work: async ({ step, restoreFiles }) => {
         await step("good", () => file("good.txt", "good"), FILES);
@@ -109,7 +109,7 @@ test("files of an earlier checkpoint come back once, wherever the process dies",
         return { event: "worked", reason: "did it" };
       },
     });
-    await begin(parts, workflow, workspace);
+    await begin(adapters, workflow, workspace);
     how = await crash(workflow, at, at % 2 === 0 ? "before" : "after");
     expect(await go(workflow)).toMatchObject({ kind: "done" });
     expect(Object.keys(readWorktree(workspace.root)).toSorted()).toEqual([".gitignore", "a.txt", "good.txt"]);
@@ -123,7 +123,7 @@ test("files of an earlier checkpoint come back once, wherever the process dies",
 });
 
 test("a checkpoint that cannot be used is passed over aloud: the run goes on before it, and its files too", async () => {
-  const { parts, go, workspace, file, store } = await startTestRunInWorktree();
+  const { adapters, go, workspace, file, store } = await startTestRunInWorktree();
   const runs: string[] = [];
   let parks = true;
   const work: StageFunction<State> = async ({ step, wait }) => {
@@ -134,7 +134,7 @@ test("a checkpoint that cannot be used is passed over aloud: the run goes on bef
     return { event: "worked", reason: "did it" };
   };
   const workflow = define({ work });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   await go(workflow);
   await store.quarantine({ run: ID, sequences: [3, 4], reason: "damaged" });
   parks = false;
@@ -144,12 +144,12 @@ test("a checkpoint that cannot be used is passed over aloud: the run goes on bef
   expect(runs).toEqual(["one", "two", "plain", "two", "plain"]);
   expect(notes.join("\n")).toContain(`Put the files back to ${ID}@2`);
   const journal = await Array.fromAsync(store.readJournal({ run: ID }));
-  const visits = journal.filter(({ kind }) => kind === "stage.entered").map(({ body }) => body["visit"]);
-  expect(visits).toEqual([1, 3, 4]);
+  const stageAttempts = journal.filter(({ kind }) => kind === "stage.entered").map(({ body }) => body["stageAttempt"]);
+  expect(stageAttempts).toEqual([1, 3, 4]);
 });
 
-test("after a restore no visit has a number that was given: old effects are not taken for new ones", async () => {
-  const { parts, go, workspace } = await startTestRunInWorktree();
+test("after a restore no stage attempt has a number that was given: old effects are not taken for new ones", async () => {
+  const { adapters, go, workspace } = await startTestRunInWorktree();
   const keys: string[] = [];
   const work: StageFunction<State> = async ({ effect }) => {
     await effect({
@@ -168,9 +168,9 @@ test("after a restore no visit has a number that was given: old effects are not 
     return { event: "passed", reason: "fine" };
   };
   const workflow = define({ work, check });
-  const run = await begin(parts, workflow, workspace);
+  const run = await begin(adapters, workflow, workspace);
   await go(workflow);
-  await using handle = new RunHandle(parts, run);
+  await using handle = new RunHandle(adapters, run);
   await handle.restore({ sequence: 1 });
   await handle.close();
   parks = false;
@@ -179,9 +179,9 @@ test("after a restore no visit has a number that was given: old effects are not 
 });
 
 test("a run whose worktree is gone does not go on silently without its files", async () => {
-  const { parts, go, workspace, workspaces } = await startTestRunInWorktree();
+  const { adapters, go, workspace, workspaces } = await startTestRunInWorktree();
   const workflow = define({ work: worked });
-  await begin(parts, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   await workspaces.remove({ run: ID, force: true });
   await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "WORKSPACE_MISSING" }));
 });

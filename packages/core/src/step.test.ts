@@ -27,7 +27,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
             return { event: "worked", reason: "did it" };
           };
           const workflow = define({ work }, { reduce });
-          await begin(toy.parts, workflow);
+          await begin(toy.adapters, workflow);
           how = await toy.crash(workflow, at, moment);
           expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
           expect(await valuesOf(toy)).toEqual({ seen: ["event 1", "event 2", "event 3", "event 4"] });
@@ -49,7 +49,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       return { event: "worked", reason: "did it" };
     };
     const workflow = define({ work }, { reduce });
-    await begin(toy.parts, workflow);
+    await begin(toy.adapters, workflow);
     await expect(toy.go(workflow)).rejects.toThrow("stop here");
     const [saved] = await toy.store.listCheckpoints({ run: ID, trigger: "manual" });
     const sequence = saved?.sequence ?? 0;
@@ -57,7 +57,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect(planes.context.values).toEqual({ seen: ["a"] });
     const summary = await toy.store.getRun(ID);
     if (summary === undefined) throw new Error("no run");
-    await using handle = new RunHandle(toy.parts, summary);
+    await using handle = new RunHandle(toy.adapters, summary);
     await handle.restore({ sequence });
     await handle.close();
     stop = false;
@@ -75,14 +75,14 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       return { event: "worked", reason: "did it" };
     };
     const workflow = define({ work }, { reduce });
-    await begin(toy.parts, workflow);
+    await begin(toy.adapters, workflow);
     await expect(toy.go(workflow)).rejects.toThrow("stop here");
-    await raiseLimits({ parts: toy.parts, run: ID, limit: { tokens: 10 } });
-    expect((await toy.store.latest(ID))?.planes.position.visit.unreduced).toEqual(["a"]);
+    await raiseLimits({ adapters: toy.adapters, run: ID, limit: { tokens: 10 } });
+    expect((await toy.store.latest(ID))?.planes.position.stageAttempt.unreduced).toEqual(["a"]);
     stop = false;
     expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
     expect(await valuesOf(toy)).toEqual({ seen: ["a", "b"] });
-    expect((await toy.store.latest(ID))?.planes.position.visit.unreduced).toBeUndefined();
+    expect((await toy.store.latest(ID))?.planes.position.stageAttempt.unreduced).toBeUndefined();
   });
 
   test("a checkpoint taken by hand between two lives, and a restore's own, keep what was finished since the one before", async () => {
@@ -97,11 +97,11 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
         return { event: "worked", reason: "did it" };
       };
       const workflow = define({ work }, { reduce });
-      await begin(toy.parts, workflow);
+      await begin(toy.adapters, workflow);
       await expect(toy.go(workflow)).rejects.toThrow("stop here");
       const summary = await toy.store.getRun(ID);
       if (summary === undefined) throw new Error("no run");
-      await using handle = new RunHandle(toy.parts, summary);
+      await using handle = new RunHandle(toy.adapters, summary);
       const saved = await handle.save({ name: "by hand" });
       if (how === "restore") await handle.restore({ sequence: saved.sequence });
       await handle.close();
@@ -125,7 +125,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       return { event: "worked", reason: "did it" };
     };
     const workflow = define({ work }, { reduce });
-    await begin(toy.parts, workflow);
+    await begin(toy.adapters, workflow);
     await expect(toy.go(workflow)).rejects.toThrow("stop here");
     const [newest] = await toy.store.listCheckpoints({ run: ID, trigger: "manual" });
     await toy.store.quarantine({ run: ID, sequences: [newest?.sequence ?? 0], reason: "damaged" });
@@ -146,7 +146,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       },
       { reduce },
     );
-    await begin(toy.parts, workflow);
+    await begin(toy.adapters, workflow);
     await toy.go(workflow);
     expect(await valuesOf(toy)).toEqual({ seen: names });
   });
@@ -158,7 +158,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       throw new Error("stop here");
     };
     const without = define({ work });
-    await begin(toy.parts, without);
+    await begin(toy.adapters, without);
     await expect(toy.go(without)).rejects.toThrow(/has no reducer/);
     await expect(toy.go(define({ work }, { reduce }))).rejects.toThrow("stop here");
     await expect(toy.go(without)).rejects.toThrow(expect.objectContaining({ code: "WORKFLOW_CHANGED" }));

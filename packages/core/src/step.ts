@@ -19,7 +19,7 @@ export class StageExecution {
   /** Prefix of the mark of every process of its steps. */
   readonly mark: string;
   /** Side worktrees that it requested, by name. */
-  readonly asides = new Map<string, OpenAside>();
+  readonly sideWorktrees = new Map<string, OpenSideWorktree>();
   /** Digests of changes in the main checkout that the user was asked about. */
   readonly asked = new Set<string>();
   readonly #asked = new Set<string>();
@@ -36,8 +36,8 @@ export class StageExecution {
   constructor(runSession: RunSession) {
     this.runSession = runSession;
     this.stage = runSession.state.position.stage;
-    this.mark = `${runMark(runSession.parts, runSession.run.id)}/${runSession.attempt.number}/`;
-    const { graph = false, steps } = runSession.state.position.visit;
+    this.mark = `${runMark(runSession.adapters, runSession.run.id)}/${runSession.attempt.number}/`;
+    const { graph = false, steps } = runSession.state.position.stageAttempt;
     const isOwn = (step: string): boolean => !step.startsWith(RECHECK) && (!graph || !belongsToGraph(step));
     this.#unasked = new Set(Object.keys(steps).filter(isOwn));
   }
@@ -73,18 +73,21 @@ export class StageExecution {
   }
 
   /** The entry that ends a step of this stage attempt. The keys are in canonical order, so that the store need not sort them. */
-  finished(step: string, { recorded, ...body }: Omit<StepFinished, "visit" | "step">): NewEntry {
-    const { number: visit } = this.runSession.attempt;
+  finished(step: string, { recorded, ...body }: Omit<StepFinished, "stageAttempt" | "step">): NewEntry {
+    const { number: stageAttempt } = this.runSession.attempt;
     const { result, spent } = body;
     return {
       kind: "step.finished",
-      body: recorded === undefined ? { result, spent, step, visit } : { recorded, result, spent, step, visit },
+      body:
+        recorded === undefined
+          ? { result, spent, step, stageAttempt }
+          : { recorded, result, spent, step, stageAttempt },
     };
   }
 
   /** The entry of a failed try. */
-  failed(step: string, body: Omit<StepFailed, "visit" | "step">): NewEntry {
-    return { kind: "step.failed", body: { visit: this.runSession.attempt.number, step, ...body } };
+  failed(step: string, body: Omit<StepFailed, "stageAttempt" | "step">): NewEntry {
+    return { kind: "step.failed", body: { stageAttempt: this.runSession.attempt.number, step, ...body } };
   }
 
   /** Rejects new calls once work must stop. */
@@ -155,7 +158,7 @@ export class StageExecution {
 }
 
 /** A side worktree that this stage execution opened. */
-export interface OpenAside {
+export interface OpenSideWorktree {
   readonly name: string;
   readonly base: string;
   /**
@@ -187,7 +190,7 @@ function checkStepName(name: string): void {
 function askedTwice(stage: string, name: string): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
-    message: `Stage ${stage} asks for step ${JSON.stringify(name)} twice in one visit`,
+    message: `Stage ${stage} asks for step ${JSON.stringify(name)} twice in one stage attempt`,
     hint: "Give each step a name of its own; number those of a loop.",
     data: { stage, step: name },
   });
@@ -255,11 +258,11 @@ async function runFileStep(
 }
 
 async function areComplete(
-  { parts, workspace }: StageExecution["runSession"],
+  { adapters, workspace }: StageExecution["runSession"],
   artifacts: readonly string[],
 ): Promise<boolean> {
-  if (workspace === undefined || artifacts.length === 0 || !parts.checkpoints.artifactComplete) return false;
-  const outputs = parts.outputs(workspace.root);
+  if (workspace === undefined || artifacts.length === 0 || !adapters.checkpoints.artifactComplete) return false;
+  const outputs = adapters.outputs(workspace.root);
   for (const path of artifacts) if ((await outputs.read(path)) === null) return false;
   return true;
 }
@@ -268,10 +271,10 @@ async function areComplete(
 export async function beginStep(
   execution: StageExecution,
   name: string,
-  params: Pick<StepStarted, "files" | "estimate" | "counted" | "aside">,
+  params: Pick<StepStarted, "files" | "estimate" | "counted" | "sideWorktree">,
 ): Promise<void> {
   const { runSession } = execution;
-  const body: StepStarted = { visit: runSession.attempt.number, step: name, ...params };
+  const body: StepStarted = { stageAttempt: runSession.attempt.number, step: name, ...params };
   if (params.files) runSession.fileSteps += 1;
   await runSession.append({ kind: "step.started", body });
   if (runSession.listening) runSession.tell({ kind: "step_started", step: name });
@@ -305,10 +308,10 @@ export async function movedBranch(
   execution: { readonly runSession: StageExecution["runSession"] },
   base: number,
 ): Promise<boolean> {
-  const { workspace, parts, run } = execution.runSession;
+  const { workspace, adapters, run } = execution.runSession;
   if (workspace === undefined) return false;
-  const { planes } = await parts.store.getCheckpoint({ run: run.id, sequence: base });
-  const { head } = await workspace.look(snapshotParams(parts));
+  const { planes } = await adapters.store.getCheckpoint({ run: run.id, sequence: base });
+  const { head } = await workspace.look(snapshotParams(adapters));
   return planes.files !== null && planes.files.head !== head;
 }
 
@@ -317,7 +320,7 @@ export function markOf(execution: StageExecution, name: string): string {
 }
 
 export function attemptOf(execution: StageExecution, name: string): number {
-  return (own(execution.runSession.state.position.visit.failures, name) ?? 0) + 1;
+  return (own(execution.runSession.state.position.stageAttempt.failures, name) ?? 0) + 1;
 }
 
 function scopeOf(execution: StageExecution, name: string): StepScope {
@@ -343,7 +346,7 @@ export async function saveBefore(
   },
 ): Promise<void> {
   const { trigger, name, entries } = params;
-  const { checkpoints } = runSession.parts;
+  const { checkpoints } = runSession.adapters;
   const isOn = trigger === "before_risky" ? checkpoints.beforeRisky : checkpoints.beforeExternal;
   // A step that is changing files now has half-done files: a checkpoint of them could not be restored.
   const isQuiet = runSession.placing === 0 && !Object.values(runSession.attempt.running).some(({ files }) => files);
@@ -353,10 +356,10 @@ export async function saveBefore(
   await runSession.save({ trigger, name: nameOf(name), prepare: ({ sequence }) => entries(sequence) });
 }
 
-async function filesChanged({ workspace, state, parts }: RunSession): Promise<boolean> {
+async function filesChanged({ workspace, state, adapters }: RunSession): Promise<boolean> {
   const { files } = state;
   if (workspace === undefined || files === null) return false;
-  const { tree, head, branch } = await workspace.look(snapshotParams(parts));
+  const { tree, head, branch } = await workspace.look(snapshotParams(adapters));
   return tree !== files.tree || head !== files.head || branch !== files.branch;
 }
 

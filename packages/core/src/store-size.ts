@@ -31,9 +31,9 @@ export function sizeLevel({ limit, database, objects }: StoreSize): "within" | "
 }
 
 /** How much is used, and by which runs most. */
-async function describeSize(parts: Measured, size: StoreSize): Promise<string> {
+async function describeSize(adapters: Measured, size: StoreSize): Promise<string> {
   const { limit, database, objects } = size;
-  const runs = await largestRuns(parts);
+  const runs = await largestRuns(adapters);
   const largest =
     runs.length === 0 ? "" : ` Largest: ${runs.map(({ run, bytes }) => `${run} ${byteText(bytes)}`).join(", ")}.`;
   return `The store uses ${byteText(database + objects)} of ${byteText(limit)} (store.maxSize): database ${byteText(database)}, git objects ${byteText(objects)}.${largest}`;
@@ -65,33 +65,33 @@ export interface SizeReport {
 }
 
 /** null: there is no limit, or it is not near. */
-export async function reportSize(parts: Measured): Promise<SizeReport | null> {
-  const size = await measureStore(parts);
-  return size === null ? null : await reportOf(parts, size);
+export async function reportSize(adapters: Measured): Promise<SizeReport | null> {
+  const size = await measureStore(adapters);
+  return size === null ? null : await reportOf(adapters, size);
 }
 
-async function reportOf(parts: Measured, size: StoreSize): Promise<SizeReport | null> {
+async function reportOf(adapters: Measured, size: StoreSize): Promise<SizeReport | null> {
   const level = sizeLevel(size);
   if (level === "within") return null;
   const next = level === "near" ? "Runs wait when it is full." : "Runs wait until there is space.";
-  return { level, text: `${await describeSize(parts, size)} ${next}` };
+  return { level, text: `${await describeSize(adapters, size)} ${next}` };
 }
 
 /**
  * Throws DISK_FULL when the limit is reached, so that the run waits for space; returns a warning when it is near. The
  * warning reads every run, so it is made only if none was reported yet.
  */
-export async function checkStoreSize(parts: Measured, reported: boolean): Promise<string | null> {
-  const size = await measureStore(parts);
+export async function checkStoreSize(adapters: Measured, reported: boolean): Promise<string | null> {
+  const size = await measureStore(adapters);
   if (size === null || (reported && sizeLevel(size) !== "reached")) return null;
-  const report = await reportOf(parts, size);
+  const report = await reportOf(adapters, size);
   if (report?.level !== "reached") return report?.text ?? null;
   throw new HoldfastError({
     code: "DISK_FULL",
     message: report.text,
     hint: SIZE_HINT,
     retry: "later",
-    data: { maxSize: parts.maxStoreBytes },
+    data: { maxSize: adapters.maxStoreBytes },
   });
 }
 

@@ -50,7 +50,7 @@ describe("transition", () => {
     const anyEvents = fc.array(fc.constantFrom(...shape.events));
     fc.assert(
       fc.property(anyEvents, (events) => {
-        let position: Position = { ...at("work"), visit: { number: 7, steps: { s: 1 }, failures: { s: 1 } } };
+        let position: Position = { ...at("work"), stageAttempt: { number: 7, steps: { s: 1 }, failures: { s: 1 } } };
         for (const event of events) {
           const target = shape.transitions[position.stage]?.[event];
           const step = () => transition(shape, position, { event, reason: event });
@@ -63,9 +63,9 @@ describe("transition", () => {
             ...position,
             stage: target,
             reason: event,
-            visit: { number: position.visit.number + 1, steps: {}, failures: {} },
+            stageAttempt: { number: position.stageAttempt.number + 1, steps: {}, failures: {} },
           });
-          position = { ...next, visit: { ...next.visit, steps: { s: 1 }, failures: { s: 1 } } };
+          position = { ...next, stageAttempt: { ...next.stageAttempt, steps: { s: 1 }, failures: { s: 1 } } };
         }
       }),
     );

@@ -50,7 +50,7 @@ export function transition(shape: WorkflowShape, position: Position, result: Sta
     score: result.score ?? position.score,
     feedback: result.feedback === undefined ? position.feedback : result.feedback,
     reason: result.reason,
-    visit: { number: position.visit.number + 1, steps: {}, failures: {} },
+    stageAttempt: { number: position.stageAttempt.number + 1, steps: {}, failures: {} },
   };
 }
 

@@ -3,17 +3,17 @@
 import { type CoreAdapters, findNewerRefs } from "./adapters.ts";
 import type { CheckpointSummary } from "./checkpoint.ts";
 import { type Problem, type VerifyEvent, allCheckpoints } from "./store.ts";
-import { type SnapshotRef, neededAside } from "./workspace.ts";
+import { type SnapshotRef, neededSideWorktree } from "./workspace.ts";
 
 /** Yields the store's own verification, then a check of every tree that a checkpoint names; one summary for both. */
 export async function* verifyRun(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   params: { readonly run?: string; readonly signal?: AbortSignal },
 ): AsyncGenerator<VerifyEvent> {
   const damaged = new Set<string>();
   let problems = 0;
   let summary: Extract<VerifyEvent, { kind: "summary" }> | undefined;
-  for await (const event of parts.store.verify(params)) {
+  for await (const event of adapters.store.verify(params)) {
     if (event.kind === "summary") {
       summary = event;
       continue;
@@ -21,7 +21,7 @@ export async function* verifyRun(
     if (event.kind === "problem") damaged.add(keyOf(event.problem));
     yield event;
   }
-  for await (const problem of treeProblems(parts, params)) {
+  for await (const problem of treeProblems(adapters, params)) {
     if (damaged.has(keyOf(problem))) continue;
     problems += 1;
     yield { kind: "problem", problem };
@@ -40,7 +40,7 @@ export interface Repaired {
 }
 
 /** Quarantines damaged checkpoints, so that no resume uses them, and recreates missing refs. */
-export async function repair(parts: CoreAdapters, events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
+export async function repair(adapters: CoreAdapters, events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
   const byRun = new Map<string, Problem[]>();
   for (const event of events) {
     if (event.kind !== "problem" || event.problem.run === null || event.problem.sequence === null) continue;
@@ -51,9 +51,9 @@ export async function repair(parts: CoreAdapters, events: readonly VerifyEvent[]
     const pinned = sequencesOf(problems.filter(({ code }) => code === "PIN_MISSING" || code === "PIN_MOVED"));
     const broken = problems.filter(({ code }) => !UNDAMAGED.has(code));
     const quarantined = sequencesOf(broken);
-    for (const sequence of pinned) await pinAgain(parts, run, sequence);
+    for (const sequence of pinned) await pinAgain(adapters, run, sequence);
     const [first] = broken;
-    if (first !== undefined) await parts.store.quarantine({ run, sequences: quarantined, reason: first.what });
+    if (first !== undefined) await adapters.store.quarantine({ run, sequences: quarantined, reason: first.what });
     done.push({ run, quarantined, pinned, newestIntact: first?.newestIntact ?? null });
   }
   return done;
@@ -71,25 +71,25 @@ function sequencesOf(problems: readonly Problem[]): readonly number[] {
   return [...new Set(problems.flatMap(({ sequence }) => (sequence === null ? [] : [sequence])))];
 }
 
-async function pinAgain(parts: CoreAdapters, run: string, sequence: number): Promise<void> {
-  const { files, position } = (await parts.store.getCheckpoint({ run, sequence })).planes;
-  if (files !== null) await parts.workspaces?.pin({ run, sequence, commit: files.commit });
-  for (const commit of neededAside(Object.entries(position.visit.steps)))
-    await parts.workspaces?.asides.pin({ run, commit });
+async function pinAgain(adapters: CoreAdapters, run: string, sequence: number): Promise<void> {
+  const { files, position } = (await adapters.store.getCheckpoint({ run, sequence })).planes;
+  if (files !== null) await adapters.workspaces?.pin({ run, sequence, commit: files.commit });
+  for (const commit of neededSideWorktree(Object.entries(position.stageAttempt.steps)))
+    await adapters.workspaces?.sideWorktrees.pin({ run, commit });
 }
 
 async function* treeProblems(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   params: { readonly run?: string; readonly signal?: AbortSignal },
 ): AsyncGenerator<Problem> {
-  const { store, workspaces } = parts;
+  const { store, workspaces } = adapters;
   if (workspaces === null) return;
   const runs = params.run === undefined ? (await store.listRuns()).map((run) => run.id) : [params.run];
   const refs = await workspaces.refs();
   const pins = new Map<string, SnapshotRef[]>();
   for (const ref of refs) pins.set(keyOf(ref), [...(pins.get(keyOf(ref)) ?? []), ref]);
-  if (parts.ownsRefs) yield* rolledBack(parts, refs, params.run);
-  const pinned = new Set((await workspaces.asides.refs()).map(({ commit }) => commit));
+  if (adapters.ownsRefs) yield* rolledBack(adapters, refs, params.run);
+  const pinned = new Set((await workspaces.sideWorktrees.refs()).map(({ commit }) => commit));
   const present = new Map<string, boolean>();
   for (const run of runs) {
     const missing: CheckpointSummary[] = [];
@@ -97,26 +97,26 @@ async function* treeProblems(
     for await (const checkpoint of allCheckpoints(store, run)) {
       if (params.signal?.aborted === true) return;
       const { id, entry, sequence, tree } = checkpoint;
-      if (!(await hasTree(parts, checkpoint, present))) {
+      if (!(await hasTree(adapters, checkpoint, present))) {
         missing.push(checkpoint);
         continue;
       }
-      const asides = await examineAsides(parts, checkpoint, pinned);
-      if (asides === "missing") {
+      const sideWorktrees = await examineSideWorktrees(adapters, checkpoint, pinned);
+      if (sideWorktrees === "missing") {
         missing.push(checkpoint);
         continue;
       }
       newestIntact ??= sequence;
       if (tree === null) continue;
       const held = pins.get(id) ?? [];
-      const commit = await commitOf(parts, checkpoint);
+      const commit = await commitOf(adapters, checkpoint);
       const [other] = held;
       if (commit !== null && other !== undefined && !held.some((ref) => ref.commit === commit)) {
         const what = `the ref ${other.ref} names ${other.commit} instead of ${commit}: the next \`git gc\` may take its git objects`;
         yield { code: "PIN_MOVED", run, entry, sequence, what, trustedTo: null, newestIntact };
         continue;
       }
-      if (held.length > 0 && asides === "whole") continue;
+      if (held.length > 0 && sideWorktrees === "whole") continue;
       const what = "the ref that holds its git objects is gone: the next `git gc` may take them";
       yield { code: "PIN_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
     }
@@ -134,49 +134,49 @@ async function commitOf({ store }: CoreAdapters, { run, sequence }: CheckpointSu
 }
 
 async function* rolledBack(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   refs: readonly SnapshotRef[],
   only: string | undefined,
 ): AsyncGenerator<Problem> {
   for (const run of new Set(refs.map((ref) => ref.run))) {
     if (only !== undefined && run !== only) continue;
-    const newer = await findNewerRefs(parts, run, refs);
+    const newer = await findNewerRefs(adapters, run, refs);
     const [first] = newer;
     if (first === undefined) continue;
-    const what = `the repository has ${first.ref}${newer.length > 1 ? ` and ${newer.length - 1} more refs` : ""}, of checkpoints that the store ${parts.store.location} does not know: it is an older copy of itself`;
+    const what = `the repository has ${first.ref}${newer.length > 1 ? ` and ${newer.length - 1} more refs` : ""}, of checkpoints that the store ${adapters.store.location} does not know: it is an older copy of itself`;
     const { sequence } = first;
     yield { code: "STORE_ROLLED_BACK", run, entry: null, sequence, what, trustedTo: null, newestIntact: null };
   }
 }
 
 /** Checks the side worktrees that the checkpoint holds open: without their commits the run cannot continue from it. */
-async function examineAsides(
+async function examineSideWorktrees(
   { store, workspaces }: CoreAdapters,
   { run, sequence }: CheckpointSummary,
   pinned: ReadonlySet<string>,
 ): Promise<"whole" | "unpinned" | "missing"> {
   // The store's own verification reports an unreadable checkpoint.
   const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
-  const needed = neededAside(Object.entries(checkpoint?.planes.position.visit.steps ?? {}));
+  const needed = neededSideWorktree(Object.entries(checkpoint?.planes.position.stageAttempt.steps ?? {}));
   for (const commit of needed) {
-    const tree = await workspaces?.asides.treeOf(commit).catch(() => null);
+    const tree = await workspaces?.sideWorktrees.treeOf(commit).catch(() => null);
     if (tree === null || tree === undefined || !(await workspaces?.has({ tree, commit }))) return "missing";
   }
   return [...needed].every((commit) => pinned.has(commit)) ? "whole" : "unpinned";
 }
 
 async function hasTree(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   { run, sequence, tree }: CheckpointSummary,
   present: Map<string, boolean>,
 ): Promise<boolean> {
-  if (tree === null || parts.workspaces === null) return true;
+  if (tree === null || adapters.workspaces === null) return true;
   const known = present.get(tree);
   if (known !== undefined) return known;
   let here: boolean;
   try {
-    const { files } = (await parts.store.getCheckpoint({ run, sequence })).planes;
-    here = files === null || (await parts.workspaces.has(files));
+    const { files } = (await adapters.store.getCheckpoint({ run, sequence })).planes;
+    here = files === null || (await adapters.workspaces.has(files));
   } catch {
     // The store's own verification reports an unreadable checkpoint.
     here = true;

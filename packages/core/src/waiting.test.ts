@@ -15,11 +15,11 @@ const workflow = define({ work });
 const usage = { inputTokens: 1000, outputTokens: 100, cachedTokens: 400, microUsd: null };
 
 test("tokens that no agent puts a price on have that of the table", async () => {
-  const { parts, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
-  await begin(parts, workflow, workspace);
+  const { adapters, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
+  await begin(adapters, workflow, workspace);
   reports.length = 0;
   const prices = { "toy:big": { input: 2, cached: 1, output: 10 } };
-  await go(workflow, { parts: { ...parts, prices } });
+  await go(workflow, { adapters: { ...adapters, prices } });
   const each = 600 * 2 + 400 + 1000;
   expect(reports.map((report) => report.usage.microUsd)).toEqual([each, each]);
   const spent = (await store.latest(ID))?.planes.position.budget.spent;
@@ -27,9 +27,9 @@ test("tokens that no agent puts a price on have that of the table", async () => 
 });
 
 test("a limit on money without a price is said not to hold, once, and the others hold", async () => {
-  const { parts, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
+  const { adapters, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
-  await beginRun({ parts, workflow, ...given, workspace, limit: { microUsd: 1_000_000, tokens: 1_100 } });
+  await beginRun({ adapters, workflow, ...given, workspace, limit: { microUsd: 1_000_000, tokens: 1_100 } });
   const heard: ProgressEvent[] = [];
   const outcome = await go(workflow, { listen: (event) => void heard.push(event) });
   expect(outcome).toMatchObject({
@@ -46,9 +46,9 @@ test("a limit on money without a price is said not to hold, once, and the others
 });
 
 test("it is said once in a run, also over a kill; with no other limit that is said too", async () => {
-  const { parts, store, go, crash, workspace } = await startTestRunInWorktree(() => ({ usage }));
+  const { adapters, store, go, crash, workspace } = await startTestRunInWorktree(() => ({ usage }));
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
-  await beginRun({ parts, workflow, ...given, workspace, limit: { microUsd: 1_000_000 } });
+  await beginRun({ adapters, workflow, ...given, workspace, limit: { microUsd: 1_000_000 } });
   // step.started, the notice and the answer; then step.started of the second call.
   expect(await crash(workflow, 4, "after")).toBe("died");
   await go(workflow);
@@ -77,7 +77,7 @@ test("a call that died with its process is counted from the agent's record, once
       tokensIn: (text) => ({ input: text.length, output: 0 }),
     },
   );
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   const spent = async () => (await toy.store.latest(ID))?.planes.position.budget.spent.tokens;
   expect(await toy.crash(workflow, 3, "before")).toBe("died");
   // Killed again when the run was resumed, and right after the call was counted: it is not counted twice.

@@ -112,7 +112,7 @@ export async function assumeUnknown(runSession: RunSession): Promise<Amounts | n
   const { limit } = runSession.budget;
   if (limit.tokens === null && limit.microUsd === null) return null;
   let largest = NOTHING;
-  for await (const { body } of runSession.parts.store.readJournal({ run: runSession.run.id })) {
+  for await (const { body } of runSession.adapters.store.readJournal({ run: runSession.run.id })) {
     const { spent } = body;
     if (!isJsonObject(spent)) continue;
     const { tokens, microUsd } = spent;
@@ -127,5 +127,5 @@ export async function assumeUnknown(runSession: RunSession): Promise<Amounts | n
 
 /** Prices the usage by the agent's own report, or else by the price table; an unknown price remains null. */
 export function priced(runSession: RunSession, usage: AgentUsage, who: Paid): AgentUsage {
-  return { ...usage, microUsd: costOf(usage, priceOf(runSession.parts.prices, who.agent, who.model)) };
+  return { ...usage, microUsd: costOf(usage, priceOf(runSession.adapters.prices, who.agent, who.model)) };
 }

@@ -7,7 +7,7 @@ import { type WorkflowParams, createFence, defineWorkflow, fenceNonce, withoutNo
 
 describe("fence", () => {
   test("no text ends its own fence, whatever it holds", () => {
-    const nonce = fenceNonce({ secret: "s", visit: 1, call: "agent" });
+    const nonce = fenceNonce({ secret: "s", stageAttempt: 1, call: "agent" });
     const fence = createFence(nonce);
     const parts = fc.constantFrom(`</data-${nonce}>`, `<data-${nonce} source="x">`, nonce, "</data>", "\n", "a");
     fc.assert(
@@ -28,7 +28,7 @@ describe("fence", () => {
   });
 
   test("a nonce belongs to one call of one run, and is left out of comparisons", () => {
-    const of = (secret: string, visit: number, call: string) => fenceNonce({ secret, visit, call });
+    const of = (secret: string, stageAttempt: number, call: string) => fenceNonce({ secret, stageAttempt, call });
     const all = [of("s", 1, "agent"), of("s", 2, "agent"), of("s", 1, "reviewer"), of("t", 1, "agent")];
     expect(new Set(all).size).toBe(4);
     expect(of("s", 1, "agent")).toBe(all[0]);
@@ -102,21 +102,21 @@ describe("define workflow", () => {
     expect(() => define({ name: "empty" })).toThrow(/stages is not an object; transitions .*; ends /);
   });
 
-  test("the guard is quiet until the visits are used up, and lets a run end even then", () => {
+  test("the guard is quiet until the stage attempts are used up, and lets a run end even then", () => {
     const { guard } = defineWorkflow({
       ...params,
       transitions: { work: { worked: "work", finished: "done" } },
-      maxVisits: 3,
+      maxStageAttempts: 3,
     });
     const at = (number: number) => ({
       ...emptyPlanes({ workflow: "w", stage: "work" }).position,
-      visit: { number, steps: {}, failures: {} },
+      stageAttempt: { number, steps: {}, failures: {} },
     });
     const again = { event: "worked", reason: "once more" };
     expect(guard({ position: at(2), result: again, options: {} })).toEqual({ position: at(2), result: again });
     expect(guard({ position: at(3), result: again, options: {} }).result).toEqual({
       event: "fatal",
-      reason: "Max stage visits exceeded: 3",
+      reason: "Max stage attempts exceeded: 3",
     });
     const end = { event: "finished", reason: "enough" };
     expect(guard({ position: at(3), result: end, options: {} }).result).toEqual(end);

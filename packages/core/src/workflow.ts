@@ -36,7 +36,7 @@ export interface WorkflowParams<S extends JsonObject> {
   readonly freshness?: Freshness;
   readonly naming?: RunNaming;
   /** How many stages a run may enter before it becomes fatal. Default 200. */
-  readonly maxVisits?: number;
+  readonly maxStageAttempts?: number;
 }
 
 /**
@@ -57,7 +57,7 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
     reduce: params.reduce ?? null,
     freshness: params.freshness ?? null,
     naming: params.naming ?? {},
-    guard: limitVisits(shape, params.guard ?? ((given) => given), params.maxVisits ?? 200),
+    guard: limitStageAttempts(shape, params.guard ?? ((given) => given), params.maxStageAttempts ?? 200),
   });
 }
 
@@ -105,13 +105,20 @@ function shapeOf<S extends JsonObject>(params: WorkflowParams<S>): WorkflowShape
 }
 
 /** A table can contain an endless loop; this guard ends it. */
-function limitVisits<S extends JsonObject>(shape: WorkflowShape, guard: Guard<S>, maxVisits: number): Guard<S> {
+function limitStageAttempts<S extends JsonObject>(
+  shape: WorkflowShape,
+  guard: Guard<S>,
+  maxStageAttempts: number,
+): Guard<S> {
   return (given) => {
     const { position, result } = guard(given);
     const target = shape.transitions[position.stage]?.[result.event];
     const ends = target !== undefined && Object.hasOwn(shape.ends, target);
-    if (ends || position.visit.number < maxVisits) return { position, result };
-    return { position, result: { ...result, event: "fatal", reason: `Max stage visits exceeded: ${maxVisits}` } };
+    if (ends || position.stageAttempt.number < maxStageAttempts) return { position, result };
+    return {
+      position,
+      result: { ...result, event: "fatal", reason: `Max stage attempts exceeded: ${maxStageAttempts}` },
+    };
   };
 }
 
@@ -219,15 +226,18 @@ export interface StageContext<S extends JsonObject> {
    * it. It is on no branch, and an agent's commits there are part of its work. It is removed when it is merged or dropped, or when the
    * stage ends.
    */
-  aside(name: string): Promise<Aside>;
+  sideWorktree(name: string): Promise<SideWorktree>;
   /**
    * Applies the changes of the side worktree up to `commit` to the run's current files. The merge is computed in git objects; then a step
    * changes the files. A conflict changes nothing and leaves the side worktree open. Merges run one at a time, in the order of the calls.
    * USAGE while a step changes the run's own files.
    */
-  mergeAside(name: string, params: { readonly aside: Aside; readonly commit: string }): Promise<AsideMerged>;
+  mergeSideWorktree(
+    name: string,
+    params: { readonly sideWorktree: SideWorktree; readonly commit: string },
+  ): Promise<SideWorktreeMerged>;
   /** Drops a side worktree. Its content remains pinned until the run has ended. */
-  dropAside(aside: Aside): Promise<void>;
+  dropSideWorktree(sideWorktree: SideWorktree): Promise<void>;
   /** A durable timer: after a restart it waits only for the remaining time. */
   sleep(name: string, milliseconds: number): Promise<void>;
   /** Ends this process's work on the run until the named thing has happened; then the stage runs again. */
@@ -305,15 +315,15 @@ export interface StepScope {
   readonly signal: AbortSignal;
   /** 1 for the first try. */
   readonly attempt: number;
-  /** Mark for child processes, so that the engine can find and end them: `<store>/<run>/<visit>/<step>`. */
+  /** Mark for child processes, so that the engine can find and end them: `<store>/<run>/<stage attempt>/<step>`. */
   readonly mark: string;
 }
 
 export interface EffectSpec<R extends Json> {
   /** Together with run and stage it makes the key. Use fixed words, never text that a model wrote. */
   readonly purpose: string;
-  /** "visit" (default): each attempt of the stage may do it again. "run": once for the whole run. */
-  readonly per?: "visit" | "run";
+  /** "stage" (default): each attempt of the stage may do it again. "run": once for the whole run. */
+  readonly per?: "stage" | "run";
   readonly kind: string;
   readonly target: string;
   /** The action as data; its digest is compared when the same key is used again. */
@@ -344,7 +354,7 @@ export type EffectOutcome<R extends Json> =
   | { readonly kind: "done"; readonly receipt: R }
   | { readonly kind: "failed"; readonly reason: string; readonly detail: Json };
 
-export interface Aside {
+export interface SideWorktree {
   readonly name: string;
   /** Its folder. */
   readonly root: string;
@@ -354,7 +364,7 @@ export interface Aside {
   readonly skipped: readonly Skipped[];
 }
 
-export type AsideMerged =
+export type SideWorktreeMerged =
   | { readonly kind: "merged"; readonly files: readonly GitPath[] }
   | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
 
@@ -386,7 +396,7 @@ export interface AgentCall {
    * the side worktree. After a kill the side worktree is restored to the start of the call, unless the agent can resume its session. The
    * replaced content remains pinned. Parallel calls need a side worktree each.
    */
-  readonly aside?: Aside;
+  readonly sideWorktree?: SideWorktree;
   /** Files to read when the agent has ended, before anything else can change them, and to keep with its answer (`.tmp/finalize.txt`). */
   readonly collect?: readonly string[];
 }
@@ -407,7 +417,7 @@ export type AgentReport = {
   /** Pinned commit of the side worktree after the call; null: the call did not use one. */
   readonly commit: string | null;
   /** The side worktree of the call, the commit that it began with, and untracked files that were too large for `commit`; null: none. */
-  readonly aside: {
+  readonly sideWorktree: {
     readonly name: string;
     readonly from: string;
     readonly skipped: readonly { readonly [K in keyof Skipped]: Skipped[K] }[];
@@ -475,8 +485,12 @@ function ruleOf(tag: string): string {
  * Differs between calls, so that an agent does not know the nonce of the call that reads its output. It is the same when the same call is
  * sent again.
  */
-export function fenceNonce(params: { readonly secret: string; readonly visit: number; readonly call: string }): string {
-  return sha256(JSON.stringify(["fence", params.secret, params.visit, params.call]))
+export function fenceNonce(params: {
+  readonly secret: string;
+  readonly stageAttempt: number;
+  readonly call: string;
+}): string {
+  return sha256(JSON.stringify(["fence", params.secret, params.stageAttempt, params.call]))
     .replace(/^\w+:/, "")
     .slice(0, 16);
 }

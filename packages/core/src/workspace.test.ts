@@ -1,26 +1,35 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "./json.ts";
-import { asideKey, asideTip, forgetAsideCalls, neededAside, openAsides } from "./workspace.ts";
+import {
+  sideWorktreeKey,
+  sideWorktreeTip,
+  forgetSideWorktreeCalls,
+  neededSideWorktree,
+  openSideWorktrees,
+} from "./workspace.ts";
 
-const opened = (base: string): Json => ({ kind: "aside.opened", base, skipped: [] });
-const closed = (aside: string): Json => ({ kind: "aside.closed", aside, files: [] });
-const called = (name: string, from: string, commit: string): Json => ({ commit, aside: { name, from, skipped: [] } });
+const opened = (base: string): Json => ({ kind: "side-worktree.opened", base, skipped: [] });
+const closed = (sideWorktree: string): Json => ({ kind: "side-worktree.closed", sideWorktree, files: [] });
+const called = (name: string, from: string, commit: string): Json => ({
+  commit,
+  sideWorktree: { name, from, skipped: [] },
+});
 
 describe("a key", () => {
   test("is safe in a path, and another one for every other name", () => {
     fc.assert(
       fc.property(fc.string({ minLength: 1 }), fc.string({ minLength: 1 }), (one, other) => {
-        expect(asideKey(one)).toMatch(/^[a-z0-9][a-z0-9-]{0,62}$/);
-        expect(asideKey(one) === asideKey(other)).toBe(one === other);
+        expect(sideWorktreeKey(one)).toMatch(/^[a-z0-9][a-z0-9-]{0,62}$/);
+        expect(sideWorktreeKey(one) === sideWorktreeKey(other)).toBe(one === other);
       }),
     );
-    expect(asideKey("Fix the Parser!")).toMatch(/^fix-the-parser-[0-9a-f]{10}$/);
-    expect(asideKey("../..")).toMatch(/^[0-9a-f]{10}$/);
+    expect(sideWorktreeKey("Fix the Parser!")).toMatch(/^fix-the-parser-[0-9a-f]{10}$/);
+    expect(sideWorktreeKey("../..")).toMatch(/^[0-9a-f]{10}$/);
   });
 });
 
-describe("the asides of a visit", () => {
+describe("the side worktrees of a stage attempt", () => {
   const steps: readonly (readonly [string, Json])[] = [
     ["x", opened("b1")],
     ["work x", called("x", "b1", "c1")],
@@ -33,20 +42,20 @@ describe("the asides of a visit", () => {
   ];
 
   test("are open until they are closed, and need their commits as long", () => {
-    expect([...openAsides(steps)]).toEqual(["y"]);
-    expect([...neededAside(steps)].toSorted()).toEqual(["b2", "c2", "c3"]);
+    expect([...openSideWorktrees(steps)]).toEqual(["y"]);
+    expect([...neededSideWorktree(steps)].toSorted()).toEqual(["b2", "c2", "c3"]);
   });
 
   test("hold what the last call in them came to, in whatever order the steps stand", () => {
     fc.assert(
       fc.property(fc.shuffledSubarray([...steps], { minLength: steps.length }), (shuffled) => {
-        expect(asideTip(shuffled, { name: "y", base: "b2" })).toBe("c3");
-        expect(asideTip(shuffled, { name: "x", base: "b1" })).toBe("c1");
-        expect(asideTip(shuffled, { name: "z", base: "b9" })).toBe("b9");
+        expect(sideWorktreeTip(shuffled, { name: "y", base: "b2" })).toBe("c3");
+        expect(sideWorktreeTip(shuffled, { name: "x", base: "b1" })).toBe("c1");
+        expect(sideWorktreeTip(shuffled, { name: "z", base: "b9" })).toBe("b9");
       }),
     );
     expect(
-      asideTip(
+      sideWorktreeTip(
         [
           ["w", called("w", "a", "b")],
           ["v", called("w", "b", "a")],
@@ -57,19 +66,19 @@ describe("the asides of a visit", () => {
   });
 });
 
-test("calls aside are forgotten where a run goes back; the run's own are not", () => {
+test("calls in side worktrees are forgotten where a run goes back; the run's own are not", () => {
   const step = { files: false, estimate: null, base: 1 };
-  const visit = {
+  const stageAttempt = {
     number: 2,
     steps: { x: opened("b") },
     failures: {},
     running: { "work x": step, own: step },
     sessions: { "work x": "s1", own: "s2", between: null },
-    asides: { "work x": "x" },
+    sideWorktrees: { "work x": "x" },
   };
-  expect(forgetAsideCalls(visit)).toEqual({
+  expect(forgetSideWorktreeCalls(stageAttempt)).toEqual({
     number: 2,
-    steps: visit.steps,
+    steps: stageAttempt.steps,
     failures: {},
     running: { own: step },
     sessions: { own: "s2", between: null },

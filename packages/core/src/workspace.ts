@@ -21,7 +21,7 @@ export interface Workspaces {
   readonly commonDir: string;
   readonly bare: boolean;
   /** The side worktrees of runs. */
-  readonly asides: Asides;
+  readonly sideWorktrees: SideWorktrees;
   /** The worktree at this path or above it. WORKSPACE_MISSING when there is none. */
   open(path: string): Promise<Workspace>;
   /**
@@ -96,7 +96,7 @@ export interface WorktreeInfo {
   readonly path: string;
   /** The run that it was made for, as its own worktree or as a side worktree; null: none. */
   readonly run: string | null;
-  readonly aside: boolean;
+  readonly sideWorktree: boolean;
   readonly branch: string | null;
   readonly head: string | null;
   readonly exists: boolean;
@@ -233,27 +233,27 @@ export interface Diff {
  * Side worktrees of a run, in which agents work in parallel without seeing each other's half-done work. Each is on no branch, so an agent's
  * commits there move nothing of the user's. Nothing outside of refs/holdfast/ and the side worktree's own folder is touched.
  */
-export interface Asides {
-  /** Makes a commit of these files on top of their head, pinned under refs/holdfast/<run>/aside/<commit>. Durable when it returns. */
+export interface SideWorktrees {
+  /** Makes a commit of these files on top of their head, pinned under refs/holdfast/<run>/side/<commit>. Durable when it returns. */
   base(params: { readonly run: string; readonly files: PreviewSnapshot; readonly at: string }): Promise<string>;
   /** Pins a commit in the same namespace. The name contains the commit, so a second call finds it made. Durable when it returns. */
   pin(params: { readonly run: string; readonly commit: string }): Promise<string>;
   /** The folder that `place` uses. */
-  rootOf(params: AsideName): string;
+  rootOf(params: SideWorktreeName): string;
   /**
    * Returns the side worktree with the files of `commit`, on its head. It is created if missing, left alone if it is already right, and
    * otherwise recreated. (Its content is pinned first; ignored files are lost.) After a kill half-way, the same call completes it.
    * TREE_MISSING when the commit does not exist here.
    */
-  place(params: AsideName & { readonly commit: string; readonly base: string }): Promise<Workspace>;
+  place(params: SideWorktreeName & { readonly commit: string; readonly base: string }): Promise<Workspace>;
   /** The side worktree as it is; undefined when it is missing or incomplete. */
-  find(params: AsideName): Promise<Workspace | undefined>;
+  find(params: SideWorktreeName): Promise<Workspace | undefined>;
   /** The side worktrees of this run, or of all runs; a folder may be gone. */
-  list(run?: string): Promise<readonly AsideInfo[]>;
+  list(run?: string): Promise<readonly SideWorktreeInfo[]>;
   /** Removes it. Its content is pinned first, unless it equals `holding`. A missing one is not an error. */
   remove(params: { readonly run: string; readonly key: string; readonly holding?: string }): Promise<void>;
   /** Every remaining ref that `base` and `pin` made. */
-  refs(): Promise<readonly AsideRef[]>;
+  refs(): Promise<readonly SideWorktreeRef[]>;
   /**
    * Applies the changes from `base` to `theirs` on top of `ours`, in git objects only. It follows renames file by file and ignores the
    * repository's merge drivers and attributes. `to` can be restored to; it is not pinned.
@@ -262,20 +262,20 @@ export interface Asides {
     readonly base: string;
     readonly ours: PreviewSnapshot;
     readonly theirs: string;
-  }): Promise<AsideMerge>;
+  }): Promise<SideWorktreeMerge>;
   /** Tree of a commit. TREE_MISSING when it does not exist here. */
   treeOf(commit: string): Promise<string>;
 }
 
-export interface AsideName {
+export interface SideWorktreeName {
   readonly run: string;
   /** Name of the step; any text. */
   readonly name: string;
-  /** The folder next to which it lies, as `<beside>.aside/`; default: where the run's own worktree would be. */
+  /** The folder next to which it lies, as `<beside>.sideWorktree/`; default: where the run's own worktree would be. */
   readonly beside?: string;
 }
 
-export interface AsideInfo {
+export interface SideWorktreeInfo {
   readonly run: string;
   /** The key made from the name. */
   readonly key: string;
@@ -283,14 +283,14 @@ export interface AsideInfo {
   readonly exists: boolean;
 }
 
-export interface AsideRef {
+export interface SideWorktreeRef {
   readonly ref: string;
   readonly run: string;
   readonly commit: string;
   readonly createdAt: string;
 }
 
-export type AsideMerge =
+export type SideWorktreeMerge =
   | { readonly kind: "merged"; readonly to: PreviewSnapshot }
   | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
 
@@ -457,17 +457,17 @@ export type RebaseResult =
   | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
 
 /** Result of the step that opens a side worktree. */
-export type AsideOpened = {
-  readonly kind: "aside.opened";
+export type SideWorktreeOpened = {
+  readonly kind: "side-worktree.opened";
   readonly base: string;
   readonly skipped: readonly { readonly [K in keyof Skipped]: Skipped[K] }[];
 };
 
 /** Result of the step that merges or drops a side worktree. */
-export type AsideClosed = { readonly kind: "aside.closed"; readonly aside: string };
+export type SideWorktreeClosed = { readonly kind: "side-worktree.closed"; readonly sideWorktree: string };
 
 /** Makes a key that is safe in a path for any name, and differs for different names. */
-export function asideKey(name: string): string {
+export function sideWorktreeKey(name: string): string {
   const words = name
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, "-")
@@ -479,13 +479,14 @@ export function asideKey(name: string): string {
 }
 
 /** Names of the side worktrees that the stage attempt opened and did not close: their folders are needed. */
-export function openAsides(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
+export function openSideWorktrees(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
   const opened = new Set<string>();
   const closed = new Set<string>();
   for (const [name, result] of steps) {
     if (!isJsonObject(result)) continue;
-    if (result["kind"] === "aside.opened") opened.add(name);
-    if (result["kind"] === "aside.closed" && typeof result["aside"] === "string") closed.add(result["aside"]);
+    if (result["kind"] === "side-worktree.opened") opened.add(name);
+    if (result["kind"] === "side-worktree.closed" && typeof result["sideWorktree"] === "string")
+      closed.add(result["sideWorktree"]);
   }
   for (const name of closed) opened.delete(name);
   return opened;
@@ -494,15 +495,15 @@ export function openAsides(steps: Iterable<readonly [string, Json]>): ReadonlySe
 /**
  * Commits that are needed to recreate or merge the open side worktrees of the stage attempt: their bases, and the results of calls in them.
  */
-export function neededAside(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
+export function neededSideWorktree(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
   const all = [...steps];
-  const open = openAsides(all);
+  const open = openSideWorktrees(all);
   const needed = new Set<string>();
   for (const [name, result] of all) {
     if (!isJsonObject(result)) continue;
-    const { kind, base, commit, aside } = result;
-    if (kind === "aside.opened" && open.has(name) && typeof base === "string") needed.add(base);
-    const where = isJsonObject(aside) ? aside["name"] : undefined;
+    const { kind, base, commit, sideWorktree } = result;
+    if (kind === "side-worktree.opened" && open.has(name) && typeof base === "string") needed.add(base);
+    const where = isJsonObject(sideWorktree) ? sideWorktree["name"] : undefined;
     if (typeof where === "string" && open.has(where) && typeof commit === "string") needed.add(commit);
   }
   return needed;
@@ -512,11 +513,11 @@ export function neededAside(steps: Iterable<readonly [string, Json]>): ReadonlyS
  * After a rewind or fork, calls in side worktrees that were in flight begin anew. Their sessions remember work that no files have any more,
  * and the side worktree is recreated.
  */
-export function forgetAsideCalls(visit: StageAttempt): StageAttempt {
-  const { asides, ...rest } = visit;
-  if (asides === undefined) return visit;
+export function forgetSideWorktreeCalls(stageAttempt: StageAttempt): StageAttempt {
+  const { sideWorktrees, ...rest } = stageAttempt;
+  if (sideWorktrees === undefined) return stageAttempt;
   const without = <T>(record: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
-    Object.fromEntries(Object.entries(record).filter(([step]) => !Object.hasOwn(asides, step)));
+    Object.fromEntries(Object.entries(record).filter(([step]) => !Object.hasOwn(sideWorktrees, step)));
   return {
     ...rest,
     ...(rest.running === undefined ? {} : { running: without(rest.running) }),
@@ -525,19 +526,19 @@ export function forgetAsideCalls(visit: StageAttempt): StageAttempt {
 }
 
 /** The newest commit of a side worktree, from the finished calls in it: the one that no other call began from. */
-export function asideTip(
+export function sideWorktreeTip(
   steps: Iterable<readonly [string, Json]>,
-  aside: { readonly name: string; readonly base: string },
+  sideWorktree: { readonly name: string; readonly base: string },
 ): string {
   const next = new Map<string, string>();
   for (const [, result] of steps) {
-    if (!isJsonObject(result) || !isJsonObject(result["aside"])) continue;
-    const { commit, aside: where } = result;
+    if (!isJsonObject(result) || !isJsonObject(result["sideWorktree"])) continue;
+    const { commit, sideWorktree: where } = result;
     const { name, from } = where;
-    if (name === aside.name && typeof from === "string" && typeof commit === "string" && commit !== from)
+    if (name === sideWorktree.name && typeof from === "string" && typeof commit === "string" && commit !== from)
       next.set(from, commit);
   }
-  let tip = aside.base;
+  let tip = sideWorktree.base;
   for (let after = next.get(tip); after !== undefined; after = next.get(tip)) {
     next.delete(tip);
     tip = after;

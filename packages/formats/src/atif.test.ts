@@ -93,20 +93,20 @@ const report = (text: string, more: JsonObject = {}): JsonObject => ({
 const story: readonly (readonly [EntryKind, JsonObject])[] = [
   ["run.created", {}],
   ["lease.taken", {}],
-  ["stage.entered", { visit: 1, stage: "impl", iteration: 1 }],
-  ["step.started", { visit: 1, step: "code" }],
-  ["step.finished", { visit: 1, step: "code", result: report("Done.") }],
-  ["step.finished", { visit: 1, step: "tests", result: { passed: true } }],
-  ["step.failed", { visit: 1, step: "push", reason: "network" }],
+  ["stage.entered", { stageAttempt: 1, stage: "impl", iteration: 1 }],
+  ["step.started", { stageAttempt: 1, step: "code" }],
+  ["step.finished", { stageAttempt: 1, step: "code", result: report("Done.") }],
+  ["step.finished", { stageAttempt: 1, step: "tests", result: { passed: true } }],
+  ["step.failed", { stageAttempt: 1, step: "push", reason: "network" }],
   ["effect.intended", { key: "k", kind: "git.push", target: "origin", payload: "", detail: { branch: "b" } }],
   ["effect.settled", { key: "k", outcome: "done", adopted: false, receipt: { sha: "1" } }],
-  ["stage.ended", { visit: 1, stage: "impl", event: "impl_done", next: "review", reason: "ok", score: null }],
+  ["stage.ended", { stageAttempt: 1, stage: "impl", event: "impl_done", next: "review", reason: "ok", score: null }],
   ["run.waiting", { for: "you", reason: "Merge?", until: null }],
   ["run.continued", { decision: "merge", answer: "yes" }],
   [
     "step.finished",
     {
-      visit: 1,
+      stageAttempt: 1,
       step: "code",
       result: report("Again.", { outcome: "failed", usage: { inputTokens: null, outputTokens: 5, microUsd: null } }),
     },
@@ -203,7 +203,7 @@ describe("ATIF 1.7", () => {
 
   test("claude's events: turns put together, results with their calls, the rest kept", () => {
     const [call] =
-      exported(sourceOf(story.slice(0, 5), [{ visit: 1, step: "code", lines: linesOf(claudeLog) }]))
+      exported(sourceOf(story.slice(0, 5), [{ stageAttempt: 1, step: "code", lines: linesOf(claudeLog) }]))
         .subagent_trajectories ?? [];
     expect(call).toMatchObject({
       session_id: "s-1",
@@ -227,7 +227,7 @@ describe("ATIF 1.7", () => {
 
   test("codex's events", () => {
     const [call] =
-      exported(sourceOf(story.slice(0, 5), [{ visit: 1, step: "code", lines: linesOf(codexLog) }]))
+      exported(sourceOf(story.slice(0, 5), [{ stageAttempt: 1, step: "code", lines: linesOf(codexLog) }]))
         .subagent_trajectories ?? [];
     expect(call?.steps).toMatchObject([
       { message: "Run it.", reasoning_content: "Think." },
@@ -253,7 +253,7 @@ describe("ATIF 1.7", () => {
       },
       { type: "user", message: { content: [{ type: "tool_result", tool_use_id: "t1", content: [image] }] } },
     ];
-    const source = sourceOf(story.slice(0, 5), [{ visit: 1, step: "code", lines: linesOf(events) }]);
+    const source = sourceOf(story.slice(0, 5), [{ stageAttempt: 1, step: "code", lines: linesOf(events) }]);
     expect(exported(source).subagent_trajectories?.[0]?.steps).toMatchObject([
       { source: "user", message: "[image]" },
       {
@@ -264,15 +264,15 @@ describe("ATIF 1.7", () => {
     expect(exportAtif(source).losses.map(({ path }) => path)).toEqual(
       expect.arrayContaining(["logs.images", "logs.messages"]),
     );
-    const plain = sourceOf(story.slice(0, 5), [{ visit: 1, step: "code", lines: linesOf(codexLog) }]);
+    const plain = sourceOf(story.slice(0, 5), [{ stageAttempt: 1, step: "code", lines: linesOf(codexLog) }]);
     expect(exportAtif(plain).losses.map(({ path }) => path)).not.toContain("logs.images");
   });
 
   test("what a call said that never ended is there too", () => {
     const logs = [
-      { visit: 1, step: "code", lines: linesOf(codexLog) },
-      { visit: 2, step: "review", lines: ["I look at", "the change"] },
-      { visit: 3, step: "empty", lines: [] },
+      { stageAttempt: 1, step: "code", lines: linesOf(codexLog) },
+      { stageAttempt: 2, step: "review", lines: ["I look at", "the change"] },
+      { stageAttempt: 3, step: "empty", lines: [] },
     ];
     const [ended, cut, ...more] = exported(sourceOf(story.slice(0, 5), logs)).subagent_trajectories ?? [];
     expect(ended?.trajectory_id).toBe("issue-42-k3f9/1/code");
@@ -286,14 +286,17 @@ describe("ATIF 1.7", () => {
 
   test("plain output is one message", () => {
     const [call] =
-      exported(sourceOf(story.slice(0, 5), [{ visit: 1, step: "code", lines: ["working", "", "done"] }]))
+      exported(sourceOf(story.slice(0, 5), [{ stageAttempt: 1, step: "code", lines: ["working", "", "done"] }]))
         .subagent_trajectories ?? [];
     expect(call?.steps.map((step) => step.message)).toEqual(["working\ndone"]);
   });
 
   test("any journal and any log make a valid trajectory", () => {
     const body = fc.dictionary(
-      fc.oneof(word, fc.constantFrom("visit", "step", "stage", "result", "key", "kind", "answer", "reason", "text")),
+      fc.oneof(
+        word,
+        fc.constantFrom("stageAttempt", "step", "stage", "result", "key", "kind", "answer", "reason", "text"),
+      ),
       fc.oneof(smallJson(), fc.constantFrom<Json>(report("x"), report("y", { session: null }))),
       { maxKeys: 5, noNullPrototype: true },
     );
@@ -317,8 +320,8 @@ describe("ATIF 1.7", () => {
     );
     fc.assert(
       fc.property(bodies, fc.array(event, { maxLength: 10 }), (given, lines) => {
-        const all = [...given, ["step.finished", { visit: 1, step: "code", result: report("z") }] as const];
-        exported(sourceOf(all, [{ visit: 1, step: "code", lines }]));
+        const all = [...given, ["step.finished", { stageAttempt: 1, step: "code", result: report("z") }] as const];
+        exported(sourceOf(all, [{ stageAttempt: 1, step: "code", lines }]));
       }),
       propertyRuns(300),
     );

@@ -31,7 +31,7 @@ export interface AtifSource {
 }
 
 export interface AgentLog {
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly lines: readonly string[];
 }
@@ -108,22 +108,23 @@ interface ReadCall {
 /** Logs of interrupted or running calls. Their output so far is all that exists of them. */
 function unfinishedCalls({ logs }: AtifSource, calls: readonly AgentCall[]): readonly AgentLog[] {
   return logs.filter(
-    ({ visit, step, lines }) =>
-      !calls.some((call) => call.visit === visit && call.step === step) && readLog(lines).steps.length > 0,
+    ({ stageAttempt, step, lines }) =>
+      !calls.some((call) => call.stageAttempt === stageAttempt && call.step === step) &&
+      readLog(lines).steps.length > 0,
   );
 }
 
-function logTrajectory({ run, conductor }: AtifSource, { visit, step, lines }: AgentLog): ReadCall {
+function logTrajectory({ run, conductor }: AtifSource, { stageAttempt, step, lines }: AgentLog): ReadCall {
   const log = readLog(lines);
   const steps = numberSteps(log.steps);
   const trajectory: Trajectory = {
     schema_version: "ATIF-v1.7",
-    trajectory_id: `${run.id}/${visit}/${step}/unfinished`,
+    trajectory_id: `${run.id}/${stageAttempt}/${step}/unfinished`,
     ...(log.session === null ? {} : { session_id: log.session }),
     agent: agentOf(log, conductor),
     steps,
     final_metrics: { ...log.totals, total_steps: steps.length },
-    extra: { holdfast: { visit, step, outcome: "unfinished" }, ...othersOf(log) },
+    extra: { holdfast: { stageAttempt, step, outcome: "unfinished" }, ...othersOf(log) },
   };
   return { trajectory, losses: log.losses };
 }
@@ -147,7 +148,9 @@ function eachOnce(losses: readonly Loss[]): readonly Loss[] {
 }
 
 function callTrajectory({ logs, conductor }: AtifSource, call: AgentCall): ReadCall {
-  const lines = logs.filter((log) => log.visit === call.visit && log.step === call.step).flatMap((log) => log.lines);
+  const lines = logs
+    .filter((log) => log.stageAttempt === call.stageAttempt && log.step === call.step)
+    .flatMap((log) => log.lines);
   const log = readLog(lines);
   const session = call.session ?? log.session;
   const last: UnnumberedStep = {
@@ -165,7 +168,7 @@ function callTrajectory({ logs, conductor }: AtifSource, call: AgentCall): ReadC
     steps,
     final_metrics: { ...log.totals, ...totalsOf([call]), total_steps: steps.length },
     extra: {
-      holdfast: { visit: call.visit, step: call.step, entry: call.entry, ...call.facts },
+      holdfast: { stageAttempt: call.stageAttempt, step: call.step, entry: call.entry, ...call.facts },
       ...othersOf(log),
     },
   };
@@ -198,7 +201,7 @@ function totalsOf(calls: readonly AgentCall[]): FinalMetrics {
 interface AgentCall {
   /** Unique in the run, even if a restored run executed the same step again. */
   readonly id: string;
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly entry: number;
   readonly at: string;
@@ -261,7 +264,12 @@ function stepOf(entry: JournalEntry, reading: Reading): UnnumberedStep | null {
     case "graph.moved":
       return system(`Graph moved: ${text("events")}`);
     case "step.failed":
-      return called(entry, { name: text("step"), arguments: visitOf(body), content: text("reason"), failed: true });
+      return called(entry, {
+        name: text("step"),
+        arguments: stageAttemptOf(body),
+        content: text("reason"),
+        failed: true,
+      });
     case "effect.intended":
       return effect(entry, reading);
     case "run.waiting":
@@ -293,9 +301,15 @@ function finished(entry: JournalEntry, reading: Reading): UnnumberedStep {
   const result = field(body, "result") ?? null;
   const call = callOf(entry, name, result, reading);
   if (call === null)
-    return called(entry, { name, arguments: visitOf(body), content: contentText(result), failed: false });
+    return called(entry, { name, arguments: stageAttemptOf(body), content: contentText(result), failed: false });
   reading.calls.push(call);
-  return called(entry, { name, arguments: visitOf(body), content: call.text, failed: false, trajectory: call.id });
+  return called(entry, {
+    name,
+    arguments: stageAttemptOf(body),
+    content: call.text,
+    failed: false,
+    trajectory: call.id,
+  });
 }
 
 /** Recognises an agent's report by the fields that only such a report has. */
@@ -304,15 +318,15 @@ function callOf(entry: JournalEntry, step: string, result: Json, { run, calls }:
   const { outcome, text, usage, session, ...facts } = result;
   if ((outcome !== "completed" && outcome !== "failed") || typeof text !== "string" || !isJsonObject(usage))
     return null;
-  const visit = Number(field(entry.body, "visit") ?? 0);
-  const id = `${run}/${visit}/${step}`;
+  const stageAttempt = Number(field(entry.body, "stageAttempt") ?? 0);
+  const id = `${run}/${stageAttempt}/${step}`;
   const amount = (name: string): number | null => {
     const value = field(usage, name);
     return typeof value === "number" ? value : null;
   };
   return {
     id: calls.some((call) => call.id === id) ? `${id}/${entry.entry}` : id,
-    visit,
+    stageAttempt,
     step,
     entry: entry.entry,
     at: entry.at,
@@ -376,6 +390,6 @@ function outcomesOf(entries: readonly JournalEntry[]): ReadonlyMap<string, JsonO
   return outcomes;
 }
 
-function visitOf(body: JsonObject): JsonObject {
-  return { visit: field(body, "visit") ?? 0 };
+function stageAttemptOf(body: JsonObject): JsonObject {
+  return { stageAttempt: field(body, "stageAttempt") ?? 0 };
 }

@@ -168,7 +168,7 @@ function readHoldfastMember(document: JsonObject): HoldfastMember | "damaged" | 
   if (kept === undefined || kept === null) return null;
   if (!isJsonObject(kept) || kept["version"] !== 1) return "damaged";
   const { values } = kept;
-  const position = isJsonObject(kept["position"]) ? { ...kept["position"], visit: { ...NO_ATTEMPT } } : null;
+  const position = isJsonObject(kept["position"]) ? { ...kept["position"], stageAttempt: { ...NO_ATTEMPT } } : null;
   if (!isJsonObject(values) || position === null || positionShape(position) !== null) return "damaged";
   // The shape check above makes this cast safe.
   return { position: position as object as Position, values };

@@ -141,8 +141,8 @@ function documentOf(text: Json | undefined): JsonObject | null {
 }
 
 /** Whether the import is complete, because the importing process may have died. */
-export async function isWhole(parts: CoreAdapters, run: string): Promise<boolean> {
-  for await (const { kind } of parts.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
+export async function isWhole(adapters: CoreAdapters, run: string): Promise<boolean> {
+  for await (const { kind } of adapters.store.readJournal({ run })) if (kind === IMPORT_ENTRY) return true;
   return false;
 }
 

@@ -50,7 +50,7 @@ describe("an object that a power cut left damaged does not block a save of the s
       const damage = DAMAGES[(worktree + turn) % DAMAGES.length] ?? (() => Buffer.alloc(0));
       const bytes = damageObject(id, damage);
       expect(await snapshotAfterBoot()).toEqual(first);
-      expect(setAside(id)).toEqual([damage(bytes)]);
+      expect(quarantine(id)).toEqual([damage(bytes)]);
     }
     repo.git("fsck", "--full");
   });
@@ -246,7 +246,7 @@ function damageObject(id: string, damage: (bytes: Buffer) => Buffer): Buffer {
   return bytes;
 }
 
-function setAside(id: string): readonly Buffer[] {
+function quarantine(id: string): readonly Buffer[] {
   const folder = repo.path(".git/holdfast-workspace/damaged");
   const names = readdirSync(folder).filter((name) => name.startsWith(id));
   return names.map((name) => readFileSync(join(folder, name)));

@@ -22,7 +22,7 @@ export async function withObjectRepair<T>(worktree: WorktreeContext, work: () =>
     } catch (error) {
       // Git stops at the first damaged object, so each one may need its own round.
       const moved =
-        rounds < MAX_ROUNDS && (await setAside(worktree.repository, objectsNamedInError(error)).catch(() => false));
+        rounds < MAX_ROUNDS && (await quarantine(worktree.repository, objectsNamedInError(error)).catch(() => false));
       if (!moved) throw error;
       await deletePrivateIndexes(worktree.home);
     }
@@ -40,7 +40,7 @@ export function objectsNamedInError(error: unknown): readonly string[] {
 
 const MAX_ROUNDS = 1000;
 
-async function setAside(repository: Repository, ids: readonly string[]): Promise<boolean> {
+async function quarantine(repository: Repository, ids: readonly string[]): Promise<boolean> {
   let moved = false;
   for (const id of ids) {
     if (!(await isDamaged(repository, id))) continue;

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
-import type { AsideRef, SnapshotRef } from "@holdfast/core/workspace";
+import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
@@ -200,7 +200,7 @@ export async function pinSideWorktree(
     throw new HoldfastError({ code: "USAGE", message: `${commit} of run ${run} cannot be pinned under that name` });
   }
   if ((await findMissingObjects(repository, [commit])).length > 0) throw missingCommit(commit);
-  const plain = `refs/holdfast/${run}/aside/${commit}`;
+  const plain = `refs/holdfast/${run}/side/${commit}`;
   for (const ref of [plain, ...[...SPARE].map((digit) => plain + digit)]) {
     const args = ["update-ref", ref, commit];
     const made = await repository.git.result({ args });
@@ -218,8 +218,8 @@ export async function pinSideWorktree(
   });
 }
 
-export async function listSideWorktreePins(repository: Repository): Promise<readonly AsideRef[]> {
-  const args = ["for-each-ref", "--format=%(objectname) %(refname) %(committerdate:unix)", "refs/holdfast/*/aside/**"];
+export async function listSideWorktreePins(repository: Repository): Promise<readonly SideWorktreeRef[]> {
+  const args = ["for-each-ref", "--format=%(objectname) %(refname) %(committerdate:unix)", "refs/holdfast/*/side/**"];
   const listed = await repository.git.result({ args });
   return listed.stdout
     .toString("utf8")
@@ -231,4 +231,4 @@ export async function listSideWorktreePins(repository: Repository): Promise<read
     });
 }
 
-const SIDE_REF_LINE = /^([0-9a-f]+) (refs\/holdfast\/([^/]+)\/aside\/[0-9a-f]+) (\d+)$/;
+const SIDE_REF_LINE = /^([0-9a-f]+) (refs\/holdfast\/([^/]+)\/side\/[0-9a-f]+) (\d+)$/;

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { AsideMerge, Workspace, Workspaces } from "@holdfast/core/workspace";
+import type { SideWorktreeMerge, Workspace, Workspaces } from "@holdfast/core/workspace";
 import {
   type TestRepository,
   readWorktree,
@@ -21,36 +21,38 @@ interface Scene {
   /** The run's own worktree. */
   readonly own: Workspace;
   readonly tree: TestRepository;
-  open(name: string): Promise<{ readonly base: string; readonly aside: Workspace; readonly files: TestRepository }>;
+  open(
+    name: string,
+  ): Promise<{ readonly base: string; readonly sideWorktree: Workspace; readonly files: TestRepository }>;
   /** Pins the files of the side worktree and returns the commit. */
-  hold(aside: Workspace): Promise<string>;
+  hold(sideWorktree: Workspace): Promise<string>;
   /** Merges in the object database and applies the result to the run's files. */
-  merge(base: string, theirs: string): Promise<AsideMerge>;
+  merge(base: string, theirs: string): Promise<SideWorktreeMerge>;
 }
 
 async function start(files?: Readonly<Record<string, string>>, repo = startCommitted(files)): Promise<Scene> {
   const workspaces = await openGitWorkspaces(repo.root);
   onTestFinished(() => workspaces.close());
   const own = await workspaces.create({ run: RUN });
-  const { asides } = workspaces;
+  const { sideWorktrees } = workspaces;
   return {
     repo,
     workspaces,
     own,
     tree: testRepositoryAt(own.root),
     async open(name) {
-      const base = await asides.base({ run: RUN, files: await own.look({ at: AT }), at: AT });
-      const aside = await asides.place({ run: RUN, name, base, commit: base });
-      return { base, aside, files: testRepositoryAt(aside.root) };
+      const base = await sideWorktrees.base({ run: RUN, files: await own.look({ at: AT }), at: AT });
+      const sideWorktree = await sideWorktrees.place({ run: RUN, name, base, commit: base });
+      return { base, sideWorktree, files: testRepositoryAt(sideWorktree.root) };
     },
-    async hold(aside) {
-      const { commit } = await aside.look({ at: AT });
-      await asides.pin({ run: RUN, commit });
+    async hold(sideWorktree) {
+      const { commit } = await sideWorktree.look({ at: AT });
+      await sideWorktrees.pin({ run: RUN, commit });
       return commit;
     },
     async merge(base, theirs) {
       const ours = await own.look({ at: AT });
-      const merged = await asides.merge({ base, ours, theirs });
+      const merged = await sideWorktrees.merge({ base, ours, theirs });
       if (merged.kind === "merged") {
         const plan = await own.planRestore({ from: ours, to: merged.to });
         expect(plan.toTree).toBe(merged.to.tree);
@@ -61,7 +63,7 @@ async function start(files?: Readonly<Record<string, string>>, repo = startCommi
   };
 }
 
-describe("an aside", () => {
+describe("a side worktree", () => {
   test("has the run's files to the byte, tracked and untracked and changed, on no branch, and is clean", async () => {
     const scene = await start({ "a.txt": "one\n", "run.sh": "#!/bin/sh\n", ".gitignore": "ignored/\n" });
     scene.tree.write("a.txt", "changed\r\n");
@@ -71,10 +73,10 @@ describe("an aside", () => {
     symlinkSync("a.txt", scene.tree.path("link"));
     const odd = Buffer.concat([Buffer.from(`${scene.own.root}/`), Buffer.from([0xff, 0x41])]);
     writeFileSync(odd, "not UTF-8\n");
-    const { aside, files, base } = await scene.open("x");
+    const { sideWorktree, files, base } = await scene.open("x");
     const { "ignored/big.o": ignored, ...carried } = readWorktree(scene.own.root);
     expect(ignored).toBeDefined();
-    expect(readWorktree(aside.root)).toEqual(carried);
+    expect(readWorktree(sideWorktree.root)).toEqual(carried);
     expect(files.git("status", "--porcelain")).toBe("");
     expect(files.git("rev-parse", "HEAD").trim()).toBe(base);
     expect(() => files.git("symbolic-ref", "HEAD")).toThrow();
@@ -84,22 +86,24 @@ describe("an aside", () => {
   test("touches nothing of the user's, is not the run's own worktree, and goes without a trace", async () => {
     const scene = await start();
     const before = userState(join(scene.repo.root, ".git"));
-    const { aside, base } = await scene.open("x");
+    const { sideWorktree, base } = await scene.open("x");
     expect((await scene.workspaces.find(RUN))?.root).toBe(scene.own.root);
     expect(await scene.workspaces.list()).toContainEqual(
-      expect.objectContaining({ path: aside.root, run: RUN, aside: true, branch: null }),
+      expect.objectContaining({ path: sideWorktree.root, run: RUN, sideWorktree: true, branch: null }),
     );
-    expect(await scene.workspaces.asides.list(RUN)).toMatchObject([{ run: RUN, path: aside.root, exists: true }]);
-    expect(await scene.workspaces.asides.list("other")).toEqual([]);
-    const [info] = await scene.workspaces.asides.list();
-    await scene.workspaces.asides.remove({ run: RUN, key: info?.key ?? "", holding: base });
-    await scene.workspaces.asides.remove({ run: RUN, key: info?.key ?? "", holding: base });
-    expect(existsSync(dirname(aside.root))).toBe(false);
-    expect(scene.repo.git("worktree", "list", "--porcelain")).not.toContain(aside.root);
+    expect(await scene.workspaces.sideWorktrees.list(RUN)).toMatchObject([
+      { run: RUN, path: sideWorktree.root, exists: true },
+    ]);
+    expect(await scene.workspaces.sideWorktrees.list("other")).toEqual([]);
+    const [info] = await scene.workspaces.sideWorktrees.list();
+    await scene.workspaces.sideWorktrees.remove({ run: RUN, key: info?.key ?? "", holding: base });
+    await scene.workspaces.sideWorktrees.remove({ run: RUN, key: info?.key ?? "", holding: base });
+    expect(existsSync(dirname(sideWorktree.root))).toBe(false);
+    expect(scene.repo.git("worktree", "list", "--porcelain")).not.toContain(sideWorktree.root);
     expect(userState(join(scene.repo.root, ".git"))).toEqual(before);
-    expect((await scene.workspaces.asides.refs()).map(({ commit }) => commit)).toEqual([base]);
-    await scene.workspaces.unpin((await scene.workspaces.asides.refs()).map(({ ref }) => ref));
-    expect(await scene.workspaces.asides.refs()).toEqual([]);
+    expect((await scene.workspaces.sideWorktrees.refs()).map(({ commit }) => commit)).toEqual([base]);
+    await scene.workspaces.unpin((await scene.workspaces.sideWorktrees.refs()).map(({ ref }) => ref));
+    expect(await scene.workspaces.sideWorktrees.refs()).toEqual([]);
     expect(scene.repo.git("for-each-ref", "--format=%(refname)").split("\n")).toEqual([
       "refs/heads/holdfast/r",
       "refs/heads/main",
@@ -109,35 +113,35 @@ describe("an aside", () => {
 
   test("asked for again it is as it was left; with other files it is made anew and what lay there stays pinned", async () => {
     const scene = await start();
-    const { aside, base, files } = await scene.open("x");
+    const { sideWorktree, base, files } = await scene.open("x");
     files.write(".git-is-a-file", "no\n");
     files.remove(".git-is-a-file");
     mkdirSync(files.path("node_modules"));
-    const same = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
-    expect(same.root).toBe(aside.root);
+    const same = await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit: base });
+    expect(same.root).toBe(sideWorktree.root);
     expect(existsSync(files.path("node_modules"))).toBe(true);
     files.write("half.txt", "half\n");
     files.git("add", "-A");
     files.git("commit", "-qm", "by the agent");
     files.write("more.txt", "more\n");
-    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    const again = await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit: base });
     expect(existsSync(join(again.root, "half.txt"))).toBe(false);
     expect(files.git("rev-parse", "HEAD").trim()).toBe(base);
-    const kept = (await scene.workspaces.asides.refs()).find(({ commit }) => commit !== base);
+    const kept = (await scene.workspaces.sideWorktrees.refs()).find(({ commit }) => commit !== base);
     expect(scene.repo.git("show", `${kept?.commit}:more.txt`)).toBe("more\n");
     expect(scene.repo.git("log", "-1", "--format=%s", `${kept?.commit}^1`)).toBe("by the agent\n");
   });
 
   test("goes without a trace although its agent made a repository in place of the link to git", async () => {
     const scene = await start();
-    const { aside, files } = await scene.open("x");
+    const { sideWorktree, files } = await scene.open("x");
     files.write("made.txt", "made\n");
     rmSync(files.path(".git"));
     files.git("init", "-q");
-    const [info] = await scene.workspaces.asides.list();
-    await scene.workspaces.asides.remove({ run: RUN, key: info?.key ?? "" });
-    expect(existsSync(dirname(aside.root))).toBe(false);
-    const texts = (await scene.workspaces.asides.refs()).map(({ commit }) =>
+    const [info] = await scene.workspaces.sideWorktrees.list();
+    await scene.workspaces.sideWorktrees.remove({ run: RUN, key: info?.key ?? "" });
+    expect(existsSync(dirname(sideWorktree.root))).toBe(false);
+    const texts = (await scene.workspaces.sideWorktrees.refs()).map(({ commit }) =>
       scene.repo.git("ls-tree", "--name-only", commit),
     );
     expect(texts.join("\n")).toContain("made.txt");
@@ -145,18 +149,18 @@ describe("an aside", () => {
 
   test("is made again from a call's commit, standing on what the agent committed", async () => {
     const scene = await start();
-    const { aside, base, files } = await scene.open("x");
+    const { sideWorktree, base, files } = await scene.open("x");
     files.write("committed.txt", "c\n");
     files.git("add", "-A");
     files.git("commit", "-qm", "by the agent");
     files.write("loose.txt", "l\n");
-    const commit = await scene.hold(aside);
+    const commit = await scene.hold(sideWorktree);
     const head = files.git("rev-parse", "HEAD");
-    const held = readWorktree(aside.root);
-    rmSync(aside.root, { recursive: true });
-    expect(await scene.workspaces.asides.find({ run: RUN, name: "x" })).toBeUndefined();
-    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit });
-    expect(again.root).toBe(aside.root);
+    const held = readWorktree(sideWorktree.root);
+    rmSync(sideWorktree.root, { recursive: true });
+    expect(await scene.workspaces.sideWorktrees.find({ run: RUN, name: "x" })).toBeUndefined();
+    const again = await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit });
+    expect(again.root).toBe(sideWorktree.root);
     expect(readWorktree(again.root)).toEqual(held);
     expect(files.git("rev-parse", "HEAD")).toBe(head);
     expect(files.git("status", "--porcelain")).toBe("?? loose.txt\n");
@@ -174,13 +178,15 @@ describe("an aside", () => {
     expect(() => files.git("rebase", "own")).toThrow();
     const gitDir = files.git("rev-parse", "--absolute-git-dir").trim();
     writeFileSync(join(gitDir, "index.lock"), "");
-    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    const again = await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit: base });
     expect(files.git("status", "--porcelain")).toBe("");
     rmSync(join(again.root, ".git"));
     files.write("a.txt", "without git\n");
-    await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit: base });
     expect(files.git("status", "--porcelain")).toBe("");
-    const kept = (await scene.workspaces.asides.refs()).map(({ commit }) => scene.repo.git("show", `${commit}:a.txt`));
+    const kept = (await scene.workspaces.sideWorktrees.refs()).map(({ commit }) =>
+      scene.repo.git("show", `${commit}:a.txt`),
+    );
     expect(kept).toContain("without git\n");
   });
 
@@ -190,10 +196,12 @@ describe("an aside", () => {
     rmSync(bare.root, { recursive: true });
     source.git("clone", "-q", "--bare", source.root, bare.root);
     const scene = await start(undefined, bare);
-    const { aside } = await scene.open("x");
-    expect(aside.root.startsWith(join(bare.root, "trees", "r.aside"))).toBe(true);
+    const { sideWorktree } = await scene.open("x");
+    expect(sideWorktree.root.startsWith(join(bare.root, "trees", "r.side"))).toBe(true);
     const beside = join(bare.root, "..", "elsewhere");
-    expect(scene.workspaces.asides.rootOf({ run: RUN, name: "x", beside }).startsWith(`${beside}.aside/`)).toBe(true);
+    expect(scene.workspaces.sideWorktrees.rootOf({ run: RUN, name: "x", beside }).startsWith(`${beside}.side/`)).toBe(
+      true,
+    );
   });
 
   test("of a repository without a commit begins with the files alone", async () => {
@@ -213,15 +221,15 @@ describe("an aside", () => {
     scene.tree.git("-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
     scene.tree.git("sparse-checkout", "set", "--no-cone", "/*", "!/far/");
     expect(existsSync(scene.tree.path("far"))).toBe(false);
-    const { aside, base, files } = await scene.open("x");
+    const { sideWorktree, base, files } = await scene.open("x");
     expect(files.read("far/away.txt")).toBe("far\n");
     expect(files.git("status", "--porcelain", "--ignore-submodules=none")).toBe("");
-    const again = await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    const again = await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit: base });
     mkdirSync(join(again.root, "kept-because-not-made-anew"));
-    await scene.workspaces.asides.place({ run: RUN, name: "x", base, commit: base });
+    await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit: base });
     expect(existsSync(join(again.root, "kept-because-not-made-anew"))).toBe(true);
     files.write("a.txt", "two\n");
-    expect(await scene.merge(base, await scene.hold(aside))).toMatchObject({ kind: "merged" });
+    expect(await scene.merge(base, await scene.hold(sideWorktree))).toMatchObject({ kind: "merged" });
     expect([scene.tree.read("a.txt"), scene.tree.read("sub/lib.txt")]).toEqual(["two\n", "lib\n"]);
     expect(scene.tree.git("status", "--porcelain")).toBe(" M a.txt\n");
   });
@@ -230,11 +238,11 @@ describe("an aside", () => {
     const scene = await start();
     const gone = "0123456789012345678901234567890123456789";
     const place = { run: RUN, name: "x", base: gone, commit: gone };
-    await expect(scene.workspaces.asides.place(place)).rejects.toMatchObject({ code: "TREE_MISSING" });
-    await expect(scene.workspaces.asides.pin({ run: RUN, commit: gone })).rejects.toMatchObject({
+    await expect(scene.workspaces.sideWorktrees.place(place)).rejects.toMatchObject({ code: "TREE_MISSING" });
+    await expect(scene.workspaces.sideWorktrees.pin({ run: RUN, commit: gone })).rejects.toMatchObject({
       code: "TREE_MISSING",
     });
-    expect(await scene.workspaces.asides.list()).toEqual([]);
+    expect(await scene.workspaces.sideWorktrees.list()).toEqual([]);
   });
 });
 
@@ -248,18 +256,18 @@ describe("a merge", () => {
       bin: "\0\u0001\0",
       "run.sh": "x\n",
     });
-    const { aside, base, files } = await scene.open("x");
+    const { sideWorktree, base, files } = await scene.open("x");
     files.write("a.txt", long.replace("line 1\n", "line one\n"));
     files.remove("gone.txt");
     files.git("mv", "old.txt", "renamed.txt");
     files.write("bin", Buffer.from([0, 2, 0, 255]));
     chmodSync(files.path("run.sh"), 0o755);
     symlinkSync("renamed.txt", files.path("link"));
-    writeFileSync(Buffer.concat([Buffer.from(`${aside.root}/`), Buffer.from([0xfe, 0x42])]), "odd\n");
+    writeFileSync(Buffer.concat([Buffer.from(`${sideWorktree.root}/`), Buffer.from([0xfe, 0x42])]), "odd\n");
     scene.tree.write("a.txt", long.replace("line 39\n", "line thirty-nine\n"));
     // An edit on one side follows the file that the other side renamed.
     scene.tree.write("old.txt", `${long}the end\n`);
-    const merged = await scene.merge(base, await scene.hold(aside));
+    const merged = await scene.merge(base, await scene.hold(sideWorktree));
     expect(merged.kind).toBe("merged");
     expect(scene.tree.read("a.txt")).toBe(
       long.replace("line 1\n", "line one\n").replace("line 39\n", "line thirty-nine\n"),
@@ -267,29 +275,29 @@ describe("a merge", () => {
     expect(scene.tree.read("renamed.txt")).toBe(`${long}the end\n`);
     expect(existsSync(scene.tree.path("old.txt")) || existsSync(scene.tree.path("gone.txt"))).toBe(false);
     expect(statSync(scene.tree.path("run.sh")).mode & 0o111).toBe(0o111);
-    const [ours, theirs] = [readWorktree(scene.own.root), readWorktree(aside.root)];
+    const [ours, theirs] = [readWorktree(scene.own.root), readWorktree(sideWorktree.root)];
     for (const name of ["bin", "link", "run.sh"]) expect(ours[name]).toBe(theirs[name]);
     expect(Object.keys(ours).toSorted()).toEqual(Object.keys(theirs).toSorted());
   });
 
   test("of what did not change is none", async () => {
     const scene = await start();
-    const { aside, base } = await scene.open("x");
+    const { sideWorktree, base } = await scene.open("x");
     scene.tree.write("b.txt", "the run's\n");
     const ours = await scene.own.look({ at: AT });
-    const merged = await scene.workspaces.asides.merge({ base, ours, theirs: await scene.hold(aside) });
+    const merged = await scene.workspaces.sideWorktrees.merge({ base, ours, theirs: await scene.hold(sideWorktree) });
     expect(merged).toMatchObject({ kind: "merged", to: { tree: ours.tree } });
   });
 
   test("takes commits of the agent's with what it did not commit, and moves no branch", async () => {
     const scene = await start();
-    const { aside, base, files } = await scene.open("x");
+    const { sideWorktree, base, files } = await scene.open("x");
     files.write("c.txt", "committed\n");
     files.git("add", "-A");
     files.git("commit", "-qm", "mine");
     files.write("l.txt", "loose\n");
     const head = scene.tree.git("rev-parse", "HEAD");
-    await scene.merge(base, await scene.hold(aside));
+    await scene.merge(base, await scene.hold(sideWorktree));
     expect([scene.tree.read("c.txt"), scene.tree.read("l.txt")]).toEqual(["committed\n", "loose\n"]);
     expect(scene.tree.git("rev-parse", "HEAD")).toBe(head);
   });
@@ -327,11 +335,11 @@ describe("a merge", () => {
     ],
   ])("a conflict names the file, tells it in words, and changes nothing: %s", async (_, theirs, ours, words) => {
     const scene = await start({ "a.txt": "one\n", bin: "\0base" });
-    const { aside, base, files } = await scene.open("x");
+    const { sideWorktree, base, files } = await scene.open("x");
     theirs(files);
     ours(scene.tree);
     const before = readWorktree(scene.own.root);
-    const merged = await scene.merge(base, await scene.hold(aside));
+    const merged = await scene.merge(base, await scene.hold(sideWorktree));
     expect(merged).toMatchObject({ kind: "conflict", detail: expect.stringContaining(words) });
     expect(merged.kind === "conflict" && merged.files.length > 0).toBe(true);
     expect(merged.kind === "conflict" ? merged.detail : "").not.toMatch(/[0-9a-f]{40}/);
@@ -340,12 +348,12 @@ describe("a merge", () => {
 
   test("a conflict shows the lines, with words for the sides, and no more than can be read", async () => {
     const scene = await start({ "a.txt": "one\ntwo\nthree\n", "long.txt": "x\n" });
-    const { aside, base, files } = await scene.open("x");
+    const { sideWorktree, base, files } = await scene.open("x");
     files.write("a.txt", "one\nTHEIRS\nthree\n");
     files.write("long.txt", "theirs\n".repeat(5000));
     scene.tree.write("a.txt", "one\nOURS\nthree\n");
     scene.tree.write("long.txt", "ours\n".repeat(5000));
-    const merged = await scene.merge(base, await scene.hold(aside));
+    const merged = await scene.merge(base, await scene.hold(sideWorktree));
     const detail = merged.kind === "conflict" ? merged.detail : "";
     expect(detail).toContain("a.txt:\n<<<<<<< the run's files\nOURS\n=======\nTHEIRS\n>>>>>>> the side worktree");
     expect(detail.length).toBeLessThan(8000);
@@ -359,12 +367,12 @@ describe("a merge", () => {
       "d/2.txt": "2\n",
     });
     scene.repo.git("config", "merge.evil.driver", `touch ${scene.repo.path("ran")}; exit 0`);
-    const { aside, base, files } = await scene.open("x");
+    const { sideWorktree, base, files } = await scene.open("x");
     files.write("a.txt", "theirs\n");
     files.git("mv", "d", "moved");
     scene.tree.write("a.txt", "ours\n");
     scene.tree.write("d/new.txt", "stays\n");
-    const theirs = await scene.hold(aside);
+    const theirs = await scene.hold(sideWorktree);
     expect(await scene.merge(base, theirs)).toMatchObject({ kind: "conflict", files: ["a.txt"] });
     scene.tree.write("a.txt", "one\n");
     expect(await scene.merge(base, theirs)).toMatchObject({ kind: "merged" });

@@ -36,7 +36,7 @@ function applied(files: Files, path: string, change: Edit): Files {
   return next;
 }
 
-test("asides with edits of their own, merged one after another, are all edits applied one after another", async () => {
+test("side worktrees with edits of their own, merged one after another, are all edits applied one after another", async () => {
   const repo = startCommitted();
   const workspaces = await openGitWorkspaces(repo.root);
   onTestFinished(() => workspaces.close());
@@ -70,12 +70,12 @@ test("asides with edits of their own, merged one after another, are all edits ap
       const owned = [0, 1, 2].map((owner) =>
         edits.flatMap((one, at) => (one.owner === owner ? [{ ...one, path: PATHS[at] ?? "" }] : [])),
       );
-      const aside = owned.map((own) => own.reduce((files, one) => applied(files, one.path, one.edit), start));
+      const sideWorktree = owned.map((own) => own.reduce((files, one) => applied(files, one.path, one.edit), start));
       const all = owned.flat().reduce((files, one) => applied(files, one.path, one.edit), start);
-      const [before = "", expected = "", ...theirs] = commitsOf([start, all, ...aside]);
+      const [before = "", expected = "", ...theirs] = commitsOf([start, all, ...sideWorktree]);
       let ours: PreviewSnapshot = { ...look, tree: treeOf(before), commit: look.commit };
       for (const one of theirs) {
-        const merged = await workspaces.asides.merge({ base: before, ours, theirs: one });
+        const merged = await workspaces.sideWorktrees.merge({ base: before, ours, theirs: one });
         if (merged.kind === "conflict") expect.fail(merged.detail);
         ours = merged.to;
       }

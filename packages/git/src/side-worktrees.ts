@@ -6,13 +6,13 @@ import { basename, dirname, join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import { RUN_ID } from "@holdfast/core/run";
 import {
-  type AsideInfo,
-  type AsideMerge,
-  type AsideName,
-  type Asides,
+  type SideWorktreeInfo,
+  type SideWorktreeMerge,
+  type SideWorktreeName,
+  type SideWorktrees,
   type PreviewSnapshot,
   type Workspace,
-  asideKey,
+  sideWorktreeKey,
 } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
@@ -30,17 +30,17 @@ import { openGitWorkspace, openWorktreeContext } from "./workspace.ts";
 import { OWNER_FILE, UNFINISHED_FILE, parseSideWorktreeOwner, readEntries, repairGitLink } from "./worktree-entry.ts";
 import { type WorktreeRecord, defaultWorktreePath, findWorktree, listWorktrees } from "./worktrees.ts";
 
-export function createGitSideWorktrees(repository: Repository): Asides {
-  const { rootOf, ...methods }: Asides = {
+export function createGitSideWorktrees(repository: Repository): SideWorktrees {
+  const { rootOf, ...methods }: SideWorktrees = {
     base: (params) => commitBase(repository, params),
     pin: (params) => pinSideWorktree(repository, params),
-    rootOf: (params) => asideRoot(repository, params),
-    place: (params) => placeAside(repository, params),
-    find: (params) => findAside(repository, params),
-    list: (run) => listAsides(repository, run),
-    remove: (params) => removeAside(repository, params),
+    rootOf: (params) => sideWorktreeRoot(repository, params),
+    place: (params) => placeSideWorktree(repository, params),
+    find: (params) => findSideWorktree(repository, params),
+    list: (run) => listSideWorktrees(repository, run),
+    remove: (params) => removeSideWorktree(repository, params),
     refs: () => listSideWorktreePins(repository),
-    merge: (params) => mergeAside(repository, params),
+    merge: (params) => mergeSideWorktree(repository, params),
     treeOf: (commit) => treeOfCommit(repository, commit),
   };
   return { ...wrapMethodErrors(methods, repository.commonDir), rootOf };
@@ -50,25 +50,25 @@ export function createGitSideWorktrees(repository: Repository): Asides {
  * Registers the worktree without files, records its owner, then fills it, as for a run's own worktree. Holdfast places
  * the files itself, so that they have exactly the bytes of the snapshot.
  */
-async function placeAside(
+async function placeSideWorktree(
   repository: Repository,
-  params: AsideName & { readonly commit: string; readonly base: string },
+  params: SideWorktreeName & { readonly commit: string; readonly base: string },
 ): Promise<Workspace> {
   const target = await findTarget(repository, params);
-  const there = await findAside(repository, params);
+  const there = await findSideWorktree(repository, params);
   if (there !== undefined) {
     if (await standsAt(repository, there, target)) return there;
-    await removeAside(repository, { run: params.run, key: asideKey(params.name) });
+    await removeSideWorktree(repository, { run: params.run, key: sideWorktreeKey(params.name) });
   }
   return openGitWorkspace(repository, await make(repository, params, target));
 }
 
 /** An unfinished side worktree was never returned to a caller and counts as absent. */
-async function findAside(
+async function findSideWorktree(
   repository: Repository,
-  name: Pick<AsideName, "run" | "name">,
+  name: Pick<SideWorktreeName, "run" | "name">,
 ): Promise<Workspace | undefined> {
-  const owner = ownerOf({ run: name.run, key: asideKey(name.name) });
+  const owner = ownerOf({ run: name.run, key: sideWorktreeKey(name.name) });
   const record = await findRepaired(repository, owner);
   if (record === undefined || !record.exists || record.unfinished) return undefined;
   return openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
@@ -93,17 +93,17 @@ async function findTarget(
   return { commit, tree, head: comes ? head : base };
 }
 
-async function standsAt(repository: Repository, aside: Workspace, target: Target): Promise<boolean> {
+async function standsAt(repository: Repository, sideWorktree: Workspace, target: Target): Promise<boolean> {
   const options = await readCaptureOptions(repository, target.commit);
-  const { tree, head, operation } = await aside.look({ at: EPOCH, ...options });
+  const { tree, head, operation } = await sideWorktree.look({ at: EPOCH, ...options });
   return tree === target.tree && head === target.head && operation === null;
 }
 
 const EPOCH = new Date(0).toISOString();
 
-async function make(repository: Repository, params: AsideName, target: Target): Promise<Checkout> {
-  const owner = ownerOf({ run: params.run, key: asideKey(params.name) });
-  const path = await realPlace(asideRoot(repository, params));
+async function make(repository: Repository, params: SideWorktreeName, target: Target): Promise<Checkout> {
+  const owner = ownerOf({ run: params.run, key: sideWorktreeKey(params.name) });
+  const path = await realPlace(sideWorktreeRoot(repository, params));
   const work = { kind: "making", run: owner, path, branch: "", detached: target.head } as const;
   return withStaleFileCleanup(repository, work, async (env) => {
     await clearWorktreePath(repository, work, { starts: [`${target.head}\n`], wasAtIt: false });
@@ -196,7 +196,7 @@ async function requireFree(path: string): Promise<void> {
 /**
  * Removes a side worktree. Its files are pinned first unless a commit already holds them; ignored files are deleted.
  */
-async function removeAside(
+async function removeSideWorktree(
   repository: Repository,
   params: { readonly run: string; readonly key: string; readonly holding?: string },
 ): Promise<void> {
@@ -230,7 +230,10 @@ async function holds(repository: Repository, commit: string, { tree, head }: Pre
  * Runs in our private git directory, without the user's configuration, so that the same three trees merge the same way
  * everywhere.
  */
-async function mergeAside(repository: Repository, params: Parameters<Asides["merge"]>[0]): Promise<AsideMerge> {
+async function mergeSideWorktree(
+  repository: Repository,
+  params: Parameters<SideWorktrees["merge"]>[0],
+): Promise<SideWorktreeMerge> {
   const { ours } = params;
   const [base, theirs] = await Promise.all([
     treeOfCommit(repository, params.base),
@@ -253,7 +256,7 @@ async function mergeAside(repository: Repository, params: Parameters<Asides["mer
 
 /** The oldest supported git merges only commits and finds their base itself. */
 function wrap(repository: Repository, tree: string, ...parents: readonly string[]): Promise<string> {
-  const args = ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", "aside"];
+  const args = ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", "side worktree"];
   return repository.objects.line({ args, env: snapshotIdentity(0) });
 }
 
@@ -339,13 +342,13 @@ async function commitSnapshot(
 }
 
 /** Reads the entries without git, because an entry that a killed git left can hide all others. */
-async function listAsides(repository: Repository, run?: string): Promise<readonly AsideInfo[]> {
-  const asides = (await readEntries(repository)).flatMap(({ run: owner, folder }) => {
-    const aside = parseSideWorktreeOwner(owner);
-    if (aside === null || folder === null) return [];
-    return [{ ...aside, path: folder, exists: existsSync(join(folder, ".git")) }];
+async function listSideWorktrees(repository: Repository, run?: string): Promise<readonly SideWorktreeInfo[]> {
+  const sideWorktrees = (await readEntries(repository)).flatMap(({ run: owner, folder }) => {
+    const sideWorktree = parseSideWorktreeOwner(owner);
+    if (sideWorktree === null || folder === null) return [];
+    return [{ ...sideWorktree, path: folder, exists: existsSync(join(folder, ".git")) }];
   });
-  return run === undefined ? asides : asides.filter((aside) => aside.run === run);
+  return run === undefined ? sideWorktrees : sideWorktrees.filter((sideWorktree) => sideWorktree.run === run);
 }
 
 /** The owner in a side worktree's entry: `<run>/<key>`. */
@@ -357,8 +360,8 @@ function ownerOf({ run, key }: { readonly run: string; readonly key: string }): 
 const KEY = /^[a-z0-9-]+$/;
 
 /** A run id contains no dot, so the worktree of another run can never have this path. */
-function asideRoot(repository: Repository, { run, name, beside }: AsideName): string {
-  return join(`${beside ?? defaultWorktreePath(repository, run)}.aside`, asideKey(name));
+function sideWorktreeRoot(repository: Repository, { run, name, beside }: SideWorktreeName): string {
+  return join(`${beside ?? defaultWorktreePath(repository, run)}.side`, sideWorktreeKey(name));
 }
 
 /** Finds the worktree of an owner. An agent may have deleted its link to git or replaced it with a repository. */

@@ -268,8 +268,8 @@ describe("what is not ours stays", () => {
     fc.assert(
       fc.property(fc.array(arbitrary), fc.boolean(), (entries, untouched) => {
         const starts = ["ref: refs/heads/holdfast/r\n"];
-        const { aside, standing } = planQuarantine({ path: "/w/r", entries, untouched, starts });
-        for (const entry of aside) {
+        const { quarantined, standing } = planQuarantine({ path: "/w/r", entries, untouched, starts });
+        for (const entry of quarantined) {
           expect(entry.folder === null || entry.folder === "/w/r").toBe(true);
           expect(entry.name === "other" && entry.link === "").toBe(false);
           expect(entry.run !== null && !entry.making).toBe(false);
@@ -277,7 +277,7 @@ describe("what is not ours stays", () => {
           expect(entry).not.toBe(standing);
         }
         // Every remaining entry is usable by git or belongs to a user or a run.
-        const left = entries.filter((entry) => entry.folder === "/w/r" && !aside.includes(entry));
+        const left = entries.filter((entry) => entry.folder === "/w/r" && !quarantined.includes(entry));
         for (const { whole, initializing, used, making, run } of left)
           expect((whole && !initializing) || (used && !making) || (run !== null && !making)).toBe(true);
       }),

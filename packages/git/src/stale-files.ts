@@ -70,20 +70,20 @@ export async function clearWorktreePath(
   created: CreatedWorktree,
   params: { readonly starts: readonly string[]; readonly wasAtIt: boolean },
 ): Promise<void> {
-  const look = async (): Promise<AsidePlan> =>
+  const look = async (): Promise<SideWorktreePlan> =>
     planQuarantine({
       path: created.path,
       entries: await readEntries(repository),
       untouched: await isUntouched(created.path),
       starts: params.starts,
     });
-  let { aside, standing } = await look();
+  let { quarantined, standing } = await look();
   // Another git may be creating the entry right now: no note of a dead process claims it, or it names no directory yet.
-  if (aside.some((entry) => isHalfMade(entry) && (!params.wasAtIt || entry.folder === null))) {
+  if (quarantined.some((entry) => isHalfMade(entry) && (!params.wasAtIt || entry.folder === null))) {
     await sleep(LOCK_MS);
-    ({ aside, standing } = await look());
+    ({ quarantined, standing } = await look());
   }
-  for (const entry of aside) await setAside(repository, entry);
+  for (const entry of quarantined) await quarantine(repository, entry);
   if (standing === undefined) await clearLink(repository, created.path);
   const isHalf = standing?.run === created.run && standing.making;
   if (standing === undefined || isHalf) await clearBranchLock(repository, created, params.wasAtIt || isHalf);
@@ -156,7 +156,7 @@ export async function removeHalfMadeEntries(repository: Repository): Promise<voi
   for (const entry of await readEntries(repository)) {
     if (!entry.initializing || entry.whole || entry.used || entry.run !== null) continue;
     const since = await changedAt(join(entry.gitDir, "locked"));
-    if (since !== undefined && Date.now() - since > STALE_MS) await setAside(repository, entry);
+    if (since !== undefined && Date.now() - since > STALE_MS) await quarantine(repository, entry);
   }
 }
 
@@ -170,9 +170,9 @@ const PACKED_MS = 60_000;
 const CLOCK_MS = 2000;
 const LINK_BYTES = 64 * 1024;
 
-interface AsidePlan {
+interface SideWorktreePlan {
   /** Unfinished entries for the path. */
-  readonly aside: readonly WorktreeEntry[];
+  readonly quarantined: readonly WorktreeEntry[];
   /** The entry for the path that is kept; undefined if there is none. */
   readonly standing: WorktreeEntry | undefined;
 }
@@ -183,13 +183,13 @@ export function planQuarantine(params: {
   /** The directory contains only its link to git. */
   readonly untouched: boolean;
   readonly starts: readonly string[];
-}): AsidePlan {
+}): SideWorktreePlan {
   const { path, entries, untouched, starts } = params;
-  const aside = entries.filter((entry) => {
+  const quarantined = entries.filter((entry) => {
     if (!standsFor(entry, path) || (entry.run !== null && !entry.making)) return false;
     return isHalfMade(entry) || (entry.run === null && untouched && starts.includes(entry.head));
   });
-  return { aside, standing: entries.find((entry) => entry.folder === path && !aside.includes(entry)) };
+  return { quarantined, standing: entries.find((entry) => entry.folder === path && !quarantined.includes(entry)) };
 }
 
 /** An entry that is not ours and was used may contain a user's work, however damaged it is. */
@@ -233,7 +233,7 @@ async function isUntouched(path: string): Promise<boolean> {
   return names.every((name) => name === ".git");
 }
 
-async function setAside(repository: Repository, entry: WorktreeEntry): Promise<void> {
+async function quarantine(repository: Repository, entry: WorktreeEntry): Promise<void> {
   const damaged = join(repository.home, "damaged");
   await mkdir(damaged, { recursive: true, mode: 0o700 });
   // The name is unique each time, because a rename onto an earlier file would delete that file.
@@ -299,7 +299,7 @@ async function changedAt(path: string): Promise<number | undefined> {
 }
 
 /** Refs of snapshots and side worktrees, which only Holdfast creates and locks. */
-export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?|aside\/[0-9a-f]+)$/;
+export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?|side\/[0-9a-f]+)$/;
 
 /** An operation in the user's git directory that leaves files behind when git is killed. */
 export type GitOperation =

@@ -34,7 +34,7 @@ function workspacesOf(repository: Repository): Workspaces {
   return {
     commonDir: repository.commonDir,
     bare: repository.bare,
-    asides: createGitSideWorktrees(repository),
+    sideWorktrees: createGitSideWorktrees(repository),
     async open(path) {
       const checkout = await findCheckout(path).catch((error: unknown) => {
         if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return undefined;
@@ -62,8 +62,8 @@ function workspacesOf(repository: Repository): Workspaces {
     async list() {
       const records = await listWorktrees(repository);
       return records.map(({ path, run, branch, head, exists }) => {
-        const aside = parseSideWorktreeOwner(run);
-        return { path, run: aside?.run ?? run, aside: aside !== null, branch, head, exists };
+        const sideWorktree = parseSideWorktreeOwner(run);
+        return { path, run: sideWorktree?.run ?? run, sideWorktree: sideWorktree !== null, branch, head, exists };
       });
     },
     remove: (params) => removeWorktree(repository, params),

@@ -31,18 +31,18 @@ import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 
 /** Builds all adapters of this machine that workflows use. */
 export function buildAdapters(
-  params: AdapterOptions & { readonly parts: CoreAdapters; readonly forge: Forge | null },
+  params: AdapterOptions & { readonly adapters: CoreAdapters; readonly forge: Forge | null },
 ): Adapters {
-  const { parts } = params;
+  const { adapters } = params;
   const registry = createAgentRegistry({
-    clock: parts.clock,
+    clock: adapters.clock,
     directory: params.directory,
     args: params.agentArgs,
     env: params.agentEnv,
   });
-  const logs = join(parts.store.location, "logs");
+  const logs = join(adapters.store.location, "logs");
   return {
-    ...parts,
+    ...adapters,
     agent: (provider) => registry.agent(provider),
     agentIdleMs: params.agentIdleMs,
     checkpointEveryMs: params.checkpointEveryMs,
@@ -55,7 +55,7 @@ export function buildAdapters(
     commands: createCommands({ env: params.agentEnv }),
     syntax: createSyntaxGate(),
     outputs: createOutputs,
-    projectRoot: () => mainWorktreeRoot(parts.workspaces, params.directory),
+    projectRoot: () => mainWorktreeRoot(adapters.workspaces, params.directory),
     agentLog: (call) => openAgentLog({ ...call, directory: logs }),
     agentAnswer: (call) => openResultFile({ ...call, directory: logs }),
     wait: async (milliseconds, signal) => {
@@ -89,26 +89,26 @@ export interface AdapterOptions {
  * (journal, logs, prompts, commit messages, forge requests). Masking is idempotent, so masked input can be stored,
  * compared and hashed as it is. Files in checkpoints are bytes and are not masked.
  */
-export function maskAdapters(parts: Adapters, masking: Masking): Adapters {
+export function maskAdapters(adapters: Adapters, masking: Masking): Adapters {
   const mask = (text: string): string => masking.mask(text);
   const clean = new WeakSet<object>();
   const hide = <T>(value: T): T => maskValue(value, mask, clean);
   return {
-    ...parts,
+    ...adapters,
     masking,
-    store: maskedStore(parts.store, hide),
-    forge: parts.forge === null ? null : maskedForge(parts.forge, hide),
-    agent: (provider) => maskedAgent(parts.agent(provider), hide),
+    store: maskedStore(adapters.store, hide),
+    forge: adapters.forge === null ? null : maskedForge(adapters.forge, hide),
+    agent: (provider) => maskedAgent(adapters.agent(provider), hide),
     branches: {
-      of: async (worktree) => maskedBranch(await parts.branches.of(worktree), mask),
-      asking: (folder) => parts.branches.asking(folder),
+      of: async (worktree) => maskedBranch(await adapters.branches.of(worktree), mask),
+      asking: (folder) => adapters.branches.asking(folder),
     },
     commands: {
-      run: async (params) => hide(await parts.commands.run(params)),
-      endMarked: (mark) => parts.commands.endMarked(mark),
+      run: async (params) => hide(await adapters.commands.run(params)),
+      endMarked: (mark) => adapters.commands.endMarked(mark),
     },
     agentLog(call) {
-      const log = parts.agentLog(call);
+      const log = adapters.agentLog(call);
       return { path: log.path, append: (line) => log.append(mask(line)), close: () => log.close() };
     },
   };
@@ -214,16 +214,16 @@ function maskedStore(store: Store, hide: Hide): Store {
 }
 
 /** Adapters for one run, with a recorder if the run's mode asks for one. */
-export function recordAdapters(parts: Adapters, mode: ExecutionConfig["mode"]): Adapters {
-  if (mode === "default") return parts;
-  return recordingParts(parts, new Tape({ environment: currentEnvironment, mask: maskOwnSecrets }));
+export function recordAdapters(adapters: Adapters, mode: ExecutionConfig["mode"]): Adapters {
+  if (mode === "default") return adapters;
+  return recordingParts(adapters, new Tape({ environment: currentEnvironment, mask: maskOwnSecrets }));
 }
 
 /** Adapters for an existing run, with a recorder if that run is recorded. */
-export async function adaptersOfRun(parts: Adapters, run: string): Promise<Adapters> {
-  if ((await parts.store.getRun(run)) === undefined) return parts;
-  const saved = (await newestUsable(parts.store, run)).checkpoint?.planes.config;
-  return recordAdapters(parts, saved?.mode ?? "default");
+export async function adaptersOfRun(adapters: Adapters, run: string): Promise<Adapters> {
+  if ((await adapters.store.getRun(run)) === undefined) return adapters;
+  const saved = (await newestUsable(adapters.store, run)).checkpoint?.planes.config;
+  return recordAdapters(adapters, saved?.mode ?? "default");
 }
 
 /** The environment as agents and commands get it, with secrets masked. */
@@ -236,19 +236,19 @@ export function maskOwnSecrets(text: string): string {
 }
 
 /** Fails before anything is created: a run that cannot call its agent would stop at its first stage. */
-export function checkAgents(parts: Adapters, agents: readonly string[]): void {
-  for (const provider of providersOf(parts, agents)) parts.agent(provider);
+export function checkAgents(adapters: Adapters, agents: readonly string[]): void {
+  for (const provider of providersOf(adapters, agents)) adapters.agent(provider);
 }
 
 /**
  * Throws NEEDS_DECISION, before any call is paid for, if an agent's program is too old. Returns a warning for each
  * installed program whose version cannot be read: it may work, or fail in the middle of a run.
  */
-export async function checkVersions(parts: Adapters, agents: readonly string[]): Promise<readonly string[]> {
-  const programs = providersOf(parts, agents).filter((name) => Object.hasOwn(AGENT_VERSIONS, name));
+export async function checkVersions(adapters: Adapters, agents: readonly string[]): Promise<readonly string[]> {
+  const programs = providersOf(adapters, agents).filter((name) => Object.hasOwn(AGENT_VERSIONS, name));
   const warnings: string[] = [];
   for (const name of new Set(programs)) {
-    const { installed, version, problem, hint } = await parts.agent(name).probe();
+    const { installed, version, problem, hint } = await adapters.agent(name).probe();
     const verdict = judgeVersion(name, version);
     if (verdict === "unknown" && installed) warnings.push(unknownVersion(name, version));
     if (verdict !== "too_old") continue;
@@ -278,6 +278,6 @@ export async function agentsOf(
   return [...(agent === null ? [] : [agent]), ...roles.map((role) => role.agent)];
 }
 
-function providersOf(parts: Adapters, agents: readonly string[]): readonly string[] {
-  return [...agents, ...parts.errorPolicy.fallback.agents].map((one) => splitAgent(one).provider);
+function providersOf(adapters: Adapters, agents: readonly string[]): readonly string[] {
+  return [...agents, ...adapters.errorPolicy.fallback.agents].map((one) => splitAgent(one).provider);
 }

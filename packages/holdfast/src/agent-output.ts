@@ -6,7 +6,7 @@ import { join } from "node:path";
 /** The raw output of one agent call. */
 export interface AgentLogFile {
   readonly path: string;
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly step: string;
   readonly bytes: number;
   readonly modifiedAt: string;
@@ -20,20 +20,22 @@ export async function listAgentLogs(directory: string): Promise<readonly AgentLo
   });
   const files: AgentLogFile[] = [];
   for (const name of names) {
-    const [, visit, step] = /^(\d+)-(.+)\.log$/.exec(name) ?? [];
-    if (visit === undefined || step === undefined) continue;
+    const [, stageAttempt, step] = /^(\d+)-(.+)\.log$/.exec(name) ?? [];
+    if (stageAttempt === undefined || step === undefined) continue;
     const path = join(directory, name);
     const found = await stat(path).catch(() => undefined);
     if (found === undefined) continue;
     files.push({
       path,
-      visit: Number(visit),
+      stageAttempt: Number(stageAttempt),
       step: decodeStep(step),
       bytes: found.size,
       modifiedAt: found.mtime.toISOString(),
     });
   }
-  return files.toSorted((a, b) => a.visit - b.visit || compare(a.modifiedAt, b.modifiedAt) || compare(a.path, b.path));
+  return files.toSorted(
+    (a, b) => a.stageAttempt - b.stageAttempt || compare(a.modifiedAt, b.modifiedAt) || compare(a.path, b.path),
+  );
 }
 
 /** Reads whole lines from the byte `start` on. An incomplete last line is left for the next read. */

@@ -144,20 +144,20 @@ describe("read history", () => {
   const key = "a/pr";
 
   test("steps are known by name and result, whatever they cost and however their keys are ordered", () => {
-    const one = historyOf(["step.finished", { visit: 1, step: "edit", result: { a: 1, b: 2 }, spent: null }]);
+    const one = historyOf(["step.finished", { stageAttempt: 1, step: "edit", result: { a: 1, b: 2 }, spent: null }]);
     const other = historyOf([
       "step.finished",
-      { visit: 4, step: "edit", result: { b: 2, a: 1 }, spent: { tokens: 5 } },
+      { stageAttempt: 4, step: "edit", result: { b: 2, a: 1 }, spent: { tokens: 5 } },
     ]);
     expect(one.steps[0]?.digest).toBe(other.steps[0]?.digest);
-    const failed = historyOf(["step.failed", { visit: 1, step: "edit", reason: "no", spent: null }]);
+    const failed = historyOf(["step.failed", { stageAttempt: 1, step: "edit", reason: "no", spent: null }]);
     expect(failed).toMatchObject({ failures: 1, steps: [{ name: "edit" }] });
     expect(failed.steps[0]?.digest).not.toBe(one.steps[0]?.digest);
   });
 
   test("what differs in any two runs is no difference; what was done is", () => {
     const made = (result: JsonObject) =>
-      historyOf(["step.finished", { visit: 1, step: "work", result, spent: null }]).steps[0]?.digest;
+      historyOf(["step.finished", { stageAttempt: 1, step: "work", result, spent: null }]).steps[0]?.digest;
     const one = {
       at: "2026-11-15T11:40:00.000Z",
       head: "a".repeat(40),
@@ -188,16 +188,16 @@ describe("read history", () => {
   test("time and calls", () => {
     const estimate = { tokens: 1, microUsd: 0, milliseconds: 0 };
     const history = historyOf(
-      ["step.started", { visit: 1, step: "ask", files: true, estimate }],
-      ["step.started", { visit: 1, step: "write", files: true, estimate: null }],
+      ["step.started", { stageAttempt: 1, step: "ask", files: true, estimate }],
+      ["step.started", { stageAttempt: 1, step: "write", files: true, estimate: null }],
       [
         "step.finished",
-        { visit: 1, step: "ask", result: null, spent: { tokens: 5, microUsd: 0, milliseconds: 1, unpriced: 1 } },
+        { stageAttempt: 1, step: "ask", result: null, spent: { tokens: 5, microUsd: 0, milliseconds: 1, unpriced: 1 } },
       ],
       // Entries are a second apart. The holder died a quarter of a second after the third: only that long did it work.
       ["lease.taken", { from: { epoch: 1, heartbeatAt: new Date(2250).toISOString() } }],
-      ["step.lost", { visit: 1, step: "ask", spent: { tokens: 2, microUsd: 3, milliseconds: 0 } }],
-      ["step.interrupted", { visit: 1, step: "ask", spent: { tokens: 1, microUsd: 0, milliseconds: 0 } }],
+      ["step.lost", { stageAttempt: 1, step: "ask", spent: { tokens: 2, microUsd: 3, milliseconds: 0 } }],
+      ["step.interrupted", { stageAttempt: 1, step: "ask", spent: { tokens: 1, microUsd: 0, milliseconds: 0 } }],
     );
     expect(history).toMatchObject({ calls: 1, wall: 5000, work: 4250 });
     expect(history.spent).toEqual({ tokens: 8, microUsd: 3, milliseconds: 1, unpriced: 1 });

@@ -273,7 +273,7 @@ async function damageOf(store: Store, runs: readonly string[]): Promise<readonly
 async function positionOf(store: Store, checkpoint: Checkpoint | undefined, isNow: boolean): Promise<Position | null> {
   if (checkpoint === undefined) return null;
   const { position } = checkpoint.planes;
-  return isNow && position.visit.number > 0 ? (await loadFrom(store, checkpoint)).position : position;
+  return isNow && position.stageAttempt.number > 0 ? (await loadFrom(store, checkpoint)).position : position;
 }
 
 interface ReadJournal {

@@ -17,7 +17,7 @@ const fine: Observations = {
   freeBytes: 50 * 1024 ** 3,
   unfinishedRestores: [],
   danglingRefs: 0,
-  asides: 0,
+  sideWorktrees: 0,
   agents: [{ name: "claude", probe: { installed: true, version: "2.1.325", problem: null, hint: null } }],
   forges: [{ name: "gh", path: "/usr/bin/gh" }],
   forge: null,
@@ -56,7 +56,7 @@ describe("doctor judges what was seen", () => {
     [{ freeBytes: 1024 ** 2 }, "disk", "fail"],
     [{ unfinishedRestores: [{ run: "r", target: "r@1" }] }, "restore", "warn"],
     [{ danglingRefs: 3 }, "refs", "ok"],
-    [{ asides: 2 }, "asides", "ok"],
+    [{ sideWorktrees: 2 }, "sideWorktrees", "ok"],
   ] as const)("%j: %s is %s", (seen, name, level) => {
     const check = levelOf(seen as Partial<Observations>, name);
     expect(check?.level).toBe(level);

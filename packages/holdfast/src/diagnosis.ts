@@ -29,7 +29,7 @@ export interface Observations {
   readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
   readonly danglingRefs: number;
   /** Number of side worktree folders of runs that have ended. */
-  readonly asides: number;
+  readonly sideWorktrees: number;
   readonly agents: readonly { readonly name: string; readonly probe: AgentProbe }[];
   readonly forges: readonly { readonly name: string; readonly path: string | null }[];
   /** The forge that runs in this repository would use; null: none was detected. */
@@ -88,11 +88,11 @@ export function diagnose(seen: Observations): DoctorReport {
       fix: "`holdfast gc` removes them.",
     });
   }
-  if (seen.asides > 0) {
+  if (seen.sideWorktrees > 0) {
     checks.push({
-      name: "asides",
+      name: "sideWorktrees",
       level: "ok",
-      detail: `${seen.asides} orphaned side worktrees of runs`,
+      detail: `${seen.sideWorktrees} orphaned side worktrees of runs`,
       fix: "`holdfast gc` removes them; their content stays pinned until the next gc.",
     });
   }

@@ -26,13 +26,13 @@ export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
   return diagnose({ node: process.version, git, freeBytes: free, agents, forges, forge, ...opened });
 }
 
-type Opened = Pick<Observations, "inRepository" | "store" | "unfinishedRestores" | "danglingRefs" | "asides">;
+type Opened = Pick<Observations, "inRepository" | "store" | "unfinishedRestores" | "danglingRefs" | "sideWorktrees">;
 
 async function observeStore(params: OpenParams): Promise<Opened> {
   try {
     await using holdfast = await openHoldfast({ ...params, create: false, readOnly: true });
     const stats = await holdfast.store.stats();
-    const { danglingRefs, asides, usage } = await holdfast.planGc();
+    const { danglingRefs, sideWorktrees, usage } = await holdfast.planGc();
     return {
       inRepository: holdfast.workspaces !== null,
       store: {
@@ -48,12 +48,12 @@ async function observeStore(params: OpenParams): Promise<Opened> {
         summary.unfinishedRestore === null ? [] : [{ run: summary.id, target: summary.unfinishedRestore }],
       ),
       danglingRefs: danglingRefs.length,
-      asides: asides.length,
+      sideWorktrees: sideWorktrees.length,
     };
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
     const inRepository = error.code !== "NOT_A_REPOSITORY";
-    const nothing = { inRepository, unfinishedRestores: [], danglingRefs: 0, asides: 0 };
+    const nothing = { inRepository, unfinishedRestores: [], danglingRefs: 0, sideWorktrees: 0 };
     if (error.code === "NOT_A_REPOSITORY" || error.code === "STORE_ABSENT")
       return { ...nothing, store: { kind: "absent" } };
     return { ...nothing, store: { kind: "broken", code: error.code, message: error.message, hint: error.hint } };

@@ -59,29 +59,29 @@ export class Holdfast implements AsyncDisposable {
   /** Checkpoints of other tools: import, export, mirror. */
   readonly foreign: ImportExport;
   readonly #cwd: string;
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
 
   constructor(params: {
     readonly cwd: string;
-    readonly parts: CoreAdapters;
+    readonly adapters: CoreAdapters;
     readonly foreign: ImportExport;
     readonly work: RunService;
   }) {
-    const { cwd, parts } = params;
+    const { cwd, adapters } = params;
     this.work = params.work;
     this.foreign = params.foreign;
-    this.store = parts.store;
-    this.workspaces = parts.workspaces;
+    this.store = adapters.store;
+    this.workspaces = adapters.workspaces;
     this.#cwd = cwd;
-    this.#parts = parts;
+    this.#adapters = adapters;
   }
 
   async createRun(params: CreateRunParams = {}): Promise<RunHandle> {
-    return new RunHandle(this.#parts, await createRun(this.#parts, this.#cwd, params));
+    return new RunHandle(this.#adapters, await createRun(this.#adapters, this.#cwd, params));
   }
 
   async run(id: string): Promise<RunHandle> {
-    return new RunHandle(this.#parts, await runById(this.#parts, id));
+    return new RunHandle(this.#adapters, await runById(this.#adapters, id));
   }
 
   /**
@@ -103,7 +103,7 @@ export class Holdfast implements AsyncDisposable {
 
   /** Planning then only reads the store: it asks no forge, fetches nothing and probes no agent. */
   #isPreparedAtOnce({ workflow, work, workspace, agent }: StartParams): boolean {
-    const isFileless = workspace === "none" || this.#parts.workspaces === null;
+    const isFileless = workspace === "none" || this.#adapters.workspaces === null;
     return isFileless && typeof workflow === "object" && work.kind !== "issue" && (agent ?? null) === null;
   }
 
@@ -119,12 +119,12 @@ export class Holdfast implements AsyncDisposable {
     const found = await this.runWithStatus(id);
     if (this.work.loops.workflows.includes(found.run.workflow) && !isHeld(found.status))
       await this.foreign.markCrashedLoops(id);
-    return await readStatus(handle, found, this.#parts.clock.now());
+    return await readStatus(handle, found, this.#adapters.clock.now());
   }
 
   /** A run with its status; cheaper than `status`, which reads the journal. */
   async runWithStatus(id: string): Promise<RunWithStatus> {
-    const [found] = await readStatuses(this.#parts, async () => [await (await this.run(id)).summary()], isFinishing);
+    const [found] = await readStatuses(this.#adapters, async () => [await (await this.run(id)).summary()], isFinishing);
     if (found === undefined) throw new TypeError("one run has one status");
     return found;
   }
@@ -134,7 +134,7 @@ export class Holdfast implements AsyncDisposable {
     const { id } = await this.resolveRun(address);
     const handle = await this.run(id);
     const { status } = await this.runWithStatus(id);
-    return await readGraph(handle, { now: this.#parts.clock.now(), status });
+    return await readGraph(handle, { now: this.#adapters.clock.now(), status });
   }
 
   /** What the agents of a run printed, one file per call. */
@@ -154,15 +154,15 @@ export class Holdfast implements AsyncDisposable {
 
   /** Runs with their status, newest first. */
   async statuses(query: RunQuery = {}): Promise<readonly RunWithStatus[]> {
-    return await readStatuses(this.#parts, () => this.store.listRuns(query), isFinishing);
+    return await readStatuses(this.#adapters, () => this.store.listRuns(query), isFinishing);
   }
 
   /** Runs that have not ended: running ones, then queued ones in their order, then the others; newest first. */
   async overview(): Promise<RunOverview> {
-    const at = new Date(this.#parts.clock.now()).toISOString();
+    const at = new Date(this.#adapters.clock.now()).toISOString();
     const unfinished = async (): Promise<readonly RunSummary[]> =>
       (await this.store.listRuns()).filter(({ state }) => !isEnded(state));
-    const runs = await readStatuses(this.#parts, unfinished, isFinishing);
+    const runs = await readStatuses(this.#adapters, unfinished, isFinishing);
     await this.foreign.markCrashedLoops(null);
     const { max: limit, workflows } = this.work.loops;
     const used = runs.filter(({ run, status }) => workflows.includes(run.workflow) && status.kind === "running").length;
@@ -171,24 +171,24 @@ export class Holdfast implements AsyncDisposable {
 
   /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest run. */
   async resolve(address: string): Promise<CheckpointSummary> {
-    return await resolveCheckpoint(this.#parts, address, await this.#runHere());
+    return await resolveCheckpoint(this.#adapters, address, await this.#runHere());
   }
 
   async resolveRun(address?: string): Promise<RunSummary> {
-    return await resolveRun(this.#parts, address, await this.#runHere());
+    return await resolveRun(this.#adapters, address, await this.#runHere());
   }
 
   /** The run that captures the current worktree; undefined if there is none yet. */
   async runHere(): Promise<RunHandle | undefined> {
     const here = await this.#runHere();
     const run = here === undefined ? undefined : runsHere(await this.store.listRuns(), here)[0];
-    return run === undefined ? undefined : new RunHandle(this.#parts, run);
+    return run === undefined ? undefined : new RunHandle(this.#adapters, run);
   }
 
   /** What the first checkpoint of a run would capture here; null outside a worktree. */
   async filesHere(): Promise<CurrentFiles | null> {
     const here = await worktreeHere(this.workspaces, this.#cwd);
-    return (await here?.currentFiles(snapshotParams(this.#parts))) ?? null;
+    return (await here?.currentFiles(snapshotParams(this.#adapters))) ?? null;
   }
 
   /** Compares two checkpoints, or (`to` absent) a checkpoint with its run's worktree as it is now. */
@@ -223,36 +223,36 @@ export class Holdfast implements AsyncDisposable {
   }
 
   async planGc(params: { readonly policy?: RetentionPolicy; readonly run?: string } = {}): Promise<GcPlan> {
-    return await planGc(this.#parts, params);
+    return await planGc(this.#adapters, params);
   }
 
   async applyGc(plan: GcPlan): Promise<GcReport> {
-    return await applyGc(this.#parts, plan);
+    return await applyGc(this.#adapters, plan);
   }
 
   /** Runs at most once a day, according to the store's own record; null if it was not due. */
   async autoGc(): Promise<GcReport | null> {
-    return (await gcIsDue(this.#parts)) ? await this.applyGc(await this.planGc()) : null;
+    return (await gcIsDue(this.#adapters)) ? await this.applyGc(await this.planGc()) : null;
   }
 
   /** Whether there is enough space to continue this run, which waits for space. */
   async hasRoom(run: string): Promise<boolean> {
-    return await hasDiskSpace(this.#parts, run);
+    return await hasDiskSpace(this.#adapters, run);
   }
 
   /** The size of the store and its largest runs; null below 80 % of `maxStoreBytes`, or without a limit. */
   async sizeReport(): Promise<SizeReport | null> {
-    return await reportSize(this.#parts);
+    return await reportSize(this.#adapters);
   }
 
   /** Checks the store and every tree that a checkpoint names. Changes nothing. */
   verify(params: { readonly run?: string; readonly signal?: AbortSignal } = {}): AsyncIterable<VerifyEvent> {
-    return verifyRun(this.#parts, params);
+    return verifyRun(this.#adapters, params);
   }
 
   /** Quarantines damaged checkpoints so that no resume uses them, and pins checkpoints whose git ref is gone. */
   async repair(events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
-    return await repair(this.#parts, events);
+    return await repair(this.#adapters, events);
   }
 
   async close(): Promise<void> {
@@ -266,7 +266,7 @@ export class Holdfast implements AsyncDisposable {
 
   async #currentFiles(run: string): Promise<CurrentFiles | null> {
     const workspace = await (await this.run(run)).workspace();
-    return workspace === undefined ? null : await workspace.currentFiles(snapshotParams(this.#parts));
+    return workspace === undefined ? null : await workspace.currentFiles(snapshotParams(this.#adapters));
   }
 
   async #runHere(): Promise<string | undefined> {
@@ -275,12 +275,12 @@ export class Holdfast implements AsyncDisposable {
 }
 
 /** Creates a run that its caller saves by hand, without a workflow. */
-async function createRun(parts: CoreAdapters, cwd: string, params: CreateRunParams): Promise<Run> {
-  const { store, workspaces } = parts;
+async function createRun(adapters: CoreAdapters, cwd: string, params: CreateRunParams): Promise<Run> {
+  const { store, workspaces } = adapters;
   checkOptions("createRun", params, ["id", "workflow", "work", "labels", "workspace"]);
   checkOneOf("createRun", "workspace", params.workspace, ["here", "new", "none"]);
   const work = params.work ?? { kind: "none" };
-  const id = params.id ?? makeRunId({ work, random: parts.random() });
+  const id = params.id ?? makeRunId({ work, random: adapters.random() });
   if (!RUN_ID.test(id)) {
     throw new HoldfastError({
       code: "USAGE",
@@ -289,14 +289,14 @@ async function createRun(parts: CoreAdapters, cwd: string, params: CreateRunPara
     });
   }
   const here = params.workspace === "here" ? await labelHere(workspaces, cwd) : undefined;
-  const path = parts.worktreePath?.(id);
+  const path = adapters.worktreePath?.(id);
   const own =
     params.workspace === "new" && workspaces !== null
       ? { run: id, ...(path === undefined ? {} : { path }) }
       : undefined;
   // Check before the run is created, so that a run that cannot have a worktree is not left behind empty.
   if (own !== undefined && (await store.getRun(id)) === undefined) await workspaces?.check(own);
-  await rejectRolledBackStore(parts, id);
+  await rejectRolledBackStore(adapters, id);
   const run = await store.createRun({
     id,
     workflow: params.workflow ?? "manual",

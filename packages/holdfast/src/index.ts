@@ -70,8 +70,8 @@ export type { ProgressEvent, ProgressListener } from "@holdfast/core/progress";
 export type {
   AgentCall,
   AgentReport,
-  Aside,
-  AsideMerged,
+  SideWorktree,
+  SideWorktreeMerged,
   Decision,
   EffectOutcome,
   EffectSpec,

@@ -41,7 +41,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
             owns ? workspaces : null,
           );
     const root = params.worktrees;
-    const parts: CoreAdapters = {
+    const adapters: CoreAdapters = {
       store,
       workspaces,
       clock: systemClock,
@@ -77,8 +77,8 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
-    const { loopLayout = DEFAULT_LAYOUT, parts: decorate } = params;
-    const foreign = new ImportExport(parts, { cwd, loopLayout, maxLoops: loops.max });
+    const { loopLayout = DEFAULT_LAYOUT, adapters: decorate } = params;
+    const foreign = new ImportExport(adapters, { cwd, loopLayout, maxLoops: loops.max });
     const kept = {
       checkpoints,
       errorPolicy,
@@ -93,8 +93,8 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     };
     const masking = createMasking();
     const masked = (given: Adapters): Adapters => maskAdapters(decorate?.(given) ?? given, masking);
-    const work = new RunService(parts, { directory: cwd, forge, decorate: masked, ...kept });
-    return new Holdfast({ cwd, parts, foreign, work });
+    const work = new RunService(adapters, { directory: cwd, forge, decorate: masked, ...kept });
+    return new Holdfast({ cwd, adapters, foreign, work });
   } catch (error) {
     await workspaces?.close();
     throw error;
@@ -173,7 +173,7 @@ export interface OpenParams {
    * Replaces adapters, for your own agent, forge or clock: receives the adapters that runs use and returns those to
    * use.
    */
-  readonly parts?: (parts: Adapters) => Adapters;
+  readonly adapters?: (adapters: Adapters) => Adapters;
 }
 
 const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
@@ -199,5 +199,5 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "agentEnv",
   "loopLayout",
   "loops",
-  "parts",
+  "adapters",
 ];

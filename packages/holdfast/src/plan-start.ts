@@ -65,13 +65,13 @@ interface StartRequest {
 }
 
 /** Changes nothing, except that it may fetch. */
-export async function planStart(parts: Adapters, request: StartRequest): Promise<StartPlan> {
+export async function planStart(adapters: Adapters, request: StartRequest): Promise<StartPlan> {
   const { work, workflow } = request;
-  const begins = await planId(parts, request);
+  const begins = await planId(adapters, request);
   const earlier = begins.kind === "ended" ? begins.run : null;
   const id = begins.kind === "ended" ? begins.run.id : begins.id;
   // The issue of ended work is not read again: it may be gone by now.
-  const issue = earlier === null ? await readIssue(parts, work) : null;
+  const issue = earlier === null ? await readIssue(adapters, work) : null;
   return {
     id,
     earlier,
@@ -84,40 +84,40 @@ export async function planStart(parts: Adapters, request: StartRequest): Promise
     labels: request.labels,
     place:
       request.files && earlier === null
-        ? await planWorktree(parts, id, request.base, {
+        ? await planWorktree(adapters, id, request.base, {
             branch: workflow.naming?.branch?.({ run: id, issue }) ?? undefined,
             here: workflow.naming?.fromCheckout,
           })
         : null,
     issue,
-    forge: parts.forge === null ? null : { name: parts.forge.name, location: parts.forge.location },
+    forge: adapters.forge === null ? null : { name: adapters.forge.name, location: adapters.forge.location },
   };
 }
 
-async function readIssue(parts: Adapters, work: Work): Promise<IssueSnapshot | null> {
-  if (work.kind !== "issue" || parts.forge === null) return null;
-  const issue = await parts.forge.getIssue(work.number);
+async function readIssue(adapters: Adapters, work: Work): Promise<IssueSnapshot | null> {
+  if (work.kind !== "issue" || adapters.forge === null) return null;
+  const issue = await adapters.forge.getIssue(work.number);
   if (issue !== null && issue.number === work.number) return issue;
   throw new HoldfastError({
     code: "USAGE",
-    message: `There is no issue ${work.number} at ${parts.forge.location}`,
-    hint: `Check the number; the forge is ${parts.forge.name}.`,
+    message: `There is no issue ${work.number} at ${adapters.forge.location}`,
+    hint: `Check the number; the forge is ${adapters.forge.name}.`,
   });
 }
 
-async function planId(parts: Adapters, request: StartRequest): Promise<BeginPlan> {
+async function planId(adapters: Adapters, request: StartRequest): Promise<BeginPlan> {
   const { work, again = false } = request;
   const { shape, naming } = request.workflow;
   const id = request.id ?? naming?.id ?? null;
   const nameOf = namesOf(request);
   // A chosen id names one run, so the others need not be read, unless `again` needs an id that is not taken.
-  const named = id === null || again ? null : await parts.store.getRun(id);
-  return planBegin(named === null ? await parts.store.listRuns() : named === undefined ? [] : [named], {
+  const named = id === null || again ? null : await adapters.store.getRun(id);
+  return planBegin(named === null ? await adapters.store.listRuns() : named === undefined ? [] : [named], {
     workflow: shape.name,
     work,
     again,
     id,
-    nameOf: nameOf ?? (() => makeRunId({ work, random: parts.random() })),
+    nameOf: nameOf ?? (() => makeRunId({ work, random: adapters.random() })),
   });
 }
 
@@ -163,7 +163,7 @@ export function configOf(request: Pick<StartRequest, "agent" | "options" | "mode
 
 /** The worktree that a run with this id would use. */
 export async function planWorktree(
-  parts: Adapters,
+  adapters: Adapters,
   id: string,
   base: string | null,
   params: {
@@ -173,7 +173,7 @@ export async function planWorktree(
   } = {},
 ): Promise<StartPlan["place"]> {
   const { branch = `holdfast/${id}`, here = false } = params;
-  const { workspaces } = parts;
+  const { workspaces } = adapters;
   if (workspaces === null) {
     throw new HoldfastError({
       code: "NOT_A_REPOSITORY",
@@ -182,7 +182,7 @@ export async function planWorktree(
     });
   }
   const trees = await workspaces.list();
-  const own = trees.find(({ run, aside }) => run === id && !aside);
+  const own = trees.find(({ run, sideWorktree }) => run === id && !sideWorktree);
   const [main] = trees;
   const beside =
     main === undefined || workspaces.bare
@@ -190,8 +190,8 @@ export async function planWorktree(
       : join(dirname(main.path), `${basename(main.path)}-worktrees`, id);
   return {
     branch: own?.branch?.replace(/^refs\/heads\//, "") ?? branch,
-    worktree: (own?.exists === true ? own.path : undefined) ?? parts.worktreePath?.(id) ?? beside,
-    base: here && base === null ? null : await findBase(parts, await findAnyWorktree(workspaces), base),
+    worktree: (own?.exists === true ? own.path : undefined) ?? adapters.worktreePath?.(id) ?? beside,
+    base: here && base === null ? null : await findBase(adapters, await findAnyWorktree(workspaces), base),
   };
 }
 
@@ -200,12 +200,12 @@ export async function planWorktree(
  * is used.
  */
 async function findBase(
-  parts: Adapters,
+  adapters: Adapters,
   folder: string | null,
   named: string | null,
 ): Promise<{ readonly branch: string | null; readonly commit: string } | null> {
   if (folder === null) return null;
-  const branch = await parts.branches.asking(folder);
+  const branch = await adapters.branches.asking(folder);
   if ((await branch.remote()) === null) return null;
   await branch.fetch();
   const name = named ?? (await branch.defaultBranch());
@@ -266,13 +266,13 @@ export interface StartParams {
 
 /** The workflow of a new run. Throws USAGE for options that it does not have. */
 export async function chooseWorkflow(
-  parts: Adapters,
+  adapters: Adapters,
   params: Pick<StartParams, "workflow" | "options">,
 ): Promise<CreatedWorkflow> {
   const { workflow = DEFAULT_WORKFLOW, options = {} } = params;
   if (typeof workflow !== "string") return { workflow, options };
   const plugin = await loadPlugin(workflow);
-  if (plugin !== null) return plugin.create(options, parts);
+  if (plugin !== null) return plugin.create(options, adapters);
   throw new HoldfastError({ code: "USAGE", message: `There is no workflow ${String(workflow)}` });
 }
 
@@ -341,20 +341,20 @@ export function chosenSeed(params: Pick<StartParams, "mode" | "seed">): {
 }
 
 /** Warns at the start if the agent ignores the seed: otherwise the user would look for the cause elsewhere. */
-export function seedNotice(parts: Adapters, { agent, seed }: ExecutionConfig): string | null {
-  if (seed === null || agent === null || parts.agent(agent).capabilities.seed === true) return null;
+export function seedNotice(adapters: Adapters, { agent, seed }: ExecutionConfig): string | null {
+  if (seed === null || agent === null || adapters.agent(agent).capabilities.seed === true) return null;
   return `Seed ${seed} is stored with the run, but ${agent} does not accept a seed: its answers may differ each time`;
 }
 
 /** Files an issue for a task in words. The same text yields the same issue; null without a forge. */
-export async function fileTask(parts: Adapters, text: string, labels: readonly string[]): Promise<Work | null> {
-  if (parts.forge === null) return null;
+export async function fileTask(adapters: Adapters, text: string, labels: readonly string[]): Promise<Work | null> {
+  if (adapters.forge === null) return null;
   const key = `task/${sha256(text).slice(0, 32)}`;
   // A process that was killed while it filed the same issue may have left a request behind.
-  const mark = `${parts.store.id}/${key}`;
-  const { ended } = await parts.commands.endMarked(mark);
-  const forge = parts.forge.marked(mark);
-  if (ended > 0) await parts.wait(forge.lateMs, new AbortController().signal);
+  const mark = `${adapters.store.id}/${key}`;
+  const { ended } = await adapters.commands.endMarked(mark);
+  const forge = adapters.forge.marked(mark);
+  if (ended > 0) await adapters.wait(forge.lateMs, new AbortController().signal);
   const known = await forge.findIssue(key);
   const [title = text] = text.trim().split("\n");
   const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels, key }));

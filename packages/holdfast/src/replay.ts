@@ -38,7 +38,7 @@ import { type StartParams, type StartPlan, pluginOf } from "./plan-start.ts";
  * not change.
  */
 export async function replay(
-  parts: Adapters,
+  adapters: Adapters,
   params: {
     readonly run: RunSummary;
     readonly to: number | null;
@@ -48,12 +48,12 @@ export async function replay(
   },
 ): Promise<ReplayReport> {
   const { run, to, workflow, signal } = params;
-  const { workspaces } = parts;
+  const { workspaces } = adapters;
   const plugin = workflow === undefined ? await pluginOf(run) : { create: () => ({ workflow }) };
   await using scratch = workspaces === null ? null : await createScratchRepository(workspaces.commonDir);
   const places = scratch === null ? null : await openGitWorkspaces(scratch.root);
   return await replayRun({
-    parts,
+    adapters,
     run,
     to,
     signal,
@@ -61,7 +61,7 @@ export async function replay(
     worktree: join(scratch?.root ?? "", "worktree"),
     workflow: (played, options) => plugin.create(options, played).workflow,
     scratch: (replayer) => ({
-      ...parts,
+      ...adapters,
       store: openMemoryStore({ clock: { now: () => replayer.time } }),
       workspaces: places,
       clock: { now: () => replayer.time, elapsed: () => 0 },
@@ -70,9 +70,9 @@ export async function replay(
       worktreePath: undefined,
       agent: (provider) => refuse(`agent ${provider}`),
       checkpointEveryMs: null,
-      forge: parts.forge === null ? null : playedForge(parts.forge, replayer),
+      forge: adapters.forge === null ? null : playedForge(adapters.forge, replayer),
       branches: {
-        of: async (worktree) => eachRemoteQuestion(await parts.branches.of(worktree), played(replayer)),
+        of: async (worktree) => eachRemoteQuestion(await adapters.branches.of(worktree), played(replayer)),
         asking: () => refuse("question to the remote"),
       },
       commands: {
@@ -141,21 +141,21 @@ export interface RerunReport {
  * the last ones of the first run: with its initial limits, a run whose limit was raised could not get as far again.
  */
 export async function planRerun(
-  parts: Adapters,
+  adapters: Adapters,
   run: RunSummary,
   plan: (params: StartParams) => Promise<StartPlan>,
   more: Pick<StartParams, "workflow" | "id"> & { readonly publish: boolean },
 ): Promise<StartPlan> {
-  const first = await firstCheckpoint(parts, run.id);
+  const first = await firstCheckpoint(adapters, run.id);
   const { config, files } = first.planes;
-  const last = ((await newestUsable(parts.store, run.id)).checkpoint ?? first).planes;
+  const last = ((await newestUsable(adapters.store, run.id)).checkpoint ?? first).planes;
   const { worktree: _ofFirst, [MAY_PUBLISH]: _consent, ...labels } = run.labels;
   const consent = more.publish ? { [MAY_PUBLISH]: true } : {};
   const own = isBuiltIn(run.workflow) ? { workflow: run.workflow } : {};
   const planned = await plan({
     ...own,
     ...(more.workflow === undefined ? {} : { workflow: more.workflow }),
-    id: more.id ?? makeRunId({ work: run.work, random: parts.random() }),
+    id: more.id ?? makeRunId({ work: run.work, random: adapters.random() }),
     work: run.work,
     options: last.config.inputs,
     agent: config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":"),
@@ -173,10 +173,10 @@ export async function planRerun(
 }
 
 export async function compareRerun(
-  parts: Adapters,
+  adapters: Adapters,
   params: { readonly of: string; readonly run: string; readonly outcome: RunOutcome },
 ): Promise<RerunReport> {
-  const [a, b] = await Promise.all([params.of, params.run].map((run) => readEnd(parts, run)));
+  const [a, b] = await Promise.all([params.of, params.run].map((run) => readEnd(adapters, run)));
   if (a === undefined || b === undefined) throw new TypeError("two runs were asked for");
   return {
     ...params,
@@ -186,8 +186,8 @@ export async function compareRerun(
   };
 }
 
-async function readEnd(parts: Adapters, run: string) {
-  const { store } = parts;
+async function readEnd(adapters: Adapters, run: string) {
+  const { store } = adapters;
   const [summary, latest] = await Promise.all([store.getRun(run), store.latest(run)]);
   const spent: Amounts = latest?.planes.position.budget.spent ?? { tokens: 0, microUsd: 0, milliseconds: 0 };
   const outcomes = readOutcomes(await Array.fromAsync(store.readJournal({ run })));
@@ -195,9 +195,9 @@ async function readEnd(parts: Adapters, run: string) {
 }
 
 /** Throws if retention has dropped it, because what the run began with is then unknown. */
-async function firstCheckpoint(parts: Adapters, run: string): Promise<Checkpoint> {
+async function firstCheckpoint(adapters: Adapters, run: string): Promise<Checkpoint> {
   try {
-    return await parts.store.getCheckpoint({ run, sequence: 1 });
+    return await adapters.store.getCheckpoint({ run, sequence: 1 });
   } catch (cause) {
     if (!(cause instanceof HoldfastError)) throw cause;
     throw new HoldfastError({
@@ -216,15 +216,15 @@ async function firstCheckpoint(parts: Adapters, run: string): Promise<Checkpoint
  * difference. Changes nothing.
  */
 export async function rejectChangedRecording(
-  parts: Adapters,
+  adapters: Adapters,
   params: {
     readonly run: string;
     readonly workflow: Workflow | undefined;
     readonly signal: AbortSignal;
   },
 ): Promise<void> {
-  const run = await knownRun(parts.store, params.run);
-  const report = await replay(parts, { run, to: null, workflow: params.workflow, signal: params.signal });
+  const run = await knownRun(adapters.store, params.run);
+  const report = await replay(adapters, { run, to: null, workflow: params.workflow, signal: params.signal });
   const [problem] = report.problems;
   if (problem !== undefined)
     throw new HoldfastError({
@@ -233,7 +233,8 @@ export async function rejectChangedRecording(
       hint: `\`holdfast verify ${run.id}\` shows all of it. Nothing was changed.`,
       data: { run: run.id, problems: report.problems },
     });
-  const found = report.divergence ?? (await changedEnvironment(parts, run.id)) ?? (await changedFiles(parts, run));
+  const found =
+    report.divergence ?? (await changedEnvironment(adapters, run.id)) ?? (await changedFiles(adapters, run));
   if (found !== null) throw diverged(run.id, found);
 }
 
@@ -247,26 +248,26 @@ function diverged(run: string, divergence: Divergence): HoldfastError {
   });
 }
 
-async function changedEnvironment(parts: Adapters, run: string): Promise<Divergence | null> {
+async function changedEnvironment(adapters: Adapters, run: string): Promise<Divergence | null> {
   const known = new Map<string, Readonly<Record<string, string>>>();
   let last:
-    | { readonly hash: string; readonly entry: number; readonly step: string | null; readonly visit: number }
+    | { readonly hash: string; readonly entry: number; readonly step: string | null; readonly stageAttempt: number }
     | undefined;
-  for await (const entry of parts.store.readJournal({ run })) {
+  for await (const entry of adapters.store.readJournal({ run })) {
     if (entry.kind !== "call.recorded") continue;
     const call = parseRecordedCall(entry);
     if (call.kind === "forge" || call.kind === "clock") continue;
     const { hash, values } = call.kind === "agent" ? call.ran.environment : call.environment;
     if (values !== null) known.set(hash, values);
-    last = { hash, entry: entry.entry, step: call.step, visit: call.visit };
+    last = { hash, entry: entry.entry, step: call.step, stageAttempt: call.stageAttempt };
   }
   const now = currentEnvironment();
   if (last === undefined || last.hash === now.hash) return null;
   const before = known.get(last.hash) ?? {};
   const [name = "hash"] = changedVariables(before, now.values);
-  const { stage, iteration } = (await parts.store.latest(run))?.planes.position ?? { stage: "", iteration: 0 };
+  const { stage, iteration } = (await adapters.store.latest(run))?.planes.position ?? { stage: "", iteration: 0 };
   return {
-    where: { stage, iteration, visit: last.visit, step: last.step, checkpoint: null, entry: last.entry },
+    where: { stage, iteration, stageAttempt: last.stageAttempt, step: last.step, checkpoint: null, entry: last.entry },
     what: "environment",
     field: `$${name}`,
     expected: before[name] ?? null,
@@ -275,19 +276,29 @@ async function changedEnvironment(parts: Adapters, run: string): Promise<Diverge
 }
 
 /** Changes of a step that died half-way are not a difference: the resume reverts them before it does anything else. */
-async function changedFiles(parts: Adapters, run: Parameters<typeof findRunWorkspace>[1]): Promise<Divergence | null> {
-  const latest = await parts.store.latest(run.id);
-  const workspace = await findRunWorkspace(parts, run);
+async function changedFiles(
+  adapters: Adapters,
+  run: Parameters<typeof findRunWorkspace>[1],
+): Promise<Divergence | null> {
+  const latest = await adapters.store.latest(run.id);
+  const workspace = await findRunWorkspace(adapters, run);
   const files = latest?.planes.files ?? null;
-  if (latest === undefined || files === null || workspace === undefined || parts.workspaces === null) return null;
-  const underWay = await isUnderWay(parts, run.id, latest.entry);
-  if (underWay || latest.planes.position.visit.running !== undefined) return null;
-  const look = await workspace.look(snapshotParams(parts));
+  if (latest === undefined || files === null || workspace === undefined || adapters.workspaces === null) return null;
+  const underWay = await isUnderWay(adapters, run.id, latest.entry);
+  if (underWay || latest.planes.position.stageAttempt.running !== undefined) return null;
+  const look = await workspace.look(snapshotParams(adapters));
   if (look.tree === files.tree) return null;
-  const { files: changed } = await parts.workspaces.diff({ from: files.tree, to: look.tree, format: "names" });
-  const { stage, iteration, visit } = latest.planes.position;
+  const { files: changed } = await adapters.workspaces.diff({ from: files.tree, to: look.tree, format: "names" });
+  const { stage, iteration, stageAttempt } = latest.planes.position;
   return {
-    where: { stage, iteration, visit: visit.number, step: null, checkpoint: latest.sequence, entry: latest.entry },
+    where: {
+      stage,
+      iteration,
+      stageAttempt: stageAttempt.number,
+      step: null,
+      checkpoint: latest.sequence,
+      entry: latest.entry,
+    },
     what: "files",
     field: changed[0]?.path ?? "tree",
     expected: files.tree,
@@ -295,8 +306,8 @@ async function changedFiles(parts: Adapters, run: Parameters<typeof findRunWorks
   };
 }
 
-async function isUnderWay(parts: Adapters, run: string, after: number): Promise<boolean> {
-  for await (const { kind, body } of parts.store.readJournal({ run, after }))
+async function isUnderWay(adapters: Adapters, run: string, after: number): Promise<boolean> {
+  for await (const { kind, body } of adapters.store.readJournal({ run, after }))
     if (kind === "step.started" && body["files"] === true) return true;
   return false;
 }

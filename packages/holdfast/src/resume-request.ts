@@ -67,16 +67,16 @@ export interface ResumePreview extends ResumeCheck {
 }
 
 /** Combines what the run stores with what the caller passes now. */
-export async function resumeRequest(parts: Adapters, params: ResumeParams): Promise<ResumeRequest> {
-  const run = await parts.store.getRun(params.run);
-  const saved = (await newestUsable(parts.store, params.run)).checkpoint?.planes.config;
+export async function resumeRequest(adapters: Adapters, params: ResumeParams): Promise<ResumeRequest> {
+  const run = await adapters.store.getRun(params.run);
+  const saved = (await newestUsable(adapters.store, params.run)).checkpoint?.planes.config;
   // Its options are not stored yet, and the workflow would report missing options that the user did not omit.
   if (run !== undefined && run.latest === null && params.workflow === undefined) throw runNotStarted(run.id);
   const { answers = {}, from, force = false, limit = {}, wakes } = params;
   const given = params.workflow;
   const plugin = given === undefined ? await pluginOf(run) : customPlugin(given);
   const config = withAgent(saved, params.agent, plugin);
-  const { workflow } = plugin.create(config?.inputs ?? {}, parts);
+  const { workflow } = plugin.create(config?.inputs ?? {}, adapters);
   return {
     run: params.run,
     workflow,
@@ -106,19 +106,19 @@ function withAgent(
 }
 
 /** Returns an imported run that was never resumed, with all that its first resume needs; null: the run is not one. */
-export async function findPendingImport(parts: Adapters, params: ResumeParams): Promise<PendingImport | null> {
-  const run = await parts.store.getRun(params.run);
-  const checkpoint = run === undefined || params.from !== undefined ? null : await needsAdoption(parts, run);
+export async function findPendingImport(adapters: Adapters, params: ResumeParams): Promise<PendingImport | null> {
+  const run = await adapters.store.getRun(params.run);
+  const checkpoint = run === undefined || params.from !== undefined ? null : await needsAdoption(adapters, run);
   if (run === undefined || checkpoint === null) return null;
   const { adopt, workflow, agent } = params;
-  const adoption = await planAdoption(parts, run, checkpoint, {
+  const adoption = await planAdoption(adapters, run, checkpoint, {
     agent: agent ?? adopt?.agent ?? null,
     options: adopt?.options ?? {},
     workflow,
   });
   checkStage(run, checkpoint, adoption.workflow);
   const named = { agent: agent ?? adopt?.agent ?? null, options: adoption.config.inputs };
-  checkAgents(parts, await agentsOf(adoption.workflow.shape.name, named));
+  checkAgents(adapters, await agentsOf(adoption.workflow.shape.name, named));
   return { run, checkpoint, adoption };
 }
 
@@ -130,15 +130,15 @@ interface PendingImport {
 
 /** Plans with the run as it is before the adoption. The workflow is chosen at adoption, so it cannot have changed. */
 export async function planImported(
-  parts: Adapters,
+  adapters: Adapters,
   { run, checkpoint, adoption }: PendingImport,
   params: ResumeParams,
 ): Promise<ResumePreview> {
   const { position, config } = checkpoint.planes;
-  const place = await planNewWorktree(parts, run, adoption.base);
+  const place = await planNewWorktree(adapters, run, adoption.base);
   const notes = place === undefined || place === null ? [] : [newWorktreeNote(checkpoint, place)];
   const planned = await checkResume({
-    parts,
+    adapters,
     run: run.id,
     current: { definition: position.definition, config },
     policy: defaultFindingPolicy,
@@ -151,12 +151,12 @@ export async function planImported(
 
 /** Changes a limit of the run, named by its flag. A run that stopped at this limit can then continue. */
 export async function changeLimit(
-  parts: Adapters,
+  adapters: Adapters,
   params: { readonly run: string; readonly limit: string; readonly value: Json },
 ): Promise<void> {
   const { limit, value } = params;
-  const run = await parts.store.getRun(params.run);
-  const latest = await parts.store.latest(params.run);
+  const run = await adapters.store.getRun(params.run);
+  const latest = await adapters.store.latest(params.run);
   if (run === undefined) throw runNotFound(params.run);
   if (latest === undefined) throw runNotStarted(params.run);
   const limits = (await loadPlugin(run.workflow))?.limits ?? {};
@@ -172,7 +172,7 @@ export async function changeLimit(
   if (changed === null) return;
   // A strict run that would refuse to continue must keep its limit too.
   if (planes.config.mode === "strict")
-    await rejectChangedRecording(parts, { run: run.id, workflow: undefined, signal: new AbortController().signal });
+    await rejectChangedRecording(adapters, { run: run.id, workflow: undefined, signal: new AbortController().signal });
   const { options, continuesAt, reason } = changed;
-  await changeOptions({ parts, run: run.id, options, goesOn: continuesAt, reason });
+  await changeOptions({ adapters, run: run.id, options, goesOn: continuesAt, reason });
 }

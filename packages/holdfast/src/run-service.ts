@@ -71,33 +71,33 @@ import {
 
 /** Starts and resumes runs. It builds the adapters on first use. */
 export class RunService {
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #options: RunServiceOptions;
   #built: Promise<Adapters> | undefined;
   /** A plan's workflow was built with these adapters, so starting the plan must use the same ones. */
-  readonly #planned = new WeakMap<StartPlan, { readonly parts: Adapters; readonly warnings: readonly string[] }>();
+  readonly #planned = new WeakMap<StartPlan, { readonly adapters: Adapters; readonly warnings: readonly string[] }>();
 
-  constructor(parts: CoreAdapters, options: RunServiceOptions) {
-    this.#parts = parts;
+  constructor(adapters: CoreAdapters, options: RunServiceOptions) {
+    this.#adapters = adapters;
     this.#options = options;
   }
 
-  async parts(): Promise<Adapters> {
+  async adapters(): Promise<Adapters> {
     return await (this.#built ??= this.#build());
   }
 
   async plan(params: StartParams): Promise<StartPlan> {
     const { mode = "default", seed } = chosenSeed(params);
-    const parts = recordAdapters(await this.parts(), mode);
+    const adapters = recordAdapters(await this.adapters(), mode);
     const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
-    const { workflow, options } = await chooseWorkflow(parts, params);
-    const files = (params.workspace ?? (parts.workspaces === null ? "none" : "new")) === "new";
+    const { workflow, options } = await chooseWorkflow(adapters, params);
+    const files = (params.workspace ?? (adapters.workspaces === null ? "none" : "new")) === "new";
     const agents = await agentsOf(workflow.shape.name, { agent, options });
-    checkAgents(parts, agents);
-    const warnings = await checkVersions(parts, agents);
+    checkAgents(adapters, agents);
+    const warnings = await checkVersions(adapters, agents);
     const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
-    const plan = await planStart(parts, { workflow, options, ...asked });
-    this.#planned.set(plan, { parts, warnings });
+    const plan = await planStart(adapters, { workflow, options, ...asked });
+    this.#planned.set(plan, { adapters, warnings });
     return plan;
   }
 
@@ -108,16 +108,16 @@ export class RunService {
   announce(
     params: Pick<StartingProcess, "workflow" | "work"> & { readonly run?: string; readonly pid?: number },
   ): Announcement | null {
-    if (this.#parts.requests === null) return null;
+    if (this.#adapters.requests === null) return null;
     const { run = null, work, ...about } = params;
     const masked = maskValue(work, createMasking().mask);
-    const now = this.#parts.clock.now();
-    return announceStart(this.#parts.store.location, { ...about, run, work: masked, now });
+    const now = this.#adapters.clock.now();
+    return announceStart(this.#adapters.store.location, { ...about, run, work: masked, now });
   }
 
   /** Processes on this host that prepare a run and do not hold its lease yet. Changes nothing. */
   async starting(): Promise<readonly StartingProcess[]> {
-    const { store, requests } = this.#parts;
+    const { store, requests } = this.#adapters;
     return requests === null ? [] : listStartingProcesses(store.location, await store.listLeases());
   }
 
@@ -125,72 +125,72 @@ export class RunService {
     plan: StartPlan,
     watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority"> & Announced,
   ): Promise<RunReport> {
-    const { parts, warnings } = this.#planned.get(plan) ?? { parts: await this.parts(), warnings: [] };
+    const { adapters, warnings } = this.#planned.get(plan) ?? { adapters: await this.adapters(), warnings: [] };
     const { workflow, id: run } = plan;
-    if (plan.earlier !== null) return await earlierReport(parts, plan.earlier);
+    if (plan.earlier !== null) return await earlierReport(adapters, plan.earlier);
     watching.starting?.name(run);
-    for (const text of warnings) tellNote({ clock: parts.clock, run, listen: watching.listen }, text);
-    const untaken = seedNotice(parts, plan.config);
-    if (untaken !== null) tellNote({ clock: parts.clock, run, listen: watching.listen }, untaken);
+    for (const text of warnings) tellNote({ clock: adapters.clock, run, listen: watching.listen }, text);
+    const untaken = seedNotice(adapters, plan.config);
+    if (untaken !== null) tellNote({ clock: adapters.clock, run, listen: watching.listen }, untaken);
     const given = plan.config.inputs["priority"];
     const priority = watching.priority ?? (typeof given === "number" && given !== 0 ? given : undefined);
     if (priority !== undefined) await this.setPriority(run, priority);
     const carried = { ...watching, run, workflow: workflow.shape.name };
-    return await this.#carry(carried, (watched) => startRun(parts, plan, watched));
+    return await this.#carry(carried, (watched) => startRun(adapters, plan, watched));
   }
 
   /** Reports what changed since the run stopped, and what a resume would do about it. */
   async preflight(params: ResumeParams): Promise<ResumePreview> {
-    const parts = await adaptersOfRun(await this.parts(), params.run);
-    const pending = await findPendingImport(parts, params);
-    if (pending !== null) return await planImported(parts, pending, params);
-    return { ...(await planResumeRun(parts, await resumeRequest(parts, params))), notes: [] };
+    const adapters = await adaptersOfRun(await this.adapters(), params.run);
+    const pending = await findPendingImport(adapters, params);
+    if (pending !== null) return await planImported(adapters, pending, params);
+    return { ...(await planResumeRun(adapters, await resumeRequest(adapters, params))), notes: [] };
   }
 
   async resume(params: ResumeParams & Announced, planned?: ResumeCheck): Promise<RunReport> {
-    const parts = await adaptersOfRun(await this.parts(), params.run);
-    const pending = await findPendingImport(parts, params);
+    const adapters = await adaptersOfRun(await this.adapters(), params.run);
+    const pending = await findPendingImport(adapters, params);
     if (pending !== null) {
       // Checked before the import is adopted: the user may still decline.
-      const held = blockedReport(await planImported(parts, pending, params));
+      const held = blockedReport(await planImported(adapters, pending, params));
       if (held !== null) return held;
-      await adoptImport(parts, pending.run, pending.checkpoint, pending.adoption);
+      await adoptImport(adapters, pending.run, pending.checkpoint, pending.adoption);
     }
-    const request = await resumeRequest(parts, params);
+    const request = await resumeRequest(adapters, params);
     const { run, workflow, priority, signal = new AbortController().signal } = params;
     const refuse = async (): Promise<void> => {
-      if (request.config.mode === "strict") await rejectChangedRecording(parts, { run, workflow, signal });
+      if (request.config.mode === "strict") await rejectChangedRecording(adapters, { run, workflow, signal });
     };
     const again = async (): Promise<ResumeCheck> => {
       await refuse();
-      return await planResumeRun(parts, request);
+      return await planResumeRun(adapters, request);
     };
     await refuse();
     const known = pending === null ? planned : undefined;
-    const plans = { planned: known ?? (await planResumeRun(parts, request)), again };
+    const plans = { planned: known ?? (await planResumeRun(adapters, request)), again };
     // A run that has ended, or that needs an answer first, calls no agent.
     if (plans.planned.plan.kind === "resume" || plans.planned.plan.kind === "warn") {
       const { agent, inputs: options } = request.config;
-      for (const text of await checkVersions(parts, await agentsOf(request.workflow.shape.name, { agent, options })))
-        tellNote({ clock: parts.clock, run, listen: params.listen }, text);
+      for (const text of await checkVersions(adapters, await agentsOf(request.workflow.shape.name, { agent, options })))
+        tellNote({ clock: adapters.clock, run, listen: params.listen }, text);
     }
     if (priority !== undefined) await this.setPriority(run, priority);
     await this.takeOrderBack(run, params.force === true ? "any" : "pause");
     const carried = { ...params, signal, workflow: request.workflow.shape.name };
-    return await this.#carry(carried, (watched) => resumeRun(parts, request, plans, watched));
+    return await this.#carry(carried, (watched) => resumeRun(adapters, request, plans, watched));
   }
 
   /**
    * Sends the signal to the process that executes the run. If there is none, this process handles it. After a kill at
    * any point, the signal was handled once or is still pending.
    */
-  async order(params: Omit<SignalParams, "parts">): Promise<SignalResult> {
-    return await sendSignal({ parts: await this.parts(), ...params });
+  async order(params: Omit<SignalParams, "adapters">): Promise<SignalResult> {
+    return await sendSignal({ adapters: await this.adapters(), ...params });
   }
 
   /** Withdraws the pending signal: "any", or only a pause. Returns whether there was one. */
   async takeOrderBack(run: string, kind: "pause" | "any"): Promise<boolean> {
-    const { requests } = this.#parts;
+    const { requests } = this.#adapters;
     const order = (await requests?.orderFor(run)) ?? null;
     if (requests === null || order === null || (kind === "pause" && order.kind !== "pause")) return false;
     await requests.settle(order);
@@ -199,7 +199,7 @@ export class RunService {
 
   /** Allowed at any time, whether or not another process executes the run. */
   async setPriority(run: string, priority: number): Promise<void> {
-    await this.#parts.store.setMeta(priorityKey(run), String(priority));
+    await this.#adapters.store.setMeta(priorityKey(run), String(priority));
   }
 
   get loops(): SlotSettings {
@@ -211,10 +211,10 @@ export class RunService {
    * nothing.
    */
   async replay(params: ReplayRequest): Promise<ReplayReport> {
-    const parts = await this.parts();
+    const adapters = await this.adapters();
     const { workflow } = params;
-    const run = await knownRun(parts.store, params.run);
-    return await replay(parts, {
+    const run = await knownRun(adapters.store, params.run);
+    return await replay(adapters, {
       run,
       to: params.to ?? null,
       workflow,
@@ -229,10 +229,10 @@ export class RunService {
     readonly workflow?: Workflow;
     readonly publish?: boolean;
   }): Promise<StartPlan> {
-    const parts = await this.parts();
-    const run = await knownRun(parts.store, params.run);
+    const adapters = await this.adapters();
+    const run = await knownRun(adapters.store, params.run);
     const { id, workflow, publish = false } = params;
-    return await planRerun(parts, run, (start) => this.plan(start), {
+    return await planRerun(adapters, run, (start) => this.plan(start), {
       publish,
       ...(id === undefined ? {} : { id }),
       ...(workflow === undefined ? {} : { workflow: workflow }),
@@ -245,39 +245,39 @@ export class RunService {
   ): Promise<RerunReport> {
     const { of, plan, ...watching } = params;
     const { run, outcome } = await this.start(plan, watching);
-    return await compareRerun(await this.parts(), { of, run, outcome });
+    return await compareRerun(await this.adapters(), { of, run, outcome });
   }
 
   async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
-    await answerDecision({ parts: await this.parts(), ...params });
+    await answerDecision({ adapters: await this.adapters(), ...params });
   }
 
   /** Files an issue for a task in words. The same text yields the same issue; null without a forge. */
   async fileTask(text: string, labels: readonly string[] = []): Promise<Work | null> {
-    return await fileTask(await this.parts(), text, labels);
+    return await fileTask(await this.adapters(), text, labels);
   }
 
   /** Changes a limit of the run's workflow, named by its flag: `target` of crunch, `max` of ralph. */
   async changeLimit(params: { readonly run: string; readonly limit: string; readonly value: Json }): Promise<void> {
-    await changeLimit(await this.parts(), params);
+    await changeLimit(await this.adapters(), params);
   }
 
   /** Ends the remaining processes of a run on this host. Returns how many there were. */
   async endProcesses(run: string): Promise<number> {
-    const parts = await this.parts();
-    return (await parts.commands.endMarked(runMark(parts, run))).ended;
+    const adapters = await this.adapters();
+    return (await adapters.commands.endMarked(runMark(adapters, run))).ended;
   }
 
   async findRunFor(issue: number): Promise<FoundRun> {
-    return await findRunFor({ parts: this.#parts, issue });
+    return await findRunFor({ adapters: this.#adapters, issue });
   }
 
   async #build(): Promise<Adapters> {
     const { forge: choice, decorate, ...options } = this.#options;
-    const { workspaces, clock } = this.#parts;
+    const { workspaces, clock } = this.#adapters;
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const parts = buildAdapters({ ...options, parts: this.#parts, forge });
-    return decorate === undefined ? parts : decorate(parts);
+    const adapters = buildAdapters({ ...options, adapters: this.#adapters, forge });
+    return decorate === undefined ? adapters : decorate(adapters);
   }
 
   /** Executes with a slot if the workflow needs one, and keeps the directories that other tools read up to date. */
@@ -285,7 +285,7 @@ export class RunService {
     const { workflow, run, place, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
     const mirrored = {
-      parts: this.#parts,
+      adapters: this.#adapters,
       workflow,
       run,
       cwd,
@@ -295,7 +295,7 @@ export class RunService {
     };
     try {
       return await mirroredWork(mirrored, async (listen) => {
-        const tell = (text: string): void => tellNote({ clock: this.#parts.clock, run, listen }, text);
+        const tell = (text: string): void => tellNote({ clock: this.#adapters.clock, run, listen }, text);
         const slot = slotRequest({ workflow, loops, place, signal, tell });
         return await work({ signal, listen, sessionMs, slot });
       });
@@ -309,7 +309,7 @@ interface RunServiceOptions extends AdapterOptions {
   readonly forge: ForgeChoice;
   readonly loopLayout: LayoutSettings;
   readonly loops: SlotSettings;
-  readonly decorate: ((parts: Adapters) => Adapters) | undefined;
+  readonly decorate: ((adapters: Adapters) => Adapters) | undefined;
 }
 
 interface Announced {

@@ -11,20 +11,20 @@ describe("run status", () => {
   const AT = "2026-11-15T12:00:00.000Z";
   test("the journal alone tells stage, scores and last action", () => {
     const entries = [
-      { kind: "stage.entered", body: { visit: 1, stage: "impl", iteration: 1 } },
-      { kind: "step.started", body: { visit: 1, step: "agent", files: true, estimate: null } },
-      { kind: "step.finished", body: { visit: 1, step: "agent", result: null, spent: null } },
+      { kind: "stage.entered", body: { stageAttempt: 1, stage: "impl", iteration: 1 } },
+      { kind: "step.started", body: { stageAttempt: 1, step: "agent", files: true, estimate: null } },
+      { kind: "step.finished", body: { stageAttempt: 1, step: "agent", result: null, spent: null } },
       {
         kind: "stage.ended",
-        body: { visit: 1, stage: "impl", event: "impl_done", reason: "ok", next: "review", score: null },
+        body: { stageAttempt: 1, stage: "impl", event: "impl_done", reason: "ok", next: "review", score: null },
       },
-      { kind: "stage.entered", body: { visit: 2, stage: "review", iteration: 1 } },
+      { kind: "stage.entered", body: { stageAttempt: 2, stage: "review", iteration: 1 } },
       {
         kind: "stage.ended",
-        body: { visit: 2, stage: "review", event: "review_fail", reason: "docs", next: "impl", score: 60 },
+        body: { stageAttempt: 2, stage: "review", event: "review_fail", reason: "docs", next: "impl", score: 60 },
       },
-      { kind: "stage.entered", body: { visit: 3, stage: "impl", iteration: 2 } },
-      { kind: "step.started", body: { visit: 3, step: "agent", files: true, estimate: null } },
+      { kind: "stage.entered", body: { stageAttempt: 3, stage: "impl", iteration: 2 } },
+      { kind: "step.started", body: { stageAttempt: 3, step: "agent", files: true, estimate: null } },
       {
         kind: "run.waiting",
         body: {
@@ -98,10 +98,10 @@ describe("run graph", () => {
     await run.save({ planes: { position: { ...position, graph } } });
     const saved = await run.get(2);
     const entry = (body: JsonObject) => ({ run: "r", entry: 9, at: AT, kind: "graph.moved" as const, body });
-    const visit = position.visit.number;
-    const moved = graphNow(saved, [entry({ visit, events: [{ kind: "start", node: "a", at: AT }] })]);
+    const stageAttempt = position.stageAttempt.number;
+    const moved = graphNow(saved, [entry({ stageAttempt, events: [{ kind: "start", node: "a", at: AT }] })]);
     expect(moved?.states["a"]?.status).toBe("running");
-    expect(graphNow(saved, [entry({ visit, events: "what" })])).toEqual(graph);
+    expect(graphNow(saved, [entry({ stageAttempt, events: "what" })])).toEqual(graph);
     expect(await holdfast.graph("r")).toMatchObject({
       graph,
       picture: (await holdfast.status("r")).graph ?? undefined,

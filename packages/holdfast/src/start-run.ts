@@ -35,14 +35,14 @@ export interface RunReport {
 }
 
 /** The outcome of a run that has ended. */
-export async function earlierReport(parts: Adapters, run: RunSummary): Promise<RunReport> {
-  const outcome = await outcomeOfEnded(parts, run);
+export async function earlierReport(adapters: Adapters, run: RunSummary): Promise<RunReport> {
+  const outcome = await outcomeOfEnded(adapters, run);
   if (outcome === null) throw new TypeError(`run ${run.id} has not ended`);
   return { run: run.id, outcome, earlier: true };
 }
 
 /** Calling it again with the same plan after a kill at any point continues the same run. */
-export async function startRun(parts: Adapters, plan: StartPlan, watching: ExecuteOptions): Promise<RunReport> {
+export async function startRun(adapters: Adapters, plan: StartPlan, watching: ExecuteOptions): Promise<RunReport> {
   const { id, work, workflow, config, inputs, limit, labels } = plan;
   const { slot } = watching;
   const birth = { workflow: workflow.shape.name, work, labels };
@@ -50,25 +50,25 @@ export async function startRun(parts: Adapters, plan: StartPlan, watching: Execu
   // other run.
   const waits = slot?.whenFull === "wait";
   if (waits) {
-    await parts.store.createRun({ id, ...birth });
+    await adapters.store.createRun({ id, ...birth });
     await begin();
   }
-  if (slot !== null) return await withSlot(parts, id, { ...slot, birth }, carry);
+  if (slot !== null) return await withSlot(adapters, id, { ...slot, birth }, carry);
   // The lease is held throughout, so other processes never see a run that was started and abandoned.
-  await using _lease = await acquireLease(parts, id, undefined, birth);
+  await using _lease = await acquireLease(adapters, id, undefined, birth);
   return await carry({ waited: false });
 
   async function carry({ waited }: { readonly waited: boolean }): Promise<RunReport> {
     if (!waits) await begin();
     // Another process may have finished the work since it was planned.
-    const found = await parts.store.getRun(id);
-    if (found !== undefined && isEnded(found.state)) return await earlierReport(parts, found);
+    const found = await adapters.store.getRun(id);
+    if (found !== undefined && isEnded(found.state)) return await earlierReport(adapters, found);
     if (waited) {
       const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
-      return await continueRun(parts, request, await planResumeRun(parts, request), watching, []);
+      return await continueRun(adapters, request, await planResumeRun(adapters, request), watching, []);
     }
     const outcome = await executeRun({
-      parts,
+      adapters,
       run: id,
       workflow,
       signal: watching.signal,
@@ -83,9 +83,9 @@ export async function startRun(parts: Adapters, plan: StartPlan, watching: Execu
    * other gets LEASE_HELD.
    */
   async function begin(): Promise<void> {
-    await using _lease = await acquireLease(parts, id);
-    const workspace = await makePlace(parts, plan);
-    await beginRun({ parts, workflow, id, work, inputs, config, labels, limit, workspace });
+    await using _lease = await acquireLease(adapters, id);
+    const workspace = await makePlace(adapters, plan);
+    await beginRun({ adapters, workflow, id, work, inputs, config, labels, limit, workspace });
   }
 }
 
@@ -96,10 +96,10 @@ const AS_IT_IS_NOW: Answers = {
   issue_labels_changed: "accept",
 };
 
-async function makePlace(parts: Adapters, plan: StartPlan): Promise<Workspace | undefined> {
+async function makePlace(adapters: Adapters, plan: StartPlan): Promise<Workspace | undefined> {
   const { place, id } = plan;
-  if (place === null || parts.workspaces === null) return undefined;
-  return await parts.workspaces.create({
+  if (place === null || adapters.workspaces === null) return undefined;
+  return await adapters.workspaces.create({
     run: id,
     path: place.worktree,
     branch: place.branch,
@@ -122,10 +122,10 @@ export interface ResumeRequest {
 }
 
 /** Runs the pre-flight checks. Changes nothing, except that it may fetch. */
-export async function planResumeRun(parts: Adapters, request: ResumeRequest): Promise<ResumeCheck> {
+export async function planResumeRun(adapters: Adapters, request: ResumeRequest): Promise<ResumeCheck> {
   const { run, workflow, config, answers, force, from } = request;
   return await checkResume({
-    parts,
+    adapters,
     run,
     current: { definition: workflow.definition, config },
     policy: defaultFindingPolicy,
@@ -141,7 +141,7 @@ export async function planResumeRun(parts: Adapters, request: ResumeRequest): Pr
  * that had to wait for a slot is planned `again`, because issue, branch and files may have changed by then.
  */
 export async function resumeRun(
-  parts: Adapters,
+  adapters: Adapters,
   request: ResumeRequest,
   { planned, again }: { readonly planned: ResumeCheck; readonly again: () => Promise<ResumeCheck> },
   watching: ExecuteOptions,
@@ -150,16 +150,16 @@ export async function resumeRun(
   rejectWaitingRun(planned.run, wakes);
   refuseStanding(run, planned);
   // A run that has ended, or that needs a decision first, occupies no slot.
-  return await withSlot(parts, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
-    if (!waited) return await continueRun(parts, request, planned, watching);
+  return await withSlot(adapters, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
+    if (!waited) return await continueRun(adapters, request, planned, watching);
     const now = await again();
-    return await continueRun(parts, request, now, watching, planned.findings);
+    return await continueRun(adapters, request, now, watching, planned.findings);
   });
 }
 
 /** Called with the slot held, if the run needs one. */
 async function continueRun(
-  parts: Adapters,
+  adapters: Adapters,
   request: ResumeRequest,
   planned: ResumeCheck,
   watching: Omit<ExecuteOptions, "slot">,
@@ -167,17 +167,17 @@ async function continueRun(
 ): Promise<RunReport> {
   const { run, workflow, limit, wakes } = request;
   const known = new Set(told.map(({ summary }) => summary));
-  for (const { summary } of planned.findings) if (!known.has(summary)) tell(parts, run, watching, summary);
+  for (const { summary } of planned.findings) if (!known.has(summary)) tell(adapters, run, watching, summary);
   refuseStanding(run, planned);
-  for (const { step, outcome, text } of await apply(parts, planned))
-    if (outcome !== "skipped") tell(parts, run, watching, `restore, ${step}: ${text}`);
-  const waiting = await parkOnForge(parts, planned);
+  for (const { step, outcome, text } of await apply(adapters, planned))
+    if (outcome !== "skipped") tell(adapters, run, watching, `restore, ${step}: ${text}`);
+  const waiting = await parkOnForge(adapters, planned);
   if (waiting !== null) return { run, outcome: waiting };
   const ended = outcomeOf(planned);
   if (ended !== null) return { run, outcome: ended };
-  if (Object.keys(limit).length > 0) await raiseLimits({ parts, run, limit });
+  if (Object.keys(limit).length > 0) await raiseLimits({ adapters, run, limit });
   const outcome = await executeRun({
-    parts,
+    adapters,
     run,
     workflow,
     signal: watching.signal,
@@ -192,7 +192,7 @@ async function continueRun(
  * If only an unreachable forge prevents the resume, records a wait so that `--wait` and supervisors try again. null:
  * another reason, or a question to the user is open, which a new wait would replace.
  */
-async function parkOnForge(parts: Adapters, { run, plan }: ResumeCheck): Promise<RunOutcome | null> {
+async function parkOnForge(adapters: Adapters, { run, plan }: ResumeCheck): Promise<RunOutcome | null> {
   const { state } = run;
   if (plan.kind !== "ask" || (state.kind === "waiting" && state.decision !== undefined)) return null;
   const asked = plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding);
@@ -200,27 +200,27 @@ async function parkOnForge(parts: Adapters, { run, plan }: ResumeCheck): Promise
   const [first] = waits;
   if (first === undefined || first === null || waits.includes(null)) return null;
   // A longer wait for something else is kept: after the shorter one the run would continue too early.
-  if (state.kind === "waiting" && state.for !== "forge" && Date.parse(state.until ?? "") > parts.clock.now()) {
+  if (state.kind === "waiting" && state.for !== "forge" && Date.parse(state.until ?? "") > adapters.clock.now()) {
     const { for: what, reason, until } = state;
     return { kind: "waiting", for: what, reason, until };
   }
   const until =
-    typeof first["until"] === "string" ? first["until"] : new Date(parts.clock.now() + ASK_AGAIN_MS).toISOString();
+    typeof first["until"] === "string" ? first["until"] : new Date(adapters.clock.now() + ASK_AGAIN_MS).toISOString();
   const body = {
     for: "forge",
     reason: typeof first["reason"] === "string" ? first["reason"] : plan.why,
     until,
   } as const;
-  await using lease = await acquireLease(parts, run.id);
-  await parts.store.commit({ lease: lease.lease, entries: [{ kind: "run.waiting", body }] });
+  await using lease = await acquireLease(adapters, run.id);
+  await adapters.store.commit({ lease: lease.lease, entries: [{ kind: "run.waiting", body }] });
   return { kind: "waiting", ...body };
 }
 
 /** When to ask a forge again that named no time. */
 const ASK_AGAIN_MS = 15_000;
 
-function tell(parts: Adapters, run: string, { listen }: Pick<ExecuteOptions, "listen">, text: string): void {
-  listen?.({ run, at: new Date(parts.clock.now()).toISOString(), kind: "note", text });
+function tell(adapters: Adapters, run: string, { listen }: Pick<ExecuteOptions, "listen">, text: string): void {
+  listen?.({ run, at: new Date(adapters.clock.now()).toISOString(), kind: "note", text });
 }
 
 /** What prevents a resume before any action: an error is thrown, a question is the returned outcome. null: nothing does. */
@@ -231,12 +231,12 @@ export function blockedReport(planned: ResumeCheck): RunReport | null {
   return outcome === null ? null : { run, outcome };
 }
 
-async function apply(parts: Adapters, planned: ResumeCheck): Promise<readonly RestoreStep[]> {
+async function apply(adapters: Adapters, planned: ResumeCheck): Promise<readonly RestoreStep[]> {
   const { plan } = planned;
   if (plan.kind === "nothing" || plan.kind === "refuse") return [];
   if (plan.actions.length === 0 && plan.judgements.length === 0) return [];
-  await using lease = await acquireLease(parts, planned.run.id);
-  return (await applyResumeCheck({ parts, lease: lease.lease, planned })).steps ?? [];
+  await using lease = await acquireLease(adapters, planned.run.id);
+  return (await applyResumeCheck({ adapters, lease: lease.lease, planned })).steps ?? [];
 }
 
 /** null: the run can continue. */
@@ -288,7 +288,7 @@ function refusal(
  * `waited`: no slot was free at first, so the plan may be outdated.
  */
 async function withSlot(
-  parts: Adapters,
+  adapters: Adapters,
   run: string,
   slot: SlotRequest | null,
   work: (how: { readonly waited: boolean }) => Promise<RunReport>,
@@ -299,7 +299,7 @@ async function withSlot(
     waited = true;
     slot.onWaiting(atWork);
   };
-  const held = await holdSlot(parts, run, { ...slot, onWaiting }).catch((error: unknown) => {
+  const held = await holdSlot(adapters, run, { ...slot, onWaiting }).catch((error: unknown) => {
     if (error instanceof Stopped) return error;
     throw error;
   });

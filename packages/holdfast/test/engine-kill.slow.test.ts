@@ -55,11 +55,11 @@ async function readEnd(place: ReturnType<typeof createPlace>) {
   return {
     state: (await store.getRun(ID))?.state.kind,
     values: latest?.planes.context.values,
-    position: { stage: latest?.stage, visit: latest?.planes.position.visit },
+    position: { stage: latest?.stage, stageAttempt: latest?.planes.position.stageAttempt },
     files: readWorktree((await workspaces.find(ID))?.root ?? ""),
     effects: (await store.listEffects(ID)).map(({ key, state }) => `${key} ${state.kind}`),
     finished: journal.flatMap(({ kind, body }) =>
-      kind === "step.finished" ? [`${String(body["visit"])} ${String(body["step"])}`] : [],
+      kind === "step.finished" ? [`${String(body["stageAttempt"])} ${String(body["step"])}`] : [],
     ),
     whole: problems.every((event) => event.kind !== "problem"),
   };
@@ -109,7 +109,7 @@ async function readFinished(place: ReturnType<typeof createPlace>): Promise<read
   try {
     const journal = await Array.fromAsync(store.readJournal({ run: ID }));
     return journal.flatMap(({ kind, body }) =>
-      kind === "step.finished" ? [`step ${String(body["visit"])} ${String(body["step"])}`] : [],
+      kind === "step.finished" ? [`step ${String(body["stageAttempt"])} ${String(body["step"])}`] : [],
     );
   } finally {
     await store.close();

@@ -41,7 +41,7 @@ async function promptsOf(params: {
     if (params.ci !== undefined)
       await writeFile(join(at.remote, "holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(params.ci(root))}\n`);
     await putFiles(root, { "script.json": JSON.stringify({ answers: params.answers }) });
-    await using holdfast = await openHoldfast({ cwd: at.clone, parts: withoutPauses });
+    await using holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses });
     const started: StartParams = {
       workflow: params.workflow,
       work: { kind: "issue", number: 1 },

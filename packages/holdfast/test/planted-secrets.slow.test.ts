@@ -226,7 +226,7 @@ async function makePlace(name: string) {
           expectClean(entry.name, readFileSync(join(entry.parentPath, entry.name)).toString("latin1"));
       expect(existsSync(join(folder, "logs"))).toBe(true);
       await using opened = await openHoldfast({ cwd: clone });
-      const { store } = await opened.work.parts();
+      const { store } = await opened.work.adapters();
       let entries = 0;
       for await (const entry of store.readJournal({ run: "issue-1" })) {
         entries += 1;

@@ -204,7 +204,7 @@ async function finish(child: ChildProcess, nth: number | null) {
 
 async function countsOf(place: WorkPlace) {
   await using holdfast = await openHoldfast({ cwd: place.clone });
-  const { forge } = await holdfast.work.parts();
+  const { forge } = await holdfast.work.adapters();
   const log = await readFile(join(forge?.location ?? "", "log.jsonl"), "utf8");
   const heads = await place.git("ls-remote", "--heads", place.remote);
   return {

@@ -88,7 +88,7 @@ async function makePlace(holdfast: BuiltCommand, directory: string): Promise<Wor
   await git("remote", "add", "origin", remote);
   await git("push", "-q", "-u", "origin", "main");
   await using holdfastHere = await openHoldfast({ cwd: clone, pretend: true });
-  const { forge } = await holdfastHere.work.parts();
+  const { forge } = await holdfastHere.work.adapters();
   await forge?.createIssue({ title: "Answer", body: "What is it?\n", labels: [], key: "test" });
   const run = (...args: readonly string[]) => holdfast.run(args, { cwd: clone });
   return {

@@ -49,7 +49,7 @@ export interface MirrorReport {
 export class Mirror {
   readonly to: FormatName;
   readonly root: string;
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #run: string;
   #done = 0;
   /** Crunch ids of the run's checkpoints. The mirror may remove only these. */
@@ -57,12 +57,12 @@ export class Mirror {
   readonly #reader = cachedDecoder();
 
   constructor(params: {
-    readonly parts: CoreAdapters;
+    readonly adapters: CoreAdapters;
     readonly run: string;
     readonly to: FormatName;
     readonly root: string;
   }) {
-    this.#parts = params.parts;
+    this.#adapters = params.adapters;
     this.#run = params.run;
     this.to = params.to;
     this.root = params.root;
@@ -73,7 +73,7 @@ export class Mirror {
    * skipped.
    */
   async catchUp(): Promise<MirrorReport> {
-    const run = await this.#parts.store.getRun(this.#run);
+    const run = await this.#adapters.store.getRun(this.#run);
     const fresh = run === undefined ? [] : await this.#fresh();
     if (run === undefined || fresh.length === 0) return { sequence: this.#done, paths: [], removed: [], losses: [] };
     const report = this.to === "crunch-yaml" ? this.#writeCrunch(run, fresh) : this.#writeDocuments(run, fresh);
@@ -86,14 +86,14 @@ export class Mirror {
     const found: Checkpoint[] = [];
     let before: number | undefined;
     for (;;) {
-      const page = await this.#parts.store.listCheckpoints({
+      const page = await this.#adapters.store.listCheckpoints({
         run: this.#run,
         limit: 100,
         ...(before === undefined ? {} : { before }),
       });
       const newer = page.filter(({ sequence }) => sequence > this.#done);
       for (const { sequence, quarantined } of newer) {
-        if (!quarantined) found.push(await this.#parts.store.getCheckpoint({ run: this.#run, sequence }));
+        if (!quarantined) found.push(await this.#adapters.store.getCheckpoint({ run: this.#run, sequence }));
       }
       before = page.at(-1)?.sequence;
       if (newer.length < page.length || page.length < 100) return found.toReversed();
@@ -115,8 +115,9 @@ export class Mirror {
     const written = [...places].flatMap(([place, one]) => {
       const path = resolveInside(this.root, place);
       assertInside(this.root, dirname(path));
-      const aside = place === one.path ? preserveExisting({ to: this.to, root: this.root, path, encoded: one }) : [];
-      return [...aside, writeDocument(one, path)];
+      const quarantined =
+        place === one.path ? preserveExisting({ to: this.to, root: this.root, path, encoded: one }) : [];
+      return [...quarantined, writeDocument(one, path)];
     });
     return {
       paths: written.flatMap(({ paths }) => paths),
@@ -176,14 +177,14 @@ function wantedBy(
 
 /** A run of the ralph workflow has its own layout, which contains more than its checkpoints. */
 export function mirrorLoop(params: LayoutLocation & { readonly run: string }): Pick<Mirror, "to" | "root" | "catchUp"> {
-  const { parts, run, root } = params;
+  const { adapters, run, root } = params;
   const layout = new LoopLayout(params);
   return {
     to: "loop-json",
     root,
     async catchUp() {
       const { written, removed } = await layout.catchUp();
-      const sequence = (await parts.store.getRun(run))?.latest?.sequence ?? 0;
+      const sequence = (await adapters.store.getRun(run))?.latest?.sequence ?? 0;
       const absolute = (paths: readonly string[]) => paths.map((path) => join(root, path));
       return { sequence, paths: absolute(written), removed: absolute(removed), losses: [] };
     },
@@ -192,14 +193,14 @@ export function mirrorLoop(params: LayoutLocation & { readonly run: string }): P
 
 /** Keeps crunch's directory in the main worktree up to date with a crunch run. */
 export async function followCrunch(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: string;
   readonly cwd: string;
   readonly listen: ProgressListener | undefined;
 }): Promise<CheckpointMirror> {
-  const { parts, run, listen } = params;
-  const root = await mainWorktreeRoot(parts.workspaces, params.cwd);
-  const fresh = (): Mirror => new Mirror({ parts, run, to: "crunch-yaml", root });
+  const { adapters, run, listen } = params;
+  const root = await mainWorktreeRoot(adapters.workspaces, params.cwd);
+  const fresh = (): Mirror => new Mirror({ adapters, run, to: "crunch-yaml", root });
   let mirror = fresh();
   const catchUp = async (): Promise<void> => {
     try {

@@ -26,7 +26,7 @@ export interface WorkflowPlugin {
 }
 
 export interface FollowParams {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: string;
   readonly cwd: string;
   readonly listen: ProgressListener | undefined;

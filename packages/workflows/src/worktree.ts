@@ -25,10 +25,10 @@ export interface Worktree {
   readonly outputs: Outputs;
 }
 
-export async function openWorktree({ parts }: HasParts, context: AnyStageContext): Promise<Worktree> {
+export async function openWorktree({ adapters }: HasParts, context: AnyStageContext): Promise<Worktree> {
   const root = context.workspace?.root;
   if (root !== undefined) {
-    return { root, branch: await parts.branches.of(root), outputs: hiddenOutputs(parts.outputs(root)) };
+    return { root, branch: await adapters.branches.of(root), outputs: hiddenOutputs(adapters.outputs(root)) };
   }
   throw new HoldfastError({
     code: "WORKSPACE_MISSING",
@@ -55,8 +55,8 @@ function hiddenOutputs(outputs: Outputs): Outputs {
 }
 
 /** Makes the run wait for the user if no forge is configured. Nothing done so far is lost. */
-export async function requireForge({ parts }: HasParts, context: AnyStageContext): Promise<Forge> {
-  if (parts.forge !== null) return parts.forge.marked(`${runMark(parts, context.run.id)}/forge`);
+export async function requireForge({ adapters }: HasParts, context: AnyStageContext): Promise<Forge> {
+  if (adapters.forge !== null) return adapters.forge.marked(`${runMark(adapters, context.run.id)}/forge`);
   return await context.wait({
     for: "you",
     reason:
@@ -77,7 +77,7 @@ export function prettyJson(value: unknown): string {
 }
 
 interface HasParts {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
 }
 
 /** A stage context of any workflow, for code that does not use the workflow's state. */
@@ -108,7 +108,7 @@ const OUTPUT_CHARACTERS = 12_000;
  * `passed`.
  */
 export async function runGateCommand(
-  { parts }: { readonly parts: Adapters },
+  { adapters }: { readonly adapters: Adapters },
   context: AnyStageContext,
   { root, branch }: Worktree,
   params: {
@@ -122,7 +122,7 @@ export async function runGateCommand(
   const result = await context.step(
     "gate-command",
     async ({ mark, signal }) => {
-      const done = await parts.commands.run({
+      const done = await adapters.commands.run({
         command: gate.command,
         cwd: root,
         mark,

@@ -190,7 +190,7 @@ describe("a day with Holdfast", () => {
     expect((await run("show", "r")).stdout).toMatch(/^held by +.* \(pid \d+ on .*\), last heartbeat/m);
   });
 
-  test("damage is found, set aside, and status 6", async () => {
+  test("damage is found, quarantined, and status 6", async () => {
     await json("checkpoint", "--run", "r");
     await write("src/a.txt", "two\n");
     await json("checkpoint", "--run", "r");
@@ -201,8 +201,8 @@ describe("a day with Holdfast", () => {
     expect(found.status).toBe(6);
     expect(found.stdout).toContain("r@2");
     expect((await run("verify", "--quarantine", "--dry-run")).stdout).toContain("Would quarantine or pin again: r@2");
-    const setAside = await run("verify", "--quarantine", "--json");
-    expect([setAside.status, JSON.parse(setAside.stdout).repaired]).toEqual([
+    const quarantine = await run("verify", "--quarantine", "--json");
+    expect([quarantine.status, JSON.parse(quarantine.stdout).repaired]).toEqual([
       6,
       [{ run: "r", quarantined: [2], pinned: [], newestIntact: 1 }],
     ]);

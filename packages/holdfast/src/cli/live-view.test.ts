@@ -33,7 +33,7 @@ describe("live", () => {
       iteration: 1,
       score: null,
     },
-    { ...base, kind: "stage_entered", stage: "impl", iteration: 1, visit: 2 },
+    { ...base, kind: "stage_entered", stage: "impl", iteration: 1, stageAttempt: 2 },
     { ...base, kind: "step_started", step: "agent" },
     { ...base, kind: "agent", step: "agent", event: { kind: "tool", name: "edit", detail: "src/a.ts\nmore" } },
     { ...base, kind: "step_finished", step: "agent", replayed: false },
@@ -47,7 +47,7 @@ describe("live", () => {
       iteration: 1,
       score: null,
     },
-    { ...base, kind: "stage_entered", stage: "review", iteration: 1, visit: 3 },
+    { ...base, kind: "stage_entered", stage: "review", iteration: 1, stageAttempt: 3 },
     {
       ...base,
       kind: "stage_ended",

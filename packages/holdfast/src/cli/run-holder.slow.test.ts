@@ -64,7 +64,7 @@ test("once the run holds its lease it is announced no more", async () => {
   execFileSync("git", ["clone", "-q", "--bare", clone, remote]);
   execFileSync("git", ["remote", "set-url", "origin", remote], { cwd: clone });
   await using opened = await openHoldfast({ cwd: clone, pretend: true });
-  const { forge: local } = await opened.work.parts();
+  const { forge: local } = await opened.work.adapters();
   await local?.createIssue({ title: "Answer", body: "", labels: [], key: "test" });
   const seen = `${clone}.seen`;
   const agent = `${clone}.sh`;

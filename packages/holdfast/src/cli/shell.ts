@@ -189,8 +189,8 @@ async function openStore(params: {
   const { config, broken } = params.settings;
   const { openHoldfast } = await import("../open.ts");
   const { refuseCall } = params;
-  const decorate = (parts: Adapters): Adapters => ({ ...parts, refuseCall });
-  const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config), parts: decorate };
+  const decorate = (adapters: Adapters): Adapters => ({ ...adapters, refuseCall });
+  const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config), adapters: decorate };
   // If there is no store, a config file that does not parse may be the one that names it, so its error comes first.
   try {
     return await openHoldfast({ ...open, create: params.create, readOnly: params.readOnly });

@@ -21,7 +21,7 @@ beforeAll(async () => {
   place = await suite.begin();
   await place.git("checkout", "-q", "-b", HOSTILE_REF);
   await using holdfast = await openHoldfast({ cwd: place.clone, pretend: true });
-  const { forge } = await holdfast.work.parts();
+  const { forge } = await holdfast.work.adapters();
   const body = `Body ${HOSTILE}\n`;
   const issue = await forge?.createIssue({
     title: `Title ${HOSTILE.replaceAll("\r", "")}`,

@@ -32,12 +32,12 @@ export interface OpenOptions {
  * for a lease.
  */
 export class Tasks {
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #closeStore: () => Promise<void>;
   readonly #runs = new Map<string, TaskRun>();
 
   constructor(store: Store, params: { readonly leaseWaitMs?: number; readonly closeStore: () => Promise<void> }) {
-    this.#parts = partsOver(store, params.leaseWaitMs ?? 0);
+    this.#adapters = partsOver(store, params.leaseWaitMs ?? 0);
     this.#closeStore = params.closeStore;
   }
 
@@ -45,7 +45,7 @@ export class Tasks {
     const known = this.#runs.get(taskId);
     if (known !== undefined) return known;
     if (typeof taskId !== "string" || taskId === "" || !taskId.isWellFormed()) throw badTaskId(taskId);
-    const run = new TaskRun(this.#parts, taskId);
+    const run = new TaskRun(this.#adapters, taskId);
     this.#runs.set(taskId, run);
     return run;
   }
@@ -115,15 +115,15 @@ export class TaskRun {
   readonly taskId: string;
   /** Number of checkpoints at the last read; for display only. */
   counted = 0;
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #id: string;
   #before: number | undefined;
   /** One promise for all writers, so that waiting writes continue in the order of the calls. */
   #writing: Promise<RunHandle> | undefined;
 
-  constructor(parts: CoreAdapters, taskId: string) {
+  constructor(adapters: CoreAdapters, taskId: string) {
     this.taskId = taskId;
-    this.#parts = parts;
+    this.#adapters = adapters;
     this.#id = runIdOf(taskId);
   }
 
@@ -152,7 +152,7 @@ export class TaskRun {
     const sequence = Number.isSafeInteger(version) && before !== undefined ? version - before : 0;
     if (sequence < 1) throw await this.#noVersion(version);
     try {
-      return this.#checkpointOf(await this.#parts.store.getCheckpoint({ run: this.#id, sequence }));
+      return this.#checkpointOf(await this.#adapters.store.getCheckpoint({ run: this.#id, sequence }));
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "CHECKPOINT_NOT_FOUND") throw await this.#noVersion(version);
       throw toTaskError(error, this.taskId);
@@ -161,7 +161,7 @@ export class TaskRun {
 
   async latest(): Promise<Checkpoint | undefined> {
     if ((await this.#find()) === undefined) return undefined;
-    const found = await this.#parts.store.latest(this.#id);
+    const found = await this.#adapters.store.latest(this.#id);
     return found === undefined ? undefined : this.#checkpointOf(found);
   }
 
@@ -169,13 +169,13 @@ export class TaskRun {
   async newest(): Promise<number> {
     const before = await this.#find();
     if (before === undefined) return 0;
-    const [newest] = await this.#parts.store.listCheckpoints({ run: this.#id, limit: 1 });
+    const [newest] = await this.#adapters.store.listCheckpoints({ run: this.#id, limit: 1 });
     return newest === undefined ? 0 : before + newest.sequence;
   }
 
   async size(): Promise<number> {
     if ((await this.#find()) === undefined) return 0;
-    this.counted = (await this.#parts.store.getRun(this.#id))?.checkpoints ?? 0;
+    this.counted = (await this.#adapters.store.getRun(this.#id))?.checkpoints ?? 0;
     return this.counted;
   }
 
@@ -184,7 +184,7 @@ export class TaskRun {
     const before = await this.#find();
     if (before === undefined) return [];
     const found = await Array.fromAsync(
-      allCheckpoints(this.#parts.store, this.#id),
+      allCheckpoints(this.#adapters.store, this.#id),
       ({ sequence }) => before + sequence,
     );
     this.counted = found.length;
@@ -202,7 +202,7 @@ export class TaskRun {
   /** Number of versions before the run's first; undefined while there is no run. */
   async #find(): Promise<number | undefined> {
     if (this.#before === undefined) {
-      const run = await this.#parts.store.getRun(this.#id);
+      const run = await this.#adapters.store.getRun(this.#id);
       if (run !== undefined) this.#before = this.#check(run);
     }
     return this.#before;
@@ -217,7 +217,7 @@ export class TaskRun {
   }
 
   async #openForWriting(after: number): Promise<RunHandle> {
-    const { store } = this.#parts;
+    const { store } = this.#adapters;
     const run =
       (await store.getRun(this.#id)) ??
       (await store.createRun({
@@ -227,7 +227,7 @@ export class TaskRun {
         ...(after === 0 ? {} : { labels: { [BEFORE]: after } }),
       }));
     this.#before = this.#check(run);
-    const handle = new RunHandle(this.#parts, run);
+    const handle = new RunHandle(this.#adapters, run);
     await handle.hold();
     return handle;
   }

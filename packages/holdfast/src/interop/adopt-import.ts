@@ -25,7 +25,7 @@ export interface AdoptParams {
 
 /** Plans how an imported run continues. Without a workflow of its name, throws an error that lists what the user can do. */
 export async function planAdoption(
-  parts: Adapters,
+  adapters: Adapters,
   run: RunSummary,
   checkpoint: Checkpoint,
   params: AdoptParams & { readonly workflow: Workflow | undefined },
@@ -41,7 +41,7 @@ export async function planAdoption(
   }
   const plugin = await loadPlugin(run.workflow);
   if (plugin === null) throw noWorkflow(run, checkpoint);
-  const adoption = plugin.adopt({ adapters: parts, run, checkpoint, agent, options });
+  const adoption = plugin.adopt({ adapters: adapters, run, checkpoint, agent, options });
   const { mode } = checkpoint.planes.config;
   return {
     workflow: adoption.workflow,
@@ -92,17 +92,17 @@ export interface Adoption {
 }
 
 /** The newest checkpoint of an imported run that was never resumed; null for every other run. */
-export async function needsAdoption(parts: Adapters, run: RunSummary): Promise<Checkpoint | null> {
+export async function needsAdoption(adapters: Adapters, run: RunSummary): Promise<Checkpoint | null> {
   if (run.state.kind !== "active") return null;
   // Only the summary is read at first: a damaged checkpoint that is not an import must not prevent a resume from the
   // one before it.
-  const [last] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
+  const [last] = await adapters.store.listCheckpoints({ run: run.id, limit: 1 });
   // If the import was killed before its first checkpoint, only the label identifies it.
   if (last === undefined && run.labels[IMPORT_LABEL] !== undefined) throw unfinished(run);
   if (last?.trigger !== "import") return null;
-  const newest = await parts.store.getCheckpoint(last);
+  const newest = await adapters.store.getCheckpoint(last);
   if (sourceDocumentOf(newest.planes) === null) return null;
-  if (await isWhole(parts, run.id)) return newest;
+  if (await isWhole(adapters, run.id)) return newest;
   throw unfinished(run);
 }
 
@@ -135,16 +135,16 @@ export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Wo
  * is like any other.
  */
 export async function adoptImport(
-  parts: Adapters,
+  adapters: Adapters,
   run: RunSummary,
   checkpoint: Checkpoint,
   adoption: Adoption,
 ): Promise<void> {
   const { workflow, config } = adoption;
   checkStage(run, checkpoint, workflow);
-  await using held = await acquireLease(parts, run.id);
-  const place = await planNewWorktree(parts, run, adoption.base);
-  const workspace = await placeOf(parts, run, place);
+  await using held = await acquireLease(adapters, run.id);
+  const place = await planNewWorktree(adapters, run, adoption.base);
+  const workspace = await placeOf(adapters, run, place);
   const { values, inputs } = await adoption.prepare(workspace);
   const { planes } = checkpoint;
   const sequence = checkpoint.sequence + 1;
@@ -155,11 +155,11 @@ export async function adoptImport(
           run: run.id,
           sequence,
           message: "resumed from an import",
-          ...snapshotParams(parts),
+          ...snapshotParams(adapters),
         });
   const { stage, iteration } = planes.position;
-  const entered: StageEntered = { visit: 1, stage, iteration };
-  await parts.store.commit({
+  const entered: StageEntered = { stageAttempt: 1, stage, iteration };
+  await adapters.store.commit({
     lease: held.lease,
     entries: [
       ...(place === undefined || place === null
@@ -177,7 +177,12 @@ export async function adoptImport(
           workflow: workflow.shape.name,
           definition: workflow.definition,
           // The imported graph belongs to this stage attempt. A new graph would repeat nodes that are complete.
-          visit: { number: 1, steps: {}, failures: {}, ...(planes.position.graph === null ? {} : { graph: true }) },
+          stageAttempt: {
+            number: 1,
+            steps: {},
+            failures: {},
+            ...(planes.position.graph === null ? {} : { graph: true }),
+          },
         },
         context: { ...planes.context, values: workflow.parseState(values) },
         files,
@@ -190,13 +195,13 @@ export async function adoptImport(
 
 /** The worktree that the document names if the import found it here; else a new one on top of the base. */
 async function placeOf(
-  parts: Adapters,
+  adapters: Adapters,
   run: RunSummary,
   place: StartPlan["place"] | undefined,
 ): Promise<Workspace | undefined> {
-  const { workspaces } = parts;
+  const { workspaces } = adapters;
   if (workspaces === null) return undefined;
-  const there = await findRunWorkspace(parts, run);
+  const there = await findRunWorkspace(adapters, run);
   if (there !== undefined || place === undefined || place === null) return there;
   return await workspaces.create({
     run: run.id,
@@ -210,12 +215,12 @@ async function placeOf(
  * repository.
  */
 export async function planNewWorktree(
-  parts: Adapters,
+  adapters: Adapters,
   run: RunSummary,
   base: string | null,
 ): Promise<StartPlan["place"] | undefined> {
-  if (parts.workspaces === null || (await findRunWorkspace(parts, run)) !== undefined) return undefined;
-  return await planWorktree(parts, run.id, base);
+  if (adapters.workspaces === null || (await findRunWorkspace(adapters, run)) !== undefined) return undefined;
+  return await planWorktree(adapters, run.id, base);
 }
 
 /** Unpushed work is not in a new worktree. The user must learn this before the resume, not from its result. */

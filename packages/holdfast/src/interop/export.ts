@@ -91,18 +91,18 @@ function isDirectory(path: string): boolean {
 }
 
 /** Exports a whole run as an ATIF trajectory: its journal, and its agents' transcripts as far as they are stored. */
-export async function exportTranscript(parts: CoreAdapters, run: RunSummary): Promise<Encoded> {
-  const { store } = parts;
+export async function exportTranscript(adapters: CoreAdapters, run: RunSummary): Promise<Encoded> {
+  const { store } = adapters;
   const entries = await Array.fromAsync(store.readJournal({ run: run.id }));
   const logs = [];
   const cut: string[] = [];
-  for (const { path, visit, step, bytes } of await listAgentLogs(join(store.location, "logs", run.id))) {
+  for (const { path, stageAttempt, step, bytes } of await listAgentLogs(join(store.location, "logs", run.id))) {
     const { lines, next } = await readLogLines(path, 0);
-    logs.push({ visit, step, lines });
-    if (next < bytes) cut.push(`${visit}-${step}`);
+    logs.push({ stageAttempt, step, lines });
+    if (next < bytes) cut.push(`${stageAttempt}-${step}`);
   }
   const newest = (await store.latest(run.id))?.planes;
-  const given = await firstInputs(parts, run.id);
+  const given = await firstInputs(adapters, run.id);
   const { agent, model } = newest?.config ?? { agent: null, model: null };
   const { version } = JSON.parse(readPackageFile("package.json")) as { readonly version?: unknown };
   const inputs = given?.inputs ?? null;
@@ -116,12 +116,12 @@ export async function exportTranscript(parts: CoreAdapters, run: RunSummary): Pr
  * edit issues later.
  */
 async function firstInputs(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   run: string,
 ): Promise<{ readonly sequence: number; readonly inputs: InputsPlane } | null> {
-  for (const { sequence, quarantined } of (await Array.fromAsync(allCheckpoints(parts.store, run))).toReversed()) {
+  for (const { sequence, quarantined } of (await Array.fromAsync(allCheckpoints(adapters.store, run))).toReversed()) {
     if (quarantined) continue;
-    const { inputs } = (await parts.store.getCheckpoint({ run, sequence })).planes;
+    const { inputs } = (await adapters.store.getCheckpoint({ run, sequence })).planes;
     if (inputs.issue !== null || inputs.task !== null) return { sequence, inputs };
   }
   return null;

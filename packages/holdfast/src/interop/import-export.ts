@@ -18,17 +18,17 @@ import type { ImportParams, ImportPlan, ImportReport } from "./import.ts";
  * every program start.
  */
 export class ImportExport {
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #cwd: string;
   readonly #loopLayout: LayoutSettings;
   readonly #maxLoops: number | null;
   #place: Promise<LayoutLocation> | undefined;
 
   constructor(
-    parts: CoreAdapters,
+    adapters: CoreAdapters,
     options: { readonly cwd: string; readonly loopLayout: LayoutSettings; readonly maxLoops: number | null },
   ) {
-    this.#parts = parts;
+    this.#adapters = adapters;
     this.#cwd = options.cwd;
     this.#loopLayout = options.loopLayout;
     this.#maxLoops = options.maxLoops;
@@ -40,12 +40,12 @@ export class ImportExport {
    */
   async planImport(params: Omit<ImportParams, "cwd"> & { readonly cwd?: string }): Promise<readonly ImportPlan[]> {
     const { planImport } = await import("./import.ts");
-    return await planImport(this.#parts, { cwd: this.#cwd, ...params });
+    return await planImport(this.#adapters, { cwd: this.#cwd, ...params });
   }
 
   async applyImport(plan: ImportPlan): Promise<ImportReport> {
     const { applyImport } = await import("./import.ts");
-    return await applyImport(this.#parts, plan);
+    return await applyImport(this.#adapters, plan);
   }
 
   /** Encodes one checkpoint as a document of that format, and lists what it cannot represent. */
@@ -53,7 +53,7 @@ export class ImportExport {
     ref: CheckpointRef,
     to: FormatName,
   ): Promise<{ readonly foreign: ExternalCheckpoint; readonly encoded: Encoded }> {
-    const checkpoint = await this.#parts.store.getCheckpoint(ref);
+    const checkpoint = await this.#adapters.store.getCheckpoint(ref);
     const { encodeCheckpoint } = await import("@holdfast/workflows/mirror");
     return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
   }
@@ -61,7 +61,7 @@ export class ImportExport {
   /** Exports a whole run as an ATIF trajectory. */
   async transcript(run: string): Promise<Encoded> {
     const { exportTranscript } = await import("./export.ts");
-    return await exportTranscript(this.#parts, await this.#run(run));
+    return await exportTranscript(this.#adapters, await this.#run(run));
   }
 
   /**
@@ -81,7 +81,7 @@ export class ImportExport {
       return mirrorLoop({ ...(await this.#loopPlace()), run, root });
     }
     const { Mirror } = await import("@holdfast/workflows/mirror");
-    return new Mirror({ parts: this.#parts, run, to, root });
+    return new Mirror({ adapters: this.#adapters, run, to, root });
   }
 
   /** Plans which files below `.aiwg` the rules would remove, and why. One plan for each run that has any. */
@@ -108,19 +108,19 @@ export class ImportExport {
 
   async #loopPlace(): Promise<LayoutLocation> {
     const settings = this.#loopLayout;
-    const root = settings.directory ?? (await mainWorktreeRoot(this.#parts.workspaces, this.#cwd));
-    return { parts: this.#parts, root, settings, limit: this.#maxLoops };
+    const root = settings.directory ?? (await mainWorktreeRoot(this.#adapters.workspaces, this.#cwd));
+    return { adapters: this.#adapters, root, settings, limit: this.#maxLoops };
   }
 
   async #rootOf(run: RunSummary, to: FormatName): Promise<string> {
     if (run.workflow === "crunch" && to === "crunch-yaml")
-      return await mainWorktreeRoot(this.#parts.workspaces, this.#cwd);
+      return await mainWorktreeRoot(this.#adapters.workspaces, this.#cwd);
     if (isLoop(run, to)) return (await this.#loopPlace()).root;
-    return (await findRunWorkspace(this.#parts, run))?.root ?? this.#cwd;
+    return (await findRunWorkspace(this.#adapters, run))?.root ?? this.#cwd;
   }
 
   async #run(id: string): Promise<RunSummary> {
-    const run = await this.#parts.store.getRun(id);
+    const run = await this.#adapters.store.getRun(id);
     if (run !== undefined) return run;
     throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });
   }

@@ -64,7 +64,7 @@ export interface ImportedCheckpoint {
  * Reads, decodes and checks everything, so that no document can fail once writing has begun. Returns one plan per run:
  * a directory with several loops yields several plans.
  */
-export async function planImport(parts: CoreAdapters, params: ImportParams): Promise<readonly ImportPlan[]> {
+export async function planImport(adapters: CoreAdapters, params: ImportParams): Promise<readonly ImportPlan[]> {
   const histories = decodeHistories(
     params.paths.map((path) => readSourceFiles(path, params.cwd)),
     params.format,
@@ -76,11 +76,11 @@ export async function planImport(parts: CoreAdapters, params: ImportParams): Pro
       hint: "Leave it out, or import the directory of one loop.",
     });
   const plans: ImportPlan[] = [];
-  for (const history of histories) plans.push(await planHistory(parts, params, history));
+  for (const history of histories) plans.push(await planHistory(adapters, params, history));
   return plans;
 }
 
-async function planHistory(parts: CoreAdapters, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
+async function planHistory(adapters: CoreAdapters, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
   const { format } = decoded;
   const checkpoints = decoded.checkpoints.map((foreign) => {
     const planes: unknown = capture(attachSourceDocument(foreign, format));
@@ -91,9 +91,10 @@ async function planHistory(parts: CoreAdapters, params: ImportParams, decoded: D
   const loop = last === undefined ? null : parseOwnLoop(last);
   const { workflow, work } = loop ?? last ?? { workflow: "none", work: { kind: "none" } as const };
   const digest = digestOf(decoded.checkpoints, format);
-  const found = await findImport(parts, digest, params.run);
-  const own = found === undefined && params.run === undefined ? await findWriterRun(parts, decoded.checkpoints) : null;
-  const worktree = await worktreeOf(parts, checkpoints.at(-1)?.planes.extensions);
+  const found = await findImport(adapters, digest, params.run);
+  const own =
+    found === undefined && params.run === undefined ? await findWriterRun(adapters, decoded.checkpoints) : null;
+  const worktree = await worktreeOf(adapters, checkpoints.at(-1)?.planes.extensions);
   const made = (): string => makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
   const run = own ?? found?.id ?? params.run ?? made();
   return {
@@ -127,28 +128,28 @@ function digestOf(checkpoints: readonly ExternalCheckpoint[], format: FormatName
 
 /** The same documents belong to the same run, whatever id it was given. */
 async function findImport(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   digest: string,
   named: string | undefined,
 ): Promise<{ readonly id: string; readonly labels: JsonObject; readonly whole: boolean } | undefined> {
-  const runs = await parts.store.listRuns();
+  const runs = await adapters.store.listRuns();
   const same = runs.filter(({ labels }) => labels[IMPORT_LABEL] === digest);
   const found = same.find(({ id }) => id === named) ?? (named === undefined ? same[0] : undefined);
   if (found === undefined) {
     if (named !== undefined && runs.some(({ id }) => id === named)) throw taken(named);
     return undefined;
   }
-  return { id: found.id, labels: found.labels, whole: await isWhole(parts, found.id) };
+  return { id: found.id, labels: found.labels, whole: await isWhole(adapters, found.id) };
 }
 
 /** Only a worktree of this repository counts. */
 async function worktreeOf(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   extensions: JsonObject | undefined,
 ): Promise<{ readonly path: string; readonly label: string } | null> {
-  if (parts.workspaces === null || extensions === undefined) return null;
+  if (adapters.workspaces === null || extensions === undefined) return null;
   const named = worktreesNamedIn(extensions);
-  const trees = await parts.workspaces.list();
+  const trees = await adapters.workspaces.list();
   for (const path of named) {
     const tree = trees.find((one) => one.exists && one.path === realPath(path));
     // A worktree that Holdfast made for another run belongs to that run.
@@ -182,13 +183,13 @@ export interface ImportReport {
 }
 
 /** Idempotent. After a kill at any point, another call with the same documents continues the import. */
-export async function applyImport(parts: CoreAdapters, plan: ImportPlan): Promise<ImportReport> {
+export async function applyImport(adapters: CoreAdapters, plan: ImportPlan): Promise<ImportReport> {
   const { run, workflow, work, labels, checkpoints } = plan;
   const unchanged = { run, checkpoints: checkpoints.length, changed: false };
   if (plan.before === "whole" || plan.before === "own") return unchanged;
-  const { store } = parts;
+  const { store } = adapters;
   await store.createRun({ id: run, workflow, work, labels });
-  await using held = await acquireLease(parts, run);
+  await using held = await acquireLease(adapters, run);
   const written = (await store.getRun(run))?.latest?.sequence ?? 0;
   // Another process finished the import while this one waited for the lease.
   if (written >= checkpoints.length) return unchanged;
@@ -244,11 +245,14 @@ function parseOwnLoop({
  * The run of this store whose mirror wrote all the documents; of several runs, that of the newest document. null:
  * another tool wrote some of them, or the store does not have the run, so there is something to import.
  */
-async function findWriterRun(parts: CoreAdapters, checkpoints: readonly ExternalCheckpoint[]): Promise<string | null> {
-  const runs = checkpoints.map((checkpoint) => runIn(parts.store.id, checkpoint));
+async function findWriterRun(
+  adapters: CoreAdapters,
+  checkpoints: readonly ExternalCheckpoint[],
+): Promise<string | null> {
+  const runs = checkpoints.map((checkpoint) => runIn(adapters.store.id, checkpoint));
   const newest = runs.at(-1) ?? null;
   if (newest === null || runs.includes(null)) return null;
-  return (await parts.store.getRun(newest)) === undefined ? null : newest;
+  return (await adapters.store.getRun(newest)) === undefined ? null : newest;
 }
 
 function runIn(store: string, { original }: ExternalCheckpoint): string | null {

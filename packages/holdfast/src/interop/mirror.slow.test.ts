@@ -87,7 +87,7 @@ describe("the directory of a crunch run", () => {
     expect(files()).toHaveLength(1);
     expect(git("status", "--porcelain")).toBe("");
     expect(readlinkSync(join(directory, "latest"))).toBe(files()[0]);
-    expect(readCrunchTriggers(await (await holdfast.work.parts()).projectRoot())).toMatchObject({
+    expect(readCrunchTriggers(await (await holdfast.work.adapters()).projectRoot())).toMatchObject({
       agent_complete: { taken: false },
     });
   });
@@ -209,7 +209,7 @@ describe("checkpoint-config.yaml of a run that goes on", () => {
     await save("manual");
     const wrong = expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ line: 3 }) });
     await expect(mirror.catchUp()).rejects.toEqual(wrong);
-    const root = await (await holdfast.work.parts()).projectRoot();
+    const root = await (await holdfast.work.adapters()).projectRoot();
     expect(() => readCrunchTriggers(root)).toThrow(wrong);
     expect(files()).toEqual(before);
     configure("checkpoint:\n");

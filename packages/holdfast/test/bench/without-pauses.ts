@@ -1,9 +1,9 @@
 import type { Adapters } from "@holdfast/core/adapters";
 
 /** Pauses are passed over, not waited for. */
-export function withoutPauses(parts: Adapters): Adapters {
+export function withoutPauses(adapters: Adapters): Adapters {
   return {
-    ...parts,
+    ...adapters,
     wait: (_, signal) => {
       signal.throwIfAborted();
       return Promise.resolve();

@@ -60,7 +60,7 @@ export async function makeBench(params: {
   await forge.createIssue({ title, body, labels, key: "bench" });
   await putFiles(root, { "script.json": JSON.stringify({ answers: params.answers }) });
   const agent = `scripted:${join(root, "script.json")}`;
-  const holdfast = await openHoldfast({ cwd: at.clone, parts: withoutPauses });
+  const holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses });
   const story = runStory(holdfast.store, () => run);
   return {
     root,

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { PASS, settings } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
-test("a team's run, with its graphs and worktrees aside, comes out of its record as it was", async () => {
+test("a team's run, with its graphs and side worktrees, comes out of its record as it was", async () => {
   const issue = { labels: ["type:bug"] };
   await using bench = await makeBench({ answers: PASS, options: settings(), issue, mode: "logged" });
   expect(await bench.work()).toMatchObject({ kind: "done" });

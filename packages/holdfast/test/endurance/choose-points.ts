@@ -1,6 +1,6 @@
 import { isFullRun, sample } from "../faults/harness/seed.ts";
 import type { Chance } from "../faults/harness/seed.ts";
-import { familyOf } from "./mortal-parts.ts";
+import { familyOf } from "./mortal-adapters.ts";
 import type { Kill } from "./sweep.ts";
 
 /** All of them in a full run; else one of the journal's and one of each of so many other families, as chance will have it. */

@@ -6,12 +6,12 @@ import type { Adapters } from "@holdfast/core/adapters";
 import type { Branch } from "@holdfast/core/workspace";
 
 /** A custom workflow with the external effects that `impl` leaves to users: it comments, labels and merges. */
-export function deedsWorkflow(parts: Adapters): Workflow<JsonObject> {
-  const { forge } = parts;
+export function deedsWorkflow(adapters: Adapters): Workflow<JsonObject> {
+  const { forge } = adapters;
   if (forge === null) throw new TypeError("there is no forge");
   const branchOf = async (root: string | undefined): Promise<Branch> => {
     if (root === undefined) throw new TypeError("there is no worktree");
-    return await parts.branches.of(root);
+    return await adapters.branches.of(root);
   };
   return defineWorkflow<JsonObject>({
     name: "deeds",

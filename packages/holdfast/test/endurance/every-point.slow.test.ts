@@ -4,7 +4,7 @@ import { chanceOf, isFullRun, sample, suiteSeed } from "../faults/harness/seed.t
 import { choosePoints } from "./choose-points.ts";
 import { CRUNCH } from "./crunch-scenario.ts";
 import { RALPH } from "./ralph-scenario.ts";
-import { ASIDES, FALLING, SCENARIOS } from "./scenarios.ts";
+import { SIDE_WORKTREES, FALLING, SCENARIOS } from "./scenarios.ts";
 import type { Scenario } from "./scenarios.ts";
 import { sweep } from "./sweep.ts";
 import type { Bad, Kill } from "./sweep.ts";
@@ -47,7 +47,7 @@ const ROWS: readonly Row[] = [
   ...SCENARIOS.map((scenario) => ({ title: scenario.name, scenario, others: 1, stage: null })),
   {
     title: "agents beside the run: each call ends once, the same files, no worktree is left",
-    scenario: ASIDES,
+    scenario: SIDE_WORKTREES,
     others: 1,
     stage: null,
   },

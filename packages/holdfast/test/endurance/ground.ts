@@ -20,7 +20,7 @@ export interface Place {
   readonly agent: string;
   readonly env: Readonly<Record<string, string>>;
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
-  /** One line `<visit>/<step> <attempt>` for each agent process, written by the process itself. */
+  /** One line `<stage attempt>/<step> <attempt>` for each agent process, written by the process itself. */
   calls(): Promise<readonly string[]>;
   /** One line for each update of a run's branch that the remote took. */
   pushes(): Promise<readonly string[]>;

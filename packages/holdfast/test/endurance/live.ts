@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import type { Place } from "./ground.ts";
-import type { Point } from "./mortal-parts.ts";
+import type { Point } from "./mortal-adapters.ts";
 import type { Leg } from "./scenarios.ts";
 import type { Life, PassedPoint } from "./worker.ts";
 

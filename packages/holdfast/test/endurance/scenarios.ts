@@ -9,7 +9,7 @@ export interface Leg {
   /** Whether the resume raises the limit to that. */
   readonly raises: boolean;
   /** The workflow of one's own instead of `impl`. */
-  readonly own: "deeds" | "asides" | "crunch" | "ralph" | null;
+  readonly own: "deeds" | "sideWorktrees" | "crunch" | "ralph" | null;
   readonly ends: "done" | "failed" | "waiting";
 }
 
@@ -179,9 +179,9 @@ function edit(role: string, files: Readonly<Record<string, string>>): JsonObject
 const LINES = "hello\n".repeat(9);
 
 /** Agents in side worktrees, several at once. */
-export const ASIDES: Scenario = {
+export const SIDE_WORKTREES: Scenario = {
   ...plain,
-  name: "asides",
+  name: "sideWorktrees",
   answers: [
     edit("x", { "x.txt": "x\n", "readme.md": `by x\n${LINES}` }),
     edit("y", { "y/y.txt": "y\n" }),
@@ -191,7 +191,7 @@ export const ASIDES: Scenario = {
     edit("first", { "t.txt": "one\n" }),
     edit("second", { "t2.txt": "two\n" }),
   ],
-  legs: [{ ...leg, own: "asides" }],
+  legs: [{ ...leg, own: "sideWorktrees" }],
   atOnce: true,
   expected: {
     "x.txt": "p\n",

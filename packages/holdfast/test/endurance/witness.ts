@@ -45,7 +45,7 @@ export async function testify(place: Place): Promise<Testimony> {
   const head = await git("worktree", "symbolic-ref", "--short", "HEAD");
   const refs = await git("remote", "for-each-ref", "--format=%(refname) %(tree)", "refs/heads");
   const pushed = refs.includes(`refs/heads/${head} `);
-  const forge = (await holdfast.work.parts()).forge;
+  const forge = (await holdfast.work.adapters()).forge;
   const pull = pushed ? await forge?.findPullRequest(head) : null;
   const position = latest?.planes.position;
   const bare = (value: unknown): unknown => steady(JSON.parse(plain(place, JSON.stringify(value ?? null))));
@@ -79,13 +79,13 @@ export async function testify(place: Place): Promise<Testimony> {
       ...(await verify(holdfast)),
       ...leftBehind(store.id),
       ...(await unfinished(place)),
-      ...(await asidesLeft(place, head)),
+      ...(await sideWorktreesLeft(place, head)),
       ...(await changedFence(store)),
     ],
   };
 }
 
-/** Steps that are recorded as finished, `<visit>/<step>`: they must never be repeated. */
+/** Steps that are recorded as finished, `<stage attempt>/<step>`: they must never be repeated. */
 export async function finishedSteps(place: Place): Promise<readonly string[]> {
   const found = await lookIntoStore(place, async (store) => {
     const run = await store.getRun(RUN);
@@ -122,7 +122,7 @@ function finishedIn(
   entries: readonly { readonly kind: string; readonly body: Readonly<Record<string, unknown>> }[],
 ): readonly string[] {
   return entries.flatMap(({ kind, body }) =>
-    kind === "step.finished" ? [`${String(body["visit"])}/${String(body["step"])}`] : [],
+    kind === "step.finished" ? [`${String(body["stageAttempt"])}/${String(body["step"])}`] : [],
   );
 }
 
@@ -131,14 +131,14 @@ function finishedIn(
  * differ in it; `changedFence` checks that one run keeps its own.
  */
 function comparable(position: Position): unknown {
-  const { budget, visit, best, fence, ...rest } = position;
+  const { budget, stageAttempt, best, fence, ...rest } = position;
   return {
     ...rest,
     isFenced: fence !== undefined,
     best: best?.score ?? null,
     limit: budget.limit,
     reserved: budget.reserved,
-    visit: { ...visit, steps: Object.keys(visit.steps).toSorted() },
+    stageAttempt: { ...stageAttempt, steps: Object.keys(stageAttempt.steps).toSorted() },
   };
 }
 
@@ -210,13 +210,13 @@ function leftBehind(store: string): readonly string[] {
 }
 
 /** Side worktrees, their folders, and refs outside the user's and the run's namespaces. */
-async function asidesLeft(place: Place, head: string): Promise<readonly string[]> {
+async function sideWorktreesLeft(place: Place, head: string): Promise<readonly string[]> {
   const worktrees = (await place.git("clone", "worktree", "list", "--porcelain")).match(/^worktree .*$/gm) ?? [];
   const folders = await readdir(join(place.worktree, ".."));
   const heads = (await place.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).split("\n");
   return [
-    ...worktrees.filter((line) => line.includes(".aside/")).map((line) => `left: ${line}`),
-    ...folders.filter((name) => name.includes(".aside")).map((name) => `left: ${name}`),
+    ...worktrees.filter((line) => line.includes(".side/")).map((line) => `left: ${line}`),
+    ...folders.filter((name) => name.includes(".side")).map((name) => `left: ${name}`),
     ...heads.filter((ref) => ref !== "refs/heads/main" && ref !== `refs/heads/${head}`).map((ref) => `left: ${ref}`),
   ];
 }

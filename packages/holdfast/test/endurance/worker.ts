@@ -9,8 +9,8 @@ import type { ProgressEvent } from "@holdfast/core/progress";
 import type { Workflow } from "@holdfast/core/workflow";
 import { readProcessTable } from "@holdfast/platform/process-tree";
 import type { Leg } from "./scenarios.ts";
-import { type Point, mortalParts } from "./mortal-parts.ts";
-import { asidesWorkflow } from "./asides-workflow.ts";
+import { type Point, mortalParts } from "./mortal-adapters.ts";
+import { sideWorktreesWorkflow } from "./side-worktrees-workflow.ts";
 import { deedsWorkflow } from "./deeds-workflow.ts";
 
 export interface Life {
@@ -44,9 +44,9 @@ function freezeAgents(): void {
 async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow | "crunch" | "ralph" | undefined> {
   switch (own) {
     case "deeds":
-      return deedsWorkflow(await holdfast.work.parts());
-    case "asides":
-      return asidesWorkflow();
+      return deedsWorkflow(await holdfast.work.adapters());
+    case "sideWorktrees":
+      return sideWorktreesWorkflow();
     case "crunch":
     case "ralph":
       return own;
@@ -68,7 +68,7 @@ async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
     if (/^agent\.edit#\d*[13579] /.test(point)) freezeAgents();
     process.kill(process.pid, "SIGKILL");
   };
-  await using holdfast = await openHoldfast({ parts: (parts) => mortalParts(parts, reach) });
+  await using holdfast = await openHoldfast({ adapters: (adapters) => mortalParts(adapters, reach) });
   const { options, limit, own } = leg;
   const workflow = await workflowOf(own, holdfast);
   const found = await holdfast.work.findRunFor(1);

@@ -39,7 +39,7 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly forge: ReturnType<typeof openLocalForge>;
   readonly store: Store;
   /** Of a process that lives on and works with this store. */
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   /** Git in the user's clone, in the remote, or in the run's worktree. */
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
   /** Starts the run, or resumes it, and executes it as far as possible: the life of one process. */
@@ -88,7 +88,7 @@ export async function makeBench(params: {
   const world = createMemoryState();
   const store = openMemoryStore({ world });
   const partsOf = (own: Store, clock: Clock = systemClock): Adapters => ({
-    ...createTestAdapters({ store: own, clock, workspaces }).parts,
+    ...createTestAdapters({ store: own, clock, workspaces }).adapters,
     liveness: (owner) => livenessOf(owner, processIdentity()),
     worktreePath: (id) => join(root, "work", id),
     agent: (provider) => createAgentRegistry({ clock: systemClock, directory: root }).agent(provider),
@@ -109,25 +109,25 @@ export async function makeBench(params: {
     root,
     forge,
     store,
-    parts: partsOf(store),
+    adapters: partsOf(store),
     git,
     ...story,
     state: async () => parseImplState((await story.planes()).context.values),
-    answer: (text) => answerDecision({ parts: partsOf(store), run: RUN, answer: text }),
+    answer: (text) => answerDecision({ adapters: partsOf(store), run: RUN, answer: text }),
     async work({ signal = new AbortController().signal, listen = () => undefined, dies, clock = systemClock } = {}) {
       // To the next life, this one is an earlier process of the same number: dead.
       lives += 1;
       const own = openMemoryStore({ world, clock, identity: { ...processIdentity(), started: String(-lives) } });
       const mortal = dies === undefined ? { store: own, isDead: () => false } : mortalStore(own, dies);
-      const parts = partsOf(mortal.store, clock);
-      const workflow = implWorkflow(options, parts);
+      const adapters = partsOf(mortal.store, clock);
+      const workflow = implWorkflow(options, adapters);
       try {
         const path = join(root, "work", RUN);
         const workspace = await workspaces.create({ run: RUN, path, base: "origin/main" });
         const inputs = { issue: null, task: null, base: null, plan: null };
         const config = { agent: null, model: null, temperature: null, seed: null, mode: "default" as const, tools: [] };
         await beginRun({
-          parts,
+          adapters,
           workflow,
           id: RUN,
           work: { kind: "issue", number },
@@ -135,7 +135,7 @@ export async function makeBench(params: {
           config: { ...config, inputs: implOptionsJson(options) },
           workspace,
         });
-        return await executeRun({ parts, run: RUN, workflow, signal, listen });
+        return await executeRun({ adapters, run: RUN, workflow, signal, listen });
       } catch (error) {
         if (mortal.isDead()) return { kind: "killed" };
         throw error;

@@ -36,7 +36,7 @@ async function finishedSteps(bench: Bench): Promise<readonly string[]> {
   const entries = await Array.fromAsync(bench.store.readJournal({ run: "issue-1-bench" }));
   return entries
     .filter((entry) => entry.kind === "step.finished")
-    .map(({ body }) => `${String(body["visit"])}/${String(body["step"])}`);
+    .map(({ body }) => `${String(body["stageAttempt"])}/${String(body["step"])}`);
 }
 
 const SEED = Number(process.env["HOLDFAST_SEED"] ?? 1);

@@ -24,12 +24,19 @@ async function workUntil(bench: Bench, fits: (event: ProgressEvent) => boolean):
 }
 
 async function preflight(bench: Bench, answers: Answers = {}): Promise<ResumePlan> {
-  const { parts } = bench;
+  const { adapters } = bench;
   const { position, config } = await bench.planes();
   const current = { definition: position.definition, config };
-  const planned = await checkResume({ parts, run: RUN, current, policy: defaultFindingPolicy, answers, force: false });
-  await using lease = await acquireLease(parts, RUN);
-  await applyResumeCheck({ parts, lease: lease.lease, planned });
+  const planned = await checkResume({
+    adapters,
+    run: RUN,
+    current,
+    policy: defaultFindingPolicy,
+    answers,
+    force: false,
+  });
+  await using lease = await acquireLease(adapters, RUN);
+  await applyResumeCheck({ adapters, lease: lease.lease, planned });
   return planned.plan;
 }
 
@@ -222,7 +229,7 @@ describe("what changed while the run was away", () => {
     if (pull === null) throw new Error("there is no pull request");
     await bench.forge.mergePullRequest(pull.number, { head: pull.headCommit });
     expect(await preflight(bench)).toMatchObject({ kind: "done", why: expect.stringContaining("was merged") });
-    expect((await bench.parts.store.getRun(RUN))?.state.kind).toBe("done");
+    expect((await bench.adapters.store.getRun(RUN))?.state.kind).toBe("done");
     expect(await bench.work()).toMatchObject({ kind: "done" });
   });
 });

@@ -20,9 +20,9 @@ beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), "holdfast-daily-"));
   now = Date.parse("2026-03-01T12:00:00Z");
   const clock = { now: () => now };
-  const { parts } = createTestAdapters({ store: openMemoryStore({ clock }), clock });
-  place = { parts, root, settings: DEFAULT_LAYOUT, limit: 4 };
-  await beginLoop(parts);
+  const { adapters } = createTestAdapters({ store: openMemoryStore({ clock }), clock });
+  place = { adapters, root, settings: DEFAULT_LAYOUT, limit: 4 };
+  await beginLoop(adapters);
 });
 afterEach(() => {
   rmSync(root, { recursive: true });
@@ -31,7 +31,7 @@ afterEach(() => {
 async function goOn(...iterations: readonly number[]): Promise<void> {
   for (const iteration of iterations) {
     now += 1000;
-    await save(place.parts, { iteration });
+    await save(place.adapters, { iteration });
   }
   await new LoopLayout({ ...place, run: LOOP }).catchUp();
 }
@@ -55,7 +55,7 @@ test("once a day and not more often, whoever asks; a clock that goes back does n
 
 test("after thirty days all but the newest, and what has a tag", async () => {
   await goOn(1, 2, 3, 4);
-  await place.parts.store.tag({ run: LOOP, sequence: 2, name: "good" });
+  await place.adapters.store.tag({ run: LOOP, sequence: 2, name: "good" });
   now += 29 * DAY;
   await cleanUpDaily(place);
   expect(numbers()).toEqual([1, 2, 3, 4]);

@@ -63,7 +63,7 @@ export async function makeBench(params: {
   const forge = issue ? openLocalForge({ repository: at.remote }) : null;
   await forge?.createIssue({ title: "Add the answer", body: "It is 42.", labels: [], key: "bench" });
   await putFiles(root, { "script.json": JSON.stringify({ answers: params.answers }) });
-  const holdfast = await openHoldfast({ cwd: at.clone, parts: withoutPauses });
+  const holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses });
   const story = runStory(holdfast.store, () => id);
   const plan: Bench["plan"] = async () => {
     const planned = await holdfast.work.plan({

@@ -34,7 +34,7 @@ test.concurrent("what was ordered of a loop that came to its limit meanwhile is 
   await using bench = await makeBench({ answers: inTurn("1\n", "42\n"), options: { maxIterations: 1 } });
   expect(await bench.work()).toMatchObject({ kind: "failed" });
   // The process that sent the signal was killed before it saw that the run had ended.
-  const { requests } = await bench.holdfast.work.parts();
+  const { requests } = await bench.holdfast.work.adapters();
   const order = { id: "o-1", run: bench.run(), by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
   await requests?.order({ ...order, kind: "abort" });
   await bench.raise(2);

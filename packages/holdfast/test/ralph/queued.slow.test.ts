@@ -14,7 +14,7 @@ test("a loop that is paused while it waits for its first place is resumed as any
   const work = { kind: "task", text: "count" } as const;
   const options = { task: "Count", until: ["test -e log.txt"] };
   const plan = await holdfast.work.plan({ workflow: "ralph", id: "queued", work, agent: ground.agent, options });
-  const { requests } = await holdfast.work.parts();
+  const { requests } = await holdfast.work.adapters();
   const order = { id: "o-1", run: "queued", by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
   await requests?.order({ ...order, kind: "pause" });
   const { outcome } = await holdfast.work.start(plan, { place: { whenFull: "wait" } });
@@ -79,15 +79,15 @@ test("whoever loses the last place at the last moment leaves no run behind, and 
   let tries = 0;
   const holdfast = await ground.open({
     loops,
-    parts: (parts) => {
-      const { store } = parts;
+    adapters: (adapters) => {
+      const { store } = adapters;
       const takeLease: typeof store.takeLease = async (params) => {
         // Despite the earlier check, the rival acquires the slot first.
         if ((tries += 1) === 1)
           await rival.store.takeLease({ run: "other", label: "at work", slot: { limit: 1, wait: false } });
         return await store.takeLease(params);
       };
-      return { ...parts, store: { ...store, takeLease } };
+      return { ...adapters, store: { ...store, takeLease } };
     },
   });
   const work = { kind: "task", text: "count" } as const;
@@ -106,13 +106,13 @@ test("one whose number is not limited is held from its first act to its last: no
   let released = 0;
   const holdfast = await ground.open({
     loops: { max: 1, workflows: [] },
-    parts: (parts) => {
-      const { store } = parts;
+    adapters: (adapters) => {
+      const { store } = adapters;
       const releaseLease: typeof store.releaseLease = async (lease) => {
         released += 1;
         await store.releaseLease(lease);
       };
-      return { ...parts, store: { ...store, releaseLease } };
+      return { ...adapters, store: { ...store, releaseLease } };
     },
   });
   const work = { kind: "task", text: "count" } as const;

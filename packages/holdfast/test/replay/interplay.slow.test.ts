@@ -23,8 +23,8 @@ async function open(
   capabilities = {},
 ): Promise<Holdfast> {
   return await ground.open({
-    parts: (parts) => ({
-      ...parts,
+    adapters: (adapters) => ({
+      ...adapters,
       agent: (provider) => createBenchAgent(`the ${provider}`, (task) => run(task, provider), capabilities),
       errorPolicy: { ...defaultErrorPolicy, ...policy },
       wait: () => Promise.resolve(),

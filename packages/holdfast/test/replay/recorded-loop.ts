@@ -66,7 +66,7 @@ export function loopWorkflow(
     initial: "iterate",
     transitions: { iterate: { tried: "verify" }, verify: { failed: "iterate", passed: "done" } },
     ends: { done: "done" },
-    maxVisits: 1000,
+    maxStageAttempts: 1000,
     initialState: () => ({ seen: [], left: iterations }),
     reduce: (state, event) => ({ ...state, seen: [...state.seen, String(event)] }),
     stages: {

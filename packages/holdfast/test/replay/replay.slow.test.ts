@@ -89,7 +89,7 @@ describe("a recorded loop of 30 iterations", () => {
   });
 
   test("retention drops nothing that the record needs", async () => {
-    const later = await ground.open({ parts: (parts) => parts });
+    const later = await ground.open({ adapters: (adapters) => adapters });
     const plan = await later.planGc({ run: RUN });
     expect(plan.plans.flatMap(({ decisions }) => decisions.filter(({ action }) => action === "drop"))).toEqual([]);
     await later.close();

@@ -38,10 +38,10 @@ export async function executeUntilKilled(params: {
       appendFileSync(join(cwd, "agent.txt"), "by the agent\n");
       return { text: "done" };
     });
-    const { parts } = createTestAdapters({ store, clock: systemClock, workspaces, agents: [agent] });
+    const { adapters } = createTestAdapters({ store, clock: systemClock, workspaces, agents: [agent] });
     const workflow = killWorkflow(outside);
-    await begin(parts, workflow, await workspaces.create({ run: ID }));
-    const outcome = await executeRun({ parts, run: ID, workflow, signal: new AbortController().signal });
+    await begin(adapters, workflow, await workspaces.create({ run: ID }));
+    const outcome = await executeRun({ adapters, run: ID, workflow, signal: new AbortController().signal });
     return { outcome, commits: store.commits };
   } finally {
     await real.close();
@@ -66,29 +66,29 @@ export function createExternalSystem(path: string): Outside {
 function killWorkflow(outside: Outside): Workflow<State> {
   return define({
     work: async ({ step, agent, effect, position, workspace, state }) => {
-      const visit = position.visit.number;
+      const stageAttempt = position.stageAttempt.number;
       const once = (name: string) =>
         step(name, () => {
-          outside.tell(`step ${visit} ${name}`);
+          outside.tell(`step ${stageAttempt} ${name}`);
           return name;
         });
       const seen = [await once("a"), ...(await Promise.all([once("b"), once("c")]))];
       await step(
         "write",
         () => {
-          outside.tell(`step ${visit} write`);
-          appendFileSync(join(workspace?.root ?? "", "written.txt"), `visit ${visit}\n`);
+          outside.tell(`step ${stageAttempt} write`);
+          appendFileSync(join(workspace?.root ?? "", "written.txt"), `stage attempt ${stageAttempt}\n`);
           return null;
         },
         { changesFiles: true },
       );
       await agent({ name: "edit", role: "impl", prompt: "p", model: null, yolo: true });
-      const key = `effect ${visit}`;
+      const key = `effect ${stageAttempt}`;
       await effect({
         purpose: "tell",
         kind: "toy.tell",
         target: "outside",
-        payload: { visit },
+        payload: { stageAttempt },
         lookUp: async () => (outside.lines().includes(key) ? { kind: "present", receipt: key } : { kind: "absent" }),
         act: async () => {
           outside.tell(key);
@@ -107,7 +107,10 @@ export class ProcessKilled extends Error {}
  * The same adapters, which die at the n-th changing call, before it acts. Everything before that call is done, and nothing after it. The
  * systems behind the calls are real and remain as the dead process left them.
  */
-export function dyingParts(parts: Adapters, call: number): { readonly parts: Adapters; readonly died: () => boolean } {
+export function dyingParts(
+  adapters: Adapters,
+  call: number,
+): { readonly adapters: Adapters; readonly died: () => boolean } {
   let calls = 0;
   let dead = false;
   const mortal = <T extends object>(inner: T): T =>
@@ -125,9 +128,9 @@ export function dyingParts(parts: Adapters, call: number): { readonly parts: Ada
         };
       },
     });
-  const { store, workspaces } = parts;
+  const { store, workspaces } = adapters;
   return {
-    parts: { ...parts, store: mortal(store), workspaces: workspaces === null ? null : mortal(workspaces) },
+    adapters: { ...adapters, store: mortal(store), workspaces: workspaces === null ? null : mortal(workspaces) },
     died: () => dead,
   };
 }

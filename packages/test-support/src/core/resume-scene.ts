@@ -45,7 +45,7 @@ export interface StoppedRun {
   readonly forge: TestForge;
   readonly store: Store;
   readonly workspaces: Workspaces;
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly current: Setting;
   /** The run's worktree, as a user sees it. */
   worktree(): TestRepository;
@@ -56,7 +56,7 @@ export interface StoppedRun {
   append(...entries: readonly NewEntry[]): Promise<void>;
   plan(params?: SceneResume): Promise<ResumeCheck>;
   resume(params?: SceneResume): Promise<ResumeCheck>;
-  perform(planned: ResumeCheck, parts?: Adapters): Promise<void>;
+  perform(planned: ResumeCheck, adapters?: Adapters): Promise<void>;
   found(): Promise<readonly FindingKind[]>;
 }
 
@@ -68,7 +68,7 @@ export interface SceneResume {
   readonly chosen?: number;
   readonly force?: boolean;
   /** Replaces the scene's own adapters: a store or workspaces that die. */
-  readonly parts?: Adapters;
+  readonly adapters?: Adapters;
 }
 
 export const ISSUE: IssueSnapshot = {
@@ -119,7 +119,7 @@ export async function createStoppedRun(): Promise<StoppedRun> {
   const workspaces = await openGitWorkspaces(repo.root);
   onTestFinished(async () => store.close());
   const forge: TestForge = { issue: ISSUE, request: null, reachable: true };
-  const parts = partsOf({ store, workspaces, forge: forgeOf(forge) });
+  const adapters = partsOf({ store, workspaces, forge: forgeOf(forge) });
   const current: Setting = {
     definition: "shape-1",
     config: { ...emptyPlanes().config, agent: "scripted", model: "m" },
@@ -140,13 +140,13 @@ export async function createStoppedRun(): Promise<StoppedRun> {
     forge,
     store,
     workspaces,
-    parts,
+    adapters,
     current,
     worktree: () => testRepositoryAt(first.root),
     workspace,
     newest,
     async save(values = {}, change = (planes) => planes) {
-      const saver = new Saver(parts, { id: RUN, workflow: "impl" });
+      const saver = new Saver(adapters, { id: RUN, workflow: "impl" });
       const before = (await store.latest(RUN))?.planes ?? firstPlanes(base, current);
       const { sequence, files } = await saver.snapshot(await workspace(), "scene");
       const context = { ...before.context, values: { ...before.context.values, ...values } };
@@ -159,7 +159,7 @@ export async function createStoppedRun(): Promise<StoppedRun> {
     },
     async plan(params = {}) {
       return await checkResume({
-        parts: params.parts ?? parts,
+        adapters: params.adapters ?? adapters,
         run: RUN,
         current: params.current ?? current,
         policy: { ...defaultFindingPolicy, ...params.policy },
@@ -171,11 +171,11 @@ export async function createStoppedRun(): Promise<StoppedRun> {
     },
     async resume(params = {}) {
       const planned = await scene.plan(params);
-      await scene.perform(planned, params.parts);
+      await scene.perform(planned, params.adapters);
       return planned;
     },
-    async perform(planned, through = parts) {
-      await applyResumeCheck({ parts: through, lease, planned });
+    async perform(planned, through = adapters) {
+      await applyResumeCheck({ adapters: through, lease, planned });
     },
     async found() {
       return (await scene.plan()).findings.map((finding) => finding.kind);
@@ -205,7 +205,7 @@ function partsOf(has: Pick<Adapters, "store" | "workspaces" | "forge">): Adapter
   };
   const { store, workspaces, forge } = has;
   return {
-    ...createTestAdapters({ store, workspaces, clock: systemClock }).parts,
+    ...createTestAdapters({ store, workspaces, clock: systemClock }).adapters,
     forge,
     branches: createGitBranches(),
     commands: { run: unused, endMarked: systemCommands.endMarked },

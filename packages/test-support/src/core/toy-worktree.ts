@@ -114,16 +114,16 @@ export async function runRollbackCase(rounds: readonly RollbackRound[]): Promise
       ends: { fatal: "failed" },
     },
   );
-  await begin(toy.parts, workflow, toy.workspace);
+  await begin(toy.adapters, workflow, toy.workspace);
   await toy.go(workflow).catch(() => undefined);
   return {
     ...toy,
     after: (round) => 3 * round + 1,
-    choose: ({ pastEffects = false } = {}) => findRollback(toy.parts, { run: ID, pastEffects }),
+    choose: ({ pastEffects = false } = {}) => findRollback(toy.adapters, { run: ID, pastEffects }),
     async restore({ chosen }) {
       const run = await toy.store.getRun(ID);
       if (chosen === null || run === undefined) throw new Error("nothing was chosen");
-      await using handle = new RunHandle(toy.parts, run);
+      await using handle = new RunHandle(toy.adapters, run);
       await handle.restore({ sequence: chosen });
     },
     app: () => readFileSync(join(toy.workspace.root, "app.txt"), "utf8"),

@@ -54,9 +54,9 @@ export function define(
   });
 }
 
-export function begin(parts: Adapters, workflow: Workflow<State>, workspace?: Workspace): Promise<Run> {
+export function begin(adapters: Adapters, workflow: Workflow<State>, workspace?: Workspace): Promise<Run> {
   const work = { kind: "none" } as const;
-  return beginRun({ parts, workflow, id: ID, work, inputs: TOY_INPUTS, config: TOY_CONFIG, workspace });
+  return beginRun({ adapters, workflow, id: ID, work, inputs: TOY_INPUTS, config: TOY_CONFIG, workspace });
 }
 
 export interface TestRun extends WorkBench {
@@ -77,9 +77,9 @@ export async function startTestRun(
   const store = await kind.open(clock, later);
   const pass = (milliseconds: number): void => clock.set(new Date(clock.now() + milliseconds).toISOString());
   const bench = createTestAdapters({ ...more, store, clock, onWait: pass });
-  const { parts } = bench;
+  const { adapters } = bench;
   const go: TestRun["go"] = (workflow, given = {}) =>
-    executeRun({ parts, run: ID, workflow, signal: new AbortController().signal, ...given });
+    executeRun({ adapters, run: ID, workflow, signal: new AbortController().signal, ...given });
   return {
     ...bench,
     store,
@@ -88,7 +88,7 @@ export async function startTestRun(
     async crash(workflow, at, moment) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const dying = createCrashingStore(store, { at, moment, die: resolve });
-      await Promise.race([promise, go(workflow, { parts: { ...parts, store: dying } })]);
+      await Promise.race([promise, go(workflow, { adapters: { ...adapters, store: dying } })]);
       return dying.commits < at ? "ended" : "died";
     },
     async kinds() {
@@ -99,7 +99,7 @@ export async function startTestRun(
 
 /** The adapters of an engine, over a real store and real worktrees, with a small fake agent. Waits return at once. */
 interface WorkBench {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   /** The requested waits in milliseconds, in order. */
   readonly waits: readonly number[];
   /** The process marks that were ended, in order. */
@@ -123,7 +123,7 @@ export function createTestAdapters(params: {
   const unused = (): never => {
     throw new Error("no part of this bench");
   };
-  const parts: Adapters = {
+  const adapters: Adapters = {
     store: params.store,
     workspaces: params.workspaces ?? null,
     clock: params.clock,
@@ -170,14 +170,14 @@ export function createTestAdapters(params: {
       signal.throwIfAborted();
     },
   };
-  return { parts, waits, ended, logs };
+  return { adapters, waits, ended, logs };
 }
 
 /** Keeps the results of calls as files would, beyond the death of a process. */
 export function memoryAnswers(): Adapters["agentAnswer"] {
   const answers = new Map<string, string>();
-  return ({ run, visit, step }) => {
-    const key = `${run}/${visit}/${step}`;
+  return ({ run, stageAttempt, step }) => {
+    const key = `${run}/${stageAttempt}/${step}`;
     return {
       write: (text) => void answers.set(key, text),
       read: () => answers.get(key) ?? null,

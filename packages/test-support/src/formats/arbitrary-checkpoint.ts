@@ -97,7 +97,7 @@ const position: fc.Arbitrary<Position> = fc.record({
   }),
   feedback: fc.option(prose),
   reason: fc.option(prose),
-  visit: fc.record({
+  stageAttempt: fc.record({
     number: count,
     steps: fc.dictionary(word, smallJson(), { maxKeys: 2, noNullPrototype: true }),
     failures: fc.dictionary(word, count, { maxKeys: 2, noNullPrototype: true }),

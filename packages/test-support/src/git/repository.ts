@@ -72,32 +72,32 @@ export function testRepositoryAt(root: string, dispose: () => void = () => undef
  */
 export function userState(gitDir: string): Readonly<Record<string, string>> {
   const state: Record<string, string> = {};
-  const visit = (folder: string, name: string): void => {
+  const stageAttempt = (folder: string, name: string): void => {
     for (const entry of readdirSync(join(folder, name), { withFileTypes: true })) {
       const path = join(name, entry.name);
       if (OURS.some((own) => path === own || path.startsWith(`${own}/`)) || isWorktreeOfOurs(folder, path)) continue;
-      if (entry.isDirectory()) visit(folder, path);
+      if (entry.isDirectory()) stageAttempt(folder, path);
       else state[path] = fingerprint(join(folder, path));
     }
   };
-  visit(gitDir, "");
+  stageAttempt(gitDir, "");
   return state;
 }
 
 /** Every file below a folder with type, permissions and content; `.git` is left out. */
 export function readWorktree(root: string): Readonly<Record<string, string>> {
   const state: Record<string, string> = {};
-  const visit = (folder: Buffer, name: string): void => {
+  const stageAttempt = (folder: Buffer, name: string): void => {
     for (const entry of readdirSync(folder, { withFileTypes: true, encoding: "buffer" })) {
       const raw = entry.name.toString("latin1");
       if (raw === ".git") continue;
       const path = Buffer.concat([folder, Buffer.from("/"), entry.name]);
       const label = name === "" ? raw : `${name}/${raw}`;
-      if (entry.isDirectory()) visit(path, label);
+      if (entry.isDirectory()) stageAttempt(path, label);
       else state[label] = fingerprint(path);
     }
   };
-  visit(Buffer.from(root), "");
+  stageAttempt(Buffer.from(root), "");
   return state;
 }
 

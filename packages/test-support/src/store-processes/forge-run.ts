@@ -20,8 +20,8 @@ const [folder = "", program = ""] = process.argv.slice(2);
 const store = await openSqliteStore({ directory: join(folder, "store") });
 const transport = createGhTransport({ program, host: "github.com", env: process.env });
 const forge = openGithubForge({ transport, host: "github.com", owner: "octo", name: "app", pauseMs: 1 });
-const { parts: bench } = createTestAdapters({ store, clock: systemClock });
-const parts = {
+const { adapters: bench } = createTestAdapters({ store, clock: systemClock });
+const adapters = {
   ...bench,
   commands: systemCommands,
   liveness: (owner: Parameters<typeof livenessOf>[0]) => livenessOf(owner, processIdentity()),
@@ -36,8 +36,8 @@ const workflow = define({
     return { event: "worked", reason: "did it" };
   },
 });
-await begin(parts, workflow);
-const outcome = await executeRun({ parts, run: ID, workflow, signal: new AbortController().signal });
+await begin(adapters, workflow);
+const outcome = await executeRun({ adapters, run: ID, workflow, signal: new AbortController().signal });
 await store.close();
 process.exitCode = outcome.kind === "done" ? 0 : 1;
 

@@ -2,7 +2,7 @@
 
 import { readCrunchTriggers } from "./layout.ts";
 import type { Trigger } from "@holdfast/core/checkpoint";
-import type { AgentReport, Aside, Fence } from "@holdfast/core/workflow";
+import type { AgentReport, SideWorktree, Fence } from "@holdfast/core/workflow";
 import { type EscalatePayload, type Message, type MessagePriority, messageId } from "./messages.ts";
 import { type CrunchContext, type CrunchDependencies, isoNow, requireSetup, recordEvent } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
@@ -26,7 +26,7 @@ interface AgentRequest {
   readonly attempt: number;
   readonly outputs: readonly string[];
   /** The side worktree in which the agent may change files; null: it may change none. */
-  readonly aside: Aside | null;
+  readonly sideWorktree: SideWorktree | null;
 }
 
 interface AgentResponse {
@@ -44,7 +44,7 @@ export async function callAgent(
   context: CrunchContext,
   asking: AgentRequest,
 ): Promise<AgentResponse> {
-  const { naming, agent, phase, aside } = asking;
+  const { naming, agent, phase, sideWorktree } = asking;
   const fence = context.fence(naming("agent"));
   const asked = fence.prompt(asking.prompt(fence));
   const request = await sendMessage(
@@ -71,8 +71,8 @@ export async function callAgent(
     yolo: work.options.yolo,
     ...(asking.timeoutMs === null ? {} : { timeoutMs: asking.timeoutMs }),
     triedBefore: asking.attempt - 1,
-    changesFiles: aside !== null,
-    ...(aside === null ? {} : { aside }),
+    changesFiles: sideWorktree !== null,
+    ...(sideWorktree === null ? {} : { sideWorktree }),
     env: { HOLDFAST_AGENT: agent, HOLDFAST_NODE: asking.node ?? asking.role, HOLDFAST_PHASE: phase },
   });
   if (report.outcome === "failed") {
@@ -165,7 +165,7 @@ export async function sendMessage(context: CrunchContext, envelope: Envelope, bo
   const at = isoNow(context);
   const attempt = context.state.phases.filter((stay) => stay.phase === phase).length;
   const message: Message = {
-    id: messageId({ at, from, to, key: `${context.run.id}/${context.position.visit.number}/${name}` }),
+    id: messageId({ at, from, to, key: `${context.run.id}/${context.position.stageAttempt.number}/${name}` }),
     from,
     to,
     correlation: envelope.answers,
@@ -185,7 +185,7 @@ export interface PhaseContext {
   readonly phase: GraphPhase;
   readonly team: Team;
   /** Side worktrees that this process has open, by name. */
-  readonly asides: Map<string, Aside>;
+  readonly sideWorktrees: Map<string, SideWorktree>;
 }
 
 /** Names the steps of a node attempt or a batch. The engine uses the names to find what belongs to the graph. */
@@ -195,7 +195,7 @@ const NAME_CHARACTERS = 200;
 
 /** Takes a checkpoint in addition to the engine's own, unless the user has disabled this trigger. */
 export async function takeCheckpoint({ work, context }: PhaseContext, trigger: Trigger, name: string): Promise<void> {
-  const triggers = readCrunchTriggers(await work.parts.projectRoot());
+  const triggers = readCrunchTriggers(await work.adapters.projectRoot());
   if (!triggers[trigger].taken) return;
   await context.checkpoint({ trigger, name: name.replaceAll(/\s+/g, " ").slice(0, NAME_CHARACTERS).toWellFormed() });
 }

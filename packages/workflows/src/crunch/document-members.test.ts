@@ -140,7 +140,7 @@ const graph = moves.reduce<Graph>(stepGraph, {
 
 function checkpoint(change: Partial<Planes["position"]> = {}, values: CrunchState = state): ExternalCheckpoint {
   const planes = emptyPlanes({ workflow: "crunch", stage: "implementing" });
-  const visit = { number: 3, steps: { a: 1 }, failures: {}, graph: true };
+  const stageAttempt = { number: 3, steps: { a: 1 }, failures: {}, graph: true };
   return {
     id: null,
     createdAt: AT,
@@ -149,7 +149,7 @@ function checkpoint(change: Partial<Planes["position"]> = {}, values: CrunchStat
     work: { kind: "issue", number: 42 },
     planes: {
       ...planes,
-      position: { ...planes.position, attempts: { e2e: 1 }, graph, visit, ...change },
+      position: { ...planes.position, attempts: { e2e: 1 }, graph, stageAttempt, ...change },
       // A state is JSON.
       context: { values: values as object as JsonObject, tokens: {} },
     },
@@ -235,18 +235,18 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
   });
 
   test("the graph of the phase before is not told as this one's", () => {
-    const visit = { number: 4, steps: {}, failures: {} };
-    const moved = written(checkpoint({ stage: "e2e", visit })).document;
+    const stageAttempt = { number: 4, steps: {}, failures: {} };
+    const moved = written(checkpoint({ stage: "e2e", stageAttempt })).document;
     expect(moved).toMatchObject({ workflow_state: { current_phase: "e2e", phase_attempt: 1 }, execution_graph: {} });
     expect(moved["recovery_info"]).toMatchObject({ resume_from: "e2e" });
   });
 
   test("what was recorded by a hand that could not take it in is told too", () => {
-    const visit = {
-      ...checkpoint().planes.position.visit,
+    const stageAttempt = {
+      ...checkpoint().planes.position.stageAttempt,
       unreduced: [{ kind: "message_withdrawn", id: "MSG-1", why: "no" }],
     };
-    expect(written(checkpoint({ visit })).document["acp_state"]).toMatchObject({ pending_messages: [] });
+    expect(written(checkpoint({ stageAttempt })).document["acp_state"]).toMatchObject({ pending_messages: [] });
   });
 });
 

@@ -35,10 +35,10 @@ export function describeCrunchRun(checkpoint: ExternalCheckpoint): ExternalCheck
 function readCrunchRun({ workflow, planes }: Pick<ExternalCheckpoint, "workflow" | "planes">): CrunchRun | null {
   if (workflow !== "crunch" || !Object.hasOwn(planes.context.values, "messages")) return null;
   const { position } = planes;
-  const state = readState(planes.context.values, position.visit.unreduced ?? []);
+  const state = readState(planes.context.values, position.stageAttempt.unreduced ?? []);
   if (state === null) return null;
   const phase = parsePhase(position.stage) ?? state.phases.at(-1)?.phase ?? position.stage;
-  const left = position.visit.number > 0 && position.visit.graph !== true;
+  const left = position.stageAttempt.number > 0 && position.stageAttempt.graph !== true;
   return { state, phase, position: left ? { ...position, graph: null } : position };
 }
 
@@ -62,7 +62,7 @@ function readState(values: JsonObject, unreduced: readonly Json[]): CrunchState 
  * data as far as they go; if another tool changed one of those, the decoder uses the changed one.
  */
 function encodeHoldfastMember({ state, position }: CrunchRun): JsonObject {
-  const { visit: _steps, ...rest } = position;
+  const { stageAttempt: _steps, ...rest } = position;
   // Both are JSON, but TypeScript does not accept an interface without an index signature as Json.
   return { version: 1, position: rest as object as JsonObject, values: state as object as JsonObject };
 }

@@ -24,7 +24,7 @@ export type NodeResult = {
   readonly findings: readonly Finding[];
   readonly recommendations: readonly Recommendation[];
   /** The side worktree of the node and its final commit; null if the node changed no files. */
-  readonly aside: { readonly name: string; readonly commit: string } | null;
+  readonly sideWorktree: { readonly name: string; readonly commit: string } | null;
   /** A question for the user, asked when the batch has ended. */
   readonly escalate: ReplyEscalation | null;
   /** Why the agent wants to end the phase; null if it does not. */
@@ -39,10 +39,10 @@ export function resultOf(params: {
   readonly node: { readonly id: string; readonly agent: string };
   readonly reply: AgentReply;
   readonly of: string;
-  readonly aside: NodeResult["aside"];
+  readonly sideWorktree: NodeResult["sideWorktree"];
   readonly further: FollowUpPlan;
 }): NodeResult {
-  const { node, reply, of, aside, further } = params;
+  const { node, reply, of, sideWorktree, further } = params;
   const said = reply.broadcasts.filter(({ event }) => isForAgents(event)).map(({ message }) => message);
   const tasks = further.nodes.map((one) => [one.id, one.task] as const);
   return {
@@ -51,7 +51,7 @@ export function resultOf(params: {
     summary: summaryOf(reply, further),
     findings: reply.findings,
     recommendations: reply.recommendations.map((one) => ({ agent: node.agent, node: node.id, ...one })),
-    aside,
+    sideWorktree,
     escalate: reply.escalate ?? stranded(further) ?? blocked(reply),
     abort: reply.broadcasts.find(({ event }) => event === "ABORT")?.message ?? null,
     ...(said.length === 0 ? {} : { said }),
@@ -138,7 +138,7 @@ async function planCaptures({ context, phase }: PhaseContext, { scope, reply }: 
   const { issue } = requireSetup(context);
   for (const [index, { type, content, tags }] of reply.knowledge.entries()) {
     const capture: PendingCapture = {
-      name: `${phase}/${context.position.visit.number}/${scope.name(`knowledge-${index}`)}`,
+      name: `${phase}/${context.position.stageAttempt.number}/${scope.name(`knowledge-${index}`)}`,
       type,
       content,
       tags,

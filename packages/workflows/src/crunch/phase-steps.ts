@@ -26,7 +26,7 @@ import { type CrunchBase, type CrunchEvent, type CrunchIssue, type CrunchState, 
 /** Dependencies of every crunch stage. */
 export interface CrunchDependencies {
   readonly options: CrunchOptions;
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
 }
 
 export type CrunchContext = StageContext<CrunchState>;
@@ -176,12 +176,12 @@ async function applyMovedLabel(
  * previous labels count too.
  */
 async function ownLabels(
-  { parts }: CrunchDependencies,
+  { adapters }: CrunchDependencies,
   context: CrunchContext,
 ): Promise<readonly (readonly string[])[]> {
-  const [newest, before] = (await parts.store.listEffects(context.run.id))
+  const [newest, before] = (await adapters.store.listEffects(context.run.id))
     .filter(({ kind, state }) => kind === STATE_LABEL && state.kind !== "failed")
-    .toSorted((a, b) => visitOf(b) - visitOf(a))
+    .toSorted((a, b) => stageAttemptOf(b) - stageAttemptOf(a))
     .map(({ state }) => state);
   if (newest?.kind !== "done") return [];
   const own = [labelsIn(newest.receipt)];
@@ -197,17 +197,17 @@ function labelsIn(receipt: Json): readonly string[] {
 }
 
 /** Effect keys end with the number of the stage attempt, which only grows; clocks may go back. */
-function visitOf({ key }: Effect): number {
+function stageAttemptOf({ key }: Effect): number {
   return Number(key.slice(key.lastIndexOf(".") + 1));
 }
 
 /** Labels that a resume reported or asked about since the run last set its own label; null if there are none. */
 async function agreedLabels(
-  { parts }: CrunchDependencies,
+  { adapters }: CrunchDependencies,
   { run, inputs }: CrunchContext,
 ): Promise<readonly string[] | null> {
   let heard = false;
-  for await (const { kind, body } of parts.store.readJournal({ run: run.id })) {
+  for await (const { kind, body } of adapters.store.readJournal({ run: run.id })) {
     if (kind === "effect.intended" && body["kind"] === STATE_LABEL) heard = false;
     if (kind === "note" && body["finding"] === "issue_labels_changed") heard = true;
   }

@@ -36,19 +36,19 @@ export const crunchPlugin: WorkflowPlugin = {
   limits: { target: (params) => changeTarget(params) },
   follow: async (params) => (await import("../mirror.ts")).followCrunch(params),
   /** Uses the default options, and the team's rules that the run began with. */
-  adopt({ adapters: parts, run, checkpoint, agent }) {
+  adopt({ adapters, run, checkpoint, agent }) {
     const issue = importedIssueNumber(run, "crunch", "issue_number");
     if (agent === null) throw importWithoutAgent(run);
     const { planes } = checkpoint;
     const { settings } = planes.context.values;
     const options = parseCrunchOptions(settings === undefined ? {} : { settings });
     return {
-      workflow: crunchWorkflow(options, parts),
+      workflow: crunchWorkflow(options, adapters),
       options: crunchOptionsJson(options),
       agent,
       base: options.baseBranch,
       async prepare(root) {
-        const state = await adoptCrunchState({ parts, options, planes, issue, root });
+        const state = await adoptCrunchState({ adapters, options, planes, issue, root });
         return {
           values: state,
           inputs: { issue: planes.inputs.issue ?? state.issue, base: state.base?.commit ?? null },

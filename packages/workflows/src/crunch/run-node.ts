@@ -3,7 +3,7 @@
 import type { Graph, GraphNode } from "@holdfast/core/graph";
 import { sha256 } from "@holdfast/core/json";
 import type { EndedBatch, NodeOutcome, NodeScope } from "@holdfast/core/run-graph";
-import type { AgentReport, Aside } from "@holdfast/core/workflow";
+import type { AgentReport, SideWorktree } from "@holdfast/core/workflow";
 import { type PhaseContext, type StepNaming, askUser, callAgent, takeCheckpoint } from "./ask.ts";
 import type { Conflict, Resolution } from "./messages.ts";
 import { buildNodePrompt, mendPrompt } from "./node-prompt.ts";
@@ -31,8 +31,8 @@ export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope
   const aborted = abortReason(graph) ?? mergeAbortReason(context.state.conflicts, phase);
   if (aborted !== null) return { kind: "failed", error: aborted, retryable: false };
   await moveTask(given, { node, name: scope.name("active"), status: "active" });
-  const aside = editsFiles(graph, node) ? await context.aside(scope.name("aside")) : null;
-  if (aside !== null) given.asides.set(aside.name, aside);
+  const sideWorktree = editsFiles(graph, node) ? await context.sideWorktree(scope.name("side-worktree")) : null;
+  if (sideWorktree !== null) given.sideWorktrees.set(sideWorktree.name, sideWorktree);
   const { report, request } = await callAgent(work, context, {
     naming: (part) => scope.name(part),
     agent: node.agent,
@@ -45,14 +45,14 @@ export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope
     timeoutMs: node.timeoutMs,
     attempt: scope.attempt,
     outputs: node.outputs,
-    aside,
+    sideWorktree,
   });
   const reply = report.outcome === "completed" ? parseReply(report.text) : null;
   if (reply !== null) await recordReply(given, { node, scope, request, reply, report });
   // An agent that aborts the phase is not retried; its abort takes effect.
   const aborts = reply?.broadcasts.some(({ event }) => event === "ABORT") ?? false;
   if (reply === null || (reply.status === "FAILED" && !aborts)) {
-    if (aside !== null) await context.dropAside(aside);
+    if (sideWorktree !== null) await context.dropSideWorktree(sideWorktree);
     await moveTask(given, { node, name: scope.name("moved"), status: "failed" });
     return failure(report, reply);
   }
@@ -61,8 +61,9 @@ export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope
   await deliver(given, { node, scope, text: report.text, reply: { ...reply, summary: summaryOf(reply, further) } });
   await moveTask(given, { node, name: scope.name("moved"), status: "completed" });
   await takeCheckpoint(given, "agent_complete", `${node.agent}: ${node.id}`);
-  const held = aside === null || report.commit === null ? null : { name: aside.name, commit: report.commit };
-  return { kind: "complete", result: resultOf({ node, reply, of: scope.name(), aside: held, further }) };
+  const held =
+    sideWorktree === null || report.commit === null ? null : { name: sideWorktree.name, commit: report.commit };
+  return { kind: "complete", result: resultOf({ node, reply, of: scope.name(), sideWorktree: held, further }) };
 }
 
 function failure({ cause, message }: AgentReport, reply: AgentReply | null): NodeOutcome {
@@ -112,7 +113,7 @@ function requireGraph({ graph }: CrunchContext): Graph {
   return now;
 }
 
-type Held = NonNullable<NodeResult["aside"]>;
+type Held = NonNullable<NodeResult["sideWorktree"]>;
 
 /**
  * Merges the file changes of a batch in the order of the definition, independent of which node finished first. A batch
@@ -121,16 +122,16 @@ type Held = NonNullable<NodeResult["aside"]>;
 export async function mergeBatch(given: PhaseContext, graph: Graph, batch: EndedBatch): Promise<void> {
   for (const { node: id, result } of completedResults(graph)) {
     const node = graph.nodes.find((one) => one.id === id);
-    if (!batch.nodes.includes(id) || result.aside === null || node === undefined) continue;
+    if (!batch.nodes.includes(id) || result.sideWorktree === null || node === undefined) continue;
     const naming: StepNaming = (part) => `${result.of}/${part}`;
     if (isSettled(given, naming)) continue;
-    await mergeNode(given, { node, task: taskOfNode(graph, node), held: result.aside, naming });
+    await mergeNode(given, { node, task: taskOfNode(graph, node), held: result.sideWorktree, naming });
   }
 }
 
 /** Decides from recorded steps only, of this process or an earlier one. */
 function isSettled({ context }: PhaseContext, naming: StepNaming): boolean {
-  return Object.hasOwn(context.position.visit.steps, naming(SETTLED));
+  return Object.hasOwn(context.position.stageAttempt.steps, naming(SETTLED));
 }
 
 const SETTLED = "settled";
@@ -145,10 +146,10 @@ interface Merging {
 async function mergeNode(given: PhaseContext, merging: Merging): Promise<void> {
   const { context } = given;
   const { held, naming } = merging;
-  const aside = given.asides.get(held.name) ?? (await context.aside(held.name));
-  const merged = await context.mergeAside(naming("merge"), { aside, commit: held.commit });
+  const sideWorktree = given.sideWorktrees.get(held.name) ?? (await context.sideWorktree(held.name));
+  const merged = await context.mergeSideWorktree(naming("merge"), { sideWorktree, commit: held.commit });
   if (merged.kind === "conflict")
-    await resolveMergeConflict(given, merging, { aside, files: merged.files, detail: merged.detail });
+    await resolveMergeConflict(given, merging, { sideWorktree, files: merged.files, detail: merged.detail });
   await context.step(naming(SETTLED), () => true);
 }
 
@@ -156,16 +157,16 @@ async function mergeNode(given: PhaseContext, merging: Merging): Promise<void> {
 async function resolveMergeConflict(
   given: PhaseContext,
   { node, task, naming }: Merging,
-  params: { readonly aside: Aside; readonly files: readonly string[]; readonly detail: string },
+  params: { readonly sideWorktree: SideWorktree; readonly files: readonly string[]; readonly detail: string },
 ): Promise<void> {
   const { work, context, phase } = given;
-  const { files, aside } = params;
+  const { files, sideWorktree } = params;
   const { conflict } = await recordEvent(context, naming("conflict"), {
     kind: "conflict_detected",
     conflict: mergeConflict({ node, files, phase, at: isoNow(context) }),
   });
   await takeCheckpoint(given, "conflict_start", conflict.topic);
-  const fresh = await context.aside(naming("mend-aside"));
+  const fresh = await context.sideWorktree(naming("fix-in-side-worktree"));
   const { report, request } = await callAgent(work, context, {
     naming: (part) => naming(`mend-${part}`),
     agent: node.agent,
@@ -178,7 +179,7 @@ async function resolveMergeConflict(
     timeoutMs: node.timeoutMs,
     attempt: 1,
     outputs: [],
-    aside: fresh,
+    sideWorktree: fresh,
   });
   // No other agent can make this change, so a handover does not count.
   const reply = report.outcome === "completed" ? { ...parseReply(report.text), handoff: null } : null;
@@ -188,12 +189,12 @@ async function resolveMergeConflict(
   const again =
     gaveUp || report.commit === null
       ? null
-      : await context.mergeAside(naming("mend-merge"), { aside: fresh, commit: report.commit });
-  await context.dropAside(aside);
+      : await context.mergeSideWorktree(naming("mend-merge"), { sideWorktree: fresh, commit: report.commit });
+  await context.dropSideWorktree(sideWorktree);
   // An agent that changed no file has not redone its change; accepting that would lose the change silently.
   if (again?.kind === "merged" && again.files.length > 0)
     return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
-  if (again?.kind !== "merged") await context.dropAside(fresh);
+  if (again?.kind !== "merged") await context.dropSideWorktree(fresh);
   const question = `The change of ${node.agent} (${node.id}) conflicts with the others' in ${files.join(", ")}, and the conflict could not be resolved. Leave it out, or stop?`;
   const answer = await askUser(given, {
     naming,

@@ -11,7 +11,7 @@ const result = (rest: JsonObject = {}): JsonObject => ({
   summary: "done",
   findings: [],
   recommendations: [],
-  aside: null,
+  sideWorktree: null,
   escalate: null,
   abort: null,
   ...rest,

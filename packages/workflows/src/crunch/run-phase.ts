@@ -39,7 +39,7 @@ export async function runPhase(
   const team = await haveTeam(work, context, place.at);
   if (phase === "enrich" || phase === "implementing")
     await injectKnowledge(work, context, { phase, tags: team.domains, at: place.at });
-  const given: PhaseContext = { work, context, phase, team, asides: new Map() };
+  const given: PhaseContext = { work, context, phase, team, sideWorktrees: new Map() };
   const graph = context.graph.now() ?? planGraph(context, { phase, team, at: place.at });
   if (graph.nodes.length === 0)
     return { kind: "ended", summary: "", remark: "; no agent had anything to do", failing: null };
@@ -50,13 +50,13 @@ export async function runPhase(
 }
 
 /** Composes the team when the first phase with a graph starts, and keeps it. */
-async function haveTeam({ parts }: CrunchDependencies, context: CrunchContext, at: string): Promise<Team> {
+async function haveTeam({ adapters }: CrunchDependencies, context: CrunchContext, at: string): Promise<Team> {
   const { state, position } = context;
-  const composedHere = position.visit.steps["team-composed"] !== undefined;
+  const composedHere = position.stageAttempt.steps["team-composed"] !== undefined;
   if (state.team !== null && !composedHere) return state.team;
   const { issue, settings } = requireSetup(context);
   const of = { run: context.run.id, issue: issue.number };
-  const priorFailures = await context.step("prior-failures", () => countFailures(parts, of));
+  const priorFailures = await context.step("prior-failures", () => countFailures(adapters, of));
   const team = composeTeam({ issue, settings, priorFailures, at });
   await recordEvent(context, "team-composed", { kind: "team_composed", team });
   return context.state.team ?? team;
@@ -241,7 +241,7 @@ const MAX_CHARACTERS = 12_000;
 
 /** Passes matching knowledge of earlier runs to a phase's team, once. An empty result is fine. */
 async function injectKnowledge(
-  { parts }: CrunchDependencies,
+  { adapters }: CrunchDependencies,
   context: CrunchContext,
   params: { readonly phase: Phase; readonly tags: readonly string[]; readonly at: string },
 ): Promise<void> {
@@ -249,7 +249,7 @@ async function injectKnowledge(
   const { issue } = requireSetup(context);
   const entries = await context.step("knowledge", async () => {
     const told = injectedEntries(context.state.knowledge);
-    const known = await earlierKnowledge(parts, context.run.id);
+    const known = await earlierKnowledge(adapters, context.run.id);
     const select = { entries: known, tags, issue: issue.number, told, at };
     return [...selectKnowledge({ ...select, maxEntries: MAX_ENTRIES, maxCharacters: MAX_CHARACTERS })];
   });

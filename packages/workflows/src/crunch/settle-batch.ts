@@ -63,7 +63,7 @@ async function settleEscalations(given: PhaseContext, graph: Graph, batch: Ended
     if (!batch.nodes.includes(id) || result.escalate === null) continue;
     const naming: StepNaming = (part) => `${result.of}/asks-${part}`;
     // The user answered when the batch ended the first time.
-    if (Object.hasOwn(given.context.position.visit.steps, naming("decided"))) continue;
+    if (Object.hasOwn(given.context.position.stageAttempt.steps, naming("decided"))) continue;
     const agent = graph.nodes.find((node) => node.id === id)?.agent ?? id;
     const { reason, options } = result.escalate;
     await askUser(given, {
@@ -190,7 +190,7 @@ async function askPosition(
     timeoutMs: profile?.timeoutMs ?? null,
     attempt: 1,
     outputs: [],
-    aside: null,
+    sideWorktree: null,
   });
   if (report.outcome === "failed") return null;
   const position = parsePosition(report.text, agent);

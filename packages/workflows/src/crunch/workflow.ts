@@ -37,8 +37,8 @@ const STAGES: Readonly<Record<string, Stage>> = {
 };
 
 /** The workflow that takes an issue through its phases, most of them with a team of agents on a graph. */
-export function crunchWorkflow(options: CrunchOptions, parts: Adapters): Workflow<CrunchState> {
-  const work: CrunchDependencies = { options, parts };
+export function crunchWorkflow(options: CrunchOptions, adapters: Adapters): Workflow<CrunchState> {
+  const work: CrunchDependencies = { options, adapters };
   return defineWorkflow<CrunchState>({
     ...CRUNCH_SHAPE,
     stages: Object.fromEntries(
@@ -51,7 +51,7 @@ export function crunchWorkflow(options: CrunchOptions, parts: Adapters): Workflo
     freshness: crunchFreshness,
     naming: { branch: crunchBranch(options) },
     // Far beyond what the limits allow: a run that gets here is in a loop that no guard counts.
-    maxVisits: 50 + 5 * options.limits.e2eFailures,
+    maxStageAttempts: 50 + 5 * options.limits.e2eFailures,
   });
 }
 
@@ -114,22 +114,22 @@ function fatal<S extends JsonObject>(
  * and the base are read as they are now.
  */
 export async function adoptCrunchState(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly options: CrunchOptions;
   readonly planes: Pick<Planes, "context">;
   readonly issue: number;
   /** The worktree in which the run continues. */
   readonly root: string;
 }): Promise<CrunchState> {
-  const { parts, options, root } = params;
-  const { forge, issue } = await fetchImportedIssue(parts, params.issue);
+  const { adapters, options, root } = params;
+  const { forge, issue } = await fetchImportedIssue(adapters, params.issue);
   const { values } = params.planes.context;
   const state = Object.hasOwn(values, "messages") ? parseCrunchState(values) : initialCrunchState;
-  const branch = await parts.branches.of(root);
+  const branch = await adapters.branches.of(root);
   const found = await findBase({ branch, forge, named: options.baseBranch });
   if (found.kind === "missing")
     throw new HoldfastError({ code: "USAGE", message: found.reason, hint: "Name a base branch that is there." });
-  await parts.outputs(root).hide(OUTPUT_DIRECTORY);
+  await adapters.outputs(root).hide(OUTPUT_DIRECTORY);
   const from = await branch.mergeBase({ a: found.base.commit, b: await branch.head() });
   return {
     ...state,

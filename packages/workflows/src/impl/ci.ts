@@ -107,7 +107,7 @@ async function foreignTip(work: ImplDependencies, context: ImplContext, { pushed
 
 /** The pauses that this stage attempt has finished, in this process or an earlier one. */
 function finishedPauses({ position }: ImplContext): number {
-  return Object.keys(position.visit.steps).filter((name) => name.startsWith("pause-")).length;
+  return Object.keys(position.stageAttempt.steps).filter((name) => name.startsWith("pause-")).length;
 }
 
 function pause(nth: number, first: number): number {

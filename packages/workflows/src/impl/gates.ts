@@ -42,7 +42,7 @@ export async function runGates(
 }
 
 async function parseGate(
-  { parts }: ImplDependencies,
+  { adapters }: ImplDependencies,
   context: ImplContext,
   { root, branch }: Worktree,
   from: string,
@@ -50,7 +50,7 @@ async function parseGate(
   return await context.step("parse-gate", async ({ signal }) => {
     const changed = await branch.changedSince({ from, exclude: [OUTPUT_DIRECTORY] });
     const paths = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
-    const verdicts = paths.length === 0 ? [] : await parts.syntax.check({ root, paths, signal });
+    const verdicts = paths.length === 0 ? [] : await adapters.syntax.check({ root, paths, signal });
     return verdicts.map((verdict) => ({ ...verdict }));
   });
 }

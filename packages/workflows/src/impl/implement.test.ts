@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { completionMarker, isComplete, parseFinalize } from "./implement.ts";
 
-const now = { issue: 42, iteration: 3, run: "issue-42-k3f9", visit: 7 };
+const now = { issue: 42, iteration: 3, run: "issue-42-k3f9", stageAttempt: 7 };
 const marker = completionMarker(now);
 
 describe("stale completion marker", () => {
   test.each([
     ["another iteration", { ...now, iteration: 2 }],
-    ["another visit of the same iteration", { ...now, visit: 6 }],
+    ["another stage attempt of the same iteration", { ...now, stageAttempt: 6 }],
     ["another run of the same issue", { ...now, run: "issue-42-zzzz" }],
     ["another issue", { ...now, issue: 4 }],
   ])("of %s never counts", (_, before) => {

@@ -38,7 +38,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
     issue: issue.number,
     iteration,
     run: context.run.id,
-    visit: position.visit.number,
+    stageAttempt: position.stageAttempt.number,
   });
   const prompt = await writePrompts(work, context, marker);
 
@@ -305,9 +305,9 @@ export function completionMarker(params: {
   readonly issue: number;
   readonly iteration: number;
   readonly run: string;
-  readonly visit: number;
+  readonly stageAttempt: number;
 }): string {
-  return `Issue ${params.issue} resolved (iteration ${params.iteration}, ${params.run}.${params.visit})`;
+  return `Issue ${params.issue} resolved (iteration ${params.iteration}, ${params.run}.${params.stageAttempt})`;
 }
 
 /** The marker must be a line of its own: "NOT: Issue 42 resolved …" or a marker inside a sentence does not count. */

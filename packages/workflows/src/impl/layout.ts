@@ -31,10 +31,13 @@ function stamp(at: number): string {
 }
 
 /** Writes `.tmp/impl-checkpoint.json` for tools that read it; Holdfast never reads it back. */
-export async function writeCheckpointFile({ options, parts }: ImplDependencies, context: ImplContext): Promise<void> {
+export async function writeCheckpointFile(
+  { options, adapters }: ImplDependencies,
+  context: ImplContext,
+): Promise<void> {
   const root = context.workspace?.root;
   if (root === undefined) return;
-  const outputs = parts.outputs(root);
+  const outputs = adapters.outputs(root);
   await outputs.hide(OUTPUT_DIRECTORY);
   const { run, position, inputs, extensions, state } = context;
   const document = implDocument({

@@ -21,7 +21,7 @@ export const implPlugin: WorkflowPlugin = {
   },
   withAgent: (options) => ({ ...options, implModel: null, reviewModel: null }),
   limits: {},
-  adopt({ adapters: parts, run, checkpoint, agent, options: given }) {
+  adopt({ adapters, run, checkpoint, agent, options: given }) {
     const issue = importedIssueNumber(run, "impl", "issue_no");
     const { position, context } = checkpoint.planes;
     // The stage that the run is in cannot be switched off.
@@ -33,12 +33,12 @@ export const implPlugin: WorkflowPlugin = {
     });
     if (agent === null && options.implModel === null) throw importWithoutAgent(run);
     return {
-      workflow: implWorkflow(options, parts),
+      workflow: implWorkflow(options, adapters),
       options: implOptionsJson(options),
       agent,
       base: options.baseBranch,
       async prepare(root) {
-        const state = await adoptImplState({ parts, options, values: context.values, issue, root });
+        const state = await adoptImplState({ adapters, options, values: context.values, issue, root });
         return { values: state, inputs: { issue: state.issue, base: state.base?.commit ?? null } };
       },
     };

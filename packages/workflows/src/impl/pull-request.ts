@@ -251,7 +251,7 @@ export async function findWatchedPullRequest(
   for (let nth = 1; request !== null; nth += 1) {
     const { number } = request;
     const step = `closed-${nth}`;
-    if (!isCloseAccepted(context, number) && !Object.hasOwn(context.position.visit.steps, step)) break;
+    if (!isCloseAccepted(context, number) && !Object.hasOwn(context.position.stageAttempt.steps, step)) break;
     const look = async () => (await forge.getPullRequest(number))?.state === "closed";
     if (!(await callForge(context, () => context.step(step, look)))) break;
     const { issue, base } = requireSetup(context.state);

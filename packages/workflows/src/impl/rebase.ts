@@ -197,8 +197,8 @@ function mendPrompt(
   return fence.prompt(text);
 }
 
-async function newestSequence({ parts }: ImplDependencies, { run }: ImplContext): Promise<number> {
-  const [newest] = await parts.store.listCheckpoints({ run: run.id, limit: 1 });
+async function newestSequence({ adapters }: ImplDependencies, { run }: ImplContext): Promise<number> {
+  const [newest] = await adapters.store.listCheckpoints({ run: run.id, limit: 1 });
   if (newest !== undefined) return newest.sequence;
   throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: `Run ${run.id} has no checkpoint to go back to` });
 }

@@ -52,17 +52,17 @@ export async function setupStage(work: ImplDependencies, context: ImplContext): 
  * prompts are read as they are now. Nothing is rebased, because the other tool decided which commit the files are at.
  */
 export async function adoptImplState(params: {
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
   readonly options: ImplOptions;
   readonly values: JsonObject;
   readonly issue: number;
   /** The worktree in which the run continues. */
   readonly root: string;
 }): Promise<ImplState> {
-  const { parts, options, root } = params;
-  const { forge, issue: found } = await fetchImportedIssue(parts, params.issue);
+  const { adapters, options, root } = params;
+  const { forge, issue: found } = await fetchImportedIssue(adapters, params.issue);
   const issue: Issue = { ...found };
-  const branch = await parts.branches.of(root);
+  const branch = await adapters.branches.of(root);
   const answer = await findBase({ branch, forge, named: options.baseBranch });
   if (answer.kind === "missing")
     throw new HoldfastError({
@@ -70,7 +70,7 @@ export async function adoptImplState(params: {
       message: answer.reason,
       hint: "Set impl.base to a branch that is there.",
     });
-  const outputs = parts.outputs(root);
+  const outputs = adapters.outputs(root);
   await outputs.hide(OUTPUT_DIRECTORY);
   await outputs.write(outputFiles.issue(issue.number), issueText(issue));
   const templates = await loadTemplates(options.prompts, outputs);

@@ -246,7 +246,7 @@ export function endHistory(state: ImplState, reason: string): ImplState {
 /** Dependencies of every impl stage. */
 export interface ImplDependencies {
   readonly options: ImplOptions;
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
 }
 
 export type ImplContext = StageContext<ImplState>;

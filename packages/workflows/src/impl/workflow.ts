@@ -38,9 +38,9 @@ const STAGES: Readonly<Record<string, Stage>> = {
 };
 
 /** The workflow that turns an issue into a pull request, with the stages that its options enable. */
-export function implWorkflow(options: ImplOptions, parts: Adapters): Workflow<ImplState> {
+export function implWorkflow(options: ImplOptions, adapters: Adapters): Workflow<ImplState> {
   const shape = implShape(options);
-  const work: ImplDependencies = { options, parts };
+  const work: ImplDependencies = { options, adapters };
   const used = Object.entries(STAGES).filter(([name]) => shape.stages.includes(name));
   return defineWorkflow<ImplState>({
     ...shape,
@@ -49,7 +49,7 @@ export function implWorkflow(options: ImplOptions, parts: Adapters): Workflow<Im
     parseState: parseImplState,
     guard: implGuard(options),
     // Far beyond what the limits allow: a run that gets here is in a loop that no guard counts.
-    maxVisits: 100 + 20 * options.maxIterations,
+    maxStageAttempts: 100 + 20 * options.maxIterations,
   });
 }
 

@@ -74,7 +74,7 @@ export async function failStage(work: RalphDependencies, context: RalphContext):
   if (context.workspace === undefined) return { event, reason };
   const worktree = await openWorktree(work, context);
   const best = chooseBestIteration(state);
-  if (best !== null && !(await returnToBest(work.parts, context, worktree, best)))
+  if (best !== null && !(await returnToBest(work.adapters, context, worktree, best)))
     await context.note(
       `The checkpoint of iteration ${best.iteration} is gone: the files stay those of the last iteration`,
     );
@@ -89,7 +89,7 @@ export async function rollbackStage(work: RalphDependencies, context: RalphConte
   const why = position.reason ?? "The loop is stuck";
   if (best === null) return { event: "fatal", reason: `${why}, and there is no iteration to go back to` };
   const worktree = await openWorktree(work, context);
-  if (!(await returnToBest(work.parts, context, worktree, best)))
+  if (!(await returnToBest(work.adapters, context, worktree, best)))
     return { event: "fatal", reason: `${why}, and the checkpoint of iteration ${best.iteration} is gone` };
   const intervention = { kind: "rolled_back", at: position.iteration, to: best.iteration } as const;
   await recordEvent(context, { kind: "intervened", intervention });
@@ -124,13 +124,13 @@ export function bestFilesNote(state: Pick<RalphState, "best" | "iterations">): s
  * the checkpoint no longer exists.
  */
 async function returnToBest(
-  parts: Adapters,
+  adapters: Adapters,
   context: RalphContext,
   worktree: Worktree,
   best: NonNullable<RalphState["best"]>,
 ): Promise<boolean> {
   const at = await stageTime(context);
-  const sequence = await context.step("best-checkpoint", () => findCheckpoint(parts, context, best));
+  const sequence = await context.step("best-checkpoint", () => findCheckpoint(adapters, context, best));
   if (sequence === null) return false;
   const before = await context.step("head", () => worktree.branch.head());
   await context.restoreFiles("best", { sequence });

@@ -28,16 +28,16 @@ const PULSE_MS = 60_000;
 
 /** Keeps the files below `.aiwg` up to date with a ralph run, and applies their retention once a day. */
 export async function mirrorLoopLayout(params: {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   readonly run: string;
   readonly cwd: string;
   readonly settings: LayoutSettings;
   readonly limit: number | null;
   readonly listen: ProgressListener | undefined;
 }): Promise<CheckpointMirror> {
-  const { parts, run, settings, listen } = params;
-  const root = settings.directory ?? (await mainWorktreeRoot(parts.workspaces, params.cwd));
-  const place = { parts, root, settings, limit: params.limit };
+  const { adapters, run, settings, listen } = params;
+  const root = settings.directory ?? (await mainWorktreeRoot(adapters.workspaces, params.cwd));
+  const place = { adapters, root, settings, limit: params.limit };
   const layout = new LoopLayout({ ...place, run });
   let begun = false;
   const catchUp = async (): Promise<void> => {
@@ -45,7 +45,7 @@ export async function mirrorLoopLayout(params: {
     if (begun) return;
     begun = true;
     // A loop whose process died cannot report that itself.
-    for (const { run: other, published } of await listActiveLoops(parts)) {
+    for (const { run: other, published } of await listActiveLoops(adapters)) {
       if (published.status === "crashed") await new LoopLayout({ ...place, run: other.id }).catchUp();
     }
     await cleanUpDaily(place);
@@ -77,23 +77,23 @@ export interface LoopCleanupPlan {
 export async function planLoopCleanup(
   params: LayoutLocation & { readonly run?: string },
 ): Promise<readonly LoopCleanupPlan[]> {
-  const { parts, settings } = params;
+  const { adapters, settings } = params;
   if (!settings.mirror) return [];
   const files = new LayoutFiles(params.root);
   const policy = layoutRetention(settings);
   const plans: LoopCleanupPlan[] = [];
-  for (const run of await parts.store.listRuns({ workflow: "ralph" })) {
+  for (const run of await adapters.store.listRuns({ workflow: "ralph" })) {
     if (params.run !== undefined && run.id !== params.run) continue;
-    const loop = await readActiveLoop(parts, run);
+    const loop = await readActiveLoop(adapters, run);
     if (loop === null) continue;
-    const checkpoints = await Array.fromAsync(allCheckpoints(parts.store, run.id));
-    const before = await readDroppedNote(parts.store, run.id);
+    const checkpoints = await Array.fromAsync(allCheckpoints(adapters.store, run.id));
+    const before = await readDroppedNote(adapters.store, run.id);
     const there = layoutFiles(loop, checkpoints, before).filter(({ path }) => files.identity(path) !== null);
     if (there.length === 0) continue;
     const filed = there.map(({ checkpoint }) => checkpoint);
     const subject = { run: run.id, state: run.state, checkpoints: filed, pinned: new Map<number, string>() };
     const resumable = new Set(filed.map(({ sequence }) => sequence));
-    const [plan] = planRetention({ subjects: [{ ...subject, resumable }], policy, now: parts.clock.now() });
+    const [plan] = planRetention({ subjects: [{ ...subject, resumable }], policy, now: adapters.clock.now() });
     const decided = (plan?.decisions ?? []).map(({ sequence, action, why }) => {
       const path = there.find(({ checkpoint }) => checkpoint.sequence === sequence)?.path ?? "";
       return { path, sequence, action, why, bytes: files.size(path) };
@@ -110,13 +110,13 @@ export async function planLoopCleanup(
 export async function applyLoopCleanup(
   params: LayoutLocation & { readonly plans: readonly LoopCleanupPlan[] },
 ): Promise<void> {
-  const { parts } = params;
+  const { adapters } = params;
   for (const { run, files, dropped } of params.plans) {
     if (!files.some(({ action }) => action === "drop")) continue;
-    await writeDroppedNote(parts.store, run, dropped);
+    await writeDroppedNote(adapters.store, run, dropped);
     await new LoopLayout({ ...params, run }).catchUp();
   }
-  await parts.store.setMeta(LAST_CLEANUP, String(parts.clock.now()));
+  await adapters.store.setMeta(LAST_CLEANUP, String(adapters.clock.now()));
 }
 
 const LAST_CLEANUP = "aiwg.cleaned";
@@ -127,7 +127,7 @@ const DAY = 86_400_000;
  * due later; if by more, it runs at once.
  */
 export async function cleanUpDaily(place: LayoutLocation): Promise<readonly LoopCleanupPlan[]> {
-  const { store, clock } = place.parts;
+  const { store, clock } = place.adapters;
   const last = Number((await store.getMeta(LAST_CLEANUP)) ?? "0");
   const now = clock.now();
   if (Number.isFinite(last) && now - last < DAY && now >= last - DAY) return [];
@@ -152,9 +152,9 @@ export async function markCrashedLoops(place: LayoutLocation, only: string | nul
 }
 
 /** Runs of this store that the files list as running. */
-function saidToRun({ parts, root }: LayoutLocation, only: string | null): readonly string[] {
+function saidToRun({ adapters, root }: LayoutLocation, only: string | null): readonly string[] {
   const files = new LayoutFiles(root);
-  const { id } = parts.store;
+  const { id } = adapters.store;
   const registry = files.readJson(REGISTRY_PATH)?.["active_loops"];
   const listed = (isJsonArray(registry) ? registry : []).flatMap((entry) => {
     const run = isJsonObject(entry) ? runIn(id, entry) : null;
@@ -179,9 +179,9 @@ function runIn(store: string, document: JsonObject): string | null {
   return typeof mark["run"] === "string" ? mark["run"] : null;
 }
 
-async function goneOf({ parts }: LayoutLocation, runs: readonly string[]): Promise<readonly string[]> {
-  const stood = await readLoopStatuses(parts, async () => {
-    const found = await Promise.all(runs.map((run) => parts.store.getRun(run)));
+async function goneOf({ adapters }: LayoutLocation, runs: readonly string[]): Promise<readonly string[]> {
+  const stood = await readLoopStatuses(adapters, async () => {
+    const found = await Promise.all(runs.map((run) => adapters.store.getRun(run)));
     return found.filter((run) => run !== undefined);
   });
   return stood

@@ -69,7 +69,7 @@ describe("in the directory of a loop", () => {
     });
   });
 
-  test("what is set aside as damaged is no file", () => {
+  test("what is quarantined as damaged is no file", () => {
     expect(namesOf([some({ sequence: 1 }), some({ sequence: 2, iteration: 2, quarantined: true })])).toEqual({
       "iteration-001.json.gz": 1,
     });

@@ -39,7 +39,7 @@ import { RALPH_FINISHING } from "./loop-summary.ts";
 import type { LayoutSettings } from "../plugin.ts";
 
 export interface LayoutLocation {
-  readonly parts: CoreAdapters;
+  readonly adapters: CoreAdapters;
   /** The directory that contains `.aiwg`. */
   readonly root: string;
   readonly settings: LayoutSettings;
@@ -65,7 +65,7 @@ const MAX_ROUNDS = 5;
  * derives from the store, so a killed writer catches up, and two writers at once write the same bytes.
  */
 export class LoopLayout {
-  readonly #parts: CoreAdapters;
+  readonly #adapters: CoreAdapters;
   readonly #run: string;
   readonly #files: LayoutFiles;
   readonly #settings: LayoutSettings;
@@ -74,7 +74,7 @@ export class LoopLayout {
   readonly #known = new Map<string, { readonly of: string; readonly identity: string | null }>();
 
   constructor(params: LayoutLocation & { readonly run: string }) {
-    this.#parts = params.parts;
+    this.#adapters = params.adapters;
     this.#run = params.run;
     this.#files = new LayoutFiles(params.root);
     this.#settings = params.settings;
@@ -83,11 +83,11 @@ export class LoopLayout {
 
   async catchUp(): Promise<LayoutReport> {
     let report = NOTHING;
-    let run = await this.#parts.store.getRun(this.#run);
+    let run = await this.#adapters.store.getRun(this.#run);
     for (let round = 0; round < MAX_ROUNDS && run !== undefined; round += 1) {
       const done = await this.#once(run);
       report = { written: [...report.written, ...done.written], removed: [...report.removed, ...done.removed] };
-      const now = await this.#parts.store.getRun(this.#run);
+      const now = await this.#adapters.store.getRun(this.#run);
       if (now?.latest?.sequence === run.latest?.sequence && now?.state.kind === run.state.kind) break;
       run = now;
     }
@@ -99,10 +99,10 @@ export class LoopLayout {
    * so that a loop that another process resumes meanwhile is not left as crashed.
    */
   async restate(): Promise<void> {
-    const { store } = this.#parts;
+    const { store } = this.#adapters;
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
       const run = await store.getRun(this.#run);
-      const loop = run === undefined ? null : await readActiveLoop(this.#parts, run);
+      const loop = run === undefined ? null : await readActiveLoop(this.#adapters, run);
       if (loop === null || loop.live.loopId === null) return;
       const { loopId } = loop.live;
       this.#open(loopId, checkpointDirectory(loopId).replace(/\/$/, ""));
@@ -112,12 +112,12 @@ export class LoopLayout {
       );
       if (this.#describe(loop, loopId, there, checkpoints).length === 0) break;
     }
-    await writeRegistry({ parts: this.#parts, limit: this.#limit }, this.#files);
+    await writeRegistry({ adapters: this.#adapters, limit: this.#limit }, this.#files);
   }
 
   async #once(run: RunSummary): Promise<LayoutReport> {
-    const { store } = this.#parts;
-    const loop = await readActiveLoop(this.#parts, run);
+    const { store } = this.#adapters;
+    const loop = await readActiveLoop(this.#adapters, run);
     if (loop === null) return NOTHING;
     const { live } = loop;
     const directory = checkpointDirectory(live.loopId).replace(/\/$/, "");
@@ -148,7 +148,7 @@ export class LoopLayout {
     for (const file of holders) await put(file);
     this.#files.remove(directory, old);
     if (live.loopId !== null) written.push(...this.#describe(loop, live.loopId, files, checkpoints));
-    if (live.loopId !== null && (await writeRegistry({ parts: this.#parts, limit: this.#limit }, this.#files)))
+    if (live.loopId !== null && (await writeRegistry({ adapters: this.#adapters, limit: this.#limit }, this.#files)))
       written.push(REGISTRY_PATH);
     const [failure] = failures;
     if (failure !== undefined) throw failure;
@@ -191,12 +191,12 @@ export class LoopLayout {
 
   async #encode(run: RunSummary, loop: ActiveLoop, summary: CheckpointSummary): Promise<Encoded | null> {
     try {
-      const checkpoint = await this.#parts.store.getCheckpoint(summary);
+      const checkpoint = await this.#adapters.store.getCheckpoint(summary);
       const live = readLoopRun(run, checkpoint.planes, loop.live);
       if (live === null) return null;
       const { foreign } = toExternalCheckpoint(run, checkpoint, "loop-json");
       const { maxAge: retentionDays } = this.#settings;
-      return encodeLoopCheckpoint({ foreign, live, summary, store: this.#parts.store.id, retentionDays });
+      return encodeLoopCheckpoint({ foreign, live, summary, store: this.#adapters.store.id, retentionDays });
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "STORE_CORRUPT") return null;
       throw error;
@@ -230,7 +230,7 @@ export class LoopLayout {
   }
 
   #isMarked(run: RunSummary, mark: string | null): boolean {
-    return mark?.startsWith(`${this.#parts.store.id}/${run.id}@`) === true;
+    return mark?.startsWith(`${this.#adapters.store.id}/${run.id}@`) === true;
   }
 
   #markOf(path: string): string | "damaged" | null {
@@ -304,15 +304,15 @@ function parsed(bytes: Uint8Array): JsonObject | null {
  * write, so that the last one leaves it correct. With `pulse` it also writes if only heartbeats changed.
  */
 export async function writeRegistry(
-  { parts, limit }: { readonly parts: CoreAdapters; readonly limit: number | null },
+  { adapters, limit }: { readonly adapters: CoreAdapters; readonly limit: number | null },
   files: LayoutFiles,
   { pulse }: { readonly pulse: boolean } = { pulse: false },
 ): Promise<boolean> {
   let written = false;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    const loops = await listActiveLoops(parts);
+    const loops = await listActiveLoops(adapters);
     const before = files.readJson(REGISTRY_PATH);
-    const document = registryDocument({ before, loops, store: parts.store.id, limit });
+    const document = registryDocument({ before, loops, store: adapters.store.id, limit });
     const same = equalExceptHeartbeat(document, before);
     if (same && (written || !pulse)) return written;
     written = files.write(REGISTRY_PATH, writeJson(document)) || written;
@@ -321,42 +321,42 @@ export async function writeRegistry(
 }
 
 /** All loops of the store that have not ended, oldest first. */
-export async function listActiveLoops(parts: CoreAdapters): Promise<readonly ActiveLoop[]> {
-  const stood = await readLoopStatuses(parts, async () => {
-    const runs = await parts.store.listRuns({ workflow: "ralph" });
+export async function listActiveLoops(adapters: CoreAdapters): Promise<readonly ActiveLoop[]> {
+  const stood = await readLoopStatuses(adapters, async () => {
+    const runs = await adapters.store.listRuns({ workflow: "ralph" });
     return runs.filter(({ state }) => !isEnded(state));
   });
   const loops: ActiveLoop[] = [];
   for (const one of stood.toReversed()) {
-    const loop = await loopOf(parts, one);
+    const loop = await loopOf(adapters, one);
     if (loop !== null && ACTIVE.has(loop.published.status)) loops.push(loop);
   }
   return loops;
 }
 
 /** Returns null if the run is not a loop or has not begun. */
-export async function readActiveLoop(parts: CoreAdapters, run: RunSummary): Promise<ActiveLoop | null> {
-  const [stood] = await readLoopStatuses(parts, async () => [run]);
-  return stood === undefined ? null : await loopOf(parts, stood);
+export async function readActiveLoop(adapters: CoreAdapters, run: RunSummary): Promise<ActiveLoop | null> {
+  const [stood] = await readLoopStatuses(adapters, async () => [run]);
+  return stood === undefined ? null : await loopOf(adapters, stood);
 }
 
 export async function readLoopStatuses(
-  parts: CoreAdapters,
+  adapters: CoreAdapters,
   read: () => Promise<readonly RunSummary[]>,
 ): Promise<readonly RunWithStatus[]> {
-  return await readStatuses(parts, read, ({ latest }) => latest !== null && RALPH_FINISHING.has(latest.stage));
+  return await readStatuses(adapters, read, ({ latest }) => latest !== null && RALPH_FINISHING.has(latest.stage));
 }
 
-async function loopOf(parts: CoreAdapters, stood: RunWithStatus): Promise<ActiveLoop | null> {
+async function loopOf(adapters: CoreAdapters, stood: RunWithStatus): Promise<ActiveLoop | null> {
   const { run } = stood;
-  const { checkpoint: newest } = await newestUsable(parts.store, run.id);
+  const { checkpoint: newest } = await newestUsable(adapters.store, run.id);
   const live = newest === undefined ? null : readLoopRun(run, newest.planes);
   if (newest === undefined || live === null) return null;
   return {
     run,
     live,
     newest,
-    store: parts.store.id,
+    store: adapters.store.id,
     priority: stood.priority,
     published: publishedStatus(stood.status),
   };

@@ -71,7 +71,7 @@ function parse({
   try {
     return {
       options: parseRalphOptions(known(config.inputs)),
-      state: stateOf(context.values, position.visit.unreduced ?? []),
+      state: stateOf(context.values, position.stageAttempt.unreduced ?? []),
     };
   } catch (error) {
     if (error instanceof HoldfastError) return null;

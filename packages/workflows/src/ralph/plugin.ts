@@ -21,7 +21,7 @@ export const ralphPlugin: WorkflowPlugin = {
     return await mirrorLoopLayout({ ...followed, settings });
   },
   /** Uses the loop's own options and state, which Holdfast wrote. Uncommitted work of the original worktree is not in a new one. */
-  adopt({ adapters: parts, run, checkpoint, agent: given }) {
+  adopt({ adapters, run, checkpoint, agent: given }) {
     const { config, context } = checkpoint.planes;
     const stored =
       config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":");
@@ -29,12 +29,12 @@ export const ralphPlugin: WorkflowPlugin = {
     const agent = given ?? stored;
     if (agent === null && options.model === null) throw importWithoutAgent(run);
     return {
-      workflow: ralphWorkflow(options, parts),
+      workflow: ralphWorkflow(options, adapters),
       options: ralphOptionsJson(options),
       agent,
       base: options.baseBranch,
       async prepare(root) {
-        await parts.outputs(root).hide(OUTPUT_DIRECTORY);
+        await adapters.outputs(root).hide(OUTPUT_DIRECTORY);
         return { values: context.values, inputs: {} };
       },
     };

@@ -340,7 +340,7 @@ function refuse(state: RalphState, event: string, why: string): RalphState {
 /** Dependencies of every ralph stage. */
 export interface RalphDependencies {
   readonly options: RalphOptions;
-  readonly parts: Adapters;
+  readonly adapters: Adapters;
 }
 
 export type RalphContext = StageContext<RalphState>;

@@ -76,7 +76,7 @@ const OUTPUT_CHARACTERS = 20_000;
  * ones.
  */
 export async function runChecks(
-  { parts }: RalphDependencies,
+  { adapters }: RalphDependencies,
   context: RalphContext,
   { root, outputs }: Worktree,
   checks: readonly Check[],
@@ -86,7 +86,7 @@ export async function runChecks(
     const result = await context.step(
       `check-${index + 1}`,
       async ({ mark, signal }) => {
-        const { kind, code, milliseconds, output } = await parts.commands.run({
+        const { kind, code, milliseconds, output } = await adapters.commands.run({
           command,
           cwd: root,
           mark,

@@ -38,8 +38,8 @@ const STAGES: Readonly<Record<string, Stage>> = {
 };
 
 /** The workflow that repeats a task until its criterion passes. */
-export function ralphWorkflow(options: RalphOptions, parts: Adapters): Workflow<RalphState> {
-  const work: RalphDependencies = { options, parts };
+export function ralphWorkflow(options: RalphOptions, adapters: Adapters): Workflow<RalphState> {
+  const work: RalphDependencies = { options, adapters };
   return defineWorkflow<RalphState>({
     ...RALPH_SHAPE,
     stages: Object.fromEntries(
@@ -52,7 +52,7 @@ export function ralphWorkflow(options: RalphOptions, parts: Adapters): Workflow<
     freshness: ralphFreshness(options),
     naming: loopNaming(options),
     // Far beyond what the limit allows: a run that gets here is in a loop that no guard counts.
-    maxVisits: 100 + 10 * options.maxIterations,
+    maxStageAttempts: 100 + 10 * options.maxIterations,
   });
 }
 

@@ -28,7 +28,7 @@ export const spec = {
     { line: "holdfast demo-worker --agent scripted:agent.json", about: "run without a kill, and print its points" },
     { line: "holdfast demo-worker --agent scripted:a.json --points p.json --die-at 7", about: "die there" },
   ],
-  json: '{"died": {"place", "stage", "iteration", "visit"}}, or {"points": [...], "ends": index of the first point after the run has ended, "outcome": {...}}.',
+  json: '{"died": {"place", "stage", "iteration", "stageAttempt"}}, or {"points": [...], "ends": index of the first point after the run has ended, "outcome": {...}}.',
   hidden: true,
 } as const satisfies CommandSpec;
 
@@ -39,7 +39,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const passed: string[] = [];
   let saved = 0;
   let ends = Number.POSITIVE_INFINITY;
-  let at = { stage: "", iteration: 0, visit: 0 };
+  let at = { stage: "", iteration: 0, stageAttempt: 0 };
   const pass = (point: KillPoint): void => {
     if (!passed.includes(point.id)) passed.push(point.id);
     // If a kill made the run skip the target point for good, the process dies at the next point instead.
@@ -49,8 +49,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     process.kill(process.pid, "SIGKILL");
   };
   const listen = (event: ProgressEvent): void => {
-    if (event.kind === "stage_entered") at = { stage: event.stage, iteration: event.iteration, visit: event.visit };
-    const point = pointOf(event, at.visit);
+    if (event.kind === "stage_entered")
+      at = { stage: event.stage, iteration: event.iteration, stageAttempt: event.stageAttempt };
+    const point = pointOf(event, at.stageAttempt);
     if (point !== null) pass(point);
     if (point !== null && event.kind === "checkpoint") saved = passed.indexOf(point.id);
     if (event.kind === "ended") ends = saved;
@@ -58,7 +59,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const { openHoldfast } = await import("../../open.ts");
   await using holdfast = await openHoldfast({
     cwd: shell.cwd,
-    parts: (parts) => crashingAdapters(parts, (what) => pass(effectPoint(what, at.visit))),
+    adapters: (adapters) => crashingAdapters(adapters, (what) => pass(effectPoint(what, at.stageAttempt))),
   });
   const watching = { listen, signal: shell.signal };
   const run = input.text("resume");
@@ -78,13 +79,13 @@ async function readPoints(file: string | undefined): Promise<ReadonlyMap<string,
 }
 
 /** Wraps the adapters to report each external effect before the engine can record it: the worst moments to die at. */
-function crashingAdapters(parts: Adapters, happened: (what: string) => void): Adapters {
+function crashingAdapters(adapters: Adapters, happened: (what: string) => void): Adapters {
   return {
-    ...parts,
-    forge: parts.forge === null ? null : dyingForge(parts.forge, happened),
+    ...adapters,
+    forge: adapters.forge === null ? null : dyingForge(adapters.forge, happened),
     branches: {
-      of: async (worktree) => dyingBranch(await parts.branches.of(worktree), happened),
-      asking: (folder) => parts.branches.asking(folder),
+      of: async (worktree) => dyingBranch(await adapters.branches.of(worktree), happened),
+      asking: (folder) => adapters.branches.asking(folder),
     },
   };
 }
@@ -135,24 +136,24 @@ interface KillPoint {
 }
 
 /** null: the event is not a kill point. A resumed run passes the same points with the same ids. */
-function pointOf(event: ProgressEvent, visit: number): KillPoint | null {
+function pointOf(event: ProgressEvent, stageAttempt: number): KillPoint | null {
   switch (event.kind) {
     case "stage_entered":
-      return { id: `${event.visit} entered`, place: `as ${event.stage} began` };
+      return { id: `${event.stageAttempt} entered`, place: `as ${event.stage} began` };
     case "stage_ended":
-      return { id: `${visit} ended`, place: `as ${event.stage} ended` };
+      return { id: `${stageAttempt} ended`, place: `as ${event.stage} ended` };
     case "step_started":
-      return { id: `${visit} ${event.step} began`, place: `as the step ${event.step} began` };
+      return { id: `${stageAttempt} ${event.step} began`, place: `as the step ${event.step} began` };
     case "step_finished":
-      return { id: `${visit} ${event.step} finished`, place: `right after the step ${event.step}` };
+      return { id: `${stageAttempt} ${event.step} finished`, place: `right after the step ${event.step}` };
     case "agent": {
       if (event.event.kind !== "tool") return null;
       const { name, detail } = event.event;
-      return { id: `${visit} ${name} ${detail}`, place: `while the agent was editing ${detail}` };
+      return { id: `${stageAttempt} ${name} ${detail}`, place: `while the agent was editing ${detail}` };
     }
     case "checkpoint": {
       const { trigger, name } = event.checkpoint;
-      return { id: `${visit} saved ${trigger} ${name ?? ""}`, place: "right after a checkpoint" };
+      return { id: `${stageAttempt} saved ${trigger} ${name ?? ""}`, place: "right after a checkpoint" };
     }
     case "effect": {
       const what = (event.key.split("/").at(-1) ?? event.key).replace(/\.\d+$/, "");
@@ -168,6 +169,6 @@ function pointOf(event: ProgressEvent, visit: number): KillPoint | null {
 const DEEDS: Readonly<Record<string, string>> = { push: "push", "pull-request": "open the pull request" };
 
 /** The moment after an external effect and before its record: the worst moment to die at. */
-function effectPoint(what: string, visit: number): KillPoint {
-  return { id: `${visit} ${what}`, place: `when ${what}, before that could be written down` };
+function effectPoint(what: string, stageAttempt: number): KillPoint {
+  return { id: `${stageAttempt} ${what}`, place: `when ${what}, before that could be written down` };
 }

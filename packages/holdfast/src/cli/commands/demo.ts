@@ -126,7 +126,7 @@ export async function makeDemoDirectory(directory: string, name: string): Promis
   const repository = await makeDemoRepository(place);
   const { openHoldfast } = await import("../../open.ts");
   await using holdfast = await openHoldfast({ cwd: repository.clone });
-  const { forge } = await holdfast.work.parts();
+  const { forge } = await holdfast.work.adapters();
   await forge?.createIssue({ ...DEMO_ISSUE, labels: [], key: "demo" });
   return repository;
 }
@@ -163,7 +163,7 @@ export async function gatherFacts(params: {
   const { repository, control, deaths } = params;
   const { openHoldfast } = await import("../../open.ts");
   await using holdfast = await openHoldfast({ cwd: repository.clone, create: false });
-  const parts = await holdfast.work.parts();
+  const adapters = await holdfast.work.adapters();
   const entries: JournalEntry[] = [];
   for await (const entry of (await holdfast.run(RUN)).log()) entries.push(entry);
   const remote = gitIn(repository.remote, repository.env);
@@ -175,7 +175,7 @@ export async function gatherFacts(params: {
     run: RUN,
     entries,
     branches: heads.filter((name) => name !== "main"),
-    forgeLog: await readForgeLog(parts.forge?.location ?? ""),
+    forgeLog: await readForgeLog(adapters.forge?.location ?? ""),
     verified,
     leftBehind: await holdfast.work.endProcesses(RUN),
     tree: await treeOf(repository),
@@ -230,7 +230,7 @@ interface Death {
   readonly place: string;
   readonly stage: string;
   readonly iteration: number;
-  readonly visit: number;
+  readonly stageAttempt: number;
 }
 
 type WorkerEnd =
@@ -294,7 +294,7 @@ function lastLine(text: string): Readonly<Record<string, unknown>> | null {
 }
 
 function isDeath(value: unknown): value is Death {
-  return isRecord(value) && typeof value["place"] === "string" && typeof value["visit"] === "number";
+  return isRecord(value) && typeof value["place"] === "string" && typeof value["stageAttempt"] === "number";
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
@@ -303,7 +303,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** One stage attempt from the journal, with the kills during it. */
 interface TimelineRow {
-  readonly visit: number;
+  readonly stageAttempt: number;
   readonly stage: string;
   readonly iteration: number;
   readonly event: string;
@@ -314,16 +314,16 @@ interface TimelineRow {
 function timelineOf(entries: readonly JournalEntry[], deaths: readonly Death[]): readonly TimelineRow[] {
   const rows = new Map<number, TimelineRow>();
   for (const { kind, body } of entries) {
-    const { visit, stage, iteration, event, score } = body;
-    if (typeof visit !== "number" || typeof stage !== "string") continue;
+    const { stageAttempt, stage, iteration, event, score } = body;
+    if (typeof stageAttempt !== "number" || typeof stage !== "string") continue;
     if (kind === "stage.entered") {
-      const died = deaths.filter((death) => death.visit === visit).map(({ place }) => place);
+      const died = deaths.filter((death) => death.stageAttempt === stageAttempt).map(({ place }) => place);
       const round = typeof iteration === "number" ? iteration : 0;
-      rows.set(visit, { visit, stage, iteration: round, event: "", score: null, deaths: died });
+      rows.set(stageAttempt, { stageAttempt, stage, iteration: round, event: "", score: null, deaths: died });
     }
-    const row = rows.get(visit);
+    const row = rows.get(stageAttempt);
     if (kind === "stage.ended" && row !== undefined && typeof event === "string")
-      rows.set(visit, { ...row, event, score: typeof score === "number" ? score : null });
+      rows.set(stageAttempt, { ...row, event, score: typeof score === "number" ? score : null });
   }
   return [...rows.values()];
 }
@@ -354,7 +354,7 @@ export function prove(facts: DemoFacts): readonly Claim[] {
   const finished = countBy(
     facts.entries,
     "step.finished",
-    (body) => `${String(body["visit"])}/${String(body["step"])}`,
+    (body) => `${String(body["stageAttempt"])}/${String(body["step"])}`,
   );
   const settled = countBy(facts.entries, "effect.settled", (body) => String(body["key"]));
   const adopted = facts.entries.filter(({ kind, body }) => kind === "effect.settled" && body["adopted"] === true);

@@ -133,7 +133,7 @@ async function askedAboutCommit() {
 
 async function outside(place: WorkPlace): Promise<{ readonly pulls: number; readonly heads: number }> {
   await using holdfast = await openHoldfast({ cwd: place.clone });
-  const { forge } = await holdfast.work.parts();
+  const { forge } = await holdfast.work.adapters();
   const log = await readFile(join(forge?.location ?? "", "log.jsonl"), "utf8");
   const heads = await place.git("ls-remote", "--heads", place.remote);
   return {

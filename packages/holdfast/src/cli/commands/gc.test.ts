@@ -24,7 +24,7 @@ describe("view", () => {
   test("a long reason goes on in the next line and is never cut", () => {
     const why = "the newest of the run; the newest to resume from; only copy of files that a restore replaced";
     const plans = [{ run: "fix-login", decisions: [{ action: "keep", sequence: 12, why }] }] as const;
-    const text = planText({ plans, danglingRefs: [], asides: [], sweep, usage: [] }, PAGE);
+    const text = planText({ plans, danglingRefs: [], sideWorktrees: [], sweep, usage: [] }, PAGE);
     expect(text).toMatchInlineSnapshot(`
     "RUN        CHECKPOINTS  DO    WHY
     fix-login  12           keep  the newest of the run; the newest to resume from;
@@ -46,7 +46,7 @@ describe("view", () => {
       droppedAt: "2026-11-15T11:00:00Z",
       why: "over",
     } as const;
-    const report: GcReport = { dropped: [tombstone], asides: [], unpinned: ["refs/holdfast/r/1"], sweep };
+    const report: GcReport = { dropped: [tombstone], sideWorktrees: [], unpinned: ["refs/holdfast/r/1"], sweep };
     expect(gcReportText(report)).toBe(
       "Dropped 1 checkpoint (it left a tombstone); nothing to free in the store yet.\n" +
         "Its files are git objects: git gc removes them.\n",

@@ -43,7 +43,7 @@ export const spec = {
     { line: "holdfast gc --yes", about: "drop without asking, in a script" },
     { line: "holdfast gc fix-login --dry-run", about: "check one run only" },
   ],
-  json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "dryRun": true} or {"plan": {...}, "loops": [...], "dryRun": false, "report": {"dropped", "asides", "unpinned", "sweep"}}.',
+  json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "dryRun": true} or {"plan": {...}, "loops": [...], "dryRun": false, "report": {"dropped", "sideWorktrees", "unpinned", "sweep"}}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -124,7 +124,7 @@ export function gcReportText(report: GcReport): string {
       : `Dropped ${countText(dropped.length, "checkpoint")} (${dropped.length === 1 ? "it" : "each"} left a tombstone)`;
   const freed =
     sweep.freedBytes === 0 ? "nothing to free in the store yet" : `freed ${byteText(sweep.freedBytes)} in the store`;
-  return `${done}; ${freed}${detailText({ refs: leftOver, asides: report.asides.length })}.\n${filesText(dropped.length)}`;
+  return `${done}; ${freed}${detailText({ refs: leftOver, sideWorktrees: report.sideWorktrees.length })}.\n${filesText(dropped.length)}`;
 }
 
 /** Printed whenever the daily clean-up removed something: nothing is dropped silently. */
@@ -149,7 +149,7 @@ function totalText(plan: GcPlan): string {
   const freed = drops.reduce((sum, { bytes }) => sum + bytes, 0) + plan.sweep.freedBytes;
   const verdict = drops.length === 0 ? "Nothing to drop" : `Would drop ${countText(drops.length, "checkpoint")}`;
   const frees = freed === 0 ? "" : `, free up to ${byteText(freed)} in the store`;
-  const detail = detailText({ refs: plan.danglingRefs.length, asides: plan.asides.length });
+  const detail = detailText({ refs: plan.danglingRefs.length, sideWorktrees: plan.sideWorktrees.length });
   return `${verdict}, keep ${kept}${frees}${detail}.\n${filesText(drops.length)}`;
 }
 
@@ -158,11 +158,11 @@ function filesText(dropped: number): string {
   return `${dropped === 1 ? "Its" : "Their"} files are git objects: git gc removes them.\n`;
 }
 
-function detailText(left: { readonly refs: number; readonly asides: number }): string {
-  const { refs, asides } = left;
+function detailText(left: { readonly refs: number; readonly sideWorktrees: number }): string {
+  const { refs, sideWorktrees } = left;
   const parts = [
     ...(refs > 0 ? [`${countText(refs, "ref")} orphaned by an interrupted save`] : []),
-    ...(asides > 0 ? [`${countText(asides, "worktree")} orphaned by a run's side worktrees`] : []),
+    ...(sideWorktrees > 0 ? [`${countText(sideWorktrees, "worktree")} orphaned by a run's side worktrees`] : []),
   ];
   return parts.length === 0 ? "" : `; also ${parts.join(", ")}`;
 }

@@ -53,7 +53,10 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   for (const file of files) calls.push({ ...file, lines: last((await holdfast.readLog(file.path, 0)).lines, limit) });
   const found = await holdfast.runWithStatus(id);
   shell.print({
-    json: () => ({ run: runJson(found), calls: calls.map(({ visit, ...call }) => ({ attempt: visit, ...call })) }),
+    json: () => ({
+      run: runJson(found),
+      calls: calls.map(({ stageAttempt, ...call }) => ({ attempt: stageAttempt, ...call })),
+    }),
     content: true,
     text: (page) =>
       calls
@@ -94,10 +97,12 @@ async function follow(
       for (const line of first ? last(lines, params.limit) : lines) {
         if (!shell.json && shown !== file.path) shell.write(header(file, shell.page));
         shown = file.path;
-        const { visit, step } = file;
+        const { stageAttempt, step } = file;
         if (
           !shell.write(
-            shell.json ? `${JSON.stringify({ kind: "line", attempt: visit, step, line })}\n` : lineText(shell, line),
+            shell.json
+              ? `${JSON.stringify({ kind: "line", attempt: stageAttempt, step, line })}\n`
+              : lineText(shell, line),
             shell.json ? "message" : "content",
           )
         )
@@ -115,8 +120,8 @@ function last(lines: readonly string[], limit: number | undefined): readonly str
   return limit === undefined ? lines : lines.slice(Math.max(0, lines.length - limit));
 }
 
-function header(file: Pick<AgentLogFile, "visit" | "step">, page: Shell["page"]): string {
-  return `${paint(page, "bold", `── ${escapeText(file.step)} (attempt ${file.visit})`)}\n`;
+function header(file: Pick<AgentLogFile, "stageAttempt" | "step">, page: Shell["page"]): string {
+  return `${paint(page, "bold", `── ${escapeText(file.step)} (attempt ${file.stageAttempt})`)}\n`;
 }
 
 function lineText(shell: Shell, line: string): string {

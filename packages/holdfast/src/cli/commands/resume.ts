@@ -340,7 +340,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
   const { rollback } = params;
   const told = (page: Page): string => (rollback === undefined ? "" : rollbackText(run, rollback, page));
   if (params.dryRun) {
-    const { forge } = await holdfast.work.parts();
+    const { forge } = await holdfast.work.adapters();
     const resumed = { config: planned.current.config, shape: { name: planned.run.workflow }, forge };
     // A run that has ended executes nothing.
     const uses = planned.checkpoint === null ? null : await planUses(shell, await shell.consent.stated(), resumed);

@@ -164,7 +164,7 @@ test("a checkpoint with all its planes", () => {
   for (const line of text.split("\n")) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
 });
 
-test("a checkpoint that was set aside says so before all else", () => {
+test("a checkpoint that was quarantined says so before all else", () => {
   const [, second] = checkpointText(sampleCheckpoint({ quarantined: true }), PAGE).split("\n");
   expect(second).toMatch(/^damaged +quarantined: no run resumes from it/);
   expect(checkpointText(sampleCheckpoint(), PAGE)).not.toContain("damaged");

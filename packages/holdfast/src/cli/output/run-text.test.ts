@@ -77,7 +77,7 @@ describe("view", () => {
     expect(checkpointsText([sampleSummary()], PAGE)).not.toMatch(/SCORE|NAME/);
   });
 
-  test("a checkpoint that was set aside is shown as damaged", () => {
+  test("a checkpoint that was quarantined is shown as damaged", () => {
     const summaries = [sampleSummary({ quarantined: true, name: "n" }), sampleSummary({ sequence: 6 })];
     const text = checkpointsText(summaries, PAGE);
     expect(text).toMatchInlineSnapshot(`

@@ -33,9 +33,9 @@ export function chanceOf(seed: number, purpose: string): Chance {
   return { below: (bound) => Math.floor(next() * bound), coin: () => next() < 0.5 };
 }
 
-/** `count` of the items in their order, spread evenly; all of them in a full run. */
-export function sample<T>(chance: Chance, items: readonly T[], count: number): readonly T[] {
-  if (isFullRun() || items.length <= count) return items;
+/** `count` of the items in their order, spread evenly; all of them if `all` is set, as it is in a full run. */
+export function sample<T>(chance: Chance, items: readonly T[], count: number, all = isFullRun()): readonly T[] {
+  if (all || items.length <= count) return items;
   const chosen: T[] = [];
   for (let stretch = 0; stretch < count; stretch += 1) {
     const from = Math.floor((stretch * items.length) / count);

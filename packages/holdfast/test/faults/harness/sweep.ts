@@ -36,9 +36,9 @@ export async function sweepKills(params: SweepParams): Promise<Swept> {
 
 /** A power cut between any two operations, under one model of what a file system keeps. */
 export async function sweepPower(
-  params: SweepParams & { readonly model: Model; readonly statesPerCase: number },
+  params: SweepParams & { readonly model: Model; readonly statesPerCase: number; readonly all?: boolean },
 ): Promise<Swept> {
-  const points = choosePoints(params.recording, params.chance, params.cases);
+  const points = choosePoints(params.recording, params.chance, params.cases, params.all);
   const statesAt = (disk: Disk): Iterable<WorldFolder> =>
     powerStates({ disk, chance: params.chance, count: params.statesPerCase });
   return sweep({ ...params, points, statesAt, rebooted: true });
@@ -75,7 +75,7 @@ export interface SweepParams {
  * Numbers of operations after which the writer is stopped. Most operations are writes of one long transaction. The
  * turning points (syncs, names, printed lines, and the write before each) are few and get two thirds of the sample.
  */
-function choosePoints(recording: Recording, chance: Chance, count: number): readonly number[] {
+function choosePoints(recording: Recording, chance: Chance, count: number, all?: boolean): readonly number[] {
   const { operations } = recording;
   const points = operations.flatMap((operation, i) => (operation.kind === "open" ? [] : [i + 1]));
   const isTurn = (point: number): boolean =>
@@ -83,7 +83,8 @@ function choosePoints(recording: Recording, chance: Chance, count: number): read
   const turns = [0, ...points.filter(isTurn)];
   const rest = points.filter((point) => !isTurn(point));
   const share = Math.max(Math.ceil((count * 2) / 3), count - rest.length);
-  return [...sample(chance, turns, share), ...sample(chance, rest, count - share)].sort((one, other) => one - other);
+  const chosen = [...sample(chance, turns, share, all), ...sample(chance, rest, count - share, all)];
+  return chosen.sort((one, other) => one - other);
 }
 
 /** The same choice as the tracer's numbers, for faults in real runs. */

@@ -27,7 +27,7 @@ export function planesOf(sequence: number, files: FilesPlane | null = null): Pla
       },
       feedback: null,
       reason: null,
-      visit: { number: 0, steps: {}, failures: {} },
+      stageAttempt: { number: 0, steps: {}, failures: {} },
     },
     context: { values: valuesOf(sequence), tokens: { model: sequence * 100 } },
     files,

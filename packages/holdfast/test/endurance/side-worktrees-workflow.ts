@@ -1,6 +1,6 @@
 import {
   type AgentReport,
-  type Aside,
+  type SideWorktree,
   type StageContext,
   type Workflow,
   defineWorkflow,
@@ -11,9 +11,9 @@ import type { JsonObject } from "@holdfast/core/json";
  * Work in side worktrees: three agents at once, merged in order. Then a pair that cannot both be merged, of which one
  * is dropped. Then two consecutive calls in one side worktree.
  */
-export function asidesWorkflow(): Workflow<JsonObject> {
+export function sideWorktreesWorkflow(): Workflow<JsonObject> {
   return defineWorkflow<JsonObject>({
-    name: "asides",
+    name: "sideWorktrees",
     initial: "apart",
     stages: {
       async apart(context) {
@@ -25,10 +25,10 @@ export function asidesWorkflow(): Workflow<JsonObject> {
         return { event: "merged", reason: found.join(", "), state: { ...context.state, contrary: found } };
       },
       async twice(context) {
-        const aside = await context.aside("t");
-        await call(context, aside, "first");
-        const { commit } = await call(context, aside, "second");
-        const merged = await context.mergeAside("merge t", { aside, commit: commit ?? "" });
+        const sideWorktree = await context.sideWorktree("t");
+        await call(context, sideWorktree, "first");
+        const { commit } = await call(context, sideWorktree, "second");
+        const merged = await context.mergeSideWorktree("merge t", { sideWorktree, commit: commit ?? "" });
         return { event: "merged", reason: merged.kind, state: { ...context.state, twice: [merged.kind] } };
       },
     },
@@ -41,19 +41,22 @@ export function asidesWorkflow(): Workflow<JsonObject> {
 async function sideBySide(context: StageContext<JsonObject>, names: readonly string[]): Promise<string[]> {
   const works = await Promise.all(
     names.map(async (name) => {
-      const aside = await context.aside(name);
-      return { aside, report: await call(context, aside, name) };
+      const sideWorktree = await context.sideWorktree(name);
+      return { sideWorktree, report: await call(context, sideWorktree, name) };
     }),
   );
   const found: string[] = [];
-  for (const { aside, report } of works) {
-    const merged = await context.mergeAside(`merge ${aside.name}`, { aside, commit: report.commit ?? "" });
+  for (const { sideWorktree, report } of works) {
+    const merged = await context.mergeSideWorktree(`merge ${sideWorktree.name}`, {
+      sideWorktree,
+      commit: report.commit ?? "",
+    });
     found.push(`${merged.kind} ${merged.files.join(" ")}`);
-    if (merged.kind === "conflict") await context.dropAside(aside);
+    if (merged.kind === "conflict") await context.dropSideWorktree(sideWorktree);
   }
   return found;
 }
 
-function call(context: StageContext<JsonObject>, aside: Aside, role: string): Promise<AgentReport> {
-  return context.agent({ name: `work-${role}`, role, prompt: "do it", model: null, yolo: true, aside });
+function call(context: StageContext<JsonObject>, sideWorktree: SideWorktree, role: string): Promise<AgentReport> {
+  return context.agent({ name: `work-${role}`, role, prompt: "do it", model: null, yolo: true, sideWorktree });
 }

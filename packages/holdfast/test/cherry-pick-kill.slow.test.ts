@@ -33,7 +33,7 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
     return new Promise((resolve) => {
       execFile(
         process.execPath,
-        [...node, join(CHILDREN, "graft-life.ts"), repo.root],
+        [...node, join(CHILDREN, "cherry-pick-life.ts"), repo.root],
         { env },
         (error, _said, complaint) => resolve(error === null ? "ended" : (error.signal ?? complaint)),
       );
@@ -58,7 +58,7 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
   const seed = suiteSeed();
   const deaths = Array.from({ length: calls }, (_, at) => at + 1);
   const seen = new Set<string>();
-  for (const dieAt of sample(chanceOf(seed, "graft-kill"), deaths, 4)) {
+  for (const dieAt of sample(chanceOf(seed, "cherry-pick-kill"), deaths, 4)) {
     const where = `HOLDFAST_SEED=${seed}, operation ${dieAt} of ${calls}`;
     const { files, tree, after } = await begin(dieAt);
     const end = await graft(dieAt);

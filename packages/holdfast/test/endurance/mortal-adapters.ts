@@ -8,7 +8,7 @@ export type Point = string;
  * the remote and the forge. An agent's edits are points as well, because the agent survives its parent. "during" is a
  * push in progress.
  */
-export function mortalParts(parts: Adapters, reach: (point: Point) => void): Adapters {
+export function mortalParts(adapters: Adapters, reach: (point: Point) => void): Adapters {
   const counts = new Map<string, number>();
   const count = (name: string): string => {
     const nth = (counts.get(name) ?? 0) + 1;
@@ -19,8 +19,8 @@ export function mortalParts(parts: Adapters, reach: (point: Point) => void): Ada
     new Proxy(target, {
       get(object, name) {
         const value: unknown = Reflect.get(object, name, object);
-        if (part === "workspaces" && name === "asides" && typeof value === "object" && value !== null)
-          return watch("asides", value);
+        if (part === "workspaces" && name === "sideWorktrees" && typeof value === "object" && value !== null)
+          return watch("sideWorktrees", value);
         if (typeof value !== "function" || typeof name !== "string") return value;
         if (!WRITES[part].includes(name) && !(part === "workspaces" && OPENS.includes(name))) return value.bind(object);
         return async (...args: readonly unknown[]) => {
@@ -36,17 +36,17 @@ export function mortalParts(parts: Adapters, reach: (point: Point) => void): Ada
       },
     });
   return {
-    ...parts,
+    ...adapters,
     checksState: true,
-    store: watch("store", parts.store),
-    workspaces: parts.workspaces === null ? null : watch("workspaces", parts.workspaces),
-    forge: parts.forge === null ? null : watch("forge", parts.forge),
+    store: watch("store", adapters.store),
+    workspaces: adapters.workspaces === null ? null : watch("workspaces", adapters.workspaces),
+    forge: adapters.forge === null ? null : watch("forge", adapters.forge),
     branches: {
-      of: async (worktree) => watch("branch", await parts.branches.of(worktree)),
-      asking: (folder) => parts.branches.asking(folder),
+      of: async (worktree) => watch("branch", await adapters.branches.of(worktree)),
+      asking: (folder) => adapters.branches.asking(folder),
     },
     agent(provider) {
-      const agent = parts.agent(provider);
+      const agent = adapters.agent(provider);
       return {
         ...agent,
         run: (task) =>
@@ -70,13 +70,13 @@ export function familyOf(point: Point): "journal" | "files" | "agent" | "outside
   return part === "forge" || method === "push" ? "outside" : "files";
 }
 
-type Part = "store" | "workspaces" | "workspace" | "asides" | "forge" | "branch";
+type Part = "store" | "workspaces" | "workspace" | "sideWorktrees" | "forge" | "branch";
 
 const WRITES: Readonly<Record<Part, readonly string[]>> = {
   store: ["createRun", "takeLease", "releaseLease", "commit"],
   workspaces: ["create"],
   workspace: ["applyRestore"],
-  asides: ["base", "pin", "place", "remove"],
+  sideWorktrees: ["base", "pin", "place", "remove"],
   // "checks" starts the CI of a commit.
   forge: ["createPullRequest", "updatePullRequest", "mergePullRequest", "comment", "setLabels", "checks"],
   branch: ["commit", "push", "rebase", "placeConflict", "commitResolved"],

@@ -12,9 +12,9 @@ const start = (): Promise<GraftScene> =>
 const refusal = (code: string, ...words: readonly string[]) =>
   expect.objectContaining({ code, message: expect.stringMatching(new RegExp(words.join(".*"))) });
 
-async function positionWith(scene: GraftScene, visit: Partial<Position["visit"]>): Promise<Position> {
+async function positionWith(scene: GraftScene, stageAttempt: Partial<Position["stageAttempt"]>): Promise<Position> {
   const { position } = (await scene.ours.handle.latest())?.planes ?? emptyPlanes();
-  return { ...position, stage: "work", visit: { ...position.visit, number: 1, ...visit } };
+  return { ...position, stage: "work", stageAttempt: { ...position.stageAttempt, number: 1, ...stageAttempt } };
 }
 
 test("content, modes, links, binaries, odd names and deletions come over, and only what was asked for", async () => {
@@ -194,6 +194,9 @@ test("a call that goes on with its session goes back no further than the graft",
   const position = await positionWith(scene, { running, sessions: { ask: "s1" } });
   await scene.ours.handle.save({ planes: { position } });
   const { checkpoint } = await scene.graft(["src"]);
-  const { visit } = (await scene.ours.handle.get(checkpoint.sequence)).planes.position;
-  expect([visit.running?.["ask"]?.base, visit.running?.["beside"]?.base]).toEqual([checkpoint.sequence, 1]);
+  const { stageAttempt } = (await scene.ours.handle.get(checkpoint.sequence)).planes.position;
+  expect([stageAttempt.running?.["ask"]?.base, stageAttempt.running?.["beside"]?.base]).toEqual([
+    checkpoint.sequence,
+    1,
+  ]);
 });

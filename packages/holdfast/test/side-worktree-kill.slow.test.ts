@@ -6,7 +6,7 @@ import { startCommitted, userState } from "@holdfast/test-support/git/repository
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts";
 
-const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/aside-life.ts");
+const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/side-worktree-life.ts");
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
 /**
@@ -19,7 +19,7 @@ async function createPlace() {
   onTestFinished(() => workspaces.close());
   const own = await workspaces.create({ run: "r" });
   const at = "2026-01-02T03:04:05Z";
-  const base = await workspaces.asides.base({ run: "r", files: await own.look({ at }), at });
+  const base = await workspaces.sideWorktrees.base({ run: "r", files: await own.look({ at }), at });
   const folder = join(repo.root, "../bin");
   const counter = join(folder, "count");
   mkdirSync(folder);
@@ -52,7 +52,7 @@ async function createPlace() {
   };
 }
 
-test("killed at any git call while an aside is made, held or removed, the next one does it whole and leaves nothing", async () => {
+test("killed at any git call while a side worktree is made, held or removed, the next one does it whole and leaves nothing", async () => {
   const calm = await createPlace();
   const before = userState(join(calm.repo.root, ".git"));
   const { by, said, calls } = await calm.live(0, "on");
@@ -62,7 +62,7 @@ test("killed at any git call while an aside is made, held or removed, the next o
 
   const seed = suiteSeed();
   const kills = Array.from({ length: calls }, (_, at) => at + 1);
-  for (const dieAt of sample(chanceOf(seed, "aside-kill"), kills, 8)) {
+  for (const dieAt of sample(chanceOf(seed, "side-worktree-kill"), kills, 8)) {
     const then = dieAt % 2 === 0 ? "on" : "gone";
     const where = `HOLDFAST_SEED=${seed}, call ${dieAt} of ${calls}, ${then}`;
     const place = await createPlace();
@@ -73,10 +73,10 @@ test("killed at any git call while an aside is made, held or removed, the next o
     const held = /held ([0-9a-f]+)/.exec(next.said)?.[1] ?? "";
     expect(place.repo.git("show", `${held}:work.txt`)).toBe("work\n");
     expect(place.repo.git("diff", "--name-only", place.base, held)).toBe("work.txt\n");
-    const { asides } = place.workspaces;
-    expect([where, await asides.list()]).toEqual([where, []]);
-    expect(existsSync(dirname(asides.rootOf({ run: "r", name: "x" })))).toBe(false);
-    expect(place.repo.git("worktree", "list", "--porcelain")).not.toContain(".aside/");
+    const { sideWorktrees } = place.workspaces;
+    expect([where, await sideWorktrees.list()]).toEqual([where, []]);
+    expect(existsSync(dirname(sideWorktrees.rootOf({ run: "r", name: "x" })))).toBe(false);
+    expect(place.repo.git("worktree", "list", "--porcelain")).not.toContain(".side/");
     expect([where, userState(join(place.repo.root, ".git"))]).toEqual([where, untouched]);
   }
 });
