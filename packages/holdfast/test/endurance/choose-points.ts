@@ -3,9 +3,12 @@ import type { Chance } from "../faults/harness/seed.ts";
 import { familyOf } from "./mortal-adapters.ts";
 import type { Kill } from "./sweep.ts";
 
-/** All of them in a full run; else one of the journal's and one of each of so many other families, as chance will have it. */
+/**
+ * A full run takes all of them, or each third with HOLDFAST_EVERY=3. Otherwise one of the journal's and one of each of so many other
+ * families, as chance will have it.
+ */
 export function choosePoints(chance: Chance, kills: readonly Kill[], others: number): readonly Kill[] {
-  if (isFullRun()) return kills;
+  if (isFullRun()) return kills.filter((_, at) => at % Number(process.env["HOLDFAST_EVERY"] ?? 1) === 0);
   const families = Map.groupBy(kills, ({ point }) => familyOf(point));
   const chosen = [...(families.get("journal") ?? [])];
   families.delete("journal");

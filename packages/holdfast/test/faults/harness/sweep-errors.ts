@@ -2,7 +2,7 @@ import { countedIn, recordFaulty } from "./record.ts";
 import type { Recording } from "./record.ts";
 import { sample } from "./seed.ts";
 import type { Bad, Swept, SweepParams } from "./sweep.ts";
-import { judgeSafely, sweepPower } from "./sweep.ts";
+import { fullRunProgress, judgeSafely, sweepPower } from "./sweep.ts";
 import type { Fault } from "./traced.ts";
 import { writeWorld } from "./world.ts";
 
@@ -35,7 +35,9 @@ export async function sweepErrors(
   const points = sample(chance, planErrors(recording, params.isOurs), params.cases);
   const bad: Bad[] = [];
   let states = 0;
+  const progress = fullRunProgress(points.length);
   for (const { fault, error } of points) {
+    progress(states, bad.length);
     writeWorld(recording.root, recording.before);
     const faulty = await recordFaulty({ command: params.command, root: recording.root, fault });
     const said = faulty.stdout.split("\n").filter((line) => line !== "");

@@ -2,7 +2,7 @@ import type { Recording } from "./record.ts";
 import { countedIn } from "./record.ts";
 import { sample } from "./seed.ts";
 import type { Bad, Swept, SweepParams } from "./sweep.ts";
-import { judgeSafely } from "./sweep.ts";
+import { fullRunProgress, judgeSafely } from "./sweep.ts";
 import type { Fault } from "./traced.ts";
 import { trace } from "./traced.ts";
 import { writeWorld } from "./world.ts";
@@ -17,7 +17,9 @@ export async function sweepRealKills(
   const { recording } = params;
   const points = sample(params.chance, planKills(recording, params.withChildren), params.cases);
   const bad: Bad[] = [];
-  for (const fault of points) {
+  const progress = fullRunProgress(points.length);
+  for (const [at, fault] of points.entries()) {
+    progress(at, bad.length);
     writeWorld(recording.root, recording.before);
     const killed = await trace({ command: params.command, root: recording.root, fault });
     const said = killed.stdout.split("\n").filter((line) => line !== "");

@@ -6,7 +6,7 @@ import { powerStates } from "./power-states.ts";
 import type { Recording } from "./record.ts";
 import { saidBefore } from "./record.ts";
 import type { Chance } from "./seed.ts";
-import { sample } from "./seed.ts";
+import { isFullRun, sample } from "./seed.ts";
 import type { WorldFolder } from "./world.ts";
 import { digestWorld, writeWorld } from "./world.ts";
 
@@ -106,7 +106,9 @@ async function sweep(
   const judged = new Set<string>();
   const bad: Bad[] = [];
   let done = 0;
+  const progress = fullRunProgress(params.points.length);
   for (const point of params.points) {
+    progress(judged.size, bad.length);
     for (const operation of recording.operations.slice(done, point)) disk.apply(operation);
     done = point;
     const said = saidBefore(recording, point);
@@ -121,6 +123,17 @@ async function sweep(
     }
   }
   return { cases: params.points.length, states: judged.size, bad };
+}
+
+/** Prints a line a minute in a full run, which takes hours. Call it once for each point. */
+export function fullRunProgress(points: number): (states: number, bad: number) => void {
+  let [at, printed] = [0, Date.now()];
+  return (states, bad) => {
+    at += 1;
+    if (!isFullRun() || Date.now() - printed < 60_000) return;
+    printed = Date.now();
+    process.stdout.write(`faults: point ${at} of ${points}, ${states} states, ${bad} bad\n`);
+  };
 }
 
 /** A judge that throws has found something too. */
