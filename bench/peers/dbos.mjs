@@ -20,7 +20,7 @@ export async function open(directory) {
     },
     async close() {
       await DBOS.shutdown();
-      postgres.stop();
+      await postgres.stop();
     },
   };
 }

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createServer } from "node:net";
+import { stopAtExit } from "./guard.mjs";
 
 /** Starts a PostgreSQL server on a loopback port. The server refuses to run as root; root runs it as the user "postgres". */
 export async function startPostgres(directory) {
@@ -15,11 +16,11 @@ export async function startPostgres(directory) {
     chownSync(data, id("-u"), id("-g"));
   }
   const port = await freePort();
+  const wordsOf = (program, args) =>
+    root ? ["runuser", "-u", "postgres", "--", join(bin, program), ...args] : [join(bin, program), ...args];
   const run = (program, ...args) => {
-    const words = root
-      ? ["runuser", "-u", "postgres", "--", join(bin, program), ...args]
-      : [join(bin, program), ...args];
-    const { status, stderr } = spawnSync(words[0], words.slice(1), {
+    const [command, ...rest] = wordsOf(program, args);
+    const { status, stderr } = spawnSync(command, rest, {
       encoding: "utf8",
       cwd: "/",
       stdio: ["ignore", "ignore", "pipe"],
@@ -28,11 +29,10 @@ export async function startPostgres(directory) {
   };
   run("initdb", "-D", data, "-A", "trust", "-U", "bench", "--no-instructions");
   const options = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
+  const [command, ...args] = wordsOf("pg_ctl", ["-D", data, "-m", "fast", "stop"]);
+  const stop = stopAtExit(command, args);
   run("pg_ctl", "-D", data, "-w", "-l", join(data, "log"), "-o", options, "start");
-  return {
-    url: `postgresql://bench@127.0.0.1:${port}/bench`,
-    stop: () => run("pg_ctl", "-D", data, "-m", "fast", "stop"),
-  };
+  return { url: `postgresql://bench@127.0.0.1:${port}/bench`, stop };
 }
 
 function findBin() {

@@ -5,6 +5,7 @@ import { join, dirname } from "node:path";
 import { createServer } from "node:http2";
 import * as restate from "@restatedev/restate-sdk";
 import * as clients from "@restatedev/restate-sdk-clients";
+import { stopAtExit } from "./guard.mjs";
 
 export async function open(directory) {
   const [ingress, admin, fabric, service] = [18080, 19070, 15122, 19080];
@@ -37,6 +38,7 @@ export async function open(directory) {
       RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE: "512 MB",
     },
   });
+  const stop = stopAtExit("kill", ["-9", String(server.pid)]);
   await register(admin, `http://127.0.0.1:${service}`);
   const client = clients.connect({ url: `http://127.0.0.1:${ingress}` });
   return {
@@ -46,7 +48,7 @@ export async function open(directory) {
       await Promise.all(Array.from({ length: runs }, () => caller.run({ steps: count })));
     },
     async close() {
-      server.kill("SIGKILL");
+      await stop();
       http.close();
     },
   };

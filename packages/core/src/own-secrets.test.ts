@@ -1,22 +1,11 @@
 import { expect, test } from "vitest";
 import { maskSecrets } from "./mask.ts";
 
-// Ratios of processor time of this process, so that the load of the machine does not matter. Tests of core share a process with others.
-test("hostile text costs about as much as any other of its length", () => {
-  const cost = (piece: string, length: number): number => {
-    const text = piece.repeat(Math.ceil(length / piece.length));
-    const runs = Array.from({ length: 3 }, () => {
-      const before = process.cpuUsage();
-      maskSecrets(text);
-      const { user, system } = process.cpuUsage(before);
-      return user + system;
-    });
-    return Math.min(...runs);
-  };
-  const ordinary = cost("const token = process.env.TOKEN; // the key is secret\n", 1_000_000);
-  for (const piece of ["sk-", "eyJa-", "token="]) {
-    const [quarter, whole] = [cost(piece, 250_000), cost(piece, 1_000_000)];
-    expect(whole / quarter, piece).toBeLessThan(8);
-    expect(whole / ordinary, piece).toBeLessThan(8);
-  }
-});
+// A pattern that tries every start of such a text again takes many minutes for four million characters, and the time limit of the test ends it.
+// One pass takes seconds, even on a busy machine.
+test.each(["sk-", "eyJa-", "token=", "const token = process.env.TOKEN; // the key is secret\n"])(
+  "masks four million characters of %j in one pass",
+  (piece) => {
+    expect(maskSecrets(piece.repeat(4_000_000 / piece.length))).not.toBe("");
+  },
+);
