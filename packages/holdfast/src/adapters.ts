@@ -5,7 +5,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
-import { DEFAULT_PRICES, createAgentRegistry } from "@holdfast/agents/registry";
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { type Agent, type AgentArgs, splitAgent } from "@holdfast/core/agent";
@@ -30,10 +29,12 @@ import { loadPlugin } from "@holdfast/workflows/built-in";
 import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 
 /** Builds all adapters of this machine that workflows use. */
-export function buildAdapters(
+export async function buildAdapters(
   params: AdapterOptions & { readonly adapters: CoreAdapters; readonly forge: Forge | null },
-): Adapters {
+): Promise<Adapters> {
   const { adapters } = params;
+  // Loaded on demand: commands that only read the store need no agents.
+  const { DEFAULT_PRICES, createAgentRegistry } = await import("@holdfast/agents/registry");
   const registry = createAgentRegistry({
     clock: adapters.clock,
     directory: params.directory,

@@ -31,7 +31,7 @@ import {
   recordAdapters,
 } from "./adapters.ts";
 import { type Announcement, type StartingProcess, announceStart, listStartingProcesses } from "./announce-start.ts";
-import { type ForgeChoice, findForge } from "./find-forge.ts";
+import type { ForgeChoice } from "./find-forge.ts";
 import { adoptImport } from "./interop/adopt-import.ts";
 import {
   type StartParams,
@@ -275,8 +275,10 @@ export class RunService {
   async #build(): Promise<Adapters> {
     const { forge: choice, decorate, ...options } = this.#options;
     const { workspaces, clock } = this.#adapters;
+    // Loaded on demand: most commands need no forge.
+    const { findForge } = await import("./find-forge.ts");
     const forge = await findForge({ choice, workspaces, clock, branches: createGitBranches() });
-    const adapters = buildAdapters({ ...options, adapters: this.#adapters, forge });
+    const adapters = await buildAdapters({ ...options, adapters: this.#adapters, forge });
     return decorate === undefined ? adapters : decorate(adapters);
   }
 
