@@ -20,7 +20,7 @@ import { parseLocalRemote } from "@holdfast/forges/local-repository";
 import { type Transport, createNoLoginTransport } from "@holdfast/forges/transport";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { findProgram, runProcess } from "@holdfast/platform/subprocess";
 import type { ObservedForge } from "./diagnosis.ts";
 
@@ -78,7 +78,11 @@ async function locateForge(params: {
   const base = (await asking?.remote()) ?? null;
   const path = base === null ? null : parseLocalRemote(base.url, params.folder);
   if (path !== null && mayBeLocal) return { kind: "local", repository: path };
-  if (choice.kind === "local") throw notLocal();
+  if (choice.kind === "local")
+    throw usageError(
+      "The config sets a local forge, but the remote is not a directory on this machine",
+      "Name its repository with forge.path in holdfast.config.yaml.",
+    );
   const push = (await asking?.pushRemote()) ?? null;
   const forge = detectForge({
     kind: choice.kind,
@@ -104,21 +108,12 @@ function openServer(forge: DetectedForge, env: NodeJS.ProcessEnv, clock: Clock):
   }
 }
 
-function notLocal(): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: "The config sets a local forge, but the remote is not a directory on this machine",
-    hint: "Name its repository with forge.path in holdfast.config.yaml.",
-  });
-}
-
 function notThere(kind: DetectedForge["kind"], url: string | null): HoldfastError {
   const what = url === null ? "there is no remote" : `the remote ${url} names no repository`;
-  return new HoldfastError({
-    code: "USAGE",
-    message: `The config sets the forge ${kind}, but ${what}`,
-    hint: `Add a remote such as https://${kind}.com/owner/name; set forge.host in holdfast.config.yaml if the URL does not contain the host.`,
-  });
+  return usageError(
+    `The config sets the forge ${kind}, but ${what}`,
+    `Add a remote such as https://${kind}.com/owner/name; set forge.host in holdfast.config.yaml if the URL does not contain the host.`,
+  );
 }
 
 interface ForgeAccess {

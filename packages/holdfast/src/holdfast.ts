@@ -24,7 +24,7 @@ import { type SizeReport, reportSize } from "@holdfast/core/store-size";
 import { diffJson, type JsonChange } from "@holdfast/core/diff-json";
 import { type Repaired, repair, verifyRun } from "@holdfast/core/verify";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
 import { type AgentLogFile, listAgentLogs, readLogLines } from "./agent-output.ts";
 import { type CompareWork, type Comparison, compareRuns } from "./compare-runs.ts";
@@ -282,11 +282,10 @@ async function createRun(adapters: CoreAdapters, cwd: string, params: CreateRunP
   const work = params.work ?? { kind: "none" };
   const id = params.id ?? makeRunId({ work, random: adapters.random() });
   if (!RUN_ID.test(id)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `"${id}" cannot be a run id`,
-      hint: "Use up to 63 lower-case letters, digits and hyphens, such as issue-42.",
-    });
+    throw usageError(
+      `"${id}" cannot be a run id`,
+      "Use up to 63 lower-case letters, digits and hyphens, such as issue-42.",
+    );
   }
   const here = params.workspace === "here" ? await labelHere(workspaces, cwd) : undefined;
   const path = adapters.worktreePath?.(id);

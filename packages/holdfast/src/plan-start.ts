@@ -15,7 +15,7 @@ import { type BeginPlan, type RunSummary, type Work, makeRunId, numberedId, plan
 import type { WorkflowShape } from "@holdfast/core/transitions";
 import { canonicalJson } from "@holdfast/core/values";
 import type { Workflow } from "@holdfast/core/workflow";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { randomSeed } from "@holdfast/platform/identity";
 import { type BuiltInName, DEFAULT_WORKFLOW, type SlotSettings, loadPlugin } from "@holdfast/workflows/built-in";
 import type { CreatedWorkflow, WorkflowPlugin } from "@holdfast/workflows/plugin";
@@ -98,11 +98,10 @@ async function readIssue(adapters: Adapters, work: Work): Promise<IssueSnapshot 
   if (work.kind !== "issue" || adapters.forge === null) return null;
   const issue = await adapters.forge.getIssue(work.number);
   if (issue !== null && issue.number === work.number) return issue;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `There is no issue ${work.number} at ${adapters.forge.location}`,
-    hint: `Check the number; the forge is ${adapters.forge.name}.`,
-  });
+  throw usageError(
+    `There is no issue ${work.number} at ${adapters.forge.location}`,
+    `Check the number; the forge is ${adapters.forge.name}.`,
+  );
 }
 
 async function planId(adapters: Adapters, request: StartRequest): Promise<BeginPlan> {
@@ -213,11 +212,10 @@ async function findBase(
   const commit = await branch.remoteBranch(name);
   if (commit !== null) return { branch: name, commit };
   if (named === null) return null;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `The remote has no branch ${named} to start from`,
-    hint: "Push it first, or name another one with --base.",
-  });
+  throw usageError(
+    `The remote has no branch ${named} to start from`,
+    "Push it first, or name another one with --base.",
+  );
 }
 
 /** The caller's request to start a run. */
@@ -273,18 +271,17 @@ export async function chooseWorkflow(
   if (typeof workflow !== "string") return { workflow, options };
   const plugin = await loadPlugin(workflow);
   if (plugin !== null) return plugin.create(options, adapters);
-  throw new HoldfastError({ code: "USAGE", message: `There is no workflow ${String(workflow)}` });
+  throw usageError(`There is no workflow ${String(workflow)}`);
 }
 
 /** The built-in workflow of an existing run. Throws USAGE for a run of a workflow that is not built in. */
 export async function pluginOf(run: RunSummary | undefined): Promise<WorkflowPlugin> {
   const plugin = await loadPlugin(run?.workflow ?? DEFAULT_WORKFLOW);
   if (plugin !== null) return plugin;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Run ${run?.id ?? ""} follows the workflow ${run?.workflow ?? ""}, which must be given to continue it`,
-    hint: `Name the file that defines it: \`holdfast resume ${run?.id ?? ""} --workflow FILE\`.`,
-  });
+  throw usageError(
+    `Run ${run?.id ?? ""} follows the workflow ${run?.workflow ?? ""}, which must be given to continue it`,
+    `Name the file that defines it: \`holdfast resume ${run?.id ?? ""} --workflow FILE\`.`,
+  );
 }
 
 /** Loads the workflow that a file exports, as `default` or as `workflow`. Node itself reads TypeScript. */

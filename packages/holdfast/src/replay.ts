@@ -235,17 +235,14 @@ export async function rejectChangedRecording(
     });
   const found =
     report.divergence ?? (await changedEnvironment(adapters, run.id)) ?? (await changedFiles(adapters, run));
-  if (found !== null) throw diverged(run.id, found);
-}
-
-function diverged(run: string, divergence: Divergence): HoldfastError {
-  return new HoldfastError({
-    code: "REPLAY_DIVERGED",
-    message: `Run ${run} is strict, and something differs from its record: ${divergenceText(divergence)}`,
-    hint: `Undo the change, or continue in a new run: \`holdfast fork ${run}@latest\`. Nothing was changed.`,
-    retry: "ask",
-    data: { run, divergence },
-  });
+  if (found !== null)
+    throw new HoldfastError({
+      code: "REPLAY_DIVERGED",
+      message: `Run ${run.id} is strict, and something differs from its record: ${divergenceText(found)}`,
+      hint: `Undo the change, or continue in a new run: \`holdfast fork ${run.id}@latest\`. Nothing was changed.`,
+      retry: "ask",
+      data: { run: run.id, divergence: found },
+    });
 }
 
 async function changedEnvironment(adapters: Adapters, run: string): Promise<Divergence | null> {

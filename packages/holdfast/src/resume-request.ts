@@ -15,7 +15,7 @@ import type { Answers } from "@holdfast/core/resume-plan";
 import type { RunSummary } from "@holdfast/core/run";
 import { newestUsable, runNotFound, runNotStarted } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { loadPlugin } from "@holdfast/workflows/built-in";
 import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { agentsOf, checkAgents } from "./adapters.ts";
@@ -162,11 +162,10 @@ export async function changeLimit(
   const limits = (await loadPlugin(run.workflow))?.limits ?? {};
   const change = Object.hasOwn(limits, limit) ? limits[limit] : undefined;
   if (change === undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run.id} follows the workflow ${run.workflow}, which has no --${limit}`,
-      hint: `Leave --${limit} out.`,
-    });
+    throw usageError(
+      `Run ${run.id} follows the workflow ${run.workflow}, which has no --${limit}`,
+      `Leave --${limit} out.`,
+    );
   const { planes } = latest;
   const changed = change({ run, planes, value });
   if (changed === null) return;

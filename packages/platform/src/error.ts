@@ -84,6 +84,11 @@ export class HoldfastError extends Error {
   }
 }
 
+/** The call itself is wrong. */
+export function usageError(message: string, hint?: string): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, ...(hint === undefined ? {} : { hint }) });
+}
+
 /** Returns a proxy whose methods reject only with HoldfastError. Every method of `inner` must be async. */
 export function wrapMethodErrors<T extends object>(inner: T, location: string): T {
   return new Proxy(inner, {

@@ -1,7 +1,7 @@
 /** Asks for and remembers the user's consent to settings of a repository, and loads the settings that may take effect. */
 import { basename, relative } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import { agentFileItems, argumentFiles, startsUnknown } from "../config/agent-files.ts";
 import {
@@ -309,11 +309,10 @@ function readVariable(text: string | undefined): { readonly all: boolean; readon
   const words = (text ?? "").split(",").flatMap((word) => (word.trim() === "" ? [] : [word.trim().toLowerCase()]));
   const wrong = words.find((word) => word !== "0" && word !== "1" && !/^[0-9a-f]{32}$/.test(word));
   if (wrong !== undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `HOLDFAST_TRUST cannot be ${JSON.stringify(wrong)}`,
-      hint: "Set it to 1, or to the digest that `holdfast trust` prints.",
-    });
+    throw usageError(
+      `HOLDFAST_TRUST cannot be ${JSON.stringify(wrong)}`,
+      "Set it to 1, or to the digest that `holdfast trust` prints.",
+    );
   return { all: words.includes("1"), digests: words.filter((word) => word.length === 32) };
 }
 

@@ -5,7 +5,7 @@ import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import { nearest } from "@holdfast/core/options";
 import { RUN_ID, type RunSummary, parseAddress } from "@holdfast/core/run";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
 
@@ -30,11 +30,10 @@ export function checkNewRunId(id: string | undefined): void {
     .replace(/[^a-z0-9]+/g, "-")
     .slice(0, 63)
     .replace(/^-+|-+$/g, "");
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `"${id}" cannot be a run id`,
-    hint: `Use 1 to 63 lower-case letters, digits and inner hyphens, such as ${RUN_ID.test(near) ? near : "issue-42"}.`,
-  });
+  throw usageError(
+    `"${id}" cannot be a run id`,
+    `Use 1 to 63 lower-case letters, digits and inner hyphens, such as ${RUN_ID.test(near) ? near : "issue-42"}.`,
+  );
 }
 
 /**
@@ -69,11 +68,10 @@ export function rejectCheckpointAddress(
 ): void {
   if (address === undefined || !address.includes("@")) return;
   const { run } = parseAddress(address);
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${address} names a checkpoint, and holdfast ${command} takes a whole run`,
-    hint: `Write \`holdfast ${command}${run === null ? "" : ` ${run}`}\`; \`holdfast show ${address}\` shows that one checkpoint.`,
-  });
+  throw usageError(
+    `${address} names a checkpoint, and holdfast ${command} takes a whole run`,
+    `Write \`holdfast ${command}${run === null ? "" : ` ${run}`}\`; \`holdfast show ${address}\` shows that one checkpoint.`,
+  );
 }
 
 /**
@@ -88,11 +86,7 @@ export async function worktreePaths(params: {
 }): Promise<readonly string[]> {
   // An empty path is usually an unset variable in a script, and would otherwise mean the whole folder.
   if (params.paths.includes(""))
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "One of the paths is empty",
-      hint: "Write `.` for the current directory, or remove the empty path.",
-    });
+    throw usageError("One of the paths is empty", "Write `.` for the current directory, or remove the empty path.");
   const [first] = params.roots;
   if (first === undefined) return params.paths;
   // The roots are resolved. In a path, only the part before the first typed name may contain links.
@@ -102,11 +96,10 @@ export async function worktreePaths(params: {
     const inside = params.roots.flatMap((root) => within(root, target) ?? []);
     const [nearest] = inside.toSorted((a, b) => a.length - b.length);
     if (nearest !== undefined) return nearest;
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${path} is not in the worktree ${first}`,
-      hint: "Give paths inside that worktree, relative to the current directory (or to --cwd).",
-    });
+    throw usageError(
+      `${path} is not in the worktree ${first}`,
+      "Give paths inside that worktree, relative to the current directory (or to --cwd).",
+    );
   });
 }
 

@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { parsePriority } from "@holdfast/core/lease";
 import { nearest } from "@holdfast/core/options";
-import { HoldfastError } from "@holdfast/platform/error";
+import { type HoldfastError, usageError } from "@holdfast/platform/error";
 import type { SlotOptions } from "../plan-start.ts";
 import { type CommandSpec, type Flag, type Flags, GLOBAL_FLAGS, type Input, SUBCOMMANDS } from "./command.ts";
 
@@ -194,18 +194,14 @@ function badChoice(params: {
 
 function usage(command: string, message: string, hint?: string): HoldfastError {
   const help = command === "" ? "See `holdfast --help`." : `See \`holdfast ${command} --help\`.`;
-  return new HoldfastError({ code: "USAGE", message, hint: hint ?? help });
+  return usageError(message, hint ?? help);
 }
 
 /** A whole number, 0 or more. */
 export function parseCount(flag: string, text: string): number {
   const count = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(count)) return count;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `--${flag} needs a whole number, not "${text}"`,
-    hint: `For example --${flag} 20.`,
-  });
+  throw usageError(`--${flag} needs a whole number, not "${text}"`, `For example --${flag} 20.`);
 }
 
 /** How many items to show: a number, 1 or more, or "all" (undefined). */
@@ -214,11 +210,7 @@ export function parseLimit(text: string | undefined, fallback: number): number |
   if (text === "all") return undefined;
   const limit = parseCount("limit", text);
   if (limit > 0) return limit;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "--limit 0 would show nothing",
-    hint: "Use --limit 1 or more, or --limit all.",
-  });
+  throw usageError("--limit 0 would show nothing", "Use --limit 1 or more, or --limit all.");
 }
 
 interface PlaceFlags {
@@ -254,5 +246,5 @@ function atLeastOne(text: string): number {
 }
 
 function slotUsage(message: string, hint: string): HoldfastError {
-  return new HoldfastError({ code: "USAGE", message, hint });
+  return usageError(message, hint);
 }

@@ -1,7 +1,7 @@
 /** The specification of `run` with all its flags, and the checks which flags a workflow accepts. */
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { EXECUTION_MODES } from "@holdfast/core/checkpoint";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import type { CommandSpec } from "./command.ts";
 
 export const runSpec = {
@@ -201,31 +201,21 @@ interface Typed {
 export function rejectOtherWorkflowFlags(input: Typed, workflow: string): void {
   for (const [flag, owners] of Object.entries(ONLY)) {
     if (owners.includes(workflow) || !input.on(flag)) continue;
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `--${flag} is a flag of the ${owners.join(" and ")} workflow, and this run uses ${workflow}`,
-      hint: `Leave it out, or use ${owners.map((owner) => `\`--workflow ${owner}\``).join(" or ")}.`,
-    });
+    throw usageError(
+      `--${flag} is a flag of the ${owners.join(" and ")} workflow, and this run uses ${workflow}`,
+      `Leave it out, or use ${owners.map((owner) => `\`--workflow ${owner}\``).join(" or ")}.`,
+    );
   }
   if (workflow !== "ralph") return;
   for (const [flag, instead] of Object.entries(NOT_OF_RALPH)) {
     if (!input.on(flag)) continue;
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `--${flag} is not a flag of the ralph workflow`,
-      hint: `${instead} Leave --${flag} out.`,
-    });
+    throw usageError(`--${flag} is not a flag of the ralph workflow`, `${instead} Leave --${flag} out.`);
   }
 }
 
 /** A flag overrides the file in both directions. */
 export function readYolo(input: Typed, fallback: boolean): boolean {
   const [yes, no] = [input.on("yolo"), input.on("no-yolo")];
-  if (yes && no)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "Both --yolo and --no-yolo were given",
-      hint: "Leave one of them out.",
-    });
+  if (yes && no) throw usageError("Both --yolo and --no-yolo were given", "Leave one of them out.");
   return yes || (!no && fallback);
 }

@@ -8,7 +8,7 @@ import { createMasking } from "@holdfast/core/mask";
 import type { Budget } from "@holdfast/core/position";
 import type { Work } from "@holdfast/core/run";
 import { MODEL, milliseconds, money } from "@holdfast/formats/setting-values";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { parsePhase } from "@holdfast/workflows/crunch/phases";
 import { type ImplSettings, PROMPT_ROLES, type WorkSettings } from "../config/work-settings.ts";
 import type { Input } from "./command.ts";
@@ -216,7 +216,7 @@ function countOf(flag: string, text: string | undefined): number | undefined {
 }
 
 function usage(message: string, hint: string): HoldfastError {
-  return new HoldfastError({ code: "USAGE", message, hint });
+  return usageError(message, hint);
 }
 
 /**
@@ -252,11 +252,10 @@ function readModels(texts: readonly string[]): JsonObject {
     texts.map((text) => {
       const [, who, model] = /^([a-z0-9-]+)=(.+)$/.exec(text) ?? [];
       if (who !== undefined && model !== undefined) return [who, model];
-      throw new HoldfastError({
-        code: "USAGE",
-        message: `--model cannot be "${text}"`,
-        hint: "Give a role or an agent and a model, such as quality=claude:haiku or dev-go=codex:gpt-5.",
-      });
+      throw usageError(
+        `--model cannot be "${text}"`,
+        "Give a role or an agent and a model, such as quality=claude:haiku or dev-go=codex:gpt-5.",
+      );
     }),
   );
 }

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Adapters } from "@holdfast/core/adapters";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type EffectiveConfig, type Origin, openParamsOf } from "../config/effective-config.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { Command, GLOBAL_FLAGS, Input, Shell } from "./command.ts";
@@ -171,11 +171,7 @@ async function workingDirectory(flag: string | undefined): Promise<string> {
   if (flag === undefined) return cwd;
   const found = await stat(cwd).catch(() => undefined);
   if (found?.isDirectory() === true) return cwd;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `--cwd ${flag} is not a directory`,
-    hint: "Give a directory that exists.",
-  });
+  throw usageError(`--cwd ${flag} is not a directory`, "Give a directory that exists.");
 }
 
 async function openStore(params: {

@@ -1,7 +1,7 @@
 /** The values of a context, and the cursor that points a context at its node of the shared tree. */
 import type { Context as StoredContext } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import {
   type ContextConflict,
   type ContextTree,
@@ -67,11 +67,10 @@ export class ContextState implements Iterable<readonly [string, Json]> {
   /** Sets several values at once: all of them or, if one is rejected, none. */
   update(values: JsonObject): this {
     if (typeof values !== "object" || values === null || Array.isArray(values)) {
-      throw new HoldfastError({
-        code: "USAGE",
-        message: "State is updated from an object with names and values",
-        hint: "Give the value a name: state.set(name, value).",
-      });
+      throw usageError(
+        "State is updated from an object with names and values",
+        "Give the value a name: state.set(name, value).",
+      );
     }
     this.#place.change((tree, id) => updateValues(tree, id, values));
     return this;

@@ -8,7 +8,7 @@ import { RUN_ID, type Run, makeRunId } from "@holdfast/core/run";
 import { RunHandle } from "@holdfast/core/run-handle";
 import { type Store, allCheckpoints } from "@holdfast/core/store";
 import { systemClock } from "@holdfast/platform/clock";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 import { findStoreDirectory } from "../open-store.ts";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
@@ -340,11 +340,10 @@ export function notForked(child: unknown, taskId: string): HoldfastError {
 }
 
 export function badTokens(tokens: unknown): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `Tokens are counted by name, not as ${JSON.stringify(tokens) ?? String(tokens)}`,
-    hint: "Give names and amounts: addTokens({ input_tokens: 100 }).",
-  });
+  return usageError(
+    `Tokens are counted by name, not as ${JSON.stringify(tokens) ?? String(tokens)}`,
+    "Give names and amounts: addTokens({ input_tokens: 100 }).",
+  );
 }
 
 export function noStore(taskId: string): HoldfastError {
@@ -357,11 +356,10 @@ export function noStore(taskId: string): HoldfastError {
 }
 
 export function notACheckpoint(value: unknown): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `A context is restored from a Checkpoint, not from ${value === null ? "null" : `a value of type ${typeof value}`}`,
-    hint: "Read documents with Checkpoint.fromJSON(…), versions with `await store.get(version)`.",
-  });
+  return usageError(
+    `A context is restored from a Checkpoint, not from ${value === null ? "null" : `a value of type ${typeof value}`}`,
+    "Read documents with Checkpoint.fromJSON(…), versions with `await store.get(version)`.",
+  );
 }
 
 /**

@@ -48,7 +48,12 @@ export async function planAdoption(
     config: { ...configOf({ agent: adoption.agent, options: adoption.options }), mode },
     base: adoption.base,
     prepare(workspace) {
-      if (workspace === undefined) throw noRepository(run.id);
+      if (workspace === undefined)
+        throw new HoldfastError({
+          code: "NOT_A_REPOSITORY",
+          message: `Imported run ${run.id} has files, and this is not a git repository`,
+          hint: "Resume it inside a clone of its repository.",
+        });
       return adoption.prepare(workspace.root);
     },
   };
@@ -69,14 +74,6 @@ function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
       `or keep saving checkpoints with \`holdfast checkpoint --run ${run.id}\`.`,
     ].join(" "),
     data: { run: run.id, format, stage },
-  });
-}
-
-function noRepository(run: string): HoldfastError {
-  return new HoldfastError({
-    code: "NOT_A_REPOSITORY",
-    message: `Imported run ${run} has files, and this is not a git repository`,
-    hint: "Resume it inside a clone of its repository.",
   });
 }
 

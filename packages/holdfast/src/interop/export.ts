@@ -11,7 +11,7 @@ import type { CrunchConfig } from "@holdfast/formats/crunch-config";
 import { idFromPath } from "@holdfast/formats/crunch-document";
 import { type Encoded, type ExternalCheckpoint, type Loss } from "@holdfast/formats/format";
 import type { ExportName } from "@holdfast/formats/format-names";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { crunchSettingsFor } from "@holdfast/workflows/crunch/layout";
 import { type WriteResult, writeCrunchDirectory, writeDocument } from "@holdfast/workflows/layout-files";
 import { uniqueLosses } from "@holdfast/workflows/mirror";
@@ -54,19 +54,17 @@ function writeCrunch(
 ): WriteResult {
   const config = crunchSettingsFor(directory, foreign[0]?.work ?? { kind: "none" });
   if (config?.enabled === false)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Cannot export to ${directory}: .claude/checkpoint-config.yaml has enabled: false`,
-      hint: "Enable it there, or export to another directory.",
-    });
+    throw usageError(
+      `Cannot export to ${directory}: .claude/checkpoint-config.yaml has enabled: false`,
+      "Enable it there, or export to another directory.",
+    );
   const limit = config?.retention.maxBytes ?? null;
   const large = encoded.find(({ bytes }) => limit !== null && packedSize(config, bytes) > limit);
   if (large !== undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${idFromPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
-      hint: "Raise the limit there, or export to another directory. Nothing was written.",
-    });
+    throw usageError(
+      `${idFromPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
+      "Raise the limit there, or export to another directory. Nothing was written.",
+    );
   // The user asked for these exports. So retention may remove only what the same export wrote.
   const ours = new Set(encoded.map(({ path }) => idFromPath(path)));
   return writeCrunchDirectory({ directory, add: foreign, config, ours });

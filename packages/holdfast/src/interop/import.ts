@@ -18,7 +18,7 @@ import {
   worktreesNamedIn,
 } from "@holdfast/formats/format";
 import { readSourceFiles } from "@holdfast/formats/source-files";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { WRITTEN_BY } from "@holdfast/workflows/ralph/loop-checkpoint";
 import { WORKFLOW_TYPES, parseRalphOptions } from "@holdfast/workflows/ralph/options";
 import { parseRalphState } from "@holdfast/workflows/ralph/state";
@@ -70,11 +70,10 @@ export async function planImport(adapters: CoreAdapters, params: ImportParams): 
     params.format,
   );
   if (histories.length > 1 && params.run !== undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `There are ${histories.length} loops, and each becomes one run; --run names only one`,
-      hint: "Leave it out, or import the directory of one loop.",
-    });
+    throw usageError(
+      `There are ${histories.length} loops, and each becomes one run; --run names only one`,
+      "Leave it out, or import the directory of one loop.",
+    );
   const plans: ImportPlan[] = [];
   for (const history of histories) plans.push(await planHistory(adapters, params, history));
   return plans;
@@ -136,7 +135,13 @@ async function findImport(
   const same = runs.filter(({ labels }) => labels[IMPORT_LABEL] === digest);
   const found = same.find(({ id }) => id === named) ?? (named === undefined ? same[0] : undefined);
   if (found === undefined) {
-    if (named !== undefined && runs.some(({ id }) => id === named)) throw taken(named);
+    if (named !== undefined && runs.some(({ id }) => id === named))
+      throw new HoldfastError({
+        code: "RUN_EXISTS",
+        message: `A different run ${named} exists already`,
+        hint: "Choose another id with --run, or leave it out.",
+        data: { run: named },
+      });
     return undefined;
   }
   return { id: found.id, labels: found.labels, whole: await isWhole(adapters, found.id) };
@@ -164,15 +169,6 @@ function realPath(path: string): string | null {
   } catch {
     return null;
   }
-}
-
-function taken(run: string): HoldfastError {
-  return new HoldfastError({
-    code: "RUN_EXISTS",
-    message: `A different run ${run} exists already`,
-    hint: "Choose another id with --run, or leave it out.",
-    data: { run },
-  });
 }
 
 export interface ImportReport {

@@ -9,7 +9,7 @@ import type { Encoded, ExternalCheckpoint, ExternalFile, FormatName, Remark } fr
 import { LOOP_EXTENSION } from "@holdfast/formats/loop-json";
 import { chooseFormat, detectFormat, findFormat } from "@holdfast/formats/registry";
 import { type SourceFiles, readSourceFiles } from "@holdfast/formats/source-files";
-import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
+import { type ErrorCode, HoldfastError, usageError } from "@holdfast/platform/error";
 
 export interface DecodedSources {
   readonly format: FormatName;
@@ -38,7 +38,7 @@ export function decodeHistories(
 ): readonly DecodedSources[] {
   const parts = sources.map((source) => decodeSource(source, named));
   const [first] = parts;
-  if (first === undefined) throw new HoldfastError({ code: "USAGE", message: "No file was named" });
+  if (first === undefined) throw usageError("No file was named");
   for (const part of parts) {
     if (part.format !== first.format) throw notOneHistory(`${first.format} and ${part.format}`);
   }
@@ -178,11 +178,7 @@ function nameOf(file: ExternalFile): string {
 }
 
 function notOneHistory(what: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `These files belong to several runs: ${what}`,
-    hint: "Import them one by one: each becomes one run.",
-  });
+  return usageError(`These files belong to several runs: ${what}`, "Import them one by one: each becomes one run.");
 }
 
 /** The validation result of one file. */

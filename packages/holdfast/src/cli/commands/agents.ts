@@ -10,7 +10,7 @@ import {
   splitAgent,
 } from "@holdfast/core/agent";
 import { milliseconds } from "@holdfast/formats/setting-values";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { AgentTrial, ObservedAgent } from "../../check-agents.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -175,7 +175,7 @@ function timeOf(text: string | undefined): number {
 const TIMEOUT_MS = 5 * 60_000;
 
 function usage(message: string, hint: string): HoldfastError {
-  return new HoldfastError({ code: "USAGE", message, hint });
+  return usageError(message, hint);
 }
 
 function agentsText(agents: readonly ObservedAgent[], page: Page): string {

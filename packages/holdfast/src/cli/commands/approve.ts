@@ -2,7 +2,7 @@
 import { hostname, userInfo } from "node:os";
 import type { PendingDecision } from "@holdfast/core/run";
 import { waitsForYou } from "@holdfast/core/status";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
 import type { RunDetails } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -86,11 +86,10 @@ async function findAsking(holdfast: Holdfast, typed: string | undefined): Promis
   const [only, other] = all;
   if (only === undefined) throw nobodyAsks("No run waits for an answer", "See `holdfast status`.");
   if (other === undefined) return only;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${all.length} runs wait for an answer`,
-    hint: `Name one: ${all.map(({ id }) => `\`holdfast approve ${id}\``).join(", ")}.`,
-  });
+  throw usageError(
+    `${all.length} runs wait for an answer`,
+    `Name one: ${all.map(({ id }) => `\`holdfast approve ${id}\``).join(", ")}.`,
+  );
 }
 
 /** A run that waits for you without its own question waits for permission to continue. */

@@ -10,7 +10,7 @@ import type { SaveParams, SavePlan } from "@holdfast/core/save";
 import { leaseHeld } from "@holdfast/core/store";
 import { type AuditFinding, auditJson } from "@holdfast/core/audit-json";
 import type { CurrentFiles, Diff } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { byteText } from "@holdfast/core/store-size";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -77,11 +77,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const params = await saveParams(input);
   checkNewRunId(input.text("run"));
   if (input.operand(0) !== undefined && input.text("run") !== undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "Both RUN and --run were given",
-      hint: "Leave one of them out.",
-    });
+    throw usageError("Both RUN and --run were given", "Leave one of them out.");
   if (input.on("dry-run")) return dryRun(shell, input, params);
   // Read before anything is created: a broken config must stop the command with nothing done.
   const { settings } = await shell.config();
@@ -172,11 +168,7 @@ async function saveParams(input: Input<(typeof spec)["flags"]>): Promise<SavePar
   const name = input.text("name");
   const file = input.text("values");
   if (name?.trim() === "") {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "--name is empty",
-      hint: 'Give it a name such as --name "before the refactor", or leave the flag out.',
-    });
+    throw usageError("--name is empty", 'Give it a name such as --name "before the refactor", or leave the flag out.');
   }
   return {
     trigger: "manual",
@@ -301,11 +293,7 @@ async function readValues(file: string): Promise<JsonObject> {
   const source = file === "-" ? "stdin" : file;
   const values = parse(await read(file, source), source);
   if (isObject(values)) return values;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `The JSON of ${source} is not an object`,
-    hint: 'Give an object such as {"step": 3}.',
-  });
+  throw usageError(`The JSON of ${source} is not an object`, 'Give an object such as {"step": 3}.');
 }
 
 async function read(file: string, source: string): Promise<string> {

@@ -2,7 +2,7 @@
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import { type CherryPickPlan, type CherryPickReport, isBelow } from "@holdfast/core/cherry-pick";
 import type { RunHandle } from "@holdfast/core/run-handle";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -83,11 +83,10 @@ async function findSource(holdfast: Holdfast, input: Input<(typeof spec)["flags"
   const typed = input.operand(0) ?? "";
   const from = input.text("from");
   if (from !== undefined && typed.includes("@")) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `--from ${from} names a checkpoint, and so does ${typed}`,
-      hint: `Write RUN@${from}, or RUN with --from ${from}.`,
-    });
+    throw usageError(
+      `--from ${from} names a checkpoint, and so does ${typed}`,
+      `Write RUN@${from}, or RUN with --from ${from}.`,
+    );
   }
   const address = typed.includes("@") ? typed : `${(await findRun(holdfast, typed)).id}@${from ?? "latest"}`;
   const { run: id, sequence } = await holdfast.resolve(address);
@@ -97,19 +96,14 @@ async function findSource(holdfast: Holdfast, input: Input<(typeof spec)["flags"
 async function findInto(holdfast: Holdfast, typed: string | undefined): Promise<RunHandle> {
   if (typed !== undefined) {
     if (!typed.includes("@")) return await holdfast.run((await findRun(holdfast, typed)).id);
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `--into ${typed} names a checkpoint, and checkpoints never change`,
-      hint: "Name the run alone: its worktree gets the files.",
-    });
+    throw usageError(
+      `--into ${typed} names a checkpoint, and checkpoints never change`,
+      "Name the run alone: its worktree gets the files.",
+    );
   }
   const here = await holdfast.runHere();
   if (here !== undefined) return here;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "No target run is named, and this worktree belongs to no run",
-    hint: "Write --into RUN.",
-  });
+  throw usageError("No target run is named, and this worktree belongs to no run", "Write --into RUN.");
 }
 
 /**
@@ -175,11 +169,10 @@ async function held<T>(run: string, work: () => Promise<T>): Promise<T> {
 }
 
 function sameRun({ id, run: name }: Checkpoint, paths: readonly string[]): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${id} is a checkpoint of ${name} itself`,
-    hint: `Restore its own files with: holdfast restore ${id} -- ${paths.join(" ")}`,
-  });
+  return usageError(
+    `${id} is a checkpoint of ${name} itself`,
+    `Restore its own files with: holdfast restore ${id} -- ${paths.join(" ")}`,
+  );
 }
 
 function planText(plan: CherryPickPlan, page: Page): string {

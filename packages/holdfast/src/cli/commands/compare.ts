@@ -1,7 +1,7 @@
 /** The `compare` command: shows runs side by side and tags the chosen one. */
 import type { Amounts } from "@holdfast/core/position";
 import { isHeld } from "@holdfast/core/status";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { EffectSeen, HistoryStep } from "../../compare-history.ts";
 import { type CheckTrail, type CodeChange, allPass } from "../../compare-measures.ts";
 import type { ComparedPair, ComparedSide, Comparison } from "../../compare-runs.ts";
@@ -46,8 +46,13 @@ export const spec = {
 const MOST = 8;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
-  if (input.operands.length > MOST) throw tooMany(input.operands.length);
-  if (input.on("patch") && input.on("stat")) throw both();
+  if (input.operands.length > MOST)
+    throw usageError(
+      `${input.operands.length} runs are more than can be laid side by side`,
+      `Compare ${MOST} at most.`,
+    );
+  if (input.on("patch") && input.on("stat"))
+    throw usageError("--patch and --stat ask for two different things", "Choose one of them.");
   const holdfast = await shell.open({ create: false, writes: input.text("choose") !== undefined });
   const addresses: string[] = [];
   for (const typed of input.operands) addresses.push(await addressOf(holdfast, typed));
@@ -98,22 +103,6 @@ async function readPaths(
   return await worktreePaths({ paths: params.typed, cwd: shell.cwd, roots });
 }
 
-function tooMany(count: number): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${count} runs are more than can be laid side by side`,
-    hint: `Compare ${MOST} at most.`,
-  });
-}
-
-function both(): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: "--patch and --stat ask for two different things",
-    hint: "Choose one of them.",
-  });
-}
-
 /** The tag of every chosen checkpoint. */
 const CHOSEN = "chosen";
 
@@ -158,11 +147,10 @@ function findWinner(runs: readonly ComparedSide[], chosen: string): ComparedSide
   const [only, second] = runs.filter(({ id, run }) => id === chosen || run === chosen);
   if (only !== undefined && (second === undefined || second.id === only.id)) return only;
   const ids = [...new Set(runs.map(({ id }) => id))].join(", ");
-  throw new HoldfastError({
-    code: "USAGE",
-    message: only === undefined ? `${chosen} is none of the compared` : `${chosen} could mean several of the compared`,
-    hint: `Choose one of ${ids}.`,
-  });
+  throw usageError(
+    only === undefined ? `${chosen} is none of the compared` : `${chosen} could mean several of the compared`,
+    `Choose one of ${ids}.`,
+  );
 }
 
 /** Two runs are shown in two columns. More runs are rows of one table, with a block each for what does not fit there. */

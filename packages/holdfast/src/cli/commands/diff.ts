@@ -2,7 +2,7 @@
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { Json } from "@holdfast/core/json";
 import type { RunHandle } from "@holdfast/core/run-handle";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast, HoldfastDiff } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -42,11 +42,7 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   if (input.on("stat") && input.on("name-only")) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "--stat and --name-only exclude each other",
-      hint: "Use one of them.",
-    });
+    throw usageError("--stat and --name-only exclude each other", "Use one of them.");
   }
   const format = input.on("stat") ? "stat" : input.on("name-only") ? "names" : "patch";
   const holdfast = await shell.open({ create: false });

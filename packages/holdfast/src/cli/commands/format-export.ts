@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Encoded, ExternalCheckpoint, Loss, Remark } from "@holdfast/formats/format";
 import { EXPORT_NAMES, type ExportName, FORMAT_NAMES } from "@holdfast/formats/format-names";
-import { HoldfastError } from "@holdfast/platform/error";
+import { type HoldfastError, usageError } from "@holdfast/platform/error";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { countText } from "../output/quantities.ts";
@@ -87,7 +87,10 @@ export async function writeExported(
   const [only] = encoded;
   const place = params.output;
   if (only === undefined || (encoded.length > 1 && place === undefined && !params.dryRun))
-    throw severalDocuments(encoded.length);
+    throw usageError(
+      `There are ${encoded.length} checkpoints, and each becomes one document`,
+      "Name a directory: --output DIRECTORY/.",
+    );
   const { paths, removed, losses } =
     place === undefined || params.dryRun
       ? { paths: [], removed: [], losses: uniqueLosses(encoded) }
@@ -136,21 +139,9 @@ function uniqueLosses(encoded: readonly Encoded[]): readonly Loss[] {
   return [...new Map(all.map((loss) => [`${loss.path}\n${loss.why}`, loss])).values()];
 }
 
-function severalDocuments(count: number): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `There are ${count} checkpoints, and each becomes one document`,
-    hint: "Name a directory: --output DIRECTORY/.",
-  });
-}
-
 /** USAGE: the user named no format. */
 export function missingFormatError(names: readonly string[]): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: "No target format is given",
-    hint: `Add --to with one of: ${names.join(", ")}.`,
-  });
+  return usageError("No target format is given", `Add --to with one of: ${names.join(", ")}.`);
 }
 
 /** Lists what a format could not represent, grouped by reason; "" if it represented everything. */

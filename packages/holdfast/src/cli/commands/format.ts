@@ -4,7 +4,7 @@
  */
 import { isEnded } from "@holdfast/core/run";
 import { FORMAT_NAMES, SCHEMA_NAMES } from "@holdfast/formats/format-names";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import type { Mirror, MirrorReport } from "@holdfast/workflows/mirror";
 import type { Validated } from "../../interop/read-files.ts";
 import { type CommandSpec, type Input, SUBCOMMANDS, type Shell } from "../command.ts";
@@ -41,11 +41,7 @@ export const spec = {
 
 /** Reached only by `holdfast format -- SUBCOMMAND`: otherwise the name of the command includes the subcommand. */
 export async function run(_shell: Shell, input: Input): Promise<Exit> {
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "A subcommand cannot follow --",
-    hint: `Run \`holdfast format ${input.operand(0) ?? "SUBCOMMAND"}\`.`,
-  });
+  throw usageError("A subcommand cannot follow --", `Run \`holdfast format ${input.operand(0) ?? "SUBCOMMAND"}\`.`);
 }
 
 const convertSpec = {

@@ -1,6 +1,6 @@
 /** The `help` command, and the help texts and the CLI reference that are generated from the command specs. */
 import { nearest } from "@holdfast/core/options";
-import { HoldfastError } from "@holdfast/platform/error";
+import { type HoldfastError, usageError } from "@holdfast/platform/error";
 import {
   type Command,
   type CommandSpec,
@@ -61,11 +61,10 @@ export function unknownCommand(name: string, commands: readonly Command[]): Hold
   const renamed = new Map(Object.entries(OTHER_NAMES));
   const [guess] = renamed.has(name) ? [name] : nearest(name, [...shown, ...renamed.keys()]);
   const meant = guess === undefined ? undefined : (renamed.get(guess) ?? guess);
-  return new HoldfastError({
-    code: "USAGE",
-    message: `There is no command "${name}"`,
-    hint: meant === undefined ? "See `holdfast help`." : `Did you mean \`holdfast ${meant}\`?`,
-  });
+  return usageError(
+    `There is no command "${name}"`,
+    meant === undefined ? "See `holdfast help`." : `Did you mean \`holdfast ${meant}\`?`,
+  );
 }
 
 const OTHER_NAMES = {

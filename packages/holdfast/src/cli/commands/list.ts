@@ -1,7 +1,7 @@
 /** The `list` command: lists runs, or the checkpoints of one run. */
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { STATUS_KINDS } from "@holdfast/core/status";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
@@ -55,11 +55,10 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limit: number | undefined): Promise<Exit> {
   for (const flag of ["trigger", "stage"] as const) {
     if (input.text(flag) !== undefined) {
-      throw new HoldfastError({
-        code: "USAGE",
-        message: `--${flag} chooses among checkpoints, and no run is named`,
-        hint: `Name one: holdfast list RUN --${flag} ...`,
-      });
+      throw usageError(
+        `--${flag} chooses among checkpoints, and no run is named`,
+        `Name one: holdfast list RUN --${flag} ...`,
+      );
     }
   }
   const found = await readRuns(shell, input, limit);

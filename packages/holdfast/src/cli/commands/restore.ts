@@ -11,7 +11,7 @@ import type { RollbackChoice } from "@holdfast/core/rollback";
 import { type RunSummary, isEnded } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { FileChange, RestorePlan } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -149,11 +149,7 @@ function refuseMixed(typed: {
           ? "--past-effects needs --smart"
           : null;
   if (why === null) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: why,
-    hint: "Give one of them: restore RUN --smart, restore RUN --pick or restore RUN@7.",
-  });
+  throw usageError(why, "Give one of them: restore RUN --smart, restore RUN --pick or restore RUN@7.");
 }
 
 /** Reports the result of each step, even if one of them failed. */

@@ -8,7 +8,7 @@ import type { Budget } from "@holdfast/core/position";
 import { type Answers, type Judgement, type ResumePlan, parseAnswers } from "@holdfast/core/resume-plan";
 import type { RollbackChoice } from "@holdfast/core/rollback";
 import type { RunHandle } from "@holdfast/core/run-handle";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
 import type { SlotOptions } from "../../plan-start.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -194,7 +194,7 @@ function readMax(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const max = parseCount("max", text);
   if (max > 0) return max;
-  throw new HoldfastError({ code: "USAGE", message: "--max 0 would do nothing", hint: "Give a number of 1 or more." });
+  throw usageError("--max 0 would do nothing", "Give a number of 1 or more.");
 }
 
 /**
@@ -204,31 +204,28 @@ function readMax(text: string | undefined): number | undefined {
 async function refuseForcedEnd(handle: RunHandle): Promise<void> {
   const { state } = await handle.summary();
   if (!isEnded(state)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "--force needs a checkpoint to restart from",
-    hint: "Choose one of `holdfast list RUN`, then: `holdfast resume RUN@7 --force`.",
-  });
+  throw usageError(
+    "--force needs a checkpoint to restart from",
+    "Choose one of `holdfast list RUN`, then: `holdfast resume RUN@7 --force`.",
+  );
 }
 
 function refusePastEffects(pastEffects: boolean, way: string | undefined): void {
   if (!pastEffects || way === "smart") return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "--past-effects needs --from smart",
-    hint: "A checkpoint that you name is restored whatever side effects came after it.",
-  });
+  throw usageError(
+    "--past-effects needs --from smart",
+    "A checkpoint that you name is restored whatever side effects came after it.",
+  );
 }
 
 async function runOf(holdfast: Holdfast, typed: string | undefined, chosen: string | undefined): Promise<string> {
   if (typed === undefined || typed === "") return chosen ?? (await newestUnfinished(holdfast));
   const { id } = await findRun(holdfast, typed);
   if (chosen === undefined || chosen === id) return id;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `The checkpoint is of run ${chosen}, not of ${id}`,
-    hint: `Leave ${id} out, or choose one of its checkpoints: \`holdfast list ${id}\`.`,
-  });
+  throw usageError(
+    `The checkpoint is of run ${chosen}, not of ${id}`,
+    `Leave ${id} out, or choose one of its checkpoints: \`holdfast list ${id}\`.`,
+  );
 }
 
 /** Only runs that a workflow has begun: a run that is saved by hand cannot be resumed. */

@@ -3,7 +3,7 @@ import { userInfo } from "node:os";
 import type { RetentionDecision, RetentionPolicy } from "@holdfast/core/retention";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { GcPlan } from "@holdfast/core/gc";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { byteText } from "@holdfast/core/store-size";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -84,7 +84,13 @@ const KEEP_PROTECTED: RetentionPolicy = {
 async function planRemovals(holdfast: Holdfast, typed: readonly string[], force: boolean): Promise<readonly Removal[]> {
   const named: CheckpointSummary[] = [];
   for (const address of typed) {
-    if (!address.includes("@")) throw wholeRun((await holdfast.resolveRun(address)).id);
+    if (!address.includes("@")) {
+      const { id: run } = await holdfast.resolveRun(address);
+      throw usageError(
+        `${run} is a whole run, and only single checkpoints can be removed`,
+        `\`holdfast list ${run}\` shows its checkpoints; remove one with \`holdfast rm ${run}@N\`.`,
+      );
+    }
     named.push(await holdfast.resolve(address));
   }
   const removals: Removal[] = [];
@@ -97,8 +103,17 @@ async function planRemovals(holdfast: Holdfast, typed: readonly string[], force:
     const unique = [...new Map(checkpoints.map((checkpoint) => [checkpoint.sequence, checkpoint])).values()];
     for (const { id, sequence } of unique) {
       const decision = decisions.get(sequence);
-      if (sequence === newest) throw newestCheckpoint(id, run);
-      if (decision?.action === "keep" && !force) throw protectedCheckpoint(id, decision.why);
+      if (sequence === newest)
+        throw usageError(
+          `${id} cannot be removed: it is the newest checkpoint of ${run}, and the run continues from it`,
+          "Nothing was removed. Leave this checkpoint out.",
+        );
+      if (decision?.action === "keep" && !force)
+        throw new HoldfastError({
+          code: "NEEDS_DECISION",
+          message: `${id} is protected: ${decision.why}`,
+          hint: `Nothing was removed. To remove it all the same: \`holdfast rm ${id} --force\`.`,
+        });
     }
     const why = `removed by ${userName()}`;
     removals.push({
@@ -123,30 +138,6 @@ async function applyRemovals(holdfast: Holdfast, removals: readonly Removal[]) {
     removed: reports.flatMap(({ dropped }) => dropped),
     freedBytes: reports.reduce((sum, { sweep }) => sum + sweep.freedBytes, 0),
   };
-}
-
-function wholeRun(run: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${run} is a whole run, and only single checkpoints can be removed`,
-    hint: `\`holdfast list ${run}\` shows its checkpoints; remove one with \`holdfast rm ${run}@N\`.`,
-  });
-}
-
-function newestCheckpoint(id: string, run: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${id} cannot be removed: it is the newest checkpoint of ${run}, and the run continues from it`,
-    hint: "Nothing was removed. Leave this checkpoint out.",
-  });
-}
-
-function protectedCheckpoint(id: string, why: string): HoldfastError {
-  return new HoldfastError({
-    code: "NEEDS_DECISION",
-    message: `${id} is protected: ${why}`,
-    hint: `Nothing was removed. To remove it all the same: \`holdfast rm ${id} --force\`.`,
-  });
 }
 
 function userName(): string {

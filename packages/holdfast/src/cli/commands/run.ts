@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { splitAgent } from "@holdfast/core/agent";
 import type { RunSummary, Work } from "@holdfast/core/run";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -328,11 +328,10 @@ async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary
 }
 
 function noAgent(): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: "No agent is configured",
-    hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml. `holdfast demo` needs none.",
-  });
+  return usageError(
+    "No agent is configured",
+    "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml. `holdfast demo` needs none.",
+  );
 }
 
 /** A second run of an issue always mentions the first. */

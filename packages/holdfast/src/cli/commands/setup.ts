@@ -3,7 +3,7 @@ import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { splitAgent } from "@holdfast/core/agent";
 import { asRecord, asText } from "@holdfast/core/json";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 import type { ObservedAgent } from "../../check-agents.ts";
 import { configTemplate } from "../../config/config-template.ts";
@@ -266,7 +266,7 @@ function write(path: string, text: string, mode: "create" | "replace"): void {
 }
 
 function usage(message: string, hint: string): HoldfastError {
-  return new HoldfastError({ code: "USAGE", message, hint });
+  return usageError(message, hint);
 }
 
 /** What was detected on this machine and in the repository. */

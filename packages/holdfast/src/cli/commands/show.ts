@@ -4,7 +4,7 @@ import type { Graph } from "@holdfast/core/graph";
 import type { Amounts } from "@holdfast/core/position";
 import type { RunSummary } from "@holdfast/core/run";
 import type { RunStatus } from "@holdfast/core/status";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { byteText } from "@holdfast/core/store-size";
 import { type GraphPicture, pictureGraph } from "../../graph-view.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -401,11 +401,10 @@ async function graphThen(holdfast: Holdfast, address: string): Promise<ShownGrap
 }
 
 function noGraph(what: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${what} has no task graph`,
-    hint: "Only workflows that split their work into nodes have one; `holdfast show` shows what there is.",
-  });
+  return usageError(
+    `${what} has no task graph`,
+    "Only workflows that split their work into nodes have one; `holdfast show` shows what there is.",
+  );
 }
 
 /** Mermaid draws at most 500 edges and 50 000 characters by default. */

@@ -5,7 +5,7 @@ import type { SignalResult } from "@holdfast/core/control-run";
 import { isEnded } from "@holdfast/core/run";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import { type Holder, isHeld, statusWord } from "@holdfast/core/status";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { RunDetails } from "../../run-status.ts";
@@ -57,11 +57,10 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const [typed, reason] = [input.operand(0), input.text("reason")];
   const [afterStep, now] = [input.on("after-step"), input.on("now")];
   if (now && typed === undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "--now ends a run for good, so it needs the name of the run",
-      hint: "Run `holdfast stop RUN --now`; `holdfast status` lists the unfinished runs.",
-    });
+    throw usageError(
+      "--now ends a run for good, so it needs the name of the run",
+      "Run `holdfast stop RUN --now`; `holdfast status` lists the unfinished runs.",
+    );
   if (!afterStep && !now && reason === undefined) return await interruptRun(shell, typed);
   return await sendSignal(shell, { kind: now ? "abort" : "pause", typed, reason: reason ?? "", now: !afterStep });
 }
@@ -133,11 +132,10 @@ async function runningRuns(holdfast: Holdfast): Promise<readonly RunDetails[]> {
 }
 
 function several(names: readonly string[]): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${names.length} runs are running: ${names.join(", ")}`,
-    hint: "Name one: `holdfast stop RUN`, with its id or the number of its issue.",
-  });
+  return usageError(
+    `${names.length} runs are running: ${names.join(", ")}`,
+    "Name one: `holdfast stop RUN`, with its id or the number of its issue.",
+  );
 }
 
 async function chosen(holdfast: Holdfast, typed: string | undefined): Promise<RunDetails> {
@@ -257,22 +255,17 @@ async function onlyOne(holdfast: Holdfast): Promise<string> {
   const [only, other] = running;
   if (only !== undefined && other === undefined) return only.run.id;
   if (other !== undefined) throw several(running.map(({ run }) => run.id));
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "No run is running",
-    hint: "Name one: `holdfast stop RUN`; `holdfast list` shows them.",
-  });
+  throw usageError("No run is running", "Name one: `holdfast stop RUN`; `holdfast list` shows them.");
 }
 
 /** Rejects a run that has not started: a resume would have nothing to continue. */
 async function rejectUnstarted(holdfast: Holdfast, run: string): Promise<void> {
   const { latest, workflow } = await (await holdfast.run(run)).summary();
   if (latest !== null && workflow !== "manual") return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: workflow === "manual" ? `${run} has no workflow that could be paused` : `${run} has not started yet`,
-    hint: workflow === "manual" ? "Its checkpoints are saved by hand." : `End it: \`holdfast stop ${run} --now\`.`,
-  });
+  throw usageError(
+    workflow === "manual" ? `${run} has no workflow that could be paused` : `${run} has not started yet`,
+    workflow === "manual" ? "Its checkpoints are saved by hand." : `End it: \`holdfast stop ${run} --now\`.`,
+  );
 }
 
 function userName(): string {

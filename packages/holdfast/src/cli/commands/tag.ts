@@ -1,6 +1,6 @@
 /** The `tag` command: names a checkpoint, or lists the names. */
 import { checkTagName } from "@holdfast/core/run";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -55,11 +55,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       : addTag(shell, holdfast, { address, name, input });
   }
   if (input.on("delete") || input.on("move")) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "No tag is named",
-      hint: "Run `holdfast tag RUN NAME --delete` or `holdfast tag RUN@7 NAME --move`.",
-    });
+    throw usageError("No tag is named", "Run `holdfast tag RUN NAME --delete` or `holdfast tag RUN@7 NAME --move`.");
   }
   return listTags(shell, holdfast, address);
 }

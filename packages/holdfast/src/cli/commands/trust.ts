@@ -1,5 +1,5 @@
 /** The `trust` command: gives, lists and revokes the user's consent to settings and executed files of a repository. */
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { listTrust, revokeTrust, trustKey } from "../../config/trust.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import { QUESTION, type TrustedItem, blocksText, consentText, itemDocument, lineText } from "../consent.ts";
@@ -45,17 +45,9 @@ type TrustInput = Input<(typeof spec)["flags"]>;
 
 export async function run(shell: Shell, input: TrustInput): Promise<Exit> {
   if (input.on("list") && input.on("revoke"))
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "Both --list and --revoke were given",
-      hint: "Leave one of them out.",
-    });
+    throw usageError("Both --list and --revoke were given", "Leave one of them out.");
   if ((input.on("list") || input.on("revoke")) && input.operand(0) !== undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: "A run was given with --list or --revoke",
-      hint: "Both are about repositories: leave the run out.",
-    });
+    throw usageError("A run was given with --list or --revoke", "Both are about repositories: leave the run out.");
   if (input.on("list")) return list(shell);
   if (input.on("revoke")) return revoke(shell);
   return await grant(shell, input);
