@@ -1,11 +1,12 @@
 import { hash } from "node:crypto";
 import { crc32, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
+import { type Json, type JsonObject, isJsonObject } from "./json.ts";
 import {
   MAX_DEPTH,
   checkContainer,
   isCaptured,
+  isSame,
   keyText,
   ownValue,
   refusing,
@@ -54,7 +55,7 @@ export interface EncodedValue {
 
 /** What the last state of a run looked like, so that the next one is encoded at the cost of its changes. A cache: it changes no result. */
 export interface ValueMemory {
-  /** Elements of lists as they were when they were encoded. */
+  /** Elements of lists, and frozen parts, as they were when they were encoded. */
   readonly elements: WeakMap<object, Remembered>;
   /** Chunks and long texts of this encoding and of the one before, by their text. */
   chunks: Map<string, Chunk>;
@@ -132,12 +133,12 @@ function objectPart(value: object, memory: ValueMemory, depth: number): Part {
   for (const key of keys) {
     const child = ownValue(value, key);
     names.push(`${keyText(key.startsWith("$") ? `$${key}` : key)}:`);
-    parts.push(many ? elementPart(child, memory, depth + 1) : partOf(child, memory, depth + 1));
+    parts.push(many || isCaptured(child) ? elementPart(child, memory, depth + 1) : partOf(child, memory, depth + 1));
   }
   return join(parts, names, memory);
 }
 
-/** An element that reads as it did when it was last encoded is not encoded again. */
+/** A part that reads as it did when it was last encoded is not encoded again. */
 function elementPart(value: unknown, memory: ValueMemory, depth: number): Part {
   if (typeof value !== "object" || value === null) return partOf(value, memory, depth);
   const known = memory.elements.get(value);
@@ -474,34 +475,6 @@ export function unpackText(bytes: Uint8Array): string {
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** Compares the live value with the copy that was taken of it. Strings that are the same object compare at once. */
-function isSame(live: unknown, copy: Json): boolean {
-  if (live === copy) return true;
-  if (typeof live !== "object" || live === null || typeof copy !== "object" || copy === null) return false;
-  if (Array.isArray(live)) {
-    if (!isJsonArray(copy) || live.length !== copy.length) return false;
-    for (let i = 0; i < copy.length; i++) if (!isSame(live[i], copy[i] ?? null)) return false;
-    return true;
-  }
-  if (isJsonArray(copy)) return false;
-  const source = asRecord(live);
-  let count = 0;
-  for (const key in source) {
-    const now = source[key];
-    const before = copy[key];
-    // Reading `__proto__` of an object that has no such key of its own gives something all the same.
-    if (before === undefined || key === "__proto__" || !(now === before || isSame(now, before))) return false;
-    count += 1;
-  }
-  for (const _ in copy) count -= 1;
-  return count === 0;
-}
-
-/** Any object can be read by its keys. */
-function asRecord(value: object): Readonly<Record<string, unknown>> {
-  return value as Readonly<Record<string, unknown>>;
-}
 
 /** Of a value that was just written as JSON. What cannot change needs no copy. */
 function copyOf(value: unknown): Json {

@@ -149,7 +149,7 @@ export class Saver {
   }
 
   async #loadNewest(): Promise<Planes> {
-    return (await this.newest())?.planes ?? emptyPlanes({ workflow: this.#workflow });
+    return (await this.newest())?.planes ?? captureSame(emptyPlanes({ workflow: this.#workflow }), undefined);
   }
 
   async #nextSequence(): Promise<number> {

@@ -265,6 +265,13 @@ describe("capture", () => {
     const getter = Object.defineProperty({ a: [1, 2, { b: 1 }] }, "c", { get: () => 2, enumerable: true });
     expect(() => capture(getter, previous)).toThrow(/\/c/u);
   });
+
+  test("what has the keys of the previous value and is not plain is refused", () => {
+    const previous = capture({ a: {}, list: [1] });
+    expect(() => capture({ a: new Map([["b", 1]]), list: [1] }, previous)).toThrow(/\/a/u);
+    expect(() => capture({ a: { [Symbol("b")]: 1 }, list: [1] }, previous)).toThrow(/\/a/u);
+    expect(() => capture({ a: {}, list: Object.assign([1], { b: 1 }) }, previous)).toThrow(/\/list/u);
+  });
 });
 
 const row = (from: number, to: number): { id: number; text: string }[] =>

@@ -39,6 +39,7 @@ export function capture(live: unknown, previous?: Json): Json {
 function captureValue(live: unknown, base: Json | undefined, depth: number): Json {
   if (typeof live !== "object" || live === null) return captureScalar(live);
   if (isCaptured(live)) return live;
+  if (base !== undefined && isSame(live, base)) return base;
   checkContainer(live, depth);
   return Array.isArray(live) ? captureList(live, base, depth) : captureObject(live, base, depth);
 }
@@ -69,6 +70,36 @@ function captureObject(live: object, base: Json | undefined, depth: number): Jso
     return [key, child];
   });
   return isSame && before !== undefined ? before : seal(Object.fromEntries(entries));
+}
+
+/**
+ * Compares a live value with a copy that was taken of it. Strings that are the same object compare at once. Throws Unfit where the copy could
+ * not have been taken: an empty Map has the keys of an empty object and is not the same.
+ */
+export function isSame(live: unknown, copy: Json): boolean {
+  if (live === copy) return true;
+  if (typeof live !== "object" || live === null || typeof copy !== "object" || copy === null) return false;
+  checkContainer(live, 0);
+  if (Array.isArray(live)) {
+    if (!isJsonArray(copy) || live.length !== copy.length) return false;
+    for (let i = 0; i < copy.length; i++) if (!isSame(live[i], copy[i] ?? null)) return false;
+    return true;
+  }
+  if (isJsonArray(copy)) return false;
+  const source = asRecord(live);
+  let count = 0;
+  for (const key in source) {
+    // Reading `toString` of an object that has no such key of its own gives something all the same.
+    if (!Object.hasOwn(copy, key) || !isSame(source[key], copy[key] ?? null)) return false;
+    count += 1;
+  }
+  for (const _ in copy) count -= 1;
+  return count === 0;
+}
+
+/** Any object can be read by its keys. */
+function asRecord(value: object): Readonly<Record<string, unknown>> {
+  return value as Readonly<Record<string, unknown>>;
 }
 
 /** Freezes a container whose children are frozen copies, and remembers it as one. */
