@@ -10,7 +10,6 @@ import {
   isJsonArray,
   isJsonObject,
   jsonObject,
-  nullable,
   object,
   text,
 } from "@holdfast/core/json";
@@ -21,6 +20,7 @@ import {
   field,
   invalidDocument,
   listLosses,
+  maybe,
   optional,
   parseIsoTime,
   patchDocument,
@@ -28,28 +28,19 @@ import {
 import type { Decoded, Detection, Encoded, ExternalCheckpoint, ExternalFile, Format, Loss, Remark } from "./format.ts";
 import { readJsonValue, writeJson } from "./strict-json.ts";
 
-/** The output of `to_dict`. `from_dict` requires the first two members and has defaults for the rest. */
-interface ContextDocument {
-  readonly task_id: string;
-  readonly version: number;
-  readonly values?: JsonObject | undefined;
-  readonly token_usage?: Readonly<Record<string, number>> | undefined;
-  readonly metadata?: JsonObject | null | undefined;
-  readonly created_at?: string | null | undefined;
-}
-
 const filled: Shape<string> = (value) =>
   typeof value === "string" && value !== "" ? null : { path: "", expected: "a text", actual: value };
 const fromOne: Shape<number> = (value) =>
   count(value) === null && value !== 0 ? null : { path: "", expected: "a whole number from 1", actual: value };
 
-const contextDocument = object<ContextDocument>({
+/** The output of `to_dict`. `from_dict` requires the first two members and has defaults for the rest. */
+const contextDocument = object({
   task_id: filled,
   version: fromOne,
   values: optional(jsonObject),
   token_usage: optional(dictionary(count)),
-  metadata: optional(nullable(jsonObject)),
-  created_at: optional(nullable(text)),
+  metadata: maybe(jsonObject),
+  created_at: maybe(text),
 });
 
 /**
@@ -89,7 +80,7 @@ function decodeContextDocument(params: {
   readonly remarks: Remark[];
 }): DecodedDocument {
   const { document, path, remarks } = params;
-  const at: Shape<ContextDocument> = (value) => {
+  const at: typeof contextDocument = (value) => {
     const misfit = contextDocument(value);
     return misfit === null ? null : { ...misfit, path: `${path}${misfit.path}` };
   };
@@ -167,8 +158,7 @@ function taskOf(work: ExternalCheckpoint["work"], planes: ExternalCheckpoint["pl
 }
 
 function versionOf(id: string | null): number | null {
-  const version = id !== null && /^[1-9]\d{0,14}$/.test(id) ? Number(id) : null;
-  return version;
+  return id !== null && /^[1-9]\d{0,14}$/.test(id) ? Number(id) : null;
 }
 
 function fileName(document: JsonObject): string {

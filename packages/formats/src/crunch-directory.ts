@@ -3,7 +3,6 @@
 import {
   type Json,
   type JsonObject,
-  type Shape,
   count,
   flag,
   isJsonArray,
@@ -24,7 +23,7 @@ import {
   triggerWord,
 } from "./crunch-document.ts";
 import { type DecodeCrunch, decodeCrunch } from "./crunch-yaml.ts";
-import { checkDocument, field, invalidDocument, sameJson } from "./document.ts";
+import { type Parsed, checkDocument, field, invalidDocument, maybe, sameJson } from "./document.ts";
 import type { ExternalCheckpoint, ExternalFile, Remark } from "./format.ts";
 
 /** The content of `.claude/crunch/<issue>/checkpoints`. */
@@ -309,45 +308,27 @@ function problemsOf(old: JsonObject, made: JsonObject, known: ReadonlyMap<string
   return problems;
 }
 
-type Maybe<T> = T | null | undefined;
-
 /** Crunch's index of its checkpoints. It is derived from them except for the trigger, which only the index holds. */
-interface CrunchIndex {
-  readonly issue_number?: Maybe<number>;
-  readonly checkpoints: readonly CrunchIndexEntry[];
-  readonly latest?: Maybe<string>;
-  readonly total_checkpoints?: Maybe<number>;
-}
+const indexEntry = object({
+  checkpoint_id: text,
+  created_at: maybe(text),
+  trigger: maybe(text),
+  phase: maybe(text),
+  can_resume: maybe(flag),
+});
 
-interface CrunchIndexEntry {
-  readonly checkpoint_id: string;
-  readonly created_at?: Maybe<string>;
-  readonly trigger?: Maybe<string>;
-  readonly phase?: Maybe<string>;
-  readonly can_resume?: Maybe<boolean>;
-}
+const crunchIndex = object({
+  issue_number: maybe(count),
+  checkpoints: list(indexEntry),
+  latest: maybe(text),
+  total_checkpoints: maybe(count),
+});
+
+type CrunchIndexEntry = Parsed<typeof indexEntry>;
+type CrunchIndex = Parsed<typeof crunchIndex>;
 
 /** Throws FORMAT_INVALID or FORMAT_DAMAGED. Also returns the whole document, for its unknown fields. */
 function decodeIndex(file: ExternalFile): { readonly index: CrunchIndex; readonly document: JsonObject } {
   const { document, source } = readCrunch(file);
   return { index: checkDocument(crunchIndex, document, source), document };
 }
-
-function maybe<T>(shape: Shape<T>): Shape<Maybe<T>> {
-  return (value) => (value === undefined || value === null ? null : shape(value));
-}
-
-const crunchIndex = object<CrunchIndex>({
-  issue_number: maybe(count),
-  checkpoints: list(
-    object<CrunchIndexEntry>({
-      checkpoint_id: text,
-      created_at: maybe(text),
-      trigger: maybe(text),
-      phase: maybe(text),
-      can_resume: maybe(flag),
-    }),
-  ),
-  latest: maybe(text),
-  total_checkpoints: maybe(count),
-});

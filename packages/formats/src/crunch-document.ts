@@ -24,99 +24,15 @@ import {
   json,
   jsonObject,
   list,
-  nullable,
   object,
   text,
 } from "@holdfast/core/json";
 import { resumePoint } from "@holdfast/core/position";
 import { canonicalJson } from "@holdfast/core/values";
-import { type DocumentSource, invalidDocument } from "./document.ts";
+import { type DocumentSource, type Parsed, invalidDocument, maybe, optional } from "./document.ts";
 import type { ExternalFile, Remark } from "./format.ts";
 import { parseJson, readText } from "./strict-json.ts";
 import { readYaml } from "./strict-yaml.ts";
-
-type Maybe<T> = T | null | undefined;
-
-/**
- * A complete checkpoint as crunch writes it. Three members are required: the id, the state, and the last member,
- * without which the file was probably cut. YAML writes an empty member as null, so null counts as absent.
- */
-export interface CrunchDocument {
-  readonly checkpoint_id: string;
-  readonly version?: Maybe<string | number>;
-  readonly created_at?: Maybe<string>;
-  readonly issue_number?: Maybe<number>;
-  readonly session_id?: Maybe<string>;
-  /** Crunch has it only in the index. Holdfast also writes it here, so that the index can be rebuilt. */
-  readonly trigger?: Maybe<string>;
-  readonly workflow_state: CrunchState;
-  readonly issue_snapshot?: Maybe<CrunchIssue>;
-  readonly team_state?: Maybe<JsonObject>;
-  readonly execution_graph?: Maybe<CrunchGraph>;
-  /** Another name for the execution graph in crunch's documentation. */
-  readonly graph_state?: Maybe<CrunchGraph>;
-  readonly agent_outputs?: Maybe<JsonObject>;
-  readonly acp_state?: Maybe<JsonObject>;
-  readonly knowledge_context?: Maybe<JsonObject>;
-  readonly files_modified?: Maybe<readonly JsonObject[]>;
-  readonly recovery_info: CrunchRecovery;
-}
-
-interface CrunchState {
-  readonly current_phase: string;
-  readonly current_state_label?: Maybe<string>;
-  readonly phase_started_at?: Maybe<string>;
-  readonly phase_attempt?: Maybe<number>;
-}
-
-interface CrunchIssue {
-  readonly title?: Maybe<string>;
-  readonly body?: Maybe<string>;
-  readonly labels?: Maybe<readonly string[]>;
-  readonly assignees?: Maybe<readonly Json[]>;
-  readonly branch?: Maybe<string>;
-}
-
-interface CrunchNodeState {
-  readonly status: string;
-  readonly result?: Json | undefined;
-  readonly started_at?: Maybe<string>;
-  readonly completed_at?: Maybe<string>;
-}
-
-interface CrunchNode extends Partial<CrunchNodeState> {
-  readonly id: string;
-  readonly agent?: Maybe<string>;
-  readonly action?: Maybe<string>;
-  readonly dependencies?: Maybe<readonly string[]>;
-  readonly outputs?: Maybe<readonly string[]>;
-  readonly priority?: Maybe<string>;
-  readonly timeout_ms?: Maybe<number>;
-}
-
-interface CrunchEdge {
-  readonly from: string;
-  readonly to: string;
-  readonly type?: Maybe<string>;
-  readonly data_key?: Maybe<string>;
-  readonly approval_required_from?: Maybe<string>;
-}
-
-interface CrunchGraph {
-  readonly graph_id?: Maybe<string>;
-  readonly completed_batches?: Maybe<readonly number[]>;
-  readonly current_batch?: Maybe<number>;
-  readonly node_states?: Maybe<Readonly<Record<string, CrunchNodeState>>>;
-  readonly nodes?: Maybe<readonly CrunchNode[]>;
-  readonly edges?: Maybe<readonly CrunchEdge[]>;
-}
-
-interface CrunchRecovery {
-  readonly can_resume: boolean;
-  readonly resume_from?: Maybe<string>;
-  readonly prerequisites_met?: Maybe<boolean>;
-  readonly warnings?: Maybe<readonly string[]>;
-}
 
 /** The member with the full state of a run that Holdfast executes. Crunch's own readers ignore it. */
 export const HOLDFAST_MEMBER = "holdfast";
@@ -141,23 +57,23 @@ export const CRUNCH_MEMBERS = [
 
 export const RECOVERY_MEMBERS = ["can_resume", "resume_from", "prerequisites_met", "warnings"] as const;
 
-function maybe<T>(shape: Shape<T>): Shape<Maybe<T>> {
-  return (value) => (value === undefined || value === null ? null : shape(value));
-}
-
 const filled: Shape<string> = (value) =>
   typeof value === "string" && value.trim() !== "" ? null : { path: "", expected: "a text", actual: value };
 const textOrNumber: Shape<string | number> = (value) =>
   text(value) === null || finite(value) === null ? null : { path: "", expected: "a version", actual: value };
 
-const nodeState = object<CrunchNodeState>({
+const NODE_STATE = {
   status: text,
-  result: (value) => (value === undefined ? null : json(value)),
+  result: optional(json),
   started_at: maybe(text),
   completed_at: maybe(text),
-});
+};
 
-const node = object<CrunchNode>({
+const nodeState = object(NODE_STATE);
+type CrunchNodeState = Parsed<typeof nodeState>;
+
+const node = object({
+  ...NODE_STATE,
   id: filled,
   agent: maybe(text),
   action: maybe(text),
@@ -165,21 +81,20 @@ const node = object<CrunchNode>({
   outputs: maybe(list(text)),
   priority: maybe(text),
   timeout_ms: maybe(count),
-  status: (value) => (value === undefined ? null : text(value)),
-  result: (value) => (value === undefined ? null : json(value)),
-  started_at: maybe(text),
-  completed_at: maybe(text),
+  status: optional(text),
 });
+type CrunchNode = Parsed<typeof node>;
 
-const edge = object<CrunchEdge>({
+const edge = object({
   from: text,
   to: text,
   type: maybe(text),
   data_key: maybe(text),
   approval_required_from: maybe(text),
 });
+type CrunchEdge = Parsed<typeof edge>;
 
-const graph = object<CrunchGraph>({
+const graph = object({
   graph_id: maybe(text),
   completed_batches: maybe(list(count)),
   current_batch: maybe(count),
@@ -187,43 +102,52 @@ const graph = object<CrunchGraph>({
   nodes: maybe(list(node)),
   edges: maybe(list(edge)),
 });
+type CrunchGraph = Parsed<typeof graph>;
 
-export const crunchDocument = object<CrunchDocument>({
+/**
+ * A complete checkpoint as crunch writes it. Three members are required: the id, the state, and the last member,
+ * without which the file was probably cut.
+ */
+export const crunchDocument = object({
   checkpoint_id: filled,
   version: maybe(textOrNumber),
   created_at: maybe(text),
   issue_number: maybe(count),
   session_id: maybe(text),
+  // Crunch has it only in the index. Holdfast also writes it here, so that the index can be rebuilt.
   trigger: maybe(text),
-  workflow_state: object<CrunchState>({
+  workflow_state: object({
     current_phase: filled,
     current_state_label: maybe(text),
     phase_started_at: maybe(text),
     phase_attempt: maybe(count),
   }),
   issue_snapshot: maybe(
-    object<CrunchIssue>({
+    object({
       title: maybe(text),
       body: maybe(text),
       labels: maybe(list(text)),
-      assignees: maybe(list(nullable(json))),
+      assignees: maybe(list(json)),
       branch: maybe(text),
     }),
   ),
   team_state: maybe(jsonObject),
   execution_graph: maybe(graph),
+  // Another name for the execution graph in crunch's documentation.
   graph_state: maybe(graph),
   agent_outputs: maybe(jsonObject),
   acp_state: maybe(jsonObject),
   knowledge_context: maybe(jsonObject),
   files_modified: maybe(list(jsonObject)),
-  recovery_info: object<CrunchRecovery>({
+  recovery_info: object({
     can_resume: flag,
     resume_from: maybe(text),
     prerequisites_met: maybe(flag),
     warnings: maybe(list(text)),
   }),
 });
+
+export type CrunchDocument = Parsed<typeof crunchDocument>;
 
 interface DecodedGraph {
   /** null if the document has no nodes: a graph without nodes would count as finished. */

@@ -6,7 +6,6 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { ExternalCheckpoint, FormatName, Loss } from "./format.ts";
 
 /** Identifies a document in error messages. */
-
 export interface DocumentSource {
   readonly format: FormatName;
   /** The file's path as the user gave it. */
@@ -65,9 +64,17 @@ export function checkDocument<T>(shape: Shape<T>, value: unknown, source: Docume
   throw invalidDocument(source, { path: misfit.path, why });
 }
 
+/** The type of the values that a shape accepts. */
+export type Parsed<S> = S extends Shape<infer T> ? T : never;
+
 /** A field that may be missing. */
 export function optional<T>(shape: Shape<T>): Shape<T | undefined> {
   return (value) => (value === undefined ? null : shape(value));
+}
+
+/** A field that may be missing or null. YAML writes an empty member as null. */
+export function maybe<T>(shape: Shape<T>): Shape<T | null | undefined> {
+  return (value) => (value === undefined || value === null ? null : shape(value));
 }
 
 function describe(value: unknown): string {

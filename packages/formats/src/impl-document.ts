@@ -4,7 +4,7 @@ import {
   type Json,
   type JsonObject,
   type Shape,
-  jsonObject,
+  isJsonObject,
   list,
   nullable,
   object,
@@ -12,26 +12,18 @@ import {
   text,
 } from "@holdfast/core/json";
 import type { Counters } from "@holdfast/core/position";
-import { type DocumentSource, checkDocument, invalidDocument, optional, unsupportedVersion } from "./document.ts";
+import {
+  type DocumentSource,
+  type Parsed,
+  checkDocument,
+  invalidDocument,
+  optional,
+  unsupportedVersion,
+} from "./document.ts";
 
 export const IMPL_STAGES = { impl: true, review: true, simp: true, pr: true, rebase: true, fatal: true } as const;
 /** Two words for one end: the file says done, its state machine says finish. */
 export const IMPL_ENDS = { done: true, finish: true } as const;
-type ForeignStage = keyof typeof IMPL_STAGES | keyof typeof IMPL_ENDS;
-
-export interface ImplDocument extends JsonObject {
-  readonly version: 1 | 2;
-  readonly state: ImplDocumentState;
-}
-
-/** Optional fields have a default in the tool that writes them. */
-export interface ImplDocumentState extends JsonObject {
-  readonly issue_no: number;
-  readonly current_stage: ForeignStage;
-  readonly iteration: number;
-  readonly worktree: string;
-}
-
 /** Checks the version first, because another version may have a different state. */
 export function parseImplDocument(document: JsonObject, source: DocumentSource): ImplDocument {
   const { version } = document;
@@ -62,7 +54,7 @@ const numberOrText: Shape<number | string> = (value) => (typeof value === "strin
 const MOST = Number.MAX_SAFE_INTEGER;
 const score = whole(0, 100);
 
-const ENTRY_FIELDS = object<Record<string, unknown>>({
+const HISTORY_ENTRY = object({
   stage: optional(text),
   iteration: optional(whole(0, MOST)),
   timestamp: optional(text),
@@ -73,35 +65,12 @@ const ENTRY_FIELDS = object<Record<string, unknown>>({
   reason: optional(text),
 });
 
-/** A long document consists almost entirely of entries, and almost all are regular, so a fast check comes first. */
-const HISTORY_ENTRY: Shape<Record<string, unknown>> = (value) => (isUsual(value) ? null : ENTRY_FIELDS(value));
-
-function isUsual(value: unknown): boolean {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const { stage, iteration, timestamp, result, score: given, artifact, event, reason } = value as JsonObject;
-  return (
-    typeof stage === "string" &&
-    typeof iteration === "number" &&
-    iteration >= 0 &&
-    Number.isSafeInteger(iteration) &&
-    typeof timestamp === "string" &&
-    typeof result === "string" &&
-    (given === null || score(given) === null) &&
-    isTextOrMissing(artifact) &&
-    isTextOrMissing(event) &&
-    isTextOrMissing(reason)
-  );
-}
-
-function isTextOrMissing(value: unknown): boolean {
-  return value === undefined || typeof value === "string";
-}
-
-const STATE = object<Record<string, unknown>>({
+const STATE = object({
   issue_no: whole(0, MOST),
   current_stage: oneOf({ ...IMPL_STAGES, ...IMPL_ENDS }),
   iteration: whole(1, MOST),
   worktree: text,
+  // The fields from here have a default in the tool that writes them.
   plan_file: optional(nullable(text)),
   last_feedback: optional(text),
   last_score: optional(score),
@@ -110,39 +79,29 @@ const STATE = object<Record<string, unknown>>({
   pr_url: optional(nullable(text)),
 });
 
-// Tied to the interface by hand: a shape for a type that is entirely JSON would have to name every possible key.
-const DOCUMENT: Shape<ImplDocument> = (value) =>
-  jsonObject(value) ?? object<Record<string, unknown>>({ timestamp: optional(text), state: STATE })(value);
+const FIELDS = object({ timestamp: optional(text), state: STATE });
 
-/**
- * Decodes the whole history. The result is cached, because a checkpoint that is written back has it unchanged. Neither
- * side may be changed in place, as the types say.
- */
-export function decodeHistory(history: readonly JsonObject[]): readonly ImplHistoryEntry[] {
-  const known = remembered.get(history);
-  if (known !== undefined) return known;
-  const entries = history.map(decodeEntry);
-  remembered.set(history, entries);
-  return entries;
-}
+/** An entry of the history as the tool writes it, with its unknown fields. */
+export type ExternalEntry = Parsed<typeof HISTORY_ENTRY>;
+export type ImplDocumentState = Parsed<typeof STATE>;
+export type ImplDocument = JsonObject & Parsed<typeof FIELDS> & { readonly version: 1 | 2 };
 
-const remembered = new WeakMap<readonly JsonObject[], readonly ImplHistoryEntry[]>();
+// Tied to the type by hand: the type also allows every other key, and the version is checked before.
+const DOCUMENT: Shape<ImplDocument> = (value) => FIELDS(value);
 
 /** Entries may lack any field. A missing one gets the neutral value: no text, iteration 0. */
-export function decodeEntry(entry: JsonObject): ImplHistoryEntry {
-  const { stage, iteration, timestamp, result, event, reason, score } = entry;
-  const external = typeof stage === "string" ? stage : "";
-  const outcome = typeof result === "string" ? result : "";
-  const known = EVENTS.get(external)?.get(outcome);
-  const happened = typeof event === "string" ? event : (known?.event ?? outcome);
+export function decodeEntry(entry: ExternalEntry): ImplHistoryEntry {
+  const { stage = "", iteration = 0, timestamp = "", result = "", reason = "", score = null } = entry;
+  const known = EVENTS.get(stage)?.get(result);
+  const event = entry.event ?? known?.event ?? result;
   return {
-    stage: decodeStage(external, happened),
-    iteration: typeof iteration === "number" ? iteration : 0,
-    timestamp: typeof timestamp === "string" ? ownTime(timestamp) : "",
-    result: known?.result ?? resultOf(outcome),
-    event: happened,
-    reason: typeof reason === "string" ? reason : "",
-    score: typeof score === "number" ? score : null,
+    stage: decodeStage(stage, event),
+    iteration,
+    timestamp: ownTime(timestamp),
+    result: known?.result ?? resultOf(result),
+    event,
+    reason,
+    score,
   };
 }
 
@@ -161,8 +120,8 @@ export function encodeEntry(entry: ImplHistoryEntry): JsonObject {
 
 /** Returns a valid entry, or null, because a checkpoint's values can hold anything. */
 export function parseOwnEntry(value: Json): ImplHistoryEntry | null {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
-  const { stage, iteration, timestamp, result, event, reason, score } = value as JsonObject;
+  if (!isJsonObject(value)) return null;
+  const { stage, iteration, timestamp, result, event, reason, score } = value;
   if (typeof stage !== "string" || typeof timestamp !== "string") return null;
   if (typeof event !== "string" || typeof reason !== "string") return null;
   if (result !== "success" && result !== "failure" && result !== "retry") return null;
@@ -253,9 +212,7 @@ export function countersFromHistory(history: readonly ImplHistoryEntry[]): {
   const attempts = { review: 0, simplify: 0, pr: 0, rebase: 0 };
   const streaks = { parse: 0, review: 0 };
   let best = Number.NEGATIVE_INFINITY;
-  for (let index = 0; index < history.length; index += 1) {
-    const entry = history[index];
-    if (entry === undefined) break;
+  for (const [index, entry] of history.entries()) {
     switch (entry.event) {
       case "impl_done":
         // The format records an iteration as a success before its files are parsed.

@@ -2,17 +2,17 @@
 
 import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
-import { type LossReasons, listLosses, parseIsoTime, sameJson } from "./document.ts";
+import { type LossReasons, listLosses, parseIsoTime, patchDocument, sameJson } from "./document.ts";
 import type { ExternalCheckpoint, Format, Remark } from "./format.ts";
 import {
   EMPTY_IMPL_VALUES,
+  type ExternalEntry,
   IMPL_ENDS,
   IMPL_STAGES,
   type ImplDocument,
   type ImplDocumentState,
   countersFromHistory,
   decodeEntry,
-  decodeHistory,
   decodeStage,
   encodeEntry,
   encodeStage,
@@ -91,7 +91,7 @@ function toCheckpoint(document: ImplDocument): ExternalCheckpoint {
   const { state } = document;
   return {
     id: null,
-    createdAt: createdAt(document),
+    createdAt: parseIsoTime(document.timestamp ?? "")?.iso ?? null,
     // The tool writes the file between two stages.
     trigger: "stage",
     workflow: "impl",
@@ -103,61 +103,40 @@ function toCheckpoint(document: ImplDocument): ExternalCheckpoint {
 
 function toPlanes({ version, state }: ImplDocument): Planes {
   const empty = emptyPlanes({ workflow: "impl", stage: decodeStage(state.current_stage) });
-  const history = decodeHistory(foreignHistory(state));
-  const feedback = textOrNull(state["last_feedback"]);
+  const history = (state.history ?? []).map(decodeEntry);
+  const feedback = state.last_feedback || null;
   return {
     ...empty,
     position: {
       ...empty.position,
       iteration: state.iteration,
       ...countersFromHistory(history),
-      score: scoreOf(state["last_score"]),
+      // The format writes 0 for no score yet.
+      score: state.last_score || null,
       feedback,
       // The only thing such a file says about why a run ended.
       reason: state.current_stage === "fatal" ? feedback : null,
     },
     context: { values: { ...EMPTY_IMPL_VALUES, pullRequest: pullRequestOf(state), history }, tokens: {} },
     extensions: {
-      [IMPL_EXTENSION]: { version, worktree: state.worktree, plan_file: state["plan_file"] ?? null },
+      [IMPL_EXTENSION]: { version, worktree: state.worktree, plan_file: state.plan_file ?? null },
     },
   };
 }
 
-function foreignHistory(state: JsonObject): readonly JsonObject[] {
-  const { history } = state;
-  // The document was checked when it was read: entries are objects.
-  return isJsonArray(history) ? (history as readonly JsonObject[]) : [];
-}
-
-/** The format writes 0 for no score yet. */
-function scoreOf(score: Json | undefined): number | null {
-  return typeof score === "number" && score !== 0 ? score : null;
-}
-
-function textOrNull(value: Json | undefined): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
-}
-
 /** The number is a text in the format. If it is missing, the URL ends with it. */
-function pullRequestOf(state: JsonObject): { readonly number: number; readonly url: string } | null {
-  const { pr_number, pr_url } = state;
-  const url = typeof pr_url === "string" ? pr_url : "";
-  const digits = pr_number === undefined || pr_number === null ? /\/(\d+)$/.exec(url)?.[1] : String(pr_number);
-  const number = /^\d{1,15}$/.test(digits ?? "") ? Number(digits) : 0;
+function pullRequestOf({ pr_number, pr_url }: ImplDocumentState) {
+  const url = pr_url ?? "";
+  const digits = String(pr_number ?? /\/(\d+)$/.exec(url)?.[1] ?? "");
+  const number = /^\d{1,15}$/.test(digits) ? Number(digits) : 0;
   return number === 0 ? null : { number, url };
 }
 
-function createdAt(document: JsonObject): string | null {
-  const { timestamp } = document;
-  return typeof timestamp === "string" ? (parseIsoTime(timestamp)?.iso ?? null) : null;
-}
-
 function remarksOn(document: ImplDocument): readonly Remark[] {
-  const { state, version } = document;
-  const { timestamp } = document;
+  const { state, version, timestamp } = document;
   const remarks: Remark[] = [];
   const remark = (path: string, text: string): void => void remarks.push({ path, text });
-  if (typeof timestamp !== "string") remark("/timestamp", "It says nothing about when it was written");
+  if (timestamp === undefined) remark("/timestamp", "It says nothing about when it was written");
   else {
     const time = parseIsoTime(timestamp);
     if (time === null) remark("/timestamp", `"${timestamp.slice(0, 40)}" is not a time; it is kept and not used`);
@@ -168,102 +147,67 @@ function remarksOn(document: ImplDocument): readonly Remark[] {
   if (state.current_stage === "simp" && version === 1)
     remark("/state/current_stage", "Version 1 knows no stage simp; it was taken as in version 2");
   if (state.worktree === "") remark("/state/worktree", "It names no worktree");
-  if (state["pr_number"] !== undefined && state["pr_number"] !== null && pullRequestOf(state) === null)
+  if ((state.pr_number ?? null) !== null && pullRequestOf(state) === null)
     remark("/state/pr_number", "It is not the number of a pull request; it is kept and not used");
   return [...remarks, ...historyRemarks(state)];
 }
 
-function historyRemarks(state: ImplDocumentState): readonly Remark[] {
+function historyRemarks({ history = [] }: ImplDocumentState): readonly Remark[] {
   const path = "/state/history";
-  let naive = 0;
-  let partial = 0;
-  for (const { stage, iteration, timestamp, result, score } of foreignHistory(state)) {
-    if (typeof timestamp === "string" && !isZoned(timestamp)) naive += 1;
-    const whole =
-      stage !== undefined &&
-      iteration !== undefined &&
-      timestamp !== undefined &&
-      result !== undefined &&
-      score !== undefined;
-    if (!whole) partial += 1;
-  }
+  const naive = history.filter(({ timestamp = "Z" }) => !ZONE.test(timestamp)).length;
+  const partial = history.filter((entry) => WHOLE_ENTRY.some((name) => entry[name] === undefined)).length;
   return [
     ...(naive === 0 ? [] : [{ path, text: `${naive} times without zone are kept as they are` }]),
     ...(partial === 0 ? [] : [{ path, text: `${partial} entries are not complete` }]),
   ];
 }
 
-/** Checks the end of the text first: there may be many times, and most have no sign where a zone has one. */
-function isZoned(time: string): boolean {
-  const last = time.charCodeAt(time.length - 1);
-  if (last === 0x5a || last === 0x7a) return true;
-  return (isSign(time, 6) || isSign(time, 5)) && ZONE.test(time);
-}
+const ZONE = /(?:[Zz]|[+-]\d\d:?\d\d)$/;
+const WHOLE_ENTRY = ["stage", "iteration", "timestamp", "result", "score"] as const;
 
-function isSign(time: string, fromEnd: number): boolean {
-  const code = time.charCodeAt(time.length - fromEnd);
-  return code === 0x2b || code === 0x2d;
-}
-
-const ZONE = /[+-]\d\d:?\d\d$/;
-
-/**
- * Converts a checkpoint to a document. Unchanged fields of the original keep their spelling, and unknown fields remain in
- * place.
- */
+/** Converts a checkpoint to a document. An original without a time remains so, and an existing time is kept. */
 function toDocument(checkpoint: ExternalCheckpoint, original: ImplDocument | null): JsonObject {
-  const kept = extensionOf(checkpoint);
-  const document: Record<string, Json> = { ...original };
-  const version = original?.version ?? kept.version ?? (checkpoint.planes.position.stage === "simplify" ? 2 : 1);
-  setField(document, { key: "version", value: version });
-  if (checkpoint.createdAt !== null && createdAt(document) !== checkpoint.createdAt)
-    setField(document, { key: "timestamp", value: encodeTime(checkpoint.createdAt) });
-  setField(document, { key: "state", value: toState(checkpoint, original?.state ?? null) });
-  return document;
+  if (original === null) return viewOf(checkpoint, null);
+  const was = toCheckpoint(original);
+  const after = viewOf({ ...checkpoint, createdAt: checkpoint.createdAt ?? was.createdAt }, original);
+  return patchDocument({ original, before: viewOf(was, original), after });
 }
 
-function toState(checkpoint: ExternalCheckpoint, original: JsonObject | null): JsonObject {
+/** Everything that the format can express about a checkpoint. */
+function viewOf(checkpoint: ExternalCheckpoint, original: ImplDocument | null): JsonObject {
   const { position, context, inputs, files } = checkpoint.planes;
+  const { work, createdAt } = checkpoint;
   const kept = extensionOf(checkpoint);
-  const state: Record<string, Json> = { ...original };
-  const spelled = state["current_stage"];
-  const stage =
-    typeof spelled === "string" && decodeStage(spelled) === position.stage ? spelled : stageWord(position.stage);
   const request = ownRequest(context.values["pullRequest"]);
-  const fresh = original === null;
-  const put = (key: string, value: Json, byDefault?: Json): void =>
-    setField(state, { key, value, ...(byDefault === undefined || fresh ? {} : { byDefault }) });
-  put("issue_no", checkpoint.work.kind === "issue" ? Math.max(0, checkpoint.work.number) : 0);
-  put("current_stage", stage);
-  put("iteration", Math.max(1, position.iteration));
-  put("worktree", files?.worktree ?? kept.worktree ?? "");
-  put("plan_file", inputs.plan?.path ?? kept.planFile, null);
-  put("last_feedback", position.feedback ?? "", "");
-  put("last_score", wholeScore(position.score), 0);
-  put("history", toHistory(context.values["history"], foreignHistory(state)), []);
-  if (!sameJson(pullRequestOf(state), request) || fresh) {
-    put("pr_number", request === null ? null : String(request.number), null);
-    put("pr_url", request?.url ?? null, null);
-  }
-  return state;
+  return {
+    version: original?.version ?? kept.version ?? (position.stage === "simplify" ? 2 : 1),
+    ...(createdAt === null ? {} : { timestamp: encodeTime(createdAt) }),
+    state: {
+      issue_no: work.kind === "issue" ? Math.max(0, work.number) : 0,
+      current_stage: stageWord(position.stage),
+      iteration: Math.max(1, position.iteration),
+      worktree: files?.worktree ?? kept.worktree ?? "",
+      plan_file: inputs.plan?.path ?? kept.planFile,
+      last_feedback: position.feedback ?? "",
+      last_score: wholeScore(position.score),
+      history: toHistory(context.values["history"], original?.state.history ?? []),
+      pr_number: request === null ? null : String(request.number),
+      pr_url: request?.url ?? null,
+    },
+  };
 }
 
 /** Entries from the document remain as written; only new ones are encoded. */
-function toHistory(entries: Json | undefined, original: readonly JsonObject[]): readonly JsonObject[] {
-  if (entries === decodeHistory(original)) return original;
+function toHistory(entries: Json | undefined, original: readonly ExternalEntry[]): readonly JsonObject[] {
   if (!isJsonArray(entries)) return [];
-  const written: JsonObject[] = [];
-  entries.forEach((value, index) => {
+  return entries.flatMap((value, index) => {
     const before = original[index];
-    if (before !== undefined && sameJson(decodeEntry(before), value)) {
-      written.push(before);
-      return;
-    }
+    // The entry comes from a JSON document, so the cast is safe.
+    if (before !== undefined && sameJson(decodeEntry(before), value)) return [before as JsonObject];
     const entry = parseOwnEntry(value);
     // The format has no setup stage: an entry for it would count as another implementation.
-    if (entry !== null && entry.stage !== "setup") written.push(encodeEntry(entry));
+    return entry === null || entry.stage === "setup" ? [] : [encodeEntry(entry)];
   });
-  return written;
 }
 
 /** An unknown stage becomes the first one, impl; the loss is reported. */
@@ -296,18 +240,4 @@ function extensionOf({ planes }: ExternalCheckpoint): {
     worktree: typeof worktree === "string" ? worktree : null,
     planFile: typeof plan_file === "string" ? plan_file : null,
   };
-}
-
-/**
- * Writes a field of a document under construction: in its place if it exists, otherwise at the end. With `byDefault`, a
- * missing field remains missing if the value equals its default.
- */
-function setField(
-  document: Record<string, Json>,
-  field: { readonly key: string; readonly value: Json; readonly byDefault?: Json },
-): void {
-  const { key, value, byDefault } = field;
-  if (!Object.hasOwn(document, key) && byDefault !== undefined && JSON.stringify(value) === JSON.stringify(byDefault))
-    return;
-  document[key] = value;
 }

@@ -1,6 +1,6 @@
 // Reads JSON documents without silent losses, and writes JSON as the original tools do.
 
-import { type Json, type JsonContainer, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { type Json, type JsonContainer, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { auditJson } from "@holdfast/core/audit-json";
 import { type DocumentSource, damagedDocument, invalidDocument } from "./document.ts";
 import type { ExternalFile, FormatName, Remark } from "./format.ts";
@@ -31,14 +31,18 @@ export function readJsonValue(
 export function parseJson(text: string, source: DocumentSource): Json {
   const value = parse(text, source);
   if (typeof value !== "object" || value === null) return value;
-  const survey = scanJson(text, value);
-  if (survey === "too deep")
+  if (isDeeperThan(MAX_DOCUMENT_DEPTH, value))
     throw damagedDocument(source, { why: `it is nested deeper than ${MAX_DOCUMENT_DEPTH} levels` });
-  if (survey === "suspicious") {
-    const finding = auditJson(text);
-    if (finding !== null) throw invalidDocument(source, finding);
-  }
+  const finding = auditJson(text);
+  if (finding !== null) throw invalidDocument(source, finding);
   return value;
+}
+
+function isDeeperThan(levels: number, value: JsonContainer): boolean {
+  if (levels === 0) return true;
+  return Object.values(value).some(
+    (child: Json) => typeof child === "object" && child !== null && isDeeperThan(levels - 1, child),
+  );
 }
 
 /** Parses leniently for `detect`; null if the file is not a JSON object. */
@@ -100,112 +104,6 @@ function lineAt(text: string, position: number): number {
 
 /** Far below the limit of stored values, because a document is kept inside one; far above any real document. */
 const MAX_DOCUMENT_DEPTH = 500;
-
-type ScanResult = "sound" | "suspicious" | "too deep";
-
-/**
- * A fast check of a text against the result of JSON.parse. "sound" is certain: no duplicate key, no rounded number, no
- * ill-formed text. "suspicious" may be harmless; the slow `auditJson` decides. Every duplicate key is missing in the
- * value, so comparing the counts is enough.
- */
-export function scanJson(text: string, value: JsonContainer): ScanResult {
-  const count: Count = { keys: 0, tooDeep: false, inexact: false };
-  countKeys(value, 0, count);
-  if (count.tooDeep) return "too deep";
-  return !count.inexact && count.keys === countKeysIn(text) && !hasSurrogateEscape(text) ? "sound" : "suspicious";
-}
-
-interface Count {
-  keys: number;
-  tooDeep: boolean;
-  inexact: boolean;
-}
-
-/**
- * Written for speed, because it is much of the cost of strictness: no lists of keys, no iterators, no calls for
- * scalars.
- */
-function countKeys(value: JsonContainer, depth: number, count: Count): void {
-  if (depth >= MAX_DOCUMENT_DEPTH) {
-    count.tooDeep = true;
-    return;
-  }
-  if (isJsonArray(value)) {
-    for (let index = 0; index < value.length; index += 1) {
-      const child = value[index];
-      if (typeof child === "object") {
-        if (child !== null) countKeys(child, depth + 1, count);
-      } else if (typeof child === "number" && !isExact(child)) count.inexact = true;
-    }
-    return;
-  }
-  let keys = 0;
-  for (const key in value) {
-    const child = value[key];
-    keys += 1;
-    if (typeof child === "object") {
-      if (child !== null) countKeys(child, depth + 1, count);
-    } else if (typeof child === "number" && !isExact(child)) count.inexact = true;
-  }
-  count.keys += keys;
-}
-
-function isExact(value: number): boolean {
-  return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER;
-}
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-
-/**
- * Counts colons that follow a closing quote. A text that begins with a colon may be counted too, which makes the result
- * suspicious but never wrongly sound. It searches colons and not quotes, because there are fewer. A colon that ends no
- * key is within a text, whose rest is skipped.
- */
-function countKeysIn(text: string): number {
-  let keys = 0;
-  for (let colon = text.indexOf(":"); colon !== -1;) {
-    const before = text.charCodeAt(colon - 1);
-    const isKey =
-      before === QUOTE ? text.charCodeAt(colon - 2) !== BACKSLASH || endsKey(text, colon) : endsKeySpaced(text, colon);
-    if (isKey) keys += 1;
-    colon = text.indexOf(":", isKey ? colon + 1 : endOfText(text, colon + 1));
-  }
-  return keys;
-}
-
-/** Position of the closing quote of the text that contains `from`. */
-function endOfText(text: string, from: number): number {
-  let quote = text.indexOf('"', from);
-  while (quote !== -1 && text.charCodeAt(quote - 1) === BACKSLASH && isEscaped(text, quote))
-    quote = text.indexOf('"', quote + 1);
-  // A quote always exists, because JSON.parse accepted the text.
-  return quote === -1 ? text.length : quote;
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let start = at;
-  while (text.charCodeAt(start - 1) === BACKSLASH) start -= 1;
-  return (at - start) % 2 === 1;
-}
-
-function endsKeySpaced(text: string, colon: number): boolean {
-  return isSpace(text.charCodeAt(colon - 1)) && endsKey(text, colon);
-}
-
-function endsKey(text: string, colon: number): boolean {
-  let at = colon - 1;
-  while (isSpace(text.charCodeAt(at))) at -= 1;
-  return text.charCodeAt(at) === QUOTE && !isEscaped(text, at);
-}
-
-function isSpace(code: number): boolean {
-  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
-}
-
-function hasSurrogateEscape(text: string): boolean {
-  return text.includes("\\u") && /\\u[dD]/.test(text);
-}
 
 /** Larger than any known checkpoint, and small enough to parse on a small machine. */
 export const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
