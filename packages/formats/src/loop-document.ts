@@ -4,6 +4,7 @@ import type { Trigger } from "@holdfast/core/checkpoint";
 import {
   type JsonObject,
   type Shape,
+  count,
   finite,
   jsonObject,
   list,
@@ -14,6 +15,7 @@ import {
 } from "@holdfast/core/json";
 import {
   type DocumentSource,
+  type Parsed,
   checkDocument,
   invalidDocument,
   optional,
@@ -79,50 +81,6 @@ export const WORKFLOW_TYPES = {
 } as const;
 const EXECUTION_MODES = { strict: true, seeded: true, logged: true, default: true } as const;
 
-type Fields<T> = JsonObject & { readonly [K in keyof T]?: T[K] };
-
-export type LoopDocument = JsonObject & {
-  readonly checkpoint_id: string;
-  readonly workflow_id: string;
-  readonly created_at: string;
-  readonly state: LoopState;
-} & Fields<{
-    loop_id: string | null;
-    workflow_type: keyof typeof WORKFLOW_TYPES;
-    trigger: LoopTrigger;
-    execution_config: LoopConfig;
-    metadata: LoopMetadata;
-  }>;
-
-type LoopState = JsonObject & {
-  readonly phase: string;
-  readonly progress: JsonObject;
-  readonly artifacts: readonly JsonObject[];
-} & Fields<{
-    step: string;
-    iteration: Fields<{ current: number; max: number; failures: number }>;
-    variables: JsonObject;
-    agent_state: JsonObject;
-  }>;
-
-type LoopConfig = Fields<{
-  model: string;
-  temperature: number;
-  seed: number;
-  execution_mode: keyof typeof EXECUTION_MODES;
-  agent: string;
-  tools: readonly string[];
-  inputs: JsonObject;
-}>;
-
-type LoopMetadata = Fields<{
-  size_bytes: number;
-  compression: "none" | "gzip" | "lz4";
-  retention_days: number;
-  tags: readonly string[];
-  schema_version: string;
-}>;
-
 /**
  * Checks the published schema with corrections: loop_id may be null, ids need not be UUIDs, and the life cycle's
  * triggers are accepted.
@@ -149,6 +107,11 @@ export function requireLoopId(document: LoopDocument, source: DocumentSource): v
   });
 }
 
+/** For an object that is checked and then only copied. */
+function plain(shape: Shape<object>): Shape<JsonObject> {
+  return (value) => shape(value);
+}
+
 function matching(expected: string, test: (value: string) => boolean): Shape<string> {
   return (value) => (typeof value === "string" && test(value) ? null : { path: "", expected, actual: value });
 }
@@ -159,46 +122,48 @@ function between(from: number, to: number, expected: string): Shape<number> {
     (typeof value === "number" && value >= from && value <= to ? null : { path: "", expected, actual: value });
 }
 
-const whole: Shape<number> = (value) =>
-  typeof value === "number" && Number.isSafeInteger(value) && value >= 0
-    ? null
-    : { path: "", expected: "a whole number from 0", actual: value };
 const integer: Shape<number> = (value) =>
   typeof value === "number" && Number.isSafeInteger(value)
     ? null
     : { path: "", expected: "a whole number", actual: value };
+const loopTrigger: Shape<LoopTrigger> = (value) =>
+  typeof value === "string" && Object.hasOwn(TRIGGER_OF_LOOP, value)
+    ? null
+    : { path: "", expected: `one of ${Object.keys(TRIGGER_OF_LOOP).join(", ")}`, actual: value };
 const named = matching("a text that is not empty", (value) => value !== "");
-const fields = object<Record<string, unknown>>;
-
-const PROGRESS = fields({
-  total_steps: optional(whole),
-  completed_steps: optional(whole),
-  percentage: optional(between(0, 100, "a number from 0 to 100")),
-});
-
-const STATE = fields({
+const STATE = object({
   phase: text,
   step: optional(text),
-  progress: PROGRESS,
-  iteration: optional(fields({ current: optional(whole), max: optional(whole), failures: optional(whole) })),
-  artifacts: list(
-    fields({
-      path: optional(text),
-      hash: optional(text),
-      status: optional(oneOf({ created: true, modified: true, deleted: true, unchanged: true })),
+  progress: plain(
+    object({
+      total_steps: optional(count),
+      completed_steps: optional(count),
+      percentage: optional(between(0, 100, "a number from 0 to 100")),
     }),
+  ),
+  iteration: optional(object({ current: optional(count), max: optional(count), failures: optional(count) })),
+  artifacts: list(
+    plain(
+      object({
+        path: optional(text),
+        hash: optional(text),
+        status: optional(oneOf({ created: true, modified: true, deleted: true, unchanged: true })),
+      }),
+    ),
   ),
   variables: optional(jsonObject),
   agent_state: optional(
-    fields({
-      current_agent: optional(text),
-      memory: optional(jsonObject),
-      pending_actions: optional(list(text)),
-    }),
+    plain(
+      object({
+        current_agent: optional(text),
+        memory: optional(jsonObject),
+        pending_actions: optional(list(text)),
+      }),
+    ),
   ),
 });
 
-const CONFIG = fields({
+const CONFIG = object({
   model: optional(text),
   temperature: optional(between(0, 2, "a number from 0 to 2")),
   seed: optional(integer),
@@ -208,29 +173,27 @@ const CONFIG = fields({
   inputs: optional(jsonObject),
 });
 
-const METADATA = fields({
-  size_bytes: optional(whole),
+const METADATA = object({
+  size_bytes: optional(count),
   compression: optional(oneOf({ none: true, gzip: true, lz4: true })),
   retention_days: optional(integer),
   tags: optional(list(text)),
   schema_version: optional(oneOf({ "1.0": true, "2.0": true })),
 });
 
-const KNOWN_TRIGGERS: Readonly<Record<string, true>> = Object.fromEntries(
-  Object.keys(TRIGGER_OF_LOOP).map((word) => [word, true]),
-);
-
-const FIELDS = fields({
+const FIELDS = object({
   checkpoint_id: named,
   workflow_id: named,
   loop_id: optional(nullable(matching("an id that can be the name of a directory", isUsableLoopId))),
   workflow_type: optional(oneOf(WORKFLOW_TYPES)),
   created_at: matching("a time (ISO 8601)", (value) => parseIsoTime(value) !== null),
-  trigger: optional(oneOf(KNOWN_TRIGGERS)),
+  trigger: optional(loopTrigger),
   state: STATE,
   execution_config: optional(CONFIG),
   metadata: optional(METADATA),
 });
+
+export type LoopDocument = JsonObject & Parsed<typeof FIELDS>;
 
 // Tied to the type by hand, because the type also allows every other key.
 const DOCUMENT: Shape<LoopDocument> = (value) => FIELDS(value);

@@ -9,7 +9,7 @@ import {
 } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type LossReasons, listLosses, parseIsoTime } from "./document.ts";
+import { type LossReasons, listLosses, parseIsoTime, patchDocument } from "./document.ts";
 import type { ExternalCheckpoint, ExternalFile, Format, Remark } from "./format.ts";
 import {
   type CheckpointPathParams,
@@ -156,7 +156,7 @@ function decodeConfig({ execution_config: config }: LoopDocument, empty: Executi
 function toExtension(document: LoopDocument): JsonObject {
   const { state } = document;
   const { schema_version: _, ...metadata } = document.metadata ?? {};
-  const given: Readonly<Record<string, Json | undefined>> = {
+  return defined({
     workflow_id: document.workflow_id,
     loop_id: document.loop_id ?? null,
     step: state.step,
@@ -165,10 +165,7 @@ function toExtension(document: LoopDocument): JsonObject {
     artifacts: state.artifacts,
     agent_state: state.agent_state,
     metadata: Object.keys(metadata).length === 0 ? undefined : metadata,
-  };
-  return Object.fromEntries(
-    Object.entries(given).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])),
-  );
+  });
 }
 
 function remarksOn(document: LoopDocument, file: ExternalFile): readonly Remark[] {
@@ -197,87 +194,71 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
  * Converts a checkpoint to a document, always in schema version 2. A loop without an id remains without one: only its own
- * tool moves a loop out of the legacy layout. Unknown fields remain in place.
+ * tool moves a loop out of the legacy layout.
  */
 function toDocument(checkpoint: ExternalCheckpoint, original: LoopDocument | null): JsonObject {
-  const { planes } = checkpoint;
-  const kept = extensionOf(checkpoint);
-  const type = Object.hasOwn(WORKFLOW_TYPES, checkpoint.workflow) ? checkpoint.workflow : undefined;
+  const document =
+    original === null
+      ? viewOf(checkpoint, { isFresh: true })
+      : patchDocument({
+          original,
+          before: viewOf(toCheckpoint(original), { isFresh: false }),
+          after: viewOf(checkpoint, { isFresh: false }),
+        });
+  return { ...document, metadata: { ...objectIn(document, "metadata"), schema_version: "2.0" } };
+}
+
+/** Everything that the format can express about a checkpoint. A new document omits empty fields and defaults. */
+function viewOf(checkpoint: ExternalCheckpoint, { isFresh }: { readonly isFresh: boolean }): JsonObject {
+  const { position, context, files, config } = checkpoint.planes;
+  const kept = objectIn(checkpoint.planes.extensions, LOOP_EXTENSION);
+  const filled = <T extends object>(value: T): T | undefined =>
+    isFresh && Object.keys(value).length === 0 ? undefined : value;
+  const unless = <T extends Json>(byDefault: T, value: T): T | undefined =>
+    isFresh && value === byDefault ? undefined : value;
+  const { temperature, seed } = config;
   const keptId = kept["workflow_id"];
   const workflowId = typeof keptId === "string" ? keptId : madeWorkflowId(checkpoint);
-  return overlay(original, {
+  return defined({
     checkpoint_id: nonEmpty(checkpoint.id) ?? madeId(workflowId, checkpoint),
     workflow_id: workflowId,
-    loop_id: usableLoopId(kept["loop_id"]) ?? (original !== null && !("loop_id" in original) ? undefined : null),
-    workflow_type: type,
-    created_at: createdAt(checkpoint, original),
-    trigger: triggerWord(checkpoint, original),
-    state: toState(checkpoint, original),
-    execution_config: encodeConfig(planes.config, original?.execution_config),
-    metadata: toMetadata(kept["metadata"], original),
+    loop_id: usableLoopId(kept["loop_id"]) ?? null,
+    workflow_type: Object.hasOwn(WORKFLOW_TYPES, checkpoint.workflow) ? checkpoint.workflow : undefined,
+    created_at: requireTime(checkpoint),
+    trigger: encodeTrigger(checkpoint.trigger),
+    state: defined({
+      phase: position.stage,
+      step: kept["step"],
+      progress: kept["progress"] ?? {},
+      iteration: filled(
+        defined({
+          current: unless(0, position.iteration),
+          max: kept["max_iterations"],
+          failures: unless(0, failuresOf(position.attempts)),
+        }),
+      ),
+      artifacts: files === null ? (kept["artifacts"] ?? []) : files.artifacts.map(artifactOf),
+      variables: filled(context.values),
+      agent_state: kept["agent_state"],
+    }),
+    execution_config: filled(
+      defined({
+        model: config.model ?? undefined,
+        temperature: temperature !== null && temperature >= 0 && temperature <= 2 ? temperature : undefined,
+        seed: seed !== null && Number.isSafeInteger(seed) ? seed : undefined,
+        execution_mode: unless("default", config.mode),
+        agent: config.agent ?? undefined,
+        tools: filled(config.tools),
+        inputs: filled(config.inputs),
+      }),
+    ),
+    // The compression determines the file name. New checkpoints use the format's default.
+    metadata: { ...(isFresh ? { compression: "gzip" } : {}), ...objectIn(kept, "metadata") },
   });
 }
 
-function toState(checkpoint: ExternalCheckpoint, original: LoopDocument | null): JsonObject {
-  const { position, context, files } = checkpoint.planes;
-  const kept = extensionOf(checkpoint);
-  const before = original?.state;
-  const iteration = overlay(before?.iteration ?? null, {
-    current: present(position.iteration, 0, before?.iteration?.current),
-    max: kept["max_iterations"],
-    failures: present(failuresOf(position.attempts), 0, before?.iteration?.failures),
-  });
-  return overlay(before ?? null, {
-    phase: position.stage,
-    step: kept["step"],
-    progress: kept["progress"] ?? {},
-    iteration: Object.keys(iteration).length === 0 && before?.iteration === undefined ? undefined : iteration,
-    artifacts: files === null ? (kept["artifacts"] ?? []) : files.artifacts.map(artifactOf),
-    variables: Object.keys(context.values).length === 0 && before?.variables === undefined ? undefined : context.values,
-    agent_state: kept["agent_state"],
-  });
-}
-
-function encodeConfig(config: ExecutionConfig, before: JsonObject | undefined): JsonObject | undefined {
-  const { model, temperature, seed, agent, tools, inputs, mode } = config;
-  const written = overlay(before ?? null, {
-    model: model ?? undefined,
-    temperature: temperature !== null && temperature >= 0 && temperature <= 2 ? temperature : undefined,
-    seed: seed !== null && Number.isSafeInteger(seed) ? seed : undefined,
-    execution_mode: present(mode, "default", before?.["execution_mode"]),
-    agent: agent ?? undefined,
-    tools: tools.length === 0 && before?.["tools"] === undefined ? undefined : tools,
-    inputs: Object.keys(inputs).length === 0 && before?.["inputs"] === undefined ? undefined : inputs,
-  });
-  return Object.keys(written).length === 0 && before === undefined ? undefined : written;
-}
-
-/** The compression is kept and determines the file name. New checkpoints use the format's default. */
-function toMetadata(kept: Json | undefined, original: LoopDocument | null): JsonObject {
-  const fields = isJsonObject(kept) ? kept : {};
-  const fresh = original === null && fields["compression"] === undefined ? { compression: "gzip" } : {};
-  return overlay(original?.metadata ?? null, { ...fresh, ...fields, schema_version: "2.0" });
-}
-
-/** Sets fields of a document in its own order. An undefined field is removed. */
-function overlay(original: JsonObject | null, fields: Readonly<Record<string, Json | undefined>>): JsonObject {
-  const document: Record<string, Json> = { ...original };
-  for (const [key, value] of Object.entries(fields)) {
-    if (value === undefined) delete document[key];
-    else document[key] = value;
-  }
-  return document;
-}
-
-/** Writes a default value only if the original has it. */
-function present<T extends Json>(value: T, absent: T, before: Json | undefined): T | undefined {
-  return value === absent && before === undefined ? undefined : value;
-}
-
-function createdAt(checkpoint: ExternalCheckpoint, original: LoopDocument | null): string {
-  const spelled = original?.created_at;
-  if (spelled !== undefined && parseIsoTime(spelled)?.iso === checkpoint.createdAt) return spelled;
-  if (checkpoint.createdAt !== null) return checkpoint.createdAt;
+function requireTime({ createdAt }: ExternalCheckpoint): string {
+  if (createdAt !== null) return createdAt;
   throw new HoldfastError({
     code: "USAGE",
     message: "A loop checkpoint needs a creation time, and this one has none",
@@ -286,9 +267,15 @@ function createdAt(checkpoint: ExternalCheckpoint, original: LoopDocument | null
   });
 }
 
-function triggerWord(checkpoint: ExternalCheckpoint, original: LoopDocument | null): string | undefined {
-  if (original !== null && decodeTrigger(original.trigger) === checkpoint.trigger) return original.trigger;
-  return encodeTrigger(checkpoint.trigger);
+function defined(fields: Readonly<Record<string, Json | undefined>>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])),
+  );
+}
+
+function objectIn(object: JsonObject, key: string): JsonObject {
+  const value = object[key];
+  return isJsonObject(value) ? value : {};
 }
 
 /** Includes the time, because an iteration has several checkpoints. */
@@ -306,22 +293,12 @@ function artifactOf({ path, digest, status }: FilesPlane["artifacts"][number]): 
 }
 
 function failuresOf(attempts: Readonly<Record<string, number>>): number {
-  const failures = Object.hasOwn(attempts, "failures") ? attempts["failures"] : 0;
-  return isWhole(failures) ? failures : 0;
-}
-
-/** Returned unchecked: the check of the whole document rejects what does not fit. */
-function extensionOf({ planes }: ExternalCheckpoint): JsonObject {
-  const extension = planes.extensions[LOOP_EXTENSION];
-  return isJsonObject(extension) ? extension : {};
+  const failures = Object.hasOwn(attempts, "failures") ? (attempts["failures"] ?? 0) : 0;
+  return Number.isSafeInteger(failures) && failures >= 0 ? failures : 0;
 }
 
 function usableLoopId(value: Json | undefined): string | undefined {
   return typeof value === "string" && isUsableLoopId(value) ? value : undefined;
-}
-
-function isWhole(value: unknown): value is number {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
 function nonEmpty(text: string | null): string | null {
