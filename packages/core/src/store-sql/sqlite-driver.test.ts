@@ -1,5 +1,7 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -47,6 +49,18 @@ test("a connection has what we rely on, and one that has not is refused", () => 
   expect(() => checkDurability(connection, path)).toThrow(expect.objectContaining({ code: "STORE_UNSAFE" }));
   connection.db.exec("PRAGMA synchronous = FULL; PRAGMA journal_mode = DELETE");
   expect(() => checkDurability(connection, path)).toThrow(/journal_mode is delete/);
+});
+
+test("a database whose switch to WAL was interrupted is switched by the next connection", () => {
+  const path = join(scratchDirectory(onTestFinished), "x.db");
+  const created = new DatabaseSync(path);
+  created.exec("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA user_version = 0");
+  created.close();
+  writeFileSync(`${path}-wal`, Buffer.alloc(32, 1));
+  const writeVersion = (): number | undefined => readFileSync(path)[18];
+  expect(writeVersion()).toBe(1);
+  connect(path, "write").close();
+  expect(writeVersion()).toBe(2);
 });
 
 test("a handle that cannot trust the disk any more writes nothing, and its leases are free", async () => {

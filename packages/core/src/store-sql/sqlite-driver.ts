@@ -86,6 +86,9 @@ function setDurability(db: DatabaseSync): void {
   // Only before the first table is made, since it writes to the file: a sweep can then give space back.
   if (db.prepare("PRAGMA page_count").get()?.["page_count"] === 0)
     db.exec("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
+  // A power cut while SQLite switches a new database to WAL can leave a WAL file beside a header that still names the old mode. SQLite then
+  // uses the WAL file and leaves the header as it is.
+  else if (db.prepare("PRAGMA schema_version").get()?.["schema_version"] === 0) db.exec("PRAGMA journal_mode = DELETE");
   db.exec("PRAGMA journal_mode = WAL");
   db.exec("PRAGMA synchronous = FULL");
   // On macOS fsync leaves the data in the drive's cache.
