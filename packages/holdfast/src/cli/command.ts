@@ -59,6 +59,8 @@ export interface CommandSpec {
   /** Whether the command accepts `-- PATH…`. */
   readonly paths: boolean;
   readonly flags: Flags;
+  /** The flags under headings, for the help text. A command with few flags has none. */
+  readonly flagGroups?: Readonly<Record<string, readonly string[]>>;
   readonly examples: readonly Example[];
   /** The keys of the --json output, with an explanation. */
   readonly json: string;

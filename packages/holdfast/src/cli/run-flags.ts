@@ -4,6 +4,14 @@ import { EXECUTION_MODES } from "@holdfast/core/checkpoint";
 import { usageError } from "@holdfast/platform/error";
 import type { CommandSpec } from "./command.ts";
 
+/** Flags that only some workflows have. Other workflows must reject them instead of ignoring them. */
+const CRUNCH = ["target", "max-parallel", "model"];
+const RALPH = [
+  ...["until", "until-timeout", "no-first-check", "max", "attempts", "memory", "memory-policy"],
+  ...["on-stuck", "skill", "flow", "pr"],
+];
+const BOTH = ["type"];
+
 export const runSpec = {
   name: "run",
   summary: "turn an issue into a pull request",
@@ -41,58 +49,58 @@ export const runSpec = {
     "review-model": { type: "text", value: "MODEL", about: "the agent for reviewing" },
     "max-iterations": { type: "text", value: "N", about: "implementation attempts before the run fails (10)" },
     "max-reviews": { type: "text", value: "N", about: "reviews before the run continues without a passed one (8)" },
-    target: { type: "text", value: "PHASE", about: "crunch: the phase to stop at (ready-to-merge)" },
+    target: { type: "text", value: "PHASE", about: "the phase to stop at (ready-to-merge)" },
     type: {
       type: "text",
       value: "TYPE",
       about:
         "crunch: bug or feature (default by the labels); ralph: ralph_loop (default), agent_task, skill_execution or flow_command",
     },
-    "max-parallel": { type: "text", value: "N", about: "crunch: agents that run at once (3)" },
+    "max-parallel": { type: "text", value: "N", about: "agents that run at once (3)" },
     model: {
       type: "text",
       value: "WHO=MODEL",
-      about: "crunch: the model of a role or an agent; repeatable",
+      about: "the model of a role or an agent; repeatable",
     },
     until: {
       type: "text",
       value: "CMD",
-      about: "ralph: the shell command that succeeds when the work is done; repeatable",
+      about: "the shell command that succeeds when the work is done; repeatable",
     },
-    "until-timeout": { type: "text", value: "TIME", about: "ralph: time limit of that command (10m)" },
-    "no-first-check": { type: "boolean", about: "ralph: do not run it before the first iteration" },
-    max: { type: "text", value: "N", about: "ralph: iterations at most (200)" },
+    "until-timeout": { type: "text", value: "TIME", about: "time limit of that command (10m)" },
+    "no-first-check": { type: "boolean", about: "do not run that command before the first iteration" },
+    max: { type: "text", value: "N", about: "iterations at most (200)" },
     attempts: {
       type: "text",
       value: "N",
-      about: "ralph: attempts of each step of a flow, a skill or a single task (3)",
+      about: "attempts of each step of a flow, a skill or a single task (3)",
     },
-    memory: { type: "text", value: "N", about: "ralph: how many reflections go into the next prompt, 1 to 10 (3)" },
+    memory: { type: "text", value: "N", about: "how many reflections go into the next prompt, 1 to 10 (3)" },
     "memory-policy": {
       type: "text",
       value: "POLICY",
-      about: "ralph: which reflection is dropped first (fifo)",
+      about: "which reflection is dropped first (fifo)",
       choices: ["fifo", "recency", "relevance_weighted"],
     },
     "on-stuck": {
       type: "text",
       value: "WHAT",
-      about: "ralph: without progress: stop (default), ask, or rollback to the best iteration once",
+      about: "what to do without progress: stop (default), ask, or rollback to the best iteration once",
       choices: ["stop", "ask", "rollback"],
     },
     skill: {
       type: "text",
       value: "FILE",
-      about: "ralph: run this skill, with --task as its arguments",
+      about: "run this skill, with --task as its arguments",
       completes: "file",
     },
     flow: {
       type: "text",
       value: "FILE",
-      about: "ralph: run these steps in order, or this command",
+      about: "run these steps in order, or this command",
       completes: "file",
     },
-    pr: { type: "boolean", about: "ralph: open a pull request for a task, too" },
+    pr: { type: "boolean", about: "open a pull request for a task, too" },
     review: { type: "boolean", about: "review each implementation" },
     "no-review": { type: "boolean", about: "skip the reviews" },
     simplify: { type: "boolean", about: "add a step that simplifies the result" },
@@ -136,19 +144,23 @@ export const runSpec = {
     issue: { type: "text", short: "i", value: "N", about: "", instead: "the number alone" },
     input: { type: "text", value: "TEXT", about: "", instead: "--task" },
   },
+  flagGroups: {
+    "What to do": ["task", "workflow", "base", "resume", "again", "dry-run"],
+    Agents: ["agent", "impl-model", "review-model", "yolo", "no-yolo"],
+    Limits: ["max-iterations", "max-reviews", "max-tokens", "max-cost", "max-time", "max-total-time"],
+    "Checks and pull request": ["gate", "review", "no-review", "simplify", "draft", "wait-for-ci", "ignore-reviews"],
+    "Waiting and background": ["wait", "priority", "max-loops", "force", "detach"],
+    Recording: ["mode", "seed"],
+    "The workflow crunch": CRUNCH,
+    "The workflow ralph": RALPH,
+    "The workflows crunch and ralph": BOTH,
+  },
   examples: [
     { line: "holdfast run 42 --dry-run", about: "show branch, worktree, stages, limits and agent" },
     {
       line: 'holdfast run 42 --agent claude --yolo --gate "npm test"',
       about: "turn issue 42 into a pull request whose tests pass",
     },
-    {
-      line: 'holdfast run --task "Add a verbose mode" --max-cost 5',
-      about: "start from a sentence, and spend five dollars at most",
-    },
-    { line: "holdfast run 42 --mode logged", about: "record every call, for `holdfast replay`" },
-    { line: "holdfast run 42 --resume", about: "continue the run, or start it" },
-    { line: "holdfast run 42 --workflow crunch --target ready", about: "let a team write down what issue 42 needs" },
     {
       line: 'holdfast run --workflow ralph --task "Fix the tests" --until "npm test"',
       about: "iterate until the tests pass, without an issue",
@@ -160,25 +172,6 @@ export const runSpec = {
 } as const satisfies CommandSpec;
 
 type RunFlags = (typeof runSpec)["flags"];
-
-/** Flags that only some workflows have. Other workflows must reject them instead of ignoring them. */
-const ONLY: Partial<Readonly<Record<keyof RunFlags, readonly string[]>>> = {
-  target: ["crunch"],
-  type: ["crunch", "ralph"],
-  "max-parallel": ["crunch"],
-  model: ["crunch"],
-  until: ["ralph"],
-  "until-timeout": ["ralph"],
-  "no-first-check": ["ralph"],
-  max: ["ralph"],
-  attempts: ["ralph"],
-  memory: ["ralph"],
-  "memory-policy": ["ralph"],
-  "on-stuck": ["ralph"],
-  skill: ["ralph"],
-  flow: ["ralph"],
-  pr: ["ralph"],
-};
 
 /** Flags of impl that ralph does not have, and what to use instead. */
 const NOT_OF_RALPH: Partial<Readonly<Record<keyof RunFlags, string>>> = {
@@ -199,8 +192,14 @@ interface Typed {
 }
 
 export function rejectOtherWorkflowFlags(input: Typed, workflow: string): void {
-  for (const [flag, owners] of Object.entries(ONLY)) {
-    if (owners.includes(workflow) || !input.on(flag)) continue;
+  const owned: readonly (readonly [flags: readonly string[], owners: readonly string[]])[] = [
+    [CRUNCH, ["crunch"]],
+    [RALPH, ["ralph"]],
+    [BOTH, ["crunch", "ralph"]],
+  ];
+  for (const [flags, owners] of owned) {
+    const flag = flags.find((name) => input.on(name));
+    if (flag === undefined || owners.includes(workflow)) continue;
     throw usageError(
       `--${flag} is a flag of the ${owners.join(" and ")} workflow, and this run uses ${workflow}`,
       `Leave it out, or use ${owners.map((owner) => `\`--workflow ${owner}\``).join(" or ")}.`,

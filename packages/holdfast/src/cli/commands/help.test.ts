@@ -36,6 +36,15 @@ describe.each(COMMANDS.map(({ spec }) => ({ name: spec.name, spec })))("holdfast
     }
   });
 
+  test("has each flag under one heading", () => {
+    const names = Object.keys(currentFlags(spec.flags));
+    expect(
+      Object.values(spec.flagGroups ?? { Flags: names })
+        .flat()
+        .toSorted(),
+    ).toEqual(names.toSorted());
+  });
+
   test("no flag of its own hides a global one", () => {
     const shorts = [...Object.values(spec.flags), ...Object.values(GLOBAL_FLAGS)].flatMap((flag) =>
       "short" in flag ? [flag.short] : [],

@@ -170,7 +170,7 @@ export function commandText(spec: CommandSpec, width = HELP_WIDTH): string {
   const lines = [`holdfast ${spec.name}: ${spec.summary}`, "", `Usage: ${usageLine(spec)}`];
   for (const paragraph of spec.details) lines.push("", ...wrap(paragraph, width));
   if (spec.operands.length > 0 || spec.paths) lines.push("", "Arguments", ...operandLines(spec, width));
-  if (Object.keys(spec.flags).length > 0) lines.push("", "Flags", ...flagLines(spec.flags, width));
+  for (const [heading, flags] of flagGroups(spec)) lines.push("", heading, ...flagLines(flags, width));
   lines.push("", "Flags for every command", ...flagLines(GLOBAL_FLAGS, width));
   lines.push("", "Examples");
   for (const example of spec.examples)
@@ -195,6 +195,16 @@ function usageLine(spec: CommandSpec): string {
   const flags = Object.keys(spec.flags).length > 0 ? ["[FLAGS]"] : [];
   const paths = spec.paths ? ["[-- PATH...]"] : [];
   return ["holdfast", spec.name, ...operands, ...flags, ...paths].join(" ");
+}
+
+/** The flags of a command by heading. */
+function flagGroups(spec: CommandSpec): readonly (readonly [heading: string, flags: Flags])[] {
+  if (Object.keys(spec.flags).length === 0) return [];
+  if (spec.flagGroups === undefined) return [["Flags", spec.flags]];
+  return Object.entries(spec.flagGroups).map(([heading, names]) => [
+    heading,
+    Object.fromEntries(names.flatMap((name) => (spec.flags[name] === undefined ? [] : [[name, spec.flags[name]]]))),
+  ]);
 }
 
 function flagName(name: string, flag: Flag): string {
@@ -312,7 +322,7 @@ function commandSection(spec: CommandSpec): readonly string[] {
     "",
     `${spec.summary.charAt(0).toUpperCase()}${spec.summary.slice(1)}. ${spec.details.join("\n\n")}`.trim(),
     ...(args.length === 0 ? [] : ["", "| argument | meaning |", "| --- | --- |", ...args]),
-    ...(Object.keys(spec.flags).length === 0 ? [] : ["", ...flagTable(spec.flags)]),
+    ...flagGroups(spec).flatMap(([heading, flags]) => ["", ...flagTable(flags, heading.toLowerCase())]),
     "",
     "```sh",
     ...spec.examples.flatMap(({ line, about }) => [`# ${about}`, line]),
@@ -322,7 +332,7 @@ function commandSection(spec: CommandSpec): readonly string[] {
   ];
 }
 
-function flagTable(flags: Flags): readonly string[] {
+function flagTable(flags: Flags, heading = "flag"): readonly string[] {
   const rows = Object.entries(currentFlags(flags)).map(([name, flag]) => {
     const choices =
       flag.type === "text" && flag.choices !== undefined
@@ -330,5 +340,5 @@ function flagTable(flags: Flags): readonly string[] {
         : "";
     return `| \`${flagName(name, flag)}\` | ${flag.about}${choices} |`;
   });
-  return ["| flag | meaning |", "| --- | --- |", ...rows];
+  return [`| ${heading} | meaning |`, "| --- | --- |", ...rows];
 }

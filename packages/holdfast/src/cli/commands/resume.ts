@@ -100,25 +100,19 @@ export const spec = {
     detach: { type: "boolean", about: "run in the background, also after this terminal is closed" },
     "dry-run": { type: "boolean", about: "show what changed and what would be done, and do nothing" },
   },
+  flagGroups: {
+    "Where to continue": ["from", "past-effects", "force", "accept", "dry-run"],
+    "What to change": ["agent", "workflow", "target", "max"],
+    Limits: ["max-tokens", "max-cost", "max-time", "max-total-time"],
+    "Waiting and background": ["wait", "priority", "max-loops", "detach"],
+  },
   examples: [
     { line: "holdfast resume", about: "continue the newest unfinished run" },
-    { line: "holdfast resume issue-42 --dry-run", about: "show what changed in the meantime" },
     {
       line: "holdfast resume issue-42 --accept issue_body_changed",
       about: "the issue was edited: work with the new text",
     },
-    { line: "holdfast resume issue-42 --max-cost 20", about: "raise the budget of a run that reached it" },
-    { line: "holdfast resume issue-42 --target docs", about: "continue a crunch run that stopped at ready" },
-    {
-      line: "holdfast resume ralph-fix-tests-1a2b3c4d --max 40",
-      about: "continue a loop that stopped at its limit",
-    },
-    { line: "holdfast resume issue-42 --wait", about: "wait until the agent's rate limit is reset" },
     { line: "holdfast resume issue-42 --from smart --dry-run", about: "show which checkpoint the failure points to" },
-    {
-      line: "holdfast resume issue-42 --from issue-42@7 --force",
-      about: "restart a failed run from checkpoint 7",
-    },
   ],
   windsDown: true,
   waitsForSpace: true,
