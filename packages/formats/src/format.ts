@@ -104,8 +104,8 @@ interface SourceDocument {
   readonly document: JsonObject | null;
 }
 
-export function attachSourceDocument(foreign: ExternalCheckpoint, format: FormatName): Planes {
-  const { id, createdAt, trigger, original, planes } = foreign;
+export function attachSourceDocument(external: ExternalCheckpoint, format: FormatName): Planes {
+  const { id, createdAt, trigger, original, planes } = external;
   // Stored as text: the store keeps JSON in canonical form, which would lose the order of fields.
   const document = original === null ? null : JSON.stringify(original.document);
   const kept: JsonObject = { format, id, createdAt, trigger, document };
@@ -161,14 +161,14 @@ export function toExternalCheckpoint(
   run: Pick<Run, "workflow" | "work">,
   checkpoint: Pick<Checkpoint, "trigger" | "sequence" | "createdAt" | "planes">,
   to: FormatName,
-): { readonly foreign: ExternalCheckpoint; readonly losses: readonly Loss[] } {
+): { readonly external: ExternalCheckpoint; readonly losses: readonly Loss[] } {
   const imported = sourceDocumentOf(checkpoint.planes);
   // Later checkpoints also contain the document, but it describes only the imported one.
   const itself = checkpoint.trigger === "import" ? imported : null;
   const { [SOURCE_DOCUMENT]: _kept, ...extensions } = checkpoint.planes.extensions;
   const original =
     imported === null || imported.document === null ? null : { format: imported.format, document: imported.document };
-  const foreign: ExternalCheckpoint = {
+  const external: ExternalCheckpoint = {
     id: itself === null ? newId(checkpoint, imported, to) : itself.id,
     createdAt: itself === null ? checkpoint.createdAt : itself.createdAt,
     trigger: itself?.trigger ?? checkpoint.trigger,
@@ -177,7 +177,7 @@ export function toExternalCheckpoint(
     planes: { ...checkpoint.planes, extensions },
     original,
   };
-  return { foreign, losses: original === null || original.format === to ? [] : [documentLost(original, to)] };
+  return { external, losses: original === null || original.format === to ? [] : [documentLost(original, to)] };
 }
 
 /** Versions continue from the imported one; all other formats derive an id from the content. */

@@ -102,15 +102,15 @@ export class HistoryReader {
     this.#steps.push({ run, entry, name, digest: this.#hash(canonicalJson(withoutChance(result))) });
   }
 
-  #spend(told: Json | undefined): void {
-    if (!isJsonObject(told)) return;
+  #spend(recorded: Json | undefined): void {
+    if (!isJsonObject(recorded)) return;
     const { tokens, microUsd, milliseconds } = this.#spent;
-    const unpriced = (this.#spent.unpriced ?? 0) + amountOf(told["unpriced"]);
-    const uncounted = (this.#spent.uncounted ?? 0) + amountOf(told["uncounted"]);
+    const unpriced = (this.#spent.unpriced ?? 0) + amountOf(recorded["unpriced"]);
+    const uncounted = (this.#spent.uncounted ?? 0) + amountOf(recorded["uncounted"]);
     this.#spent = {
-      tokens: tokens + amountOf(told["tokens"]),
-      microUsd: microUsd + amountOf(told["microUsd"]),
-      milliseconds: milliseconds + amountOf(told["milliseconds"]),
+      tokens: tokens + amountOf(recorded["tokens"]),
+      microUsd: microUsd + amountOf(recorded["microUsd"]),
+      milliseconds: milliseconds + amountOf(recorded["milliseconds"]),
       ...(unpriced === 0 ? {} : { unpriced }),
       ...(uncounted === 0 ? {} : { uncounted }),
     };

@@ -224,8 +224,8 @@ function laterOf(iso: string | null, at: number | null): string | null {
 
 function reasonOf(result: Json): string | null {
   if (!isJsonObject(result)) return null;
-  const said = result["error"] ?? result["skipped"];
-  if (typeof said === "string") return said;
-  if (isJsonObject(said) && typeof said["message"] === "string") return said["message"];
-  return said === undefined || said === null ? null : JSON.stringify(said);
+  const reason = result["error"] ?? result["skipped"];
+  if (typeof reason === "string") return reason;
+  if (isJsonObject(reason) && typeof reason["message"] === "string") return reason["message"];
+  return reason === undefined || reason === null ? null : JSON.stringify(reason);
 }

@@ -57,19 +57,19 @@ export class Holdfast implements AsyncDisposable {
   /** Runs that a workflow executes: start, resume, answer. */
   readonly work: RunService;
   /** Checkpoints of other tools: import, export, mirror. */
-  readonly foreign: ImportExport;
+  readonly formats: ImportExport;
   readonly #cwd: string;
   readonly #adapters: CoreAdapters;
 
   constructor(params: {
     readonly cwd: string;
     readonly adapters: CoreAdapters;
-    readonly foreign: ImportExport;
+    readonly formats: ImportExport;
     readonly work: RunService;
   }) {
     const { cwd, adapters } = params;
     this.work = params.work;
-    this.foreign = params.foreign;
+    this.formats = params.formats;
     this.store = adapters.store;
     this.workspaces = adapters.workspaces;
     this.#cwd = cwd;
@@ -118,7 +118,7 @@ export class Holdfast implements AsyncDisposable {
     const handle = await this.run(id);
     const found = await this.runWithStatus(id);
     if (this.work.loops.workflows.includes(found.run.workflow) && !isHeld(found.status))
-      await this.foreign.markCrashedLoops(id);
+      await this.formats.markCrashedLoops(id);
     return await readStatus(handle, found, this.#adapters.clock.now());
   }
 
@@ -163,7 +163,7 @@ export class Holdfast implements AsyncDisposable {
     const unfinished = async (): Promise<readonly RunSummary[]> =>
       (await this.store.listRuns()).filter(({ state }) => !isEnded(state));
     const runs = await readStatuses(this.#adapters, unfinished, isFinishing);
-    await this.foreign.markCrashedLoops(null);
+    await this.formats.markCrashedLoops(null);
     const { max: limit, workflows } = this.work.loops;
     const used = runs.filter(({ run, status }) => workflows.includes(run.workflow) && status.kind === "running").length;
     return { at, runs: runs.toSorted((a, b) => rank(a) - rank(b)), slots: { limit, used } };

@@ -78,7 +78,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
     const { loopLayout = DEFAULT_LAYOUT, adapters: decorate } = params;
-    const foreign = new ImportExport(adapters, { cwd, loopLayout, maxLoops: loops.max });
+    const formats = new ImportExport(adapters, { cwd, loopLayout, maxLoops: loops.max });
     const kept = {
       checkpoints,
       errorPolicy,
@@ -94,7 +94,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const masking = createMasking();
     const masked = (given: Adapters): Adapters => maskAdapters(decorate?.(given) ?? given, masking);
     const work = new RunService(adapters, { directory: cwd, forge, decorate: masked, ...kept });
-    return new Holdfast({ cwd, adapters, foreign, work });
+    return new Holdfast({ cwd, adapters, formats, work });
   } catch (error) {
     await workspaces?.close();
     throw error;

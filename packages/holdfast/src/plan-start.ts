@@ -250,7 +250,7 @@ export interface StartParams {
    */
   readonly sessionMs?: number;
   /** For a loop: whether it waits for a slot when the concurrency limit is reached. */
-  readonly place?: SlotOptions;
+  readonly loopSlot?: SlotOptions;
   /** For a loop: its priority in the queue. Stored, and can be changed at any time. */
   readonly priority?: number;
   /**
@@ -362,19 +362,20 @@ export async function fileTask(adapters: Adapters, text: string, labels: readonl
 export function slotRequest(params: {
   readonly workflow: string;
   readonly loops: SlotSettings;
-  readonly place: SlotOptions | undefined;
+  readonly loopSlot: SlotOptions | undefined;
   readonly signal: AbortSignal;
-  readonly tell: (text: string) => void;
+  readonly notify: (text: string) => void;
 }): SlotRequest | null {
-  const { loops, signal, tell } = params;
+  const { loops, signal, notify } = params;
   if (!loops.workflows.includes(params.workflow)) return null;
-  const { whenFull = "refuse", limit = loops.max } = params.place ?? {};
+  const { whenFull = "refuse", limit = loops.max } = params.loopSlot ?? {};
   return {
     limit,
     whenFull,
     signal,
-    onWaiting: (atWork) => tell(`Waiting for a slot: ${atWork.join(", ")} are running, and the limit is ${limit ?? 0}`),
-    onOver: (atWork) => tell(`Over the limit of ${limit ?? 0} loops: ${atWork.join(", ")} are running too`),
+    onWaiting: (atWork) =>
+      notify(`Waiting for a slot: ${atWork.join(", ")} are running, and the limit is ${limit ?? 0}`),
+    onOver: (atWork) => notify(`Over the limit of ${limit ?? 0} loops: ${atWork.join(", ")} are running too`),
   };
 }
 

@@ -57,7 +57,7 @@ export interface ResumeParams {
    * session has its own limit.
    */
   readonly sessionMs?: number;
-  readonly place?: SlotOptions;
+  readonly loopSlot?: SlotOptions;
   readonly priority?: number;
 }
 

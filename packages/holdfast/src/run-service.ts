@@ -123,7 +123,7 @@ export class RunService {
 
   async start(
     plan: StartPlan,
-    watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "place" | "priority"> & Announced,
+    watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "loopSlot" | "priority"> & Announced,
   ): Promise<RunReport> {
     const { adapters, warnings } = this.#planned.get(plan) ?? { adapters: await this.adapters(), warnings: [] };
     const { workflow, id: run } = plan;
@@ -284,7 +284,7 @@ export class RunService {
 
   /** Executes with a slot if the workflow needs one, and keeps the directories that other tools read up to date. */
   async #carry(params: Carried, work: (watching: ExecuteOptions) => Promise<RunReport>): Promise<RunReport> {
-    const { workflow, run, place, sessionMs, starting, signal = new AbortController().signal } = params;
+    const { workflow, run, loopSlot, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
     const mirrored = {
       adapters: this.#adapters,
@@ -297,8 +297,8 @@ export class RunService {
     };
     try {
       return await mirroredWork(mirrored, async (listen) => {
-        const tell = (text: string): void => tellNote({ clock: this.#adapters.clock, run, listen }, text);
-        const slot = slotRequest({ workflow, loops, place, signal, tell });
+        const notify = (text: string): void => tellNote({ clock: this.#adapters.clock, run, listen }, text);
+        const slot = slotRequest({ workflow, loops, loopSlot, signal, notify });
         return await work({ signal, listen, sessionMs, slot });
       });
     } finally {
@@ -328,7 +328,7 @@ function listening({ listen, starting }: Pick<Carried, "listen" | "starting">): 
   };
 }
 
-interface Carried extends Pick<StartParams, "signal" | "listen" | "sessionMs" | "place">, Announced {
+interface Carried extends Pick<StartParams, "signal" | "listen" | "sessionMs" | "loopSlot">, Announced {
   readonly run: string;
   readonly workflow: string;
 }

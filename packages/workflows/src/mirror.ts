@@ -135,11 +135,11 @@ export class Mirror {
     const { wanted, losses } = wantedBy(config, all);
     const [first] = wanted;
     if (first === undefined) return { paths: [], removed: [], losses };
-    const directory = checkpointDirectoryFor(this.root, config, first.foreign);
+    const directory = checkpointDirectoryFor(this.root, config, first.external);
     assertInside(this.root, directory);
     const written = writeCrunchDirectory({
       directory,
-      add: wanted.map(({ foreign }) => foreign),
+      add: wanted.map(({ external }) => external),
       config,
       ours: this.#ours,
       hide: own,
@@ -166,8 +166,8 @@ function wantedBy(
     const why = "checkpoint-config.yaml has enabled: false, so nothing is written";
     return { wanted: [], losses: [...remarks, { path: "checkpoints", why }] };
   }
-  const wanted = all.filter(({ foreign }) => config.triggers[foreign.trigger].shown);
-  const off = new Set(all.filter((one) => !wanted.includes(one)).map(({ foreign }) => foreign.trigger));
+  const wanted = all.filter(({ external }) => config.triggers[external.trigger].shown);
+  const off = new Set(all.filter((one) => !wanted.includes(one)).map(({ external }) => external.trigger));
   const losses = [...off].map((trigger) => ({
     path: `checkpoints.${trigger}`,
     why: "checkpoint-config.yaml disables this trigger",
@@ -219,16 +219,16 @@ export function encodeCheckpoint(
   run: Pick<Run, "id" | "workflow" | "work" | "forkedFrom">,
   checkpoint: Checkpoint,
   to: FormatName,
-): { readonly foreign: ExternalCheckpoint; readonly encoded: Encoded } {
-  const { foreign: plain, losses } = toExternalCheckpoint(run, checkpoint, to);
-  const foreign = to === "crunch-yaml" ? describeCrunchRun(plain) : plain;
+): { readonly external: ExternalCheckpoint; readonly encoded: Encoded } {
+  const { external: plain, losses } = toExternalCheckpoint(run, checkpoint, to);
+  const external = to === "crunch-yaml" ? describeCrunchRun(plain) : plain;
   // For a loop of Holdfast's ralph workflow the format has more fields than the planes alone can fill.
   const live = to === "loop-json" ? readLoopRun(run, checkpoint.planes) : null;
   const encoded =
     live === null
-      ? findFormat(to).encode(foreign)
-      : encodeLoopCheckpoint({ foreign, live, summary: checkpoint, store: null, retentionDays: null });
-  return { foreign, encoded: { ...encoded, losses: uniqueLosses([...losses, ...encoded.losses]) } };
+      ? findFormat(to).encode(external)
+      : encodeLoopCheckpoint({ external, live, summary: checkpoint, store: null, retentionDays: null });
+  return { external, encoded: { ...encoded, losses: uniqueLosses([...losses, ...encoded.losses]) } };
 }
 
 /** The same loss in many checkpoints is reported once. */

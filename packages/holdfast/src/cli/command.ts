@@ -147,7 +147,7 @@ export interface Shell {
    */
   write(text: string, kind?: "message" | "content"): boolean;
   /** Prints a message to stderr; nothing under --quiet and --json. */
-  say(text: string): void;
+  notify(text: string): void;
   /** The page of stderr, for styled messages. */
   readonly talk: Page;
   readonly page: Page;

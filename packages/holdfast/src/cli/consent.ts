@@ -104,7 +104,7 @@ interface ConsentParams {
   readonly trustFlag: boolean;
   /** Continue with the defaults if the file is broken, for commands that only read. */
   readonly lenient: boolean;
-  readonly say: (text: string) => void;
+  readonly notify: (text: string) => void;
   /** Prints a warning, also under --json and --quiet. */
   readonly warn: (text: string, document: unknown) => void;
   readonly page: Page;
@@ -185,7 +185,7 @@ export function createConsent(params: ConsentParams): Consent {
       const error = configError(found);
       if (!params.lenient) throw error;
       if (!warned)
-        params.say(
+        params.notify(
           `${paint(page, "yellow", "warning:")} ${escapeText(basename(found.path))} is broken, so defaults are used: ${page.program} config check`,
         );
       warned = true;
@@ -221,7 +221,7 @@ export function createConsent(params: ConsentParams): Consent {
       if (hasWorktree) hasStarted = true;
       if (untrusted.length === 0) return;
       const error = await untrustedError(untrusted, relevant, run);
-      params.say(consentText(untrusted, root, page));
+      params.notify(consentText(untrusted, root, page));
       const answer = await params.confirm(QUESTION);
       if (answer !== "yes") throw error;
       consent.grant(untrusted);
@@ -244,7 +244,7 @@ export function createConsent(params: ConsentParams): Consent {
         consent.grant(fresh);
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
-        params.say(`${paint(page, "yellow", "warning:")} The consent cannot be remembered: ${escapeText(why)}`);
+        params.notify(`${paint(page, "yellow", "warning:")} The consent cannot be remembered: ${escapeText(why)}`);
       }
     },
     async refuseCall({ agent, worktree }) {

@@ -36,8 +36,8 @@ export async function executeRun(
   const live = canRedraw(shell) && !shell.json && !shell.quiet;
   const graph = live ? followGraph(holdfast, reporter) : undefined;
   const listen = (event: ProgressEvent): void => {
-    reporter.tell(event);
-    graph?.tell(event);
+    reporter.show(event);
+    graph?.show(event);
     if (event.kind === "checkpoint") mirror.follow(event.run);
     // The cost is in the checkpoints. The live view may be slightly late.
     if (event.kind === "checkpoint" && live)
@@ -94,7 +94,7 @@ export function outcomeText(outcome: RunOutcome, status: RunDetails, page: Page,
   const lines = [
     ...headLines(outcome, status, page),
     ...(spent === null || outcome.kind === "ask" ? [] : [`Spent: ${spent}`]),
-    ...status.denied.flatMap((text) => told("yellow", "Denied", `${text}. --yolo allows it.`, page)),
+    ...status.denied.flatMap((text) => headedLines("yellow", "Denied", `${text}. --yolo allows it.`, page)),
     ...nextLines(outcome, status, page, flags),
   ];
   return `${lines.join("\n")}\n`;
@@ -134,22 +134,27 @@ function headLines(outcome: RunOutcome, status: RunDetails, page: Page): readonl
   const { id } = status.run;
   switch (outcome.kind) {
     case "done":
-      return told("green", "Done", `${id}: ${outcome.reason}`, page);
+      return headedLines("green", "Done", `${id}: ${outcome.reason}`, page);
     case "failed":
-      if (isAtLimit(status)) return told("yellow", "Failed: limit reached", `${id}: ${outcome.reason}`, page);
-      return told("red", "Failed", `${id}: ${outcome.reason}`, page);
+      if (isAtLimit(status)) return headedLines("yellow", "Failed: limit reached", `${id}: ${outcome.reason}`, page);
+      return headedLines("red", "Failed", `${id}: ${outcome.reason}`, page);
     case "aborted":
-      return told("red", "Aborted", `${id}: ${outcome.reason}`, page);
+      return headedLines("red", "Aborted", `${id}: ${outcome.reason}`, page);
     case "paused":
-      return told("yellow", "Paused", `${id}: ${sentence(outcome.reason)}`, page);
+      return headedLines("yellow", "Paused", `${id}: ${sentence(outcome.reason)}`, page);
     case "waiting": {
       const until = outcome.until === null ? "" : ` Until ${momentText(outcome.until, page)}.`;
-      return told("yellow", WAITING[outcome.for], `${id}: ${sentence(outcome.reason)}${until}`, page);
+      return headedLines("yellow", WAITING[outcome.for], `${id}: ${sentence(outcome.reason)}${until}`, page);
     }
     case "interrupted":
-      return told("yellow", "Interrupted", `${id}: the agent was stopped and everything is saved${at(status)}.`, page);
+      return headedLines(
+        "yellow",
+        "Interrupted",
+        `${id}: the agent was stopped and everything is saved${at(status)}.`,
+        page,
+      );
     case "ask":
-      return told("yellow", "Needs a decision", `${id}: nothing was changed.`, page);
+      return headedLines("yellow", "Needs a decision", `${id}: nothing was changed.`, page);
   }
 }
 
@@ -212,7 +217,7 @@ function at(status: RunDetails): string {
 }
 
 /** Words are never broken, however narrow the page: users copy addresses. */
-function told(style: Style, head: string, text: string, page: Page): readonly string[] {
+function headedLines(style: Style, head: string, text: string, page: Page): readonly string[] {
   const [first = "", ...rest] = wrap(`${head} ${escapeWords(text)}`, Math.min(page.width, 100) - 2);
   const painted = first.startsWith(head) ? paint(page, style, head) + first.slice(head.length) : first;
   return [painted, ...rest.map((line) => `  ${line}`)];
@@ -278,17 +283,17 @@ async function createRunMirror(shell: Shell, holdfast: Holdfast): Promise<RunMir
   let mirror: Promise<Pick<Mirror, "catchUp">> | undefined;
   let work: Promise<void> = Promise.resolve();
   let waiting = false;
-  let told = false;
+  let warned = false;
   const catchUp = async (run: string): Promise<void> => {
     waiting = false;
     try {
-      mirror ??= holdfast.foreign.mirror({ run, to: format, ...(directory === null ? {} : { directory }) });
+      mirror ??= holdfast.formats.mirror({ run, to: format, ...(directory === null ? {} : { directory }) });
       await (await mirror).catchUp();
     } catch (error) {
       mirror = undefined;
       const why = escapeText(error instanceof Error ? error.message : String(error));
-      if (!told) shell.say(`${paint(shell.talk, "yellow", "warning:")} The ${format} mirror is behind: ${why}`);
-      told = true;
+      if (!warned) shell.notify(`${paint(shell.talk, "yellow", "warning:")} The ${format} mirror is behind: ${why}`);
+      warned = true;
     }
   };
   return {
@@ -337,9 +342,9 @@ export async function executeDetached(
         ? `Queued in the background: ${run} (pid ${child.pid})\n`
         : `Running in the background: ${run} (pid ${child.pid})\n`,
   });
-  shell.say(`Show its status: ${program} status ${run}`);
-  shell.say(`Show its output: ${program} output ${run} --follow`);
-  shell.say(`Stop it:         ${program} stop ${run} --after-step`);
+  shell.notify(`Show its status: ${program} status ${run}`);
+  shell.notify(`Show its output: ${program} output ${run} --follow`);
+  shell.notify(`Stop it:         ${program} stop ${run} --after-step`);
   return "done";
 }
 
@@ -407,7 +412,7 @@ function toldEnd(
     shell.write(said);
     return exit;
   }
-  shell.say(said);
+  shell.notify(said);
   throw new HoldfastError({
     code: CODE_OF[exit] ?? "IO_FAILED",
     message: `The background process exited with status ${params.status} before the run started`,

@@ -15,7 +15,7 @@ import { displayWidth, escapeText, escapeWords, truncate, wrapStyled } from "./o
 
 /** Shows a run while it executes: JSON lines for programs, a live view on a terminal, plain lines elsewhere. */
 interface Reporter {
-  tell(event: ProgressEvent): void;
+  show(event: ProgressEvent): void;
   spent(amounts: Amounts): void;
   /** The current task graph. */
   graph(graph: GraphPicture | null): void;
@@ -26,14 +26,14 @@ interface Reporter {
 }
 
 export function createReporter(shell: Shell): Reporter {
-  if (shell.json) return { tell: (event) => void shell.write(`${JSON.stringify(event)}\n`), ...NO_VIEW };
-  if (shell.quiet) return { tell() {}, ...NO_VIEW };
+  if (shell.json) return { show: (event) => void shell.write(`${JSON.stringify(event)}\n`), ...NO_VIEW };
+  if (shell.quiet) return { show() {}, ...NO_VIEW };
   return canRedraw(shell) ? liveReporter(shell) : plainReporter(shell);
 }
 
 function plainReporter(shell: Shell): Reporter {
   return {
-    tell(event) {
+    show(event) {
       const line = eventLine(event, shell.page);
       if (line !== null) shell.write(line);
     },
@@ -70,7 +70,7 @@ function liveReporter(shell: Shell): Reporter {
   // A second Ctrl+C exits from anywhere, and the cursor must be restored.
   process.on("exit", close);
   return {
-    tell(event) {
+    show(event) {
       picture = reduceEvent(picture, event);
       const line = event.kind === "agent" ? null : eventLine(event, shell.page);
       if (line !== null && open)
@@ -333,7 +333,7 @@ function firstLine(text: string): string {
 export function followGraph(
   holdfast: Pick<Holdfast, "graph">,
   reporter: Pick<Reporter, "graph">,
-): { tell(event: ProgressEvent): void; close(): Promise<void> } {
+): { show(event: ProgressEvent): void; close(): Promise<void> } {
   let timer: NodeJS.Timeout | undefined;
   let reading: Promise<void> | undefined;
   let again = false;
@@ -366,7 +366,7 @@ export function followGraph(
     timer.unref();
   };
   return {
-    tell(event) {
+    show(event) {
       // Agent events do not change a node's state.
       if (event.kind === "agent") return;
       if (!again && timer !== undefined) {

@@ -219,12 +219,12 @@ interface PlaceFlags {
 }
 
 /** Reads the flags for a loop's slot and priority. */
-export function readPlace(input: PlaceFlags): { readonly place: SlotOptions; readonly priority?: number } {
+export function readSlot(input: PlaceFlags): { readonly loopSlot: SlotOptions; readonly priority?: number } {
   const [wait, force] = [input.on("wait"), input.on("force")];
   const limit = input.text("max-loops");
   const priority = readPriority(input.text("priority"));
   return {
-    place: {
+    loopSlot: {
       whenFull: force ? "force" : wait ? "wait" : "refuse",
       ...(limit === undefined ? {} : { limit: limit === "none" ? null : atLeastOne(limit) }),
     },

@@ -34,14 +34,14 @@ export async function pickCheckpoint(
       hint: "Save one with `holdfast checkpoint`.",
     });
   }
-  shell.say(previewText(previews, advice, shell.talk));
+  shell.notify(previewText(previews, advice, shell.talk));
   const known = new Set((await Array.fromAsync(handle.checkpoints())).map(({ sequence }) => sequence));
   for (;;) {
     const answer = await shell.ask("Number of the checkpoint, or Enter for none:", "");
     if (answer === "") return null;
     const sequence = Number(answer.replace(/^.*@/, ""));
     if (known.has(sequence)) return sequence;
-    shell.say(`There is no checkpoint ${answer}; \`${shell.talk.program} list ${handle.id}\` shows all.`);
+    shell.notify(`There is no checkpoint ${answer}; \`${shell.talk.program} list ${handle.id}\` shows all.`);
   }
 }
 

@@ -7,8 +7,17 @@ import type { CommandSpec } from "./command.ts";
 /** Flags that only some workflows have. Other workflows must reject them instead of ignoring them. */
 const CRUNCH = ["target", "max-parallel", "model"];
 const RALPH = [
-  ...["until", "until-timeout", "no-first-check", "max", "attempts", "memory", "memory-policy"],
-  ...["on-stuck", "skill", "flow", "pr"],
+  "until",
+  "until-timeout",
+  "no-first-check",
+  "max",
+  "attempts",
+  "memory",
+  "memory-policy",
+  "on-stuck",
+  "skill",
+  "flow",
+  "pr",
 ];
 const BOTH = ["type"];
 

@@ -17,15 +17,15 @@ import { escapeText } from "./output/text.ts";
  */
 export async function waitForRun(shell: Shell, handle: Pick<RunHandle, "id" | "holder">): Promise<void> {
   const began = performance.now();
-  let said = false;
+  let notified = false;
   for (;;) {
     const holder = await handle.holder();
     if (holder?.alive !== "alive") return;
     const waited = performance.now() - began;
     if (waited > WAIT_MS) throw runHeld(leaseHeld(holder.lease));
-    if (waited > NOTE_MS && !said) {
-      said = true;
-      shell.say(`Waiting for ${handle.id}: held by ${holderText(holder.lease.owner)} …`);
+    if (waited > NOTE_MS && !notified) {
+      notified = true;
+      shell.notify(`Waiting for ${handle.id}: held by ${holderText(holder.lease.owner)} …`);
     }
     await sleep(POLL_MS, undefined, { signal: shell.signal });
   }

@@ -32,7 +32,7 @@ describe("read request", () => {
           simplify: true,
           yolo: true,
           waitForCi: true,
-          heedReviews: false,
+          applyReviews: false,
           draft: true,
           implModel: "command:b",
           reviewModel: "command:c",

@@ -83,7 +83,7 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
     simplify: input.on("enable-simp") || on("simplify", impl.simplify),
     yolo: readYolo(input, impl.yolo),
     waitForCi: on("wait-for-ci", impl.waitForCi),
-    heedReviews: !input.on("ignore-reviews") && impl.heedReviews,
+    applyReviews: !input.on("ignore-reviews") && impl.applyReviews,
     draft: on("draft", impl.draft),
     afterRebase: impl.afterRebase,
     implModel: implTyped ?? (agentTyped === undefined ? models.impl : null),
@@ -333,12 +333,15 @@ function typeOf(input: RunInput): string {
   const [skill, flow] = [input.text("skill"), input.text("flow")];
   if (skill !== undefined && flow !== undefined)
     throw usage("Both --skill and --flow were given", "A run has one of them: remove the other.");
-  const told = skill !== undefined ? "skill_execution" : flow !== undefined ? "flow_command" : undefined;
-  const type = input.text("type") ?? told ?? "ralph_loop";
+  const named = skill !== undefined ? "skill_execution" : flow !== undefined ? "flow_command" : undefined;
+  const type = input.text("type") ?? named ?? "ralph_loop";
   if (!TYPES.includes(type))
     throw usage(`--type cannot be "${type}" with the ralph workflow`, `Give one of ${TYPES.join(", ")}.`);
-  if (told !== undefined && type !== told)
-    throw usage(`--type ${type} does not go with --${told === "flow_command" ? "flow" : "skill"}`, "Leave --type out.");
+  if (named !== undefined && type !== named)
+    throw usage(
+      `--type ${type} does not go with --${named === "flow_command" ? "flow" : "skill"}`,
+      "Leave --type out.",
+    );
   if (type === "skill_execution" && skill === undefined)
     throw usage("--type skill_execution needs a skill", "Name its file: --skill .claude/skills/NAME/SKILL.md.");
   if (type === "flow_command" && flow === undefined)

@@ -38,15 +38,15 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const json = globals.on("json");
   const silent = json || globals.on("quiet");
   const cwd = await workingDirectory(globals.text("cwd"));
-  const look = { env, noColorFlag: globals.on("no-color"), program: suggestedProgram(globals) };
-  const talk = pageOf({ stream: process.stderr, ...look });
-  const page = pageOf({ stream: process.stdout, ...look });
+  const options = { env, noColorFlag: globals.on("no-color"), program: suggestedProgram(globals) };
+  const talk = pageOf({ stream: process.stderr, ...options });
+  const page = pageOf({ stream: process.stdout, ...options });
   const canAsk = !json && process.stdin.isTTY === true && talk.terminal;
   const work = createPendingWork();
   let holdfast: Promise<Holdfast> | undefined;
 
   const hushed = (): boolean => signal.aborted && !params.windsDown;
-  const say = (text: string): void => {
+  const notify = (text: string): void => {
     if (text !== "" && !silent && !hushed()) streams.err.write(text.endsWith("\n") ? text : `${text}\n`);
   };
   const confirm: Shell["confirm"] = async (question) => {
@@ -61,7 +61,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     noConfig: globals.on("no-config"),
     trustFlag: globals.on("trust"),
     lenient: params.reads,
-    say,
+    notify,
     warn: (text, document) => {
       if (!hushed()) streams.err.write(json ? `${JSON.stringify(document)}\n` : `${text}\n`);
     },
@@ -115,7 +115,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
       );
     },
     write: (text, kind) => streams.out.write(text, kind),
-    say,
+    notify,
     columns: () => {
       const { isTTY, columns } = process.stdout;
       return pageWidth({ env, columns: isTTY === true ? columns : undefined });

@@ -97,7 +97,7 @@ impl:
   # After the pull request: wait for its checks, and fix failures.
   waitForCi: ${value("impl.waitForCi")}
   # While it waits: make the changes that reviewers of the pull request request.
-  heedReviews: ${value("impl.heedReviews")}
+  applyReviews: ${value("impl.applyReviews")}
   draft: ${value("impl.draft")}
   # The stage after a clean rebase: review or impl.
   afterRebase: ${value("impl.afterRebase")}

@@ -141,7 +141,7 @@ const RULES: Rules<FileConfig> = {
     simplify: "harmless",
     yolo: { danger: "rights", uses: STARTS, when: isNot(false) },
     waitForCi: "harmless",
-    heedReviews: "harmless",
+    applyReviews: "harmless",
     draft: "harmless",
     afterRebase: "harmless",
     gate: { danger: "executes", uses: ["impl", "crunch"] },

@@ -212,7 +212,7 @@ const configSchema = z.strictObject({
       simplify: z.optional(yesOrNo()),
       yolo: z.optional(yesOrNo()),
       waitForCi: z.optional(yesOrNo()),
-      heedReviews: z.optional(yesOrNo()),
+      applyReviews: z.optional(yesOrNo()),
       draft: z.optional(yesOrNo()),
       afterRebase: z.optional(choice(["review", "impl"])),
       gate: z.optional(settingValue("a shell command", nonEmpty)),

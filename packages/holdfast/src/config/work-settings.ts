@@ -73,7 +73,7 @@ export interface ImplSettings {
   readonly simplify: boolean;
   readonly yolo: boolean;
   readonly waitForCi: boolean;
-  readonly heedReviews: boolean;
+  readonly applyReviews: boolean;
   readonly draft: boolean;
   readonly afterRebase: "review" | "impl";
   /** A shell command that must succeed before a review or a pull request. */
@@ -120,7 +120,7 @@ export const DEFAULT_WORK: WorkSettings = {
     simplify: false,
     yolo: false,
     waitForCi: false,
-    heedReviews: true,
+    applyReviews: true,
     draft: false,
     afterRebase: "review",
     gate: null,
@@ -242,7 +242,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["impl.simplify", impl.simplify],
     ["impl.yolo", impl.yolo],
     ["impl.waitForCi", impl.waitForCi],
-    ["impl.heedReviews", impl.heedReviews],
+    ["impl.applyReviews", impl.applyReviews],
     ["impl.draft", impl.draft],
     ["impl.afterRebase", impl.afterRebase],
     ["impl.gate", impl.gate ?? "(none)"],

@@ -368,10 +368,10 @@ export function notACheckpoint(value: unknown): HoldfastError {
  */
 function toTaskError(error: unknown, taskId: string): unknown {
   if (!(error instanceof HoldfastError)) return error;
-  const told = wordsFor(error, JSON.stringify(taskId));
-  if (told === undefined) return error;
+  const known = wordsFor(error, JSON.stringify(taskId));
+  if (known === undefined) return error;
   const { code, retry, data } = error;
-  return new HoldfastError({ code, retry, ...told, data: { ...data, taskId }, cause: error });
+  return new HoldfastError({ code, retry, ...known, data: { ...data, taskId }, cause: error });
 }
 
 function wordsFor(error: HoldfastError, task: string): { readonly message: string; readonly hint: string } | undefined {

@@ -45,7 +45,7 @@ async function runReading(run: string, bodies: readonly (string | null)[]): Prom
 }
 
 async function told(run: string): Promise<{ readonly message: unknown; readonly lost: readonly string[] }> {
-  const { bytes, losses } = await holdfast.foreign.transcript(run);
+  const { bytes, losses } = await holdfast.formats.transcript(run);
   const { steps } = JSON.parse(new TextDecoder().decode(bytes));
   return { message: steps[0].message, lost: losses.map(({ path }) => path) };
 }

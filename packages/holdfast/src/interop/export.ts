@@ -23,7 +23,7 @@ import { listAgentLogs, readLogLines } from "../agent-output.ts";
  */
 export function writeExport(params: {
   readonly to: ExportName;
-  readonly foreign: readonly ExternalCheckpoint[];
+  readonly external: readonly ExternalCheckpoint[];
   readonly encoded: readonly Encoded[];
   /** Absolute path. */
   readonly output: string;
@@ -50,9 +50,9 @@ export function writeExport(params: {
  */
 function writeCrunch(
   directory: string,
-  { foreign, encoded }: { readonly foreign: readonly ExternalCheckpoint[]; readonly encoded: readonly Encoded[] },
+  { external, encoded }: { readonly external: readonly ExternalCheckpoint[]; readonly encoded: readonly Encoded[] },
 ): WriteResult {
-  const config = crunchSettingsFor(directory, foreign[0]?.work ?? { kind: "none" });
+  const config = crunchSettingsFor(directory, external[0]?.work ?? { kind: "none" });
   if (config?.enabled === false)
     throw usageError(
       `Cannot export to ${directory}: .claude/checkpoint-config.yaml has enabled: false`,
@@ -67,7 +67,7 @@ function writeCrunch(
     );
   // The user asked for these exports. So retention may remove only what the same export wrote.
   const ours = new Set(encoded.map(({ path }) => idFromPath(path)));
-  return writeCrunchDirectory({ directory, add: foreign, config, ours });
+  return writeCrunchDirectory({ directory, add: external, config, ours });
 }
 
 function packedSize(config: CrunchConfig | null, bytes: Uint8Array): number {

@@ -1,4 +1,4 @@
-/** The service behind `holdfast.foreign`: imports, exports and mirrors checkpoints of other tools. */
+/** The service behind `holdfast.formats`: imports, exports and mirrors checkpoints of other tools. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type CoreAdapters, findRunWorkspace } from "@holdfast/core/adapters";
@@ -52,7 +52,7 @@ export class ImportExport {
   async encode(
     ref: CheckpointRef,
     to: FormatName,
-  ): Promise<{ readonly foreign: ExternalCheckpoint; readonly encoded: Encoded }> {
+  ): Promise<{ readonly external: ExternalCheckpoint; readonly encoded: Encoded }> {
     const checkpoint = await this.#adapters.store.getCheckpoint(ref);
     const { encodeCheckpoint } = await import("@holdfast/workflows/mirror");
     return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);

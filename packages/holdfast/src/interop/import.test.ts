@@ -21,7 +21,7 @@ afterEach(async () => {
 });
 
 async function planOf(path: string): Promise<ImportPlan> {
-  const [plan] = await holdfast.foreign.planImport({ paths: [path] });
+  const [plan] = await holdfast.formats.planImport({ paths: [path] });
   if (plan === undefined) throw new Error("nothing would be made");
   return plan;
 }
@@ -29,13 +29,13 @@ async function planOf(path: string): Promise<ImportPlan> {
 test("versions come in order, each with its own document", async () => {
   const plan = await planOf(versions);
   expect(plan).toMatchObject({ format: "context-store", before: "none", checkpoints: [{ id: "1" }, { id: "2" }] });
-  expect(await holdfast.foreign.applyImport(plan)).toMatchObject({ changed: true, checkpoints: 2 });
+  expect(await holdfast.formats.applyImport(plan)).toMatchObject({ changed: true, checkpoints: 2 });
   const list = await (await holdfast.run(plan.run)).list({});
   expect(list).toMatchObject([
     { sequence: 2, trigger: "import", name: "2" },
     { sequence: 1, trigger: "import", name: "1" },
   ]);
-  const first = await holdfast.foreign.encode({ run: plan.run, sequence: 1 }, "context-store");
+  const first = await holdfast.formats.encode({ run: plan.run, sequence: 1 }, "context-store");
   expect(JSON.parse(new TextDecoder().decode(first.encoded.bytes))).toMatchObject({ version: 1 });
   expect(first.encoded.losses).toEqual([]);
 });
@@ -54,12 +54,12 @@ test("cut in the middle, it is no run to go on with, and the same import finishe
   await expect(holdfast.resume({ run })).rejects.toMatchObject({ code: "NEEDS_DECISION" });
   const again = await planOf(versions);
   expect(again).toMatchObject({ run, before: "part" });
-  expect(await holdfast.foreign.applyImport(again)).toMatchObject({ run, changed: true });
+  expect(await holdfast.formats.applyImport(again)).toMatchObject({ run, changed: true });
   const whole = await planOf(versions);
   expect(whole.before).toBe("whole");
-  expect(await holdfast.foreign.applyImport(whole)).toMatchObject({ changed: false });
+  expect(await holdfast.formats.applyImport(whole)).toMatchObject({ changed: false });
   // Also for one who planned before and comes late.
-  expect(await holdfast.foreign.applyImport(again)).toMatchObject({ changed: false });
+  expect(await holdfast.formats.applyImport(again)).toMatchObject({ changed: false });
   expect((await holdfast.store.getRun(run))?.checkpoints).toBe(2);
   await expect(holdfast.resume({ run })).rejects.toMatchObject({
     code: "USAGE",

@@ -81,10 +81,10 @@ export async function planImport(adapters: CoreAdapters, params: ImportParams): 
 
 async function planHistory(adapters: CoreAdapters, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
   const { format } = decoded;
-  const checkpoints = decoded.checkpoints.map((foreign) => {
-    const planes: unknown = capture(attachSourceDocument(foreign, format));
+  const checkpoints = decoded.checkpoints.map((external) => {
+    const planes: unknown = capture(attachSourceDocument(external, format));
     // `capture` rejects what it cannot copy exactly, so the result has the type of its input.
-    return { id: foreign.id, createdAt: foreign.createdAt, planes: planes as Planes };
+    return { id: external.id, createdAt: external.createdAt, planes: planes as Planes };
   });
   const last = decoded.checkpoints.at(-1);
   const loop = last === undefined ? null : parseOwnLoop(last);

@@ -42,7 +42,7 @@ async function scene(config?: string) {
   };
   if (config !== undefined) configure(config);
   const handle = await holdfast.createRun({ id: "c", workflow: "crunch", work: { kind: "issue", number: 42 } });
-  const mirror = await holdfast.foreign.mirror({ run: "c", to: "crunch-yaml" });
+  const mirror = await holdfast.formats.mirror({ run: "c", to: "crunch-yaml" });
   const directory = join(root, ".claude/crunch/42/checkpoints");
   let count = 0;
   const save = async (trigger: Trigger, stage = "enrich"): Promise<void> => {
@@ -82,7 +82,7 @@ describe("the directory of a crunch run", () => {
     git("worktree", "add", "-q", other);
     onTestFinished(() => rmSync(other, { recursive: true }));
     await using elsewhere = await openHoldfast({ cwd: other });
-    expect((await elsewhere.foreign.mirror({ run: "c", to: "crunch-yaml" })).root).toBe(root);
+    expect((await elsewhere.formats.mirror({ run: "c", to: "crunch-yaml" })).root).toBe(root);
     await mirror.catchUp();
     expect(files()).toHaveLength(1);
     expect(git("status", "--porcelain")).toBe("");
@@ -258,11 +258,11 @@ test("crunch's own directory, imported and mirrored into itself, is left as it w
   const all = (): object =>
     Object.fromEntries(readdirSync(directory).map((name) => [name, readFileSync(join(directory, name), "utf8")]));
   const before = all();
-  const [plan] = await holdfast.foreign.planImport({ paths: [directory] });
+  const [plan] = await holdfast.formats.planImport({ paths: [directory] });
   if (plan === undefined) return expect.unreachable();
-  await holdfast.foreign.applyImport(plan);
-  await (await holdfast.foreign.mirror({ run: plan.run, to: "crunch-yaml" })).catchUp();
+  await holdfast.formats.applyImport(plan);
+  await (await holdfast.formats.mirror({ run: plan.run, to: "crunch-yaml" })).catchUp();
   // The index and `latest` may be made true; no checkpoint is another one.
   expect(all()).toMatchObject(Object.fromEntries(Object.entries(before).filter(([name]) => name.startsWith("CP-"))));
-  expect(await holdfast.foreign.planImport({ paths: [directory] })).toMatchObject([{ run: plan.run, before: "whole" }]);
+  expect(await holdfast.formats.planImport({ paths: [directory] })).toMatchObject([{ run: plan.run, before: "whole" }]);
 });

@@ -21,7 +21,7 @@ test("a mirror of documents writes nothing out of the repository through a link"
   const handle = await holdfast.createRun({ id: "r", workflow: "impl", work: { kind: "issue", number: 7 } });
   await handle.save({ trigger: "manual", name: "one", planes: emptyPlanes() });
   const mirror = async () =>
-    await (await holdfast.foreign.mirror({ run: "r", to: "loop-json", directory: root })).catchUp();
+    await (await holdfast.formats.mirror({ run: "r", to: "loop-json", directory: root })).catchUp();
   symlinkSync(outside, join(root, ".aiwg"));
   await expect(mirror()).rejects.toMatchObject({ code: "IO_FAILED", message: expect.stringContaining("link") });
   expect(readdirSync(outside)).toEqual([]);

@@ -240,7 +240,7 @@ export interface Converted {
   readonly from: FormatName;
   readonly to: FormatName;
   /** Oldest first; one document each. */
-  readonly foreign: readonly ExternalCheckpoint[];
+  readonly external: readonly ExternalCheckpoint[];
   readonly encoded: readonly Encoded[];
   readonly remarks: readonly Remark[];
 }
@@ -260,7 +260,7 @@ export function convertFile(params: {
   return {
     from: decoded.format,
     to: params.to,
-    foreign: decoded.checkpoints,
+    external: decoded.checkpoints,
     encoded: decoded.checkpoints.map((checkpoint) => codec.encode(checkpoint)),
     remarks: decoded.remarks,
   };

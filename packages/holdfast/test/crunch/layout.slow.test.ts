@@ -84,7 +84,7 @@ test("a checkpoint of its middle, written out and imported again, goes on at its
   const batches = await (await holdfast.run(run)).list({ trigger: "batch_complete" });
   const middle = batches.find(({ stage }) => stage === "implementing");
   if (middle === undefined) return expect.unreachable("no batch of implementing was saved");
-  const { encoded } = await holdfast.foreign.encode(middle, "crunch-yaml");
+  const { encoded } = await holdfast.formats.encode(middle, "crunch-yaml");
   expect(encoded.losses.map(({ path }) => path)).not.toContain("position.graph");
   const file = join(bench.root, "middle.yaml");
   await writeFile(file, encoded.bytes);
@@ -92,9 +92,9 @@ test("a checkpoint of its middle, written out and imported again, goes on at its
     execution_graph: { node_states: { build: { status: "complete" } } },
     recovery_info: { can_resume: true },
   });
-  const [plan] = await holdfast.foreign.planImport({ paths: [file], run: "again" });
+  const [plan] = await holdfast.formats.planImport({ paths: [file], run: "again" });
   if (plan === undefined) return expect.unreachable();
-  await holdfast.foreign.applyImport(plan);
+  await holdfast.formats.applyImport(plan);
   const agent = `scripted:${join(bench.root, "script.json")}`;
   const report = await holdfast.resume({ run: "again", adopt: { agent, options: {} } });
   expect(report.outcome).toMatchObject({ kind: "done" });

@@ -59,7 +59,7 @@ describe("reviews of people", () => {
   });
 
   test("told to, the run leaves reviews to people; one that was taken back is left in any case", async () => {
-    await using deaf = await makeBench({ answers, options: { waitForCi: true, heedReviews: false } });
+    await using deaf = await makeBench({ answers, options: { waitForCi: true, applyReviews: false } });
     await untilOpened(deaf);
     await review(deaf, [louder]);
     expect(await deaf.work()).toMatchObject({ kind: "done" });

@@ -35,7 +35,7 @@ afterEach(async () => {
   rmSync(root, { recursive: true });
 });
 
-const mirror = async (run = LOOP) => await (await holdfast.foreign.mirror({ run, to: "loop-json" })).catchUp();
+const mirror = async (run = LOOP) => await (await holdfast.formats.mirror({ run, to: "loop-json" })).catchUp();
 const readJson = (path: string): JsonObject => JSON.parse(readFileSync(join(root, path), "utf8"));
 
 const ajv = new Ajv2020({
@@ -203,7 +203,7 @@ describe("states, as journal and lease tell them", () => {
       process.kill(process.pid, "SIGKILL");`;
     expect(() => execFileSync(process.execPath, ["--input-type=module", "-e", script])).toThrow();
   };
-  const SAYING = `await (await holdfast.foreign.mirror({ run: ${JSON.stringify(LOOP)}, to: "loop-json" })).catchUp();`;
+  const SAYING = `await (await holdfast.formats.mirror({ run: ${JSON.stringify(LOOP)}, to: "loop-json" })).catchUp();`;
 
   test.each([
     ["overview", () => holdfast.overview()],
@@ -352,14 +352,14 @@ describe("whatever happens there harms nothing", () => {
 });
 
 describe("retention of the files", () => {
-  const clean = async () => await holdfast.foreign.applyLoopCleanup(await holdfast.foreign.planLoopCleanup());
+  const clean = async () => await holdfast.formats.applyLoopCleanup(await holdfast.formats.planLoopCleanup());
 
   test("the newest five and what has a tag stay, the rest is not written again, and the store keeps all", async () => {
     for (let iteration = 1; iteration <= 8; iteration += 1) await save(holdfast, { iteration });
     await holdfast.store.tag({ run: LOOP, sequence: 2, name: "good" });
     await mirror();
     expect(names(root)).toHaveLength(8);
-    const [plan] = await holdfast.foreign.planLoopCleanup();
+    const [plan] = await holdfast.formats.planLoopCleanup();
     expect(plan?.files.map(({ action, why }) => [action, why])).toEqual([
       ["keep", "the newest of the run; the newest to resume from"],
       ...Array.from({ length: 4 }, () => ["keep", "among the newest 5 iteration"]),
@@ -429,13 +429,13 @@ describe("read back", () => {
     writeFileSync(join(root, ".aiwg", other, "iteration-005.json"), JSON.stringify(theirs));
     const later = { ...theirs, checkpoint_id: "cp-later", created_at: "2026-02-03T21:05:00Z" };
     writeFileSync(join(root, ".aiwg", other, "iteration-006.json.gz"), gzipSync(JSON.stringify(later)));
-    const plans = await holdfast.foreign.planImport({ paths: [".aiwg"] });
+    const plans = await holdfast.formats.planImport({ paths: [".aiwg"] });
     expect(plans.map(({ workflow, checkpoints, broken }) => [workflow, checkpoints.length, broken.length])).toEqual([
       ["ralph", 2, 0],
       ["ralph_loop", 2, 0],
       ["ralph_loop", 1, 0],
     ]);
-    for (const plan of plans) await holdfast.foreign.applyImport(plan);
+    for (const plan of plans) await holdfast.formats.applyImport(plan);
     const [ours] = plans;
     const list = await (await holdfast.run(ours?.run ?? "")).list({});
     expect(list).toMatchObject([{ iteration: 2 }, { iteration: 1 }]);
@@ -445,18 +445,18 @@ describe("read back", () => {
     for (const iteration of [1, 2]) await save(holdfast, { iteration });
     await mirror();
     const plan = async (params: { readonly run?: string } = {}) => {
-      const plans = await holdfast.foreign.planImport({ paths: [".aiwg"], ...params });
+      const plans = await holdfast.formats.planImport({ paths: [".aiwg"], ...params });
       expect(plans).toHaveLength(1);
       return plans[0] ?? expect.unreachable("nothing would be imported");
     };
     const own = await plan();
     expect(own).toMatchObject({ run: LOOP, before: "own" });
-    expect(await holdfast.foreign.applyImport(own)).toMatchObject({ run: LOOP, changed: false });
+    expect(await holdfast.formats.applyImport(own)).toMatchObject({ run: LOOP, changed: false });
     expect((await holdfast.listRuns()).map(({ id }) => id)).toEqual([LOOP]);
     expect(await plan({ run: "second" })).toMatchObject({ run: "second", before: "none" });
 
     await using elsewhere = await openHoldfast({ cwd: root, store: join(root, "other") });
-    expect(await elsewhere.foreign.planImport({ paths: [".aiwg"] })).toMatchObject([{ before: "none" }]);
+    expect(await elsewhere.formats.planImport({ paths: [".aiwg"] })).toMatchObject([{ before: "none" }]);
 
     const newest = readGz(join(root, DIRECTORY, "iteration-002.json.gz"));
     if (!isJsonObject(newest["metadata"])) return expect.unreachable("there is no mark");

@@ -52,7 +52,7 @@ test("a loop is seen below .aiwg as it goes, whole at every moment; what was rea
   // In the user's own worktree, and in no commit.
   expect(await bench.git("clone", "status", "--porcelain")).toBe("");
   expect(await bench.git("clone", "ls-tree", "-r", "--name-only", `holdfast/${bench.run()}`)).not.toContain(".aiwg");
-  const [plan, ...others] = await bench.holdfast.foreign.planImport({ paths: [".aiwg"], run: "again" });
+  const [plan, ...others] = await bench.holdfast.formats.planImport({ paths: [".aiwg"], run: "again" });
   expect(others).toEqual([]);
   expect(plan).toMatchObject({ format: "loop-json", broken: [], remarks: [] });
   const last = plan?.checkpoints.at(-1)?.planes;
@@ -86,10 +86,10 @@ test("a loop that was stopped goes on from its files alone, as another run", asy
   });
   expect(outcome).toMatchObject({ kind: "interrupted" });
   const { holdfast } = bench;
-  const [plan] = await holdfast.foreign.planImport({ paths: [".aiwg/ralph/loops"], run: "again" });
+  const [plan] = await holdfast.formats.planImport({ paths: [".aiwg/ralph/loops"], run: "again" });
   if (plan === undefined) return expect.unreachable("nothing would be imported");
   expect(plan).toMatchObject({ workflow: "ralph", work: { kind: "task", text: "Write the answer" } });
-  await holdfast.foreign.applyImport(plan);
+  await holdfast.formats.applyImport(plan);
   const report = await holdfast.resume({ run: "again" });
   expect(report.outcome).toMatchObject({ kind: "done" });
   const entries = await Array.fromAsync(holdfast.store.readJournal({ run: "again" }));

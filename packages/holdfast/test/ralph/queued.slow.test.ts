@@ -17,11 +17,11 @@ test("a loop that is paused while it waits for its first place is resumed as any
   const { requests } = await holdfast.work.adapters();
   const order = { id: "o-1", run: "queued", by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
   await requests?.order({ ...order, kind: "pause" });
-  const { outcome } = await holdfast.work.start(plan, { place: { whenFull: "wait" } });
+  const { outcome } = await holdfast.work.start(plan, { loopSlot: { whenFull: "wait" } });
   expect(outcome).toMatchObject({ kind: "paused" });
   expect((await holdfast.status("queued")).status).toMatchObject({ kind: "paused" });
   expect(await ground.started()).toBe(0);
-  const resumed = await holdfast.resume({ run: "queued", place: { whenFull: "force" } });
+  const resumed = await holdfast.resume({ run: "queued", loopSlot: { whenFull: "force" } });
   expect(resumed.outcome).toMatchObject({ kind: "done" });
   expect(await ground.started()).toBe(1);
   await holdfast.close();
@@ -46,7 +46,7 @@ test("who is resumed and waits for a place asks about what changed while it wait
   const stop = new AbortController();
   expect(await bench.work({ signal: stop.signal, listen: () => stop.abort() })).toMatchObject({ kind: "interrupted" });
   const listen = await fill(bench, somebodyCommits(bench));
-  const { outcome } = await bench.holdfast.resume({ run: bench.run(), place: PLACE, listen });
+  const { outcome } = await bench.holdfast.resume({ run: bench.run(), loopSlot: PLACE, listen });
   expect(outcome).toMatchObject({ kind: "ask", findings: [{ kind: "head_moved" }] });
   expect(await bench.calls()).toBe(0);
 });
@@ -57,7 +57,7 @@ test("who is begun and waits for a place works on the issue as it is then", asyn
   const listen = await fill(bench, async () => {
     await writeFile(file, (await readFile(file, "utf8")).replace("It is 42.", "It is 42, of course."));
   });
-  const { outcome } = await bench.holdfast.work.start(await bench.plan(), { place: PLACE, listen });
+  const { outcome } = await bench.holdfast.work.start(await bench.plan(), { loopSlot: PLACE, listen });
   expect(outcome).toMatchObject({ kind: "done" });
   expect(await bench.read(".tmp/ralph-prompt-1.md")).toContain("It is 42, of course.");
 });
@@ -66,7 +66,7 @@ test("who is begun and waits for a place asks about what else changed while it w
   await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
   const listen = await fill(bench, somebodyCommits(bench));
   const plan = await bench.plan();
-  const { outcome } = await bench.holdfast.work.start(plan, { place: PLACE, listen });
+  const { outcome } = await bench.holdfast.work.start(plan, { loopSlot: PLACE, listen });
   expect(outcome).toMatchObject({ kind: "ask", findings: [{ kind: "head_moved" }] });
   expect(await bench.calls()).toBe(0);
 });

@@ -75,8 +75,8 @@ async function look(
       // can still be merged.
       const checks = await forge.checks(commit);
       const found = await forge.getPullRequest(pullRequest.number);
-      const heeds = work.options.heedReviews && found?.state === "open";
-      const reviews = heeds ? await forge.reviews(pullRequest.number) : [];
+      const applies = work.options.applyReviews && found?.state === "open";
+      const reviews = applies ? await forge.reviews(pullRequest.number) : [];
       return decideCi({
         pullRequest: found,
         checks,

@@ -107,9 +107,9 @@ describe("the document that an impl run keeps for older tools", () => {
     theirs.state.plan_file = "plan.md";
     theirs.state.worktree = "/elsewhere";
     const bytes = new TextEncoder().encode(JSON.stringify(theirs));
-    const [foreign] = implJson.decode({ path: "a.json", bytes, compression: "none" }).checkpoints;
-    if (foreign === undefined) throw new Error("it has no checkpoint");
-    const { extensions } = attachSourceDocument(foreign, "impl-json");
+    const [external] = implJson.decode({ path: "a.json", bytes, compression: "none" }).checkpoints;
+    if (external === undefined) throw new Error("it has no checkpoint");
+    const { extensions } = attachSourceDocument(external, "impl-json");
     expect(written({ extensions }).state).toMatchObject({
       their_own: { keep: ["this"] },
       plan_file: "plan.md",

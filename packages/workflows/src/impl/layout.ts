@@ -68,10 +68,10 @@ export function implDocument({ run, planes, worktree, simplifies, at }: ImplDocu
   const own = { version: simplifies ? 2 : 1, ...(isJsonObject(kept) ? kept : {}), worktree };
   const extensions = { ...planes.extensions, [IMPL_EXTENSION]: own };
   const whole = { ...base, position, inputs, context: { ...base.context, values }, extensions };
-  const { foreign } = toExternalCheckpoint(
+  const { external } = toExternalCheckpoint(
     run,
     { trigger: "stage", sequence: 0, createdAt: at, planes: whole },
     "impl-json",
   );
-  return new TextDecoder().decode(implJson.encode(foreign).bytes);
+  return new TextDecoder().decode(implJson.encode(external).bytes);
 }

@@ -39,7 +39,7 @@ export interface ImplOptions {
   readonly yolo: boolean;
   readonly waitForCi: boolean;
   /** Whether the ci stage sends a person's change request back to implementation. */
-  readonly heedReviews: boolean;
+  readonly applyReviews: boolean;
   /** `provider:model`; null: the run's default model. */
   readonly implModel: string | null;
   /** null: the same as implModel. */
@@ -78,7 +78,7 @@ export const defaultImplOptions: ImplOptions = {
   onMaxReviews: "proceed",
   yolo: false,
   waitForCi: false,
-  heedReviews: true,
+  applyReviews: true,
   implModel: null,
   reviewModel: null,
   review: true,
@@ -124,7 +124,7 @@ export function parseImplOptions(given: JsonObject): {
     onMaxReviews: word(current, "onMaxReviews", base.onMaxReviews, ["proceed", "fatal"]),
     yolo: flag(current, "yolo", base.yolo),
     waitForCi: flag(current, "waitForCi", base.waitForCi),
-    heedReviews: flag(current, "heedReviews", base.heedReviews),
+    applyReviews: flag(current, "applyReviews", base.applyReviews),
     implModel: model(current, "implModel"),
     reviewModel: model(current, "reviewModel"),
     review: flag(current, "review", base.review),

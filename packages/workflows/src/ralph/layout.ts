@@ -194,9 +194,9 @@ export class LoopLayout {
       const checkpoint = await this.#adapters.store.getCheckpoint(summary);
       const live = readLoopRun(run, checkpoint.planes, loop.live);
       if (live === null) return null;
-      const { foreign } = toExternalCheckpoint(run, checkpoint, "loop-json");
+      const { external } = toExternalCheckpoint(run, checkpoint, "loop-json");
       const { maxAge: retentionDays } = this.#settings;
-      return encodeLoopCheckpoint({ foreign, live, summary, store: this.#adapters.store.id, retentionDays });
+      return encodeLoopCheckpoint({ external, live, summary, store: this.#adapters.store.id, retentionDays });
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "STORE_CORRUPT") return null;
       throw error;

@@ -99,7 +99,7 @@ function stateOf(values: JsonObject, unreduced: readonly Json[]): RalphState {
  * same bytes.
  */
 export function encodeLoopCheckpoint(params: {
-  readonly foreign: ExternalCheckpoint;
+  readonly external: ExternalCheckpoint;
   readonly live: LoopRun;
   readonly summary: Pick<CheckpointSummary, "id" | "sequence" | "tags" | "size">;
   /** The store whose mirror writes the document, so that the mirror recognises its own files; null: no mirror. */
@@ -107,14 +107,14 @@ export function encodeLoopCheckpoint(params: {
   /** null: without limit. */
   readonly retentionDays: number | null;
 }): Encoded {
-  const { foreign, live, summary } = params;
-  const { planes } = foreign;
+  const { external, live, summary } = params;
+  const { planes } = external;
   const extension: JsonObject = {
     workflow_id: live.workflowId,
     loop_id: live.loopId,
     progress: progressOf(live),
     max_iterations: live.options.maxIterations,
-    agent_state: agentState(foreign, live),
+    agent_state: agentState(external, live),
     metadata: {
       size_bytes: summary.size.logical,
       compression: "gzip",
@@ -125,8 +125,8 @@ export function encodeLoopCheckpoint(params: {
     },
   };
   return loopJson.encode({
-    ...foreign,
-    id: uuidOf(`${summary.id} ${foreign.createdAt ?? ""}`),
+    ...external,
+    id: uuidOf(`${summary.id} ${external.createdAt ?? ""}`),
     workflow: live.type,
     planes: {
       ...planes,

@@ -84,7 +84,7 @@ async function list(shell: Shell): Promise<Exit> {
     text: (page) => agentsText(agents, page),
   });
   const isReady = agents.some(({ name, probe }) => AGENT_PROGRAMS.includes(name) && probe.problem === null);
-  if (isReady) shell.say(`\nTest one with: ${shell.talk.program} agents test NAME`);
+  if (isReady) shell.notify(`\nTest one with: ${shell.talk.program} agents test NAME`);
   return "done";
 }
 
@@ -117,7 +117,7 @@ async function test(shell: Shell, input: AgentsInput, named: string): Promise<Ex
         retry: "ask",
       });
     if (answer === "no") {
-      shell.say("Not tested; nothing was spent.");
+      shell.notify("Not tested; nothing was spent.");
       return "needs_you";
     }
   }
@@ -127,7 +127,7 @@ async function test(shell: Shell, input: AgentsInput, named: string): Promise<Ex
     yolo: input.on("yolo"),
     timeoutMs,
     signal: shell.signal,
-    onEvent: (event) => tell(shell, event),
+    onEvent: (event) => printEvent(shell, event),
   });
   // Waits until none of the trial's processes runs.
   const trial = await shell.finish(work, { done: () => "the test was stopped" });
@@ -137,8 +137,8 @@ async function test(shell: Shell, input: AgentsInput, named: string): Promise<Ex
   return ok ? "done" : exitOf(trial);
 }
 
-function tell(shell: Shell, event: AgentEvent): void {
-  if (event.kind === "tool") shell.say(escapeText(`  ${event.name} ${event.detail}`.trimEnd().slice(0, 200)));
+function printEvent(shell: Shell, event: AgentEvent): void {
+  if (event.kind === "tool") shell.notify(escapeText(`  ${event.name} ${event.detail}`.trimEnd().slice(0, 200)));
 }
 
 /** The exit status by what has to happen before another attempt can succeed. */

@@ -51,7 +51,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       json: () => ({ run: runJson(asking), question, answer: null, by: null }),
       text: (page) => questionText(asking, page),
     });
-    shell.say(answerCommands(`${shell.talk.program} approve ${id}`, question.options));
+    shell.notify(answerCommands(`${shell.talk.program} approve ${id}`, question.options));
     return "needs_you";
   }
   const by = input.text("by") ?? whoAmI();
@@ -61,7 +61,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     json: () => ({ run: runJson(answered), question, answer, by }),
     text: (page) => indented(`${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${question.question}`, page),
   });
-  shell.say(`Go on with: ${shell.talk.program} resume ${id}`);
+  shell.notify(`Continue with: ${shell.talk.program} resume ${id}`);
   return "done";
 }
 
@@ -116,7 +116,7 @@ function asksNothing({ run, status, budget }: RunDetails): HoldfastError {
   const more = status.for === "budget" ? ` ${raiseBudgetFlags(budget)}` : "";
   return nobodyAsks(
     `Run ${id} asks nothing; it waits: ${status.reason}`,
-    `Go on with \`holdfast resume ${id}${more}\`.`,
+    `Continue with \`holdfast resume ${id}${more}\`.`,
   );
 }
 

@@ -101,10 +101,10 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     json: () => ({ ...saved, gc }),
     text: (page) => savedText({ ...saved, planes, noWorktree, leftOut: skippedPaths(planes.files) }, page),
   });
-  shell.say(`Go back to it with: ${shell.talk.program} restore ${checkpoint.id}`);
+  shell.notify(`Go back to it with: ${shell.talk.program} restore ${checkpoint.id}`);
   const size = await holdfast.sizeReport();
-  if (size !== null) shell.say(size.text);
-  if (gc !== null && gc.dropped.length > 0) shell.say(gcSummary(gc, shell.talk));
+  if (size !== null) shell.notify(size.text);
+  if (gc !== null && gc.dropped.length > 0) shell.notify(gcSummary(gc, shell.talk));
   return "done";
 }
 
@@ -205,7 +205,7 @@ async function sweep(shell: Shell, holdfast: Holdfast): Promise<GcReport | null>
     return await shell.finish(cleaning, { done: (report) => (report === null ? null : gcOutcome(report)) });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    shell.say(`The daily clean-up failed (${why}); try: ${shell.talk.program} gc --dry-run`);
+    shell.notify(`The daily clean-up failed (${why}); try: ${shell.talk.program} gc --dry-run`);
     return null;
   }
 }
@@ -234,7 +234,7 @@ async function askHolder(shell: Shell, handle: RunHandle, params: SaveParams): P
     name: params.name ?? null,
     signal: shell.signal,
     patienceMs: WAIT_MS,
-    onWaiting: (by) => shell.say(`Waiting for ${escapeText(handle.id)}: held by ${holderText(by.owner)} …`),
+    onWaiting: (by) => shell.notify(`Waiting for ${escapeText(handle.id)}: held by ${holderText(by.owner)} …`),
   });
   switch (asked.kind) {
     case "free":

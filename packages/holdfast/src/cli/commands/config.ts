@@ -53,11 +53,11 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     text: (page) => settingsText(config, page),
   });
   if (waiting.length > 0)
-    shell.say(
+    shell.notify(
       `Not in force, because they need your consent: ${waiting.map(({ key }) => escapeText(key)).join(", ")}. See: ${shell.talk.program} trust`,
     );
   if (config.path === null)
-    shell.say(`No config file: these are the defaults. ${shell.talk.program} setup writes one.`);
+    shell.notify(`No config file: these are the defaults. ${shell.talk.program} setup writes one.`);
   return "done";
 }
 
@@ -66,7 +66,7 @@ async function showPath(shell: Shell): Promise<Exit> {
   const path = findConfig(shell.cwd);
   shell.print({ json: () => ({ path }), text: () => (path === null ? "" : `${path}\n`) });
   if (path !== null) return "done";
-  shell.say(`There is no config file; ${shell.talk.program} setup writes one.`);
+  shell.notify(`There is no config file; ${shell.talk.program} setup writes one.`);
   return "nothing";
 }
 
@@ -78,7 +78,7 @@ async function showCrunch(shell: Shell): Promise<Exit> {
     json: () => ({ directory: CRUNCH_DIRECTORY, files }),
     text: () => files.map(({ path, text }) => `# ==> ${CRUNCH_DIRECTORY}/${path} <==\n${text}`).join("\n"),
   });
-  shell.say(
+  shell.notify(
     `To change one, save an edited copy at its path below the repository's root; the others keep their defaults.`,
   );
   return "done";

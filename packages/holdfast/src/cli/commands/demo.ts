@@ -58,40 +58,40 @@ async function demonstrate(
   params: { readonly directory: string; readonly seed: number; readonly keep: boolean },
 ): Promise<Exit> {
   const { directory, seed, keep } = params;
-  const tell = (text: string): void => {
+  const print = (text: string): void => {
     if (!shell.json) shell.write(text);
   };
-  tell(
+  print(
     `An issue becomes a pull request. On the way its process is killed with SIGKILL\nat ${KILLS} random places (seed ${seed}) and resumed each time.\n`,
   );
-  tell(headingText("A small repository, its remote, and an issue", shell.page));
+  print(headingText("A small repository, its remote, and an issue", shell.page));
   const [control, repository] = await Promise.all([
     makeDemoDirectory(directory, "control"),
     makeDemoDirectory(directory, "demo"),
   ]);
-  tell(`  #1 ${DEMO_ISSUE.title}\n`);
-  tell(headingText("First, to compare with: a run without a kill", shell.page));
+  print(`  #1 ${DEMO_ISSUE.title}\n`);
+  print(headingText("First, to compare with: a run without a kill", shell.page));
   const calm = await runWorker(control, { death: null, resume: null });
   const { points, ends } = calm.kind === "ended" ? calm : { points: [], ends: 0 };
   const file = join(directory, "points.json");
   await writeFile(file, JSON.stringify(points));
-  tell(
+  print(
     `  $ holdfast run 1\n  ${calm.kind === "ended" ? calm.outcome : "died"}; ${points.length} moments at which it could have been killed\n`,
   );
-  tell(headingText("Now with three kills", shell.page));
+  print(headingText("Now with three kills", shell.page));
   const deaths = await workAndDie(
     repository,
     { points: file, kills: planKills(seed, { points: points.length, ends, kills: KILLS }) },
-    (line) => tell(line),
+    (line) => print(line),
     shell,
   );
   const facts = await gatherFacts({ repository, control, deaths });
   const claims = prove(facts);
   const timeline = timelineOf(facts.entries, deaths);
-  tell(headingText("The timeline, from the journal", shell.page));
-  tell(timelineText(timeline, shell.page));
-  tell(headingText("The proof", shell.page));
-  tell(proofText(claims, shell.page));
+  print(headingText("The timeline, from the journal", shell.page));
+  print(timelineText(timeline, shell.page));
+  print(headingText("The proof", shell.page));
+  print(proofText(claims, shell.page));
   const ok = claims.every((claim) => claim.ok);
   const kept = keep ? directory : null;
   if (shell.json)
@@ -109,8 +109,8 @@ async function demonstrate(
       text: () => "",
     });
   else {
-    if (kept !== null) tell(`\nKept: ${escapeText(join(repository.clone))}\n`);
-    tell(
+    if (kept !== null) print(`\nKept: ${escapeText(join(repository.clone))}\n`);
+    print(
       ok
         ? "\nIn your own repository: holdfast run ISSUE --dry-run\n"
         : "\nThis must not happen. Please report it, with the seed.\n",
@@ -134,22 +134,22 @@ export async function makeDemoDirectory(directory: string, name: string): Promis
 async function workAndDie(
   repository: DemoRepository,
   plan: { readonly points: string; readonly kills: readonly number[] },
-  tell: (line: string) => void,
+  print: (line: string) => void,
   shell: Shell,
 ): Promise<readonly Death[]> {
   const deaths: Death[] = [];
   for (const at of [...plan.kills, null]) {
     shell.signal.throwIfAborted();
     const resume = deaths.length === 0 ? null : RUN;
-    tell(`  $ holdfast ${resume === null ? "run 1" : `resume ${resume}`}\n`);
+    print(`  $ holdfast ${resume === null ? "run 1" : `resume ${resume}`}\n`);
     const end = await runWorker(repository, { death: at === null ? null : { points: plan.points, at }, resume });
     if (end.kind === "ended") {
-      tell(`  ${end.outcome}\n`);
+      print(`  ${end.outcome}\n`);
       break;
     }
     deaths.push(end.death);
     const { stage, iteration, place } = end.death;
-    tell(markedText("✗", "red", `killed in ${stage}${iteration > 0 ? ` #${iteration}` : ""}, ${place}`, shell.page));
+    print(markedText("✗", "red", `killed in ${stage}${iteration > 0 ? ` #${iteration}` : ""}, ${place}`, shell.page));
   }
   return deaths;
 }
@@ -270,11 +270,12 @@ async function runWorker(
       child.on("close", (status, signal) => resolve({ status, signal }));
     },
   );
-  const said = lastLine(stdout);
-  if (exit.signal === "SIGKILL" && said !== null && isDeath(said["died"])) return { kind: "died", death: said["died"] };
-  const outcome = said?.["outcome"];
-  const points = said?.["points"];
-  const ends = said?.["ends"];
+  const printed = lastLine(stdout);
+  if (exit.signal === "SIGKILL" && printed !== null && isDeath(printed["died"]))
+    return { kind: "died", death: printed["died"] };
+  const outcome = printed?.["outcome"];
+  const points = printed?.["points"];
+  const ends = printed?.["ends"];
   if (Array.isArray(points) && typeof ends === "number" && isRecord(outcome))
     return { kind: "ended", points: points.map(String), ends, outcome: String(outcome["kind"]) };
   throw new HoldfastError({

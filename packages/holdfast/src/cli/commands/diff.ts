@@ -62,7 +62,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (isEmpty(diff) && paths.length > 0) await refuseUnknown({ shell, holdfast, handle, from, worktree, paths });
   const left = notCompared(diff, paths);
   const other = to?.id ?? (worktree === null ? "the worktree" : `the worktree ${worktree}`);
-  if (to === null && !isEmpty(diff) && diff.files !== null) shell.say(`Between ${from.id} and ${other}:`);
+  if (to === null && !isEmpty(diff) && diff.files !== null) shell.notify(`Between ${from.id} and ${other}:`);
   shell.print({
     content: true,
     json: () => ({
@@ -76,9 +76,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     }),
     text: (page) => diffText(diff, format, page),
   });
-  if (isEmpty(diff)) shell.say(`No difference between ${from.id} and ${other}.`);
-  if (diff.files === null) shell.say("Files were not compared: a side has none saved.");
-  else shell.say(left.map((one) => skippedLine(one, "not compared", shell.talk)).join(""));
+  if (isEmpty(diff)) shell.notify(`No difference between ${from.id} and ${other}.`);
+  if (diff.files === null) shell.notify("Files were not compared: a side has none saved.");
+  else shell.notify(left.map((one) => skippedLine(one, "not compared", shell.talk)).join(""));
   return "done";
 }
 

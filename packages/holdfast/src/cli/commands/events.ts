@@ -59,10 +59,10 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     text: (page) => (entries.length === 0 ? "" : entriesText(entries, page)),
   });
   if (given === undefined && start > 0)
-    shell.say(
+    shell.notify(
       `${countText(start, "earlier entry", "earlier entries")}: ${shell.talk.program} events ${summary.id} --after 0 --limit all`,
     );
-  if (entries.length === 0) shell.say(`Nothing in the journal of ${summary.id} after entry ${start}.`);
+  if (entries.length === 0) shell.notify(`Nothing in the journal of ${summary.id} after entry ${start}.`);
   return "done";
 }
 
@@ -89,7 +89,7 @@ async function follow(
   for (const entry of params.entries) {
     if (!show(entry)) return "done";
   }
-  shell.say(`Following ${params.run}; Ctrl+C stops.`);
+  shell.notify(`Following ${params.run}; Ctrl+C stops.`);
   const after = params.entries.at(-1)?.entry ?? params.after;
   // The watch does not keep the process alive by itself, so this timer does.
   const alive = setInterval(() => {}, 60_000);

@@ -77,13 +77,13 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     ...(as === undefined ? {} : { id: as }),
   });
   const shown = replayed === null ? forked : { ...forked, replay: replayed };
-  if (replayed !== null) shell.say(replayText(replayed, shell.talk).trimEnd());
+  if (replayed !== null) shell.notify(replayText(replayed, shell.talk).trimEnd());
   const found = await holdfast.runWithStatus(forked.run.id);
   shell.print({
     json: () => ({ ...shown, run: runJson(found) }),
     text: (page) => forkedText({ ...shown, from: source.id }, page),
   });
-  shell.say(nextText(shown.run, shell.talk));
+  shell.notify(nextText(shown.run, shell.talk));
   return "done";
 }
 

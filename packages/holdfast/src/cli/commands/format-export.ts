@@ -60,18 +60,18 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const where = { output: input.text("output"), dryRun: input.on("dry-run") };
   const to = FORMAT_NAMES.find((name) => name === named);
   if (to === undefined) {
-    const transcript = await holdfast.foreign.transcript(address.run);
-    return await writeExported(shell, { from: address.run, to: "atif", foreign: [], encoded: [transcript] }, where);
+    const transcript = await holdfast.formats.transcript(address.run);
+    return await writeExported(shell, { from: address.run, to: "atif", external: [], encoded: [transcript] }, where);
   }
-  const { foreign, encoded } = await holdfast.foreign.encode(address, to);
-  return await writeExported(shell, { from: address.id, to, foreign: [foreign], encoded: [encoded] }, where);
+  const { external, encoded } = await holdfast.formats.encode(address, to);
+  return await writeExported(shell, { from: address.id, to, external: [external], encoded: [encoded] }, where);
 }
 
 interface Outgoing {
   /** An address or a format. */
   readonly from: string;
   readonly to: ExportName;
-  readonly foreign: readonly ExternalCheckpoint[];
+  readonly external: readonly ExternalCheckpoint[];
   readonly encoded: readonly Encoded[];
   readonly remarks?: readonly Remark[];
 }
@@ -96,7 +96,7 @@ export async function writeExported(
       ? { paths: [], removed: [], losses: uniqueLosses(encoded) }
       : writeExport({
           to,
-          foreign: outgoing.foreign,
+          external: outgoing.external,
           encoded,
           output: resolve(shell.cwd, place),
           directory: /[/\\]$/.test(place),
@@ -116,7 +116,7 @@ export async function writeExported(
     ...(document === null ? {} : { content: true as const }),
     text: () => document ?? summary({ place, written: paths, removed, dryRun: params.dryRun, path: only.path }),
   });
-  shell.say(unsupportedFieldsText(to, losses, shell.talk.width));
+  shell.notify(unsupportedFieldsText(to, losses, shell.talk.width));
   return "done";
 }
 

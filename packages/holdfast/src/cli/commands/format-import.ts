@@ -76,7 +76,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (dryRun || only === undefined) return "done";
   const { program } = shell.talk;
   const run = plans.length === 1 ? only.run : "RUN";
-  shell.say(`Show it: ${program} show ${run}. Continue it: ${program} resume ${run}`);
+  shell.notify(`Show it: ${program} show ${run}. Continue it: ${program} resume ${run}`);
   return "done";
 }
 
@@ -85,7 +85,7 @@ async function apply(
   plan: ImportPlan,
 ): Promise<{ readonly run: string; readonly changed: boolean }> {
   try {
-    return await holdfast.foreign.applyImport(plan);
+    return await holdfast.formats.applyImport(plan);
   } catch (error) {
     throw runHeld(error);
   }
@@ -98,7 +98,7 @@ async function planOrAsk(
   params: { readonly paths: readonly string[]; readonly named: Format | undefined; readonly id: string | undefined },
 ): Promise<readonly ImportPlan[]> {
   const plan = (format: Format | undefined): Promise<readonly ImportPlan[]> =>
-    holdfast.foreign.planImport({
+    holdfast.formats.planImport({
       paths: params.paths,
       cwd: shell.cwd,
       ...(format === undefined ? {} : { format }),
@@ -147,9 +147,10 @@ export function importText(plan: ImportPlan, how: "plan" | "done" | "same", page
     lines.push(`  ${escapeText(`${plan.run}@${at + 1}`)}  ${parts.map(escapeText).join(", ")}`);
   }
   if (plan.worktree !== null) lines.push(`Its files are in ${escapeText(plan.worktree)}`);
-  for (const { path, text } of plan.remarks) lines.push(...told(paint(page, "dim", "note:"), `${path} ${text}`, page));
+  for (const { path, text } of plan.remarks)
+    lines.push(...headedLines(paint(page, "dim", "note:"), `${path} ${text}`, page));
   for (const { name, error } of plan.broken)
-    lines.push(...told(paint(page, "red", "left out:"), `${name}: ${error.message}`, page));
+    lines.push(...headedLines(paint(page, "red", "left out:"), `${name}: ${error.message}`, page));
   return `${lines.join("\n")}\n`;
 }
 
@@ -159,7 +160,7 @@ function ownText(plan: ImportPlan, { run, what }: { readonly run: string; readon
   return `Nothing to do: ${run} of this store wrote these files (${what}).\nFor a second run: ${second}, or name one with --run.\n`;
 }
 
-function told(head: string, text: string, page: Page): readonly string[] {
+function headedLines(head: string, text: string, page: Page): readonly string[] {
   const [first = "", ...rest] = wrap(escapeText(text.trim()), Math.min(page.width, 100) - 10);
   return [`${head} ${first}`, ...rest.map((line) => `    ${line}`)];
 }

@@ -138,13 +138,13 @@ function validateText(rows: readonly Validated[], page: Page): string {
 function rowText(row: Validated, page: Page): string {
   const file = escapeText(row.file);
   if (!row.ok)
-    return `${paint(page, "red", "invalid")}  ${file}\n${told(`${row.code ?? ""}: ${row.message ?? ""}`, page)}`;
-  const notes = row.remarks.map(({ path, text }) => told(`${path} ${text}`, page)).join("");
+    return `${paint(page, "red", "invalid")}  ${file}\n${indentedText(`${row.code ?? ""}: ${row.message ?? ""}`, page)}`;
+  const notes = row.remarks.map(({ path, text }) => indentedText(`${path} ${text}`, page)).join("");
   const count = row.checkpoints === 1 ? "" : `, ${countText(row.checkpoints, "checkpoint")}`;
   return `${paint(page, "green", "valid")}    ${file}  ${row.format ?? ""}${count}\n${notes}`;
 }
 
-function told(text: string, page: Page): string {
+function indentedText(text: string, page: Page): string {
   return wrap(escapeText(text.trim()), Math.min(page.width, 100) - 6)
     .map((line, at) => `    ${at === 0 ? "" : "  "}${line}\n`)
     .join("");
@@ -227,23 +227,23 @@ async function runMirror(shell: Shell, input: Input<(typeof mirrorSpec)["flags"]
   const holdfast = await shell.open({ create: false });
   const { id, entries, state } = await findRun(holdfast, input.operand(0) ?? "");
   const directory = input.text("directory");
-  const mirror = await holdfast.foreign.mirror({ run: id, to, ...(directory === undefined ? {} : { directory }) });
-  const tell = teller(shell, id, mirror);
-  tell(await mirror.catchUp());
+  const mirror = await holdfast.formats.mirror({ run: id, to, ...(directory === undefined ? {} : { directory }) });
+  const report = teller(shell, id, mirror);
+  report(await mirror.catchUp());
   if (input.on("once") || isEnded(state)) return "done";
   // Starts at the entry that was read first. Entries in between are handled twice, which is harmless.
   for await (const entry of holdfast.store.watch({ run: id, after: entries, signal: shell.signal })) {
-    if (entry.kind === "checkpoint") tell(await mirror.catchUp());
+    if (entry.kind === "checkpoint") report(await mirror.catchUp());
     if (entry.kind !== "run.ended") continue;
     // The end is in one transaction with its checkpoint and precedes it, so the mirror must catch up once more.
-    tell(await mirror.catchUp());
+    report(await mirror.catchUp());
     break;
   }
   return "done";
 }
 
 function teller(shell: Shell, run: string, mirror: Pick<Mirror, "to" | "root">): (report: MirrorReport) => void {
-  let told = false;
+  let indentedText = false;
   return ({ sequence, paths, removed, losses }) => {
     if (shell.json)
       shell.write(
@@ -256,7 +256,7 @@ function teller(shell: Shell, run: string, mirror: Pick<Mirror, "to" | "root">):
       if (paths.length === 0 && removed.length === 0) shell.write(`${at}up to date\n`);
     }
     // The losses are the same for every checkpoint, so they are reported once.
-    if (!told) shell.say(unsupportedFieldsText(mirror.to, losses, shell.talk.width));
-    told ||= losses.length > 0;
+    if (!indentedText) shell.notify(unsupportedFieldsText(mirror.to, losses, shell.talk.width));
+    indentedText ||= losses.length > 0;
   };
 }

@@ -54,7 +54,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const named = (["standard", "loops"] as const).find((name) => name === input.text("retention"));
   const policy = named === undefined ? {} : { policy: RETENTION_PRESETS[named] };
   const plan = await holdfast.planGc({ ...only, ...policy });
-  const loops = await holdfast.foreign.planLoopCleanup(only);
+  const loops = await holdfast.formats.planLoopCleanup(only);
   if (input.on("dry-run")) {
     shell.print({
       json: () => ({ plan, loops, dryRun: true }),
@@ -64,7 +64,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
   if (!input.on("yes") && dropsOf(plan).length > 0 && !(await decide(shell, plan))) return "needs_you";
   const report = await shell.finish(holdfast.applyGc(plan), { done: gcOutcome });
-  await shell.finish(holdfast.foreign.applyLoopCleanup(loops), { done: () => null });
+  await shell.finish(holdfast.formats.applyLoopCleanup(loops), { done: () => null });
   shell.print({
     json: () => ({ plan, loops, dryRun: false, report }),
     text: () => gcReportText(report) + loopsReportText(loops),
@@ -73,14 +73,14 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 }
 
 async function decide(shell: Shell, plan: GcPlan): Promise<boolean> {
-  shell.say(planText(plan, shell.talk));
+  shell.notify(planText(plan, shell.talk));
   const count = dropsOf(plan).length;
   const answer = await shell.confirm(
     `Drop ${count === 1 ? "1 checkpoint" : `${count} checkpoints`}? This cannot be undone.`,
   );
   if (answer === "yes") return true;
   if (answer === "no") {
-    shell.say(
+    shell.notify(
       `Nothing was dropped. Set the retention in holdfast.config.yaml; ${shell.talk.program} setup writes one.`,
     );
     return false;

@@ -223,8 +223,8 @@ function flagLines(flags: Flags, width: number): readonly string[] {
 
 function flagAbout(flag: Flag): string {
   const choices = flag.type === "text" ? flag.choices : undefined;
-  const told = choices?.every((choice) => new RegExp(`\\b${choice}\\b`).test(flag.about)) ?? true;
-  return told ? flag.about : `${flag.about}: ${(choices ?? []).join(", ")}`;
+  const named = choices?.every((choice) => new RegExp(`\\b${choice}\\b`).test(flag.about)) ?? true;
+  return named ? flag.about : `${flag.about}: ${(choices ?? []).join(", ")}`;
 }
 
 function operandLines(spec: CommandSpec, width: number): readonly string[] {

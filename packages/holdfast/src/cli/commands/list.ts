@@ -68,10 +68,10 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
     text: (page) => (runs.length === 0 ? "" : runsText(runs, page)),
   });
   const filtered = input.texts("status").length > 0 || input.text("workflow") !== undefined;
-  if (runs.length === 0 && filtered) shell.say(`No run matches. All of them:\n  ${shell.talk.program} list`);
+  if (runs.length === 0 && filtered) shell.notify(`No run matches. All of them:\n  ${shell.talk.program} list`);
   else if (runs.length === 0)
-    shell.say(`No runs yet. Save the first checkpoint with:\n  ${shell.talk.program} checkpoint --name "first"`);
-  if (found.length > runs.length) shell.say(moreText("run", runs.length));
+    shell.notify(`No runs yet. Save the first checkpoint with:\n  ${shell.talk.program} checkpoint --name "first"`);
+  if (found.length > runs.length) shell.notify(moreText("run", runs.length));
   return "done";
 }
 
@@ -116,8 +116,8 @@ async function listCheckpoints(
       unfinishedRestoreText(run, page) + (checkpoints.length === 0 ? "" : checkpointsText(checkpoints, page)),
   });
   if (checkpoints.length === 0)
-    shell.say(noCheckpoints(run.id, trigger !== undefined || stage !== undefined, shell.talk.program));
-  if (found.length > checkpoints.length) shell.say(moreText("checkpoint", checkpoints.length));
+    shell.notify(noCheckpoints(run.id, trigger !== undefined || stage !== undefined, shell.talk.program));
+  if (found.length > checkpoints.length) shell.notify(moreText("checkpoint", checkpoints.length));
   return "done";
 }
 

@@ -65,7 +65,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   if (files.length === 0) {
     const which = step === undefined ? "" : ` in step ${step}`;
-    shell.say(`No agent was called${escapeText(which)} in ${id}. Its journal: ${shell.talk.program} events ${id}`);
+    shell.notify(`No agent was called${escapeText(which)} in ${id}. Its journal: ${shell.talk.program} events ${id}`);
   }
   return "done";
 }

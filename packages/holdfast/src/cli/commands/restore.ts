@@ -87,7 +87,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
   if (!input.on("yes") && !(await decide(shell, shown))) return "needs_you";
   const report = await withSteps(shell, () => apply(shell, handle, plan));
-  shell.say(restoreStepsText(report.steps, shell.talk));
+  shell.notify(restoreStepsText(report.steps, shell.talk));
   shell.print({
     json: () => ({ ...shown, dryRun, report }),
     text: (page) => reportText({ ...shown, report }, page) + (rollback === undefined ? "" : goOnText(summary, page)),
@@ -113,17 +113,17 @@ async function findTarget(shell: Shell, holdfast: Holdfast, input: Input<(typeof
   if (pick) {
     const sequence = await pickCheckpoint(shell, handle, { instead: `holdfast restore ${id}@SEQ` });
     if (sequence !== null) return { kind: "found", target: await handle.get(sequence) };
-    shell.say("Not restored; nothing was changed.");
+    shell.notify("Not restored; nothing was changed.");
     return { kind: "nothing", exit: "needs_you" };
   }
   const rollback = await handle.planRollback({ pastEffects });
   if (rollback.kind === "back") {
-    if (!input.on("dry-run")) shell.say(rollbackText(id, rollback, shell.talk));
+    if (!input.on("dry-run")) shell.notify(rollbackText(id, rollback, shell.talk));
     return { kind: "found", target: await handle.get(rollback.chosen), rollback };
   }
   const dryRun = input.on("dry-run");
   if (rollback.kind === "none" && !dryRun) {
-    shell.say(rollbackText(id, rollback, shell.talk));
+    shell.notify(rollbackText(id, rollback, shell.talk));
     throw noRollbackError(id, rollback);
   }
   shell.print({
@@ -158,7 +158,7 @@ async function withSteps<T>(shell: Shell, work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     const steps = error instanceof HoldfastError ? stepsOf(error.data) : [];
-    if (steps.length > 0) shell.say(restoreStepsText(steps, shell.talk));
+    if (steps.length > 0) shell.notify(restoreStepsText(steps, shell.talk));
     throw error;
   }
 }
@@ -183,14 +183,14 @@ async function planOf(
 
 async function decide(shell: Shell, shown: Shown): Promise<boolean> {
   const { target, files } = shown.plan;
-  shell.say(planText(shown, shell.talk));
+  shell.notify(planText(shown, shell.talk));
   const changes = (files?.changes ?? []).length > 0;
   const answer = await shell.confirm(
     changes ? "Restore? The current files are saved first." : "Restore the state of the run?",
   );
   if (answer === "yes") return true;
   if (answer === "no") {
-    shell.say("Not restored; nothing was changed.");
+    shell.notify("Not restored; nothing was changed.");
     return false;
   }
   throw new HoldfastError({

@@ -200,12 +200,12 @@ describe("full disk", () => {
       const { place, full, args, free } = await fullDisk(what);
       const store = join(place.clone, ".git/holdfast");
       const first = await place.run(...args);
-      const said = `${first.stdout}${first.stderr}`;
-      expect(first.status, said).toBe(7);
-      expect(said.replaceAll(/\s+/g, " ")).toMatch(
+      const answer = `${first.stdout}${first.stderr}`;
+      expect(first.status, answer).toBe(7);
+      expect(answer.replaceAll(/\s+/g, " ")).toMatch(
         /The disk is full: .*needs at least 8\.0 MiB, and 0\.\d MiB are free/,
       );
-      expect(said.replaceAll(/\s+/g, "")).toContain(realpathSync(full));
+      expect(answer.replaceAll(/\s+/g, "")).toContain(realpathSync(full));
       // Only a store that is full itself needs what it kept for this.
       expect(existsSync(join(store, "reserve"))).toBe(what !== "store");
       expect(JSON.stringify(await place.json("status", "1"))).toContain('"for":"disk"');
@@ -227,9 +227,11 @@ describe("full disk", () => {
       writeFile(join(place.clone, "holdfast.config.yaml"), `store: { maxSize: ${size} }\n`);
     await limit("1kB");
     const first = await place.run("run", "1", "--agent", await place.agent([GOOD, REVIEW]));
-    const said = `${first.stdout}${first.stderr}`;
-    expect(first.status, said).toBe(7);
-    expect(said.replaceAll(/\s+/g, " ")).toMatch(/The store uses .* of 1\.0 kB \(store\.maxSize\).*Largest: issue-1 /);
+    const answer = `${first.stdout}${first.stderr}`;
+    expect(first.status, answer).toBe(7);
+    expect(answer.replaceAll(/\s+/g, " ")).toMatch(
+      /The store uses .* of 1\.0 kB \(store\.maxSize\).*Largest: issue-1 /,
+    );
     expect(JSON.stringify(await place.json("status", "1"))).toContain('"for":"disk"');
     expect((await place.run("resume", "1")).status).toBe(7);
     await limit("1GB");

@@ -18,7 +18,7 @@ import { unlessAborted } from "../interrupts.ts";
 import { findRun } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { escapeText, escapeWords, momentText, truncate, wrap } from "../output/text.ts";
-import { parseCount, readPlace } from "../parse-arguments.ts";
+import { parseCount, readSlot } from "../parse-arguments.ts";
 import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
 import { importedItems, rememberTyped, workflowFile, worktreeItems } from "../run-consent.ts";
 import { runJson } from "../run-json.ts";
@@ -130,7 +130,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const way = from === "smart" || from === "pick" ? from : undefined;
   const address = way === undefined ? (from ?? (typed?.includes("@") === true ? typed : undefined)) : undefined;
   refusePastEffects(input.on("past-effects"), way);
-  const place = readPlace(input);
+  const loopSlot = readSlot(input);
   const holdfast = await shell.open({ create: false, writes: !input.on("dry-run") });
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
@@ -151,7 +151,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     sessionMs,
     // Without a checkpoint to go back to, --force does not apply to a run that has ended.
     force: input.on("force") && backTo !== undefined,
-    ...place,
+    ...loopSlot,
     detach: input.on("detach"),
     dryRun: input.on("dry-run"),
     wait: input.on("wait"),
@@ -173,12 +173,12 @@ async function chooseStart(
     const instead = `holdfast resume ${handle.id} --from ${handle.id}@SEQ`;
     const sequence = await pickCheckpoint(shell, handle, { instead });
     if (sequence !== null) return { from: sequence };
-    shell.say("Not resumed; nothing was changed.");
+    shell.notify("Not resumed; nothing was changed.");
     return null;
   }
   const rollback = await handle.planRollback({ pastEffects });
   if (rollback.kind === "none") {
-    shell.say(rollbackText(handle.id, rollback, shell.talk));
+    shell.notify(rollbackText(handle.id, rollback, shell.talk));
     throw noRollbackError(handle.id, rollback);
   }
   return { rollback, ...(rollback.kind === "back" ? { from: rollback.chosen } : {}) };
@@ -252,7 +252,7 @@ interface ResumeOptions {
   readonly workflow?: string;
   /** Replaces the run's agent. */
   readonly agent?: string;
-  readonly place?: SlotOptions;
+  readonly loopSlot?: SlotOptions;
   readonly priority?: number;
   /** Let a background process execute the run. */
   readonly detach?: boolean;
@@ -263,18 +263,18 @@ interface ResumeOptions {
  * run waits until a time.
  */
 export async function resumeRun(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<Exit> {
-  const { run, wait = false, dryRun, sessionMs, workflow, place } = params;
-  let exit = await takeUpOnce(shell, holdfast, params);
+  const { run, wait = false, dryRun, sessionMs, workflow, loopSlot } = params;
+  let exit = await resumeOnce(shell, holdfast, params);
   if (!wait || dryRun) return exit;
   while (exit === "waiting" && (await waitsUntil(holdfast, run)) !== null) {
-    const named = { ...(workflow === undefined ? {} : { workflow }), ...(place === undefined ? {} : { place }) };
+    const named = { ...(workflow === undefined ? {} : { workflow }), ...(loopSlot === undefined ? {} : { loopSlot }) };
     const again = { run, limit: {}, sessionMs, dryRun, wait, ...named };
-    exit = await takeUpOnce(shell, holdfast, again);
+    exit = await resumeOnce(shell, holdfast, again);
   }
   return exit;
 }
 
-async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<Exit> {
+async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<Exit> {
   const { run, answers, from, force, limit } = params;
   const holder = await (await holdfast.run(run)).holder();
   if (holder?.alive === "alive") {
@@ -321,7 +321,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     ...(answers === undefined ? {} : { answers }),
     ...(from === undefined ? {} : { from }),
     ...(force === undefined ? {} : { force }),
-    ...(params.place === undefined ? {} : { place: params.place }),
+    ...(params.loopSlot === undefined ? {} : { loopSlot: params.loopSlot }),
     ...(params.priority === undefined ? {} : { priority: params.priority }),
   };
   const planned = await unlessAborted(shell.signal, holdfast.work.preflight(request));
@@ -329,7 +329,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
   const flags = await flagsOf(holdfast, params);
   const { plan, findings, notes } = planned;
   const { rollback } = params;
-  const told = (page: Page): string => (rollback === undefined ? "" : rollbackText(run, rollback, page));
+  const rollbackOf = (page: Page): string => (rollback === undefined ? "" : rollbackText(run, rollback, page));
   if (params.dryRun) {
     const { forge } = await holdfast.work.adapters();
     const resumed = { config: planned.current.config, shape: { name: planned.run.workflow }, forge };
@@ -340,7 +340,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     shell.print({
       json: () => ({ kind: "plan", run: runJson(found), plan, findings, notes, verdict: plan.kind, uses, ...more }),
       text: (page) =>
-        told(page) +
+        rollbackOf(page) +
         preflightText(planned, page) +
         verdictText(`${run}${backTo(params)}${flags.untouched}`, plan, page) +
         (uses === null ? "" : usesText(uses, page)),
@@ -357,7 +357,7 @@ async function takeUpOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "findings", findings })}\n`);
   for (const text of shell.json ? notes : [])
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "note", text })}\n`);
-  if (!shell.json && !shell.quiet) shell.write(told(shell.page) + preflightText(planned, shell.page));
+  if (!shell.json && !shell.quiet) shell.write(rollbackOf(shell.page) + preflightText(planned, shell.page));
   return await executeRun(
     shell,
     holdfast,
@@ -422,7 +422,7 @@ async function waitForTime(
   const { state } = await (await holdfast.run(run)).summary();
   if (state.kind === "waiting" && state.for === "disk") return await waitForSpace(shell, holdfast, run);
   if (until === null || Date.parse(until) <= Date.now()) return until;
-  shell.say(`Waiting for ${run} until ${momentText(until, shell.talk)} …`);
+  shell.notify(`Waiting for ${run} until ${momentText(until, shell.talk)} …`);
   for (let left = 1; left > 0; left = Date.parse(until) - Date.now()) {
     await sleep(Math.min(Math.max(left, MIN_MS), TICK_MS), undefined, { signal: shell.signal });
     if ((await waitsUntil(holdfast, run)) !== until) throw takenUp(run);
@@ -438,7 +438,7 @@ async function waitForSpace(
 ): Promise<string | null> {
   const until = await waitsUntil(holdfast, run);
   if (await holdfast.hasRoom(run)) return until;
-  shell.say(`Waiting for ${run} until there is space on the disk …`);
+  shell.notify(`Waiting for ${run} until there is space on the disk …`);
   while (!(await holdfast.hasRoom(run))) {
     await sleep(TICK_MS, undefined, { signal: shell.signal });
     if ((await waitsUntil(holdfast, run)) !== until) throw takenUp(run);
@@ -472,23 +472,23 @@ function preflightText(
 ): string {
   const judgements = plan.kind === "nothing" ? [] : plan.judgements;
   const actions = plan.kind === "nothing" || plan.kind === "refuse" ? [] : plan.actions;
-  const news = judgements.filter(({ decision }) => decision !== "accepted_before");
-  const lines = news.flatMap((judgement) => [
+  const changes = judgements.filter(({ decision }) => decision !== "accepted_before");
+  const lines = changes.flatMap((judgement) => [
     ...judgementLines(judgement, page),
     ...diffLines(judgement.finding.diff, page),
   ]);
   const doings = [...new Set(actions.map(({ why }) => why))].flatMap((why) =>
     marked(paint(page, "cyan", "→"), why, page),
   );
-  const told = notes.flatMap((note) => marked(paint(page, "yellow", "!"), note, page));
-  return [...lines, ...told, ...doings].map((line) => `${line}\n`).join("");
+  const noteLines = notes.flatMap((note) => marked(paint(page, "yellow", "!"), note, page));
+  return [...lines, ...noteLines, ...doings].map((line) => `${line}\n`).join("");
 }
 
 function judgementLines({ finding, verdict, decision }: Judgement, page: Page): readonly string[] {
   const { mark, style } = MARKS[verdict];
-  const said = decision === "accepted" ? " (accepted)" : decision === "put_back" ? " (files restored)" : "";
+  const answer = decision === "accepted" ? " (accepted)" : decision === "put_back" ? " (files restored)" : "";
   const kind = verdict === "ask" ? ` [${finding.kind}]` : "";
-  return marked(paint(page, style, mark), `${finding.summary}${said}${kind}`, page);
+  return marked(paint(page, style, mark), `${finding.summary}${answer}${kind}`, page);
 }
 
 const MARKS: Readonly<Record<Judgement["verdict"], { readonly mark: string; readonly style: Style }>> = {

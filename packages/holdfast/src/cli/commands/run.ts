@@ -23,7 +23,7 @@ import type { Exit } from "../exit.ts";
 import { unlessAborted } from "../interrupts.ts";
 import { paint } from "../output/page.ts";
 import { escapeText } from "../output/text.ts";
-import { readPlace } from "../parse-arguments.ts";
+import { readSlot } from "../parse-arguments.ts";
 import { loadConsented, rememberTyped } from "../run-consent.ts";
 import { runSpec as spec } from "../run-flags.ts";
 import {
@@ -47,7 +47,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   if (!input.on("dry-run")) await requireStart(shell, input, stated.settings.work);
   // A dry run shows what the file sets, and uses none of it.
   const { settings } = input.on("dry-run") ? stated : await shell.config();
-  for (const warning of deprecatedFlags(input)) shell.say(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
+  for (const warning of deprecatedFlags(input)) shell.notify(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
   const request = readRequest(input, settings.work);
   const holdfast = await shell.open({
     create: !input.on("dry-run"),
@@ -58,8 +58,8 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   // `start` removes the announcement when it holds the lease; every other return removes it here.
   using starting = input.on("dry-run") ? null : holdfast.work.announce(request);
   const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
-  const place = readPlace(input);
-  const takeUp = (run: string): Promise<Exit> => {
+  const loopSlot = readSlot(input);
+  const resumeUnfinished = (run: string): Promise<Exit> => {
     starting?.remove();
     return resumeRun(shell, holdfast, {
       run,
@@ -67,16 +67,16 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
       sessionMs: readSession(input),
       dryRun: input.on("dry-run"),
       wait: input.on("wait"),
-      ...place,
+      ...loopSlot,
       detach: input.on("detach"),
     });
   };
   const ofIssue = await openRun(holdfast, work, input.on("resume"));
-  if (ofIssue !== undefined && input.on("resume")) return await takeUp(ofIssue.id);
+  if (ofIssue !== undefined && input.on("resume")) return await resumeUnfinished(ofIssue.id);
   const planning = planRun(shell, holdfast, { ...request, work }, { settings: settings.work.impl, input });
   const plan = await unlessAborted(shell.signal, planning);
   const open = ofIssue ?? (await openTask(holdfast, plan));
-  if (open !== undefined && input.on("resume")) return await takeUp(open.id);
+  if (open !== undefined && input.on("resume")) return await resumeUnfinished(open.id);
   if (plan.earlier !== null && open === undefined) {
     if (plan.earlier.state.kind === "done") await refuseOtherTarget(holdfast, plan.earlier, request);
     return await showEarlier(shell, holdfast, plan, input.on("dry-run"));
@@ -87,7 +87,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
       json: () => ({ kind: "plan", plan: { ...planDocument(plan), uses } }),
       text: (page) => planText(plan, page) + usesText(uses, page),
     });
-    if (open !== undefined) shell.say(`Run ${open.id} is unfinished: ${shell.talk.program} resume ${open.id}`);
+    if (open !== undefined) shell.notify(`Run ${open.id} is unfinished: ${shell.talk.program} resume ${open.id}`);
     return "done";
   }
   if (open !== undefined) throw runUnfinishedError(await holdfast.runWithStatus(open.id));
@@ -102,12 +102,19 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const session = sessionMs === null ? {} : { sessionMs };
   const start = (): Promise<Exit> =>
     executeRun(shell, holdfast, (listen) =>
-      holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...place }),
+      holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...loopSlot }),
     );
   const exit = input.on("wait") ? await startWithSpace(shell, () => holdfast.hasRoom(plan.id), start) : await start();
   const waits = exit === "waiting" && input.on("wait") && (await waitsUntil(holdfast, plan.id)) !== null;
   if (!waits) return exit;
-  return await resumeRun(shell, holdfast, { run: plan.id, limit: {}, sessionMs, dryRun: false, wait: true, ...place });
+  return await resumeRun(shell, holdfast, {
+    run: plan.id,
+    limit: {},
+    sessionMs,
+    dryRun: false,
+    wait: true,
+    ...loopSlot,
+  });
 }
 
 /**
@@ -124,7 +131,7 @@ async function startWithSpace(
       return await start();
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
-      if (error.message !== said) shell.say(`Waiting for disk space: ${escapeText(error.message)} …`);
+      if (error.message !== said) shell.notify(`Waiting for disk space: ${escapeText(error.message)} …`);
       said = error.message;
     }
     do await sleep(LOOK_AGAIN_MS, undefined, { signal: shell.signal });
@@ -212,7 +219,7 @@ async function showEarlier(shell: Shell, holdfast: Holdfast, plan: StartPlan, dr
     return "done";
   }
   const exit = await executeRun(shell, holdfast, () => holdfast.work.start(plan, {}));
-  shell.say(`Nothing was done: ${why}`);
+  shell.notify(`Nothing was done: ${why}`);
   return exit;
 }
 
@@ -338,7 +345,7 @@ function noAgent(): HoldfastError {
 function sayEarlier(shell: Shell, plan: StartPlan): void {
   const [, stem, count] = /^(.+?)-(\d+)$/.exec(plan.id) ?? [];
   if (plan.work.kind === "issue" && stem === `issue-${plan.work.number}` && count !== undefined)
-    shell.say(`Earlier runs of issue ${plan.work.number} have ended; this is a new run, ${escapeText(plan.id)}.`);
+    shell.notify(`Earlier runs of issue ${plan.work.number} have ended; this is a new run, ${escapeText(plan.id)}.`);
 }
 
 /** The plan as data, without the workflow's functions. */

@@ -72,7 +72,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   if (input.on("defaults")) return writeDefaults(shell, input, join(root, CONFIG_FILE));
   const path = findConfig(shell.cwd) ?? join(root, CONFIG_FILE);
   const typed = await readFlags(input);
-  const found = await look(shell, root, typed.forge);
+  const found = await observe(shell, root, typed.forge);
   const asks = shell.canAsk && !input.on("yes") && !input.on("dry-run");
   const chosen = asks ? await ask(shell, found, typed) : typed;
   const plan = planSetup(found, chosen);
@@ -119,7 +119,7 @@ function writeDefaults(shell: Shell, input: SetupInput, path: string): Exit {
   const text = configTemplate();
   if (input.on("dry-run")) {
     shell.print({ json: () => ({ path, written: false, text }), text: () => text });
-    shell.say(`Would write ${escapeText(path)}`);
+    shell.notify(`Would write ${escapeText(path)}`);
     return "done";
   }
   const written = writeNew(path, text);
@@ -127,7 +127,7 @@ function writeDefaults(shell: Shell, input: SetupInput, path: string): Exit {
     json: () => ({ path, written, text }),
     text: () => (written ? `Wrote ${escapeText(path)}\n` : `${escapeText(path)} exists; nothing was changed.\n`),
   });
-  shell.say(
+  shell.notify(
     written
       ? `Every line is a default: change what you like and delete the rest.\nCheck it with: ${shell.talk.program} config check`
       : `Show the settings in force with: ${shell.talk.program} config`,
@@ -156,14 +156,14 @@ function conclude(
   const { program } = shell.talk;
   if (state.changed && !state.isWritten && !input.on("dry-run")) {
     if (state.asks) {
-      shell.say("Not written; nothing was changed.");
+      shell.notify("Not written; nothing was changed.");
       return "needs_you";
     }
     if (shell.json) return "usage";
     throw usage("Not a terminal: nothing was written", "Pass --yes to accept.");
   }
   if (!input.on("dry-run"))
-    shell.say(
+    shell.notify(
       state.plan.agent === null
         ? `No agent is ready. Show what they need: ${program} agents`
         : `Test the agent: ${program} agents test ${escapeText(state.plan.agent)}\nThen: ${program} run ISSUE --dry-run`,
@@ -192,7 +192,7 @@ async function readFlags(input: SetupInput): Promise<Chosen> {
   };
 }
 
-async function look(shell: Shell, root: string, kind: Chosen["forge"]): Promise<Found> {
+async function observe(shell: Shell, root: string, kind: Chosen["forge"]): Promise<Found> {
   const [{ observeAgents }, { observeForgeLogin }, config] = await Promise.all([
     import("../../check-agents.ts"),
     import("../../find-forge.ts"),
@@ -212,7 +212,7 @@ async function look(shell: Shell, root: string, kind: Chosen["forge"]): Promise<
 
 /** Asks only for what no flag has answered, and for agents only if there is a choice. */
 async function ask(shell: Shell, found: Found, typed: Chosen): Promise<Chosen> {
-  shell.say(foundText(found, planSetup(found, typed), shell.talk));
+  shell.notify(foundText(found, planSetup(found, typed), shell.talk));
   const { checkAgentName } = await import("../../check-agents.ts");
   const ready = readyAgents(found.agents);
   const proposed = planSetup(found, typed);
@@ -240,7 +240,7 @@ async function mayWrite(
   if (input.on("dry-run")) return false;
   if (input.on("yes")) return true;
   if (!file.asks) return false;
-  shell.say(`\n${escapeText(file.path)}:\n\n${file.text}`);
+  shell.notify(`\n${escapeText(file.path)}:\n\n${file.text}`);
   return (await shell.confirm("Write it?")) === "yes";
 }
 

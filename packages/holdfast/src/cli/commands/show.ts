@@ -93,7 +93,7 @@ async function showRun(shell: Shell, holdfast: Holdfast, address: string | undef
     json: () => ({ run: runJson(shown), worktree, checkpoints, dropped }),
     text: (page) => runText(shown, page),
   });
-  shell.say(nextText(shown, shell.talk));
+  shell.notify(nextText(shown, shell.talk));
   return "done";
 }
 
@@ -377,9 +377,9 @@ async function showGraph(shell: Shell, holdfast: Holdfast, address: string | und
     json: () => ({ of: shown.of, graph: picture, edges: graph.edges }),
     text: () => mermaidText(graph, picture),
   });
-  for (const problem of picture.problems) shell.say(`The graph cannot be run: ${problem}`);
+  for (const problem of picture.problems) shell.notify(`The graph cannot be run: ${problem}`);
   if (picture.nodes.length > MANY)
-    shell.say(`Many viewers refuse drawings of this size; \`${shell.talk.program} status\` summarises it.`);
+    shell.notify(`Many viewers refuse drawings of this size; \`${shell.talk.program} status\` summarises it.`);
   return "done";
 }
 

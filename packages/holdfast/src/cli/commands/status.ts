@@ -58,14 +58,14 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const prepared = await preparedOnly(shell, holdfast, typed, input.on("watch"));
   if (prepared !== undefined) {
     shell.print({ json: () => ({ run: startingJson(prepared) }), text: (page) => startingText(prepared, page) });
-    shell.say(`Stop it: ${shell.talk.program} stop ${stopName(prepared)}`);
+    shell.notify(`Stop it: ${shell.talk.program} stop ${stopName(prepared)}`);
     return "done";
   }
   const { id } = await findRun(holdfast, typed);
   if (input.on("watch")) return await watchStatus(shell, holdfast, id);
   const status = await holdfast.status(id);
   shell.print({ json: () => ({ run: statusJson(status) }), text: (page) => statusText(status, page) });
-  shell.say(nextText(status, shell.talk));
+  shell.notify(nextText(status, shell.talk));
   return "done";
 }
 
@@ -124,13 +124,13 @@ async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
   const { starting, runs } = overview;
   shell.print({ json: () => overviewJson(overview), text: (page) => overviewText(overview, page) });
   const [only, other] = runs;
-  if (only !== undefined && other === undefined) shell.say(nextText(only, shell.talk));
+  if (only !== undefined && other === undefined) shell.notify(nextText(only, shell.talk));
   else if (only === undefined && starting.length > 0) {
-    for (const one of starting) shell.say(`Stop it: ${shell.talk.program} stop ${stopName(one)}`);
+    for (const one of starting) shell.notify(`Stop it: ${shell.talk.program} stop ${stopName(one)}`);
   } else if (only === undefined) {
     const ended = (await holdfast.listRuns()).length;
     const none = ended === 0 ? "There are no runs yet" : `No unfinished runs; ${countText(ended, "run")} ended`;
-    shell.say(`${none}: ${shell.talk.program} ${ended === 0 ? "run ISSUE" : "list"}`);
+    shell.notify(`${none}: ${shell.talk.program} ${ended === 0 ? "run ISSUE" : "list"}`);
   }
   return "done";
 }

@@ -77,12 +77,12 @@ async function interruptRun(shell: Shell, typed: string | undefined): Promise<Ex
       json: () => ({ run: runJson(before), requested: "stop", result: "not_running" }),
       text: () => `${id} is not running (${statusWord(status)}).\n`,
     });
-    shell.say(nextText(before, shell.talk));
+    shell.notify(nextText(before, shell.talk));
     return "done";
   }
   const { holder } = status;
   if (status.kind === "running" && !status.hostKnown) throw elsewhere(id, holder);
-  shell.say(`Stopping ${holderText(holder)} …`);
+  shell.notify(`Stopping ${holderText(holder)} …`);
   interrupt(holder.pid);
   await waitUntilLeft(shell, holdfast, { run: id, epoch: holder.epoch });
   return await report(shell, holdfast, id);
@@ -95,7 +95,7 @@ async function report(shell: Shell, holdfast: Holdfast, id: string): Promise<Exi
     json: () => ({ run: runJson(after), requested: "stop", result: "done" }),
     text: () => `Stopped ${id}.${saved}\n`,
   });
-  shell.say(nextText(after, shell.talk));
+  shell.notify(nextText(after, shell.talk));
   return "done";
 }
 
@@ -111,7 +111,7 @@ async function stopPrepared(
   const running = typed === undefined ? await runningRuns(holdfast) : [];
   if (typed === undefined && prepared.length + running.length > 1)
     throw several([...prepared.map(startingName), ...running.map(({ run }) => run.id)]);
-  shell.say(`Stopping process ${first.pid}, which prepares ${escapeText(startingName(first))} …`);
+  shell.notify(`Stopping process ${first.pid}, which prepares ${escapeText(startingName(first))} …`);
   const begun = await stopStarting(shell, holdfast, prepared);
   if (begun !== null) return await report(shell, holdfast, begun);
   shell.print({
@@ -191,7 +191,7 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   const prepared = request.typed === undefined ? [] : await findStarting(holdfast, request.typed);
   const [first] = prepared;
   if (kind === "abort" && first !== undefined) {
-    shell.say(`Stopping process ${first.pid}, which prepares ${escapeText(startingName(first))} …`);
+    shell.notify(`Stopping process ${first.pid}, which prepares ${escapeText(startingName(first))} …`);
     if ((await stopStarting(shell, holdfast, prepared)) === null) {
       shell.print({
         json: () => ({ run: null, requested: kind, result: "not_started" }),
@@ -211,7 +211,7 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
         now || kind === "abort"
           ? ""
           : "\nIt finishes its current step first. Ctrl+C ends this waiting, and the run pauses all the same.";
-      shell.say(`Waiting for ${holderText(by.owner)} …${when}`);
+      shell.notify(`Waiting for ${holderText(by.owner)} …${when}`);
     },
   });
   const stood = await holdfast.runWithStatus(run);
@@ -220,8 +220,8 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
     text: () => `${signalResultText(kind, sent, stood)}\n`,
   });
   const { program } = shell.talk;
-  if (kind === "pause" && stood.status.kind === "paused") shell.say(`Continue with: ${program} resume ${run}`);
-  if (kind === "abort" && sent.kind === "done") shell.say(`Result: ${program} status ${run}`);
+  if (kind === "pause" && stood.status.kind === "paused") shell.notify(`Continue with: ${program} resume ${run}`);
+  if (kind === "abort" && sent.kind === "done") shell.notify(`Result: ${program} status ${run}`);
   return sent.kind === "ended" ? "needs_you" : "done";
 }
 

@@ -124,7 +124,7 @@ async function listTags(shell: Shell, holdfast: Holdfast, address: string | unde
     text: (page) => (tags.length === 0 ? "" : tagsText(tags, page)),
   });
   if (tags.length === 0)
-    shell.say(`${id} has no tags. Name a checkpoint with:\n  ${shell.talk.program} tag ${id}@latest NAME`);
+    shell.notify(`${id} has no tags. Name a checkpoint with:\n  ${shell.talk.program} tag ${id}@latest NAME`);
   return "done";
 }
 

@@ -73,7 +73,7 @@ async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
     },
   });
   if (waiting.length === 0 || may) return "done";
-  shell.say(
+  shell.notify(
     shell.canAsk ? "Not accepted; nothing was changed." : "Not a terminal: nothing was accepted. Pass --yes to accept.",
   );
   return "needs_you";
@@ -91,7 +91,7 @@ async function itemsOfRun(shell: Shell, address: string | undefined): Promise<re
 async function mayGrant(shell: Shell, input: TrustInput, waiting: readonly TrustedItem["item"][]): Promise<boolean> {
   if (input.on("yes")) return true;
   if (!shell.canAsk) return false;
-  shell.say(consentText(waiting, shell.consent.root, shell.talk, input.on("show") ? "all" : "first lines"));
+  shell.notify(consentText(waiting, shell.consent.root, shell.talk, input.on("show") ? "all" : "first lines"));
   const answer = await shell.confirm(QUESTION);
   return answer === "yes";
 }

@@ -53,7 +53,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       repairText({ repaired, problems, asked: input.on("quarantine"), act }),
   });
   if (!ok && !input.on("quarantine"))
-    shell.say(`Quarantine damaged checkpoints (nothing is deleted): ${shell.talk.program} verify --quarantine`);
+    shell.notify(`Quarantine damaged checkpoints (nothing is deleted): ${shell.talk.program} verify --quarantine`);
   return ok ? "done" : "corrupt";
 }
 

@@ -154,7 +154,7 @@ interface Piece {
     readonly text: string;
     readonly style?: Style;
     readonly shrinks?: true;
-    readonly goes?: true;
+    readonly optional?: true;
   }[];
 }
 
@@ -184,7 +184,7 @@ function nodePieces(node: NodePicture, page: GraphPage): readonly Piece[] {
         ...(node.critical ? [{ text: " *", style: "bold" as const }] : []),
       ],
     },
-    { parts: [{ text: "  " }, { text: node.state, style, shrinks: true }, { text: more, style, goes: true }] },
+    { parts: [{ text: "  " }, { text: node.state, style, shrinks: true }, { text: more, style, optional: true }] },
   ];
 }
 
@@ -205,7 +205,7 @@ function bandLines(
     });
   // Names are truncated before times are omitted, if that is enough.
   const gentle = plan((pieces) =>
-    Math.max(narrowest, ...pieces.filter(({ parts }) => parts.some(({ goes }) => goes === true)).map(widthOf)),
+    Math.max(narrowest, ...pieces.filter(({ parts }) => parts.some(({ optional }) => optional === true)).map(widthOf)),
   );
   const fits = gentle.reduce((sum, one) => sum + one + GAP.length, -GAP.length) <= page.width;
   const widths = fits ? gentle : plan(() => narrowest);
@@ -220,7 +220,7 @@ function bandLines(
 
 function pieceText(piece: Piece | undefined, width: number, page: GraphPage): string {
   if (piece === undefined) return " ".repeat(width);
-  const parts = widthOf(piece) <= width ? piece.parts : piece.parts.filter(({ goes }) => goes !== true);
+  const parts = widthOf(piece) <= width ? piece.parts : piece.parts.filter(({ optional }) => optional !== true);
   const room = width - widthOf({ parts: parts.filter(({ shrinks }) => shrinks !== true) });
   let used = 0;
   const painted = parts.map(({ text, style, shrinks }) => {
@@ -319,7 +319,7 @@ export function countsText(counts: Readonly<Record<NodeCondition, number>>): str
   return [`${counts.complete} of ${total} complete`, ...others].join(", ");
 }
 
-const NEEDS_A_LOOK: ReadonlySet<NodeCondition> = new Set(["running", "interrupted", "failed", "unknown"]);
+const NEEDS_ATTENTION: ReadonlySet<NodeCondition> = new Set(["running", "interrupted", "failed", "unknown"]);
 
 /** As many whole names as fit; a single name is truncated rather than omitted. */
 function nowText(nodes: readonly NodePicture[], room: number, page: GraphPage): string {
@@ -327,7 +327,7 @@ function nowText(nodes: readonly NodePicture[], room: number, page: GraphPage): 
   const shown: string[] = [];
   let used = 0;
   for (const node of nodes) {
-    if (!NEEDS_A_LOOK.has(node.state)) continue;
+    if (!NEEDS_ATTENTION.has(node.state)) continue;
     const left = room - used - (shown.length === 0 ? 0 : 2);
     if (left < LEAST_NAME) break;
     const time = node.state === "running" ? elapsedText(node.elapsed, page) : "";

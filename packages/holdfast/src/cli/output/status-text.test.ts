@@ -76,7 +76,7 @@ describe("view", () => {
     expect(statusText(untouched, PAGE)).toContain("issue-42  paused\nImported; no process has executed it yet.");
     const forked: RunDetails = { ...untouched, run: { ...base.run, forkedFrom: { id: "first@3", digest: "" } } };
     expect(statusText(forked, PAGE)).toContain("issue-42  paused\nForked; no process has executed it yet.");
-    expect(nextText(untouched, PAGE)).toBe("Go on with: holdfast resume issue-42");
+    expect(nextText(untouched, PAGE)).toBe("Continue with: holdfast resume issue-42");
   });
 
   test("what it waits for, or why it ended, stands first", () => {
@@ -126,20 +126,20 @@ describe("view", () => {
       "issue-42  crashed
       Its process (pid 4711 on laptop) exited without releasing its lease. What it had
       finished is saved.
-      > Go on with: holdfast resume issue-42
+      > Continue with: holdfast resume issue-42
 
       issue-42  crashed: presumed
       Its process (pid 4711 on laptop) has sent no heartbeat since 2026-11-15 11:59:50
       UTC (10 s ago). This host cannot check whether it exited.
-      > Go on with: holdfast resume issue-42
+      > Continue with: holdfast resume issue-42
 
       issue-42  paused
       No process executes it. Everything is saved.
-      > Go on with: holdfast resume issue-42
+      > Continue with: holdfast resume issue-42
 
       issue-42  paused
       paused by eva: lunch.
-      > Go on with: holdfast resume issue-42
+      > Continue with: holdfast resume issue-42
 
       issue-42  running: other host
       Held by holdfast run 42 (pid 4711 on laptop); last heartbeat 10 s ago. This host
@@ -164,7 +164,7 @@ describe("view", () => {
 
       issue-42  waiting for quota
       The provider's limit is reached. Until 2026-11-15 14:00:00 UTC (in 2 h).
-      > Go on with: holdfast resume issue-42
+      > Continue with: holdfast resume issue-42
 
       issue-42  waiting for you
       A decision is needed. It asks: Merge it? (yes / no)

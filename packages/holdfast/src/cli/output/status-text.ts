@@ -136,12 +136,12 @@ export function nextText({ run, status, budget }: RunDetails, { program }: Page)
     case "waiting":
       if (status.for === "budget") return `Give it more: ${resume} ${raiseBudgetFlags(budget)}`;
       return status.question === null
-        ? `Go on with: ${resume}`
+        ? `Continue with: ${resume}`
         : answerCommands(`${program} approve ${run.id}`, status.question.options);
     case "paused":
-      return status.started ? `Go on with: ${resume}` : `Not needed any more: ${program} stop ${run.id} --now`;
+      return status.started ? `Continue with: ${resume}` : `Not needed any more: ${program} stop ${run.id} --now`;
     case "crashed":
-      return `Go on with: ${resume}`;
+      return `Continue with: ${resume}`;
     case "failed":
       if (status.limit) return `Allow more: ${resume} --max N`;
       return `What happened: ${program} events ${run.id}\nBegin again from a checkpoint: ${resume}@N --force`;

@@ -116,7 +116,7 @@ async function lookAtImport(root: string): Promise<{
     if (runs.length > 1) problems.push(`DOUBLED: there are ${runs.length} runs`);
     for await (const event of holdfast.verify())
       if (event.kind === "problem") problems.push(`${event.problem.code} ${event.problem.what}`);
-    const [plan] = await holdfast.foreign.planImport({ paths: ["theirs"] });
+    const [plan] = await holdfast.formats.planImport({ paths: ["theirs"] });
     const refusal = await holdfast.resume({ run: run.id }).then(
       () => "none",
       (error: unknown) => String(Reflect.get(Object(error), "code")),

@@ -11,9 +11,9 @@ const [, , root = "", plan = ""] = process.argv;
 
 const holdfast = await openHoldfast({ cwd: root, store: join(root, "store") });
 if (plan === "import") {
-  const [imported] = await holdfast.foreign.planImport({ paths: ["theirs"] });
+  const [imported] = await holdfast.formats.planImport({ paths: ["theirs"] });
   if (imported === undefined) throw new Error("nothing would be imported");
-  await holdfast.foreign.applyImport(imported);
+  await holdfast.formats.applyImport(imported);
   say({ kind: "note", text: "imported" });
 } else {
   const [run] = await holdfast.store.listRuns();
@@ -22,7 +22,7 @@ if (plan === "import") {
     ["crunch-yaml", "crunch"],
     ["loop-json", "loops"],
   ] as const) {
-    const mirror = await holdfast.foreign.mirror({ run: run.id, to, directory });
+    const mirror = await holdfast.formats.mirror({ run: run.id, to, directory });
     await mirror.catchUp();
     say({ kind: "note", text: to });
   }

@@ -11,7 +11,7 @@ import { say } from "./said.ts";
 const [, , root = "", plan = ""] = process.argv;
 
 const holdfast = await openHoldfast({ cwd: root, store: join(root, "store") });
-const mirror = async () => await (await holdfast.foreign.mirror({ run: LOOP, to: "loop-json" })).catchUp();
+const mirror = async () => await (await holdfast.formats.mirror({ run: LOOP, to: "loop-json" })).catchUp();
 if (plan === "begin") {
   await beginLoop(holdfast);
   for (const iteration of [1, 2, 3, 4]) await save(holdfast, { iteration });
@@ -23,7 +23,7 @@ if (plan === "begin") {
 } else {
   await mirror();
   say({ kind: "note", text: "mirrored" });
-  await holdfast.foreign.applyLoopCleanup(await holdfast.foreign.planLoopCleanup());
+  await holdfast.formats.applyLoopCleanup(await holdfast.formats.planLoopCleanup());
   say({ kind: "note", text: "cleaned up" });
 }
 await holdfast.close();
