@@ -99,15 +99,19 @@ async function foundSideWorktree(
 ): Promise<Found | null> {
   const { adapters, run } = runSession;
   const sideWorktrees = requireSideWorktrees(runSession, sideWorktree.name);
-  const look = await workspace.look(snapshotParams(adapters)).catch((error: unknown) => {
+  const params = snapshotParams(adapters);
+  const files = await workspace.look(params).catch((error: unknown) => {
     if (error instanceof HoldfastError && error.code === "WORKSPACE_MISSING") return null;
     throw error;
   });
-  if (look === null) return null;
-  const { tree, commit, skipped } = look;
-  await sideWorktrees.pin({ run: run.id, commit });
-  const changed = tree !== (await sideWorktrees.treeOf(sideWorktree.commit));
-  return { changed, commit, sideWorktree: { name: sideWorktree.name, from: sideWorktree.commit, skipped } };
+  if (files === null) return null;
+  const commit = await sideWorktrees.commit({ run: run.id, files, at: params.at });
+  const changed = files.tree !== (await sideWorktrees.treeOf(sideWorktree.commit));
+  return {
+    changed,
+    commit,
+    sideWorktree: { name: sideWorktree.name, from: sideWorktree.commit, skipped: files.skipped },
+  };
 }
 
 /**

@@ -199,9 +199,9 @@ async function openFresh(execution: StageExecution, { call, agent, workspace }: 
   const { adapters } = runSession;
   const conversation = storedConversation(runSession, call);
   const files = await workspace.look(snapshotParams(adapters));
-  const { head, commit } = files;
+  const { head, tree } = files;
   const stat = async (from: string): Promise<string | null> =>
-    (await adapters.workspaces?.diff({ from, to: commit, format: "stat" }))?.text ?? null;
+    (await adapters.workspaces?.diff({ from, to: tree, format: "stat" }))?.text ?? null;
   const diffStat = head === null ? null : await stat(head).catch(() => null);
   const isOurs = conversation?.agent === agent.name && conversation.session === null;
   // The previous session has seen the fence of this call, and its words are the text inside the fence. So the fence is new.

@@ -49,7 +49,7 @@ const full: Planes = {
   context: { values: { deep: { list: [1, null] } }, tokens: { input: 5 } },
   files: {
     tree: "t",
-    commit: "c",
+    snapshot: "c",
     ref: "refs/holdfast/r/1",
     worktree: "/w",
     head: null,

@@ -121,8 +121,8 @@ type ArtifactStatus = "created" | "modified" | "deleted" | "unchanged";
 export interface FilesPlane {
   /** Tree id of the whole workspace: tracked files, untracked files and changes by shell commands. */
   readonly tree: string;
-  /** The commit that pins the tree, under refs/holdfast/<run>/<sequence>. */
-  readonly commit: string;
+  /** The git object of the snapshot, a tag of the tree. `ref` names it. */
+  readonly snapshot: string;
   readonly ref: string;
   readonly worktree: string;
   /** null in a repository without commits. */
@@ -335,7 +335,7 @@ const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: di
 
 const files: Shape<FilesPlane> = object<FilesPlane>({
   tree: text,
-  commit: text,
+  snapshot: text,
   ref: text,
   worktree: text,
   head: nullable(text),

@@ -261,8 +261,8 @@ async function saveBefore({ plan, saver, lease, workspace }: GraftWork, newest: 
 }
 
 async function keepEdits({ adapters, plan, workspace }: GraftWork): Promise<void> {
-  const { commit } = await workspace.look(snapshotParams(adapters));
-  await adapters.workspaces?.keep({ run: plan.run, commit });
+  const { snapshot } = await workspace.look(snapshotParams(adapters));
+  await adapters.workspaces?.keep({ run: plan.run, commit: snapshot });
 }
 
 /** Moves the base of running steps, so that a call that resumes its session and then fails restores the cherry-picked files. */

@@ -279,7 +279,7 @@ export async function raiseLimits(params: {
   const ref =
     files === null || adapters.workspaces === null
       ? undefined
-      : await adapters.workspaces.pin({ run, sequence, commit: files.commit });
+      : await adapters.workspaces.pin({ run, sequence, snapshot: files.snapshot });
   const waits = state.kind === "waiting" && state.for === "budget";
   const still = exceeded(budget);
   // The reason names the current limits, so that a user who raised one of two still sees the other.
@@ -368,5 +368,5 @@ async function pinned(
 ): Promise<Planes["files"]> {
   const { run, sequence, files } = params;
   if (files === null || adapters.workspaces === null) return files;
-  return { ...files, ref: await adapters.workspaces.pin({ run, sequence, commit: files.commit }) };
+  return { ...files, ref: await adapters.workspaces.pin({ run, sequence, snapshot: files.snapshot }) };
 }

@@ -87,7 +87,7 @@ async function forkFiles(params: {
 }): Promise<FilesPlane | null> {
   const { adapters, run, files } = params;
   if (files === null || adapters.workspaces === null) return files;
-  const ref = await adapters.workspaces.pin({ run, sequence: 1, commit: files.commit });
+  const ref = await adapters.workspaces.pin({ run, sequence: 1, snapshot: files.snapshot });
   if (!params.worktree) return { ...files, ref };
   const workspace = await adapters.workspaces.create(worktreeFor(adapters, run, files));
   await fill({ adapters, workspace, files });

@@ -143,7 +143,7 @@ function worktreeMoved(files: FilesPlane, root: string): Finding {
 
 function treeMissing(checkpoint: Checkpoint, files: FilesPlane): Finding {
   const summary = `The git objects of checkpoint ${checkpoint.id} are not in this repository`;
-  return { kind: "tree_missing", summary, expected: files.commit, actual: null };
+  return { kind: "tree_missing", summary, expected: files.snapshot, actual: null };
 }
 
 const NAMED = 5;

@@ -169,8 +169,8 @@ export function recordAgentEntry(
 
 function markOf(files: FilesPlane | null): FileMark | null {
   if (files === null) return null;
-  const { tree, commit, head, branch } = files;
-  return { tree, commit, head, branch };
+  const { tree, snapshot, head, branch } = files;
+  return { tree, snapshot, head, branch };
 }
 
 /** Wraps a request to the outside world. */

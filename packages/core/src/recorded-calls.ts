@@ -195,7 +195,7 @@ type RecordedEnvironment = {
 
 export type FileMark = {
   readonly tree: string;
-  readonly commit: string;
+  readonly snapshot: string;
   readonly head: string | null;
   readonly branch: string | null;
 };
@@ -236,7 +236,7 @@ const texts: Shape<Readonly<Record<string, string>>> = dictionary(text);
 const environment: Shape<RecordedEnvironment> = object<RecordedEnvironment>({ hash: text, values: nullable(texts) });
 const fileMark: Shape<FileMark> = object<FileMark>({
   tree: text,
-  commit: text,
+  snapshot: text,
   head: nullable(text),
   branch: nullable(text),
 });

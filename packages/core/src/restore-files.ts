@@ -272,7 +272,7 @@ export async function placeFiles(params: {
   if (to === null) throw new HoldfastError({ code: "INTERNAL", message: `Checkpoint ${target.id} holds no files` });
   const from = await workspace.look(snapshotParams(adapters));
   if (from.tree === to.tree) return to.tree;
-  if (!params.fresh) await workspaces.keep({ run: target.run, commit: from.commit });
+  if (!params.fresh) await workspaces.keep({ run: target.run, commit: from.snapshot });
   return (await workspace.applyRestore(await workspace.planRestore({ from, to }))).tree;
 }
 

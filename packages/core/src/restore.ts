@@ -47,7 +47,7 @@ export async function planRestore(params: {
   const files = await workspace
     .planRestore({ from, to, ...(paths === undefined ? {} : { paths }) })
     .catch((error: unknown) => {
-      const isTarget = error instanceof HoldfastError && error.data["commit"] === to.commit;
+      const isTarget = error instanceof HoldfastError && error.data["snapshot"] === to.snapshot;
       throw isTarget && error.code === "TREE_MISSING" ? treeMissing(target, error) : error;
     });
   return { run, target: summaryOf(target), files, paths: paths ?? null };
@@ -355,7 +355,7 @@ async function takeBack({ adapters, saver, lease, workspace, undo, changes }: Ta
   const from = await workspace.look(snapshotParams(adapters));
   if (to !== null && from.tree !== to.tree) {
     // Edits that the user made over restored files are in no checkpoint, so they are kept here.
-    await adapters.workspaces?.keep({ run: undo.run, commit: from.commit });
+    await adapters.workspaces?.keep({ run: undo.run, commit: from.snapshot });
     const paths = changes.map(({ path }) => path);
     // Quoted names are in git's notation; a scope needs them as they are on disk.
     const scope = paths.some((path) => path.startsWith('"')) ? {} : { paths };

@@ -129,7 +129,7 @@ describe("agents beside the run", () => {
     expect(told).toMatch(/changed while only .*work x.*: a\.txt, stray\.txt\. It is saved as /);
     const sequence = Number(/@(\d+)/.exec(told ?? "")?.[1]);
     const { planes } = await toy.store.getCheckpoint({ run: ID, sequence });
-    expect(toy.tree.git("show", `${planes.files?.commit ?? ""}:stray.txt`)).toBe("from x\n");
+    expect(toy.tree.git("show", `${planes.files?.snapshot ?? ""}:stray.txt`)).toBe("from x\n");
   });
 
   test("and a checkpoint is taken meanwhile, another is opened, or work is stopped: nothing of it is built on", async () => {

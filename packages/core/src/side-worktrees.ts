@@ -54,7 +54,7 @@ export async function openSideWorktree(execution: StageExecution, name: string):
     await revertUnexpectedFiles(runSession);
     const look = snapshotParams(adapters);
     const files = await workspace.look(look);
-    const base = await through.base({ run: run.id, files, at: look.at });
+    const base = await through.commit({ run: run.id, files, at: look.at });
     at.open();
     const opened: SideWorktreeOpened = { kind: "side-worktree.opened", base, skipped: files.skipped };
     await runSession.append(at.finished(step, { result: opened, spent: null }));

@@ -73,7 +73,7 @@ function sequencesOf(problems: readonly Problem[]): readonly number[] {
 
 async function pinAgain(adapters: CoreAdapters, run: string, sequence: number): Promise<void> {
   const { files, position } = (await adapters.store.getCheckpoint({ run, sequence })).planes;
-  if (files !== null) await adapters.workspaces?.pin({ run, sequence, commit: files.commit });
+  if (files !== null) await adapters.workspaces?.pin({ run, sequence, snapshot: files.snapshot });
   for (const commit of neededSideWorktree(Object.entries(position.stageAttempt.steps)))
     await adapters.workspaces?.sideWorktrees.pin({ run, commit });
 }
@@ -90,6 +90,7 @@ async function* treeProblems(
   for (const ref of refs) pins.set(keyOf(ref), [...(pins.get(keyOf(ref)) ?? []), ref]);
   if (adapters.ownsRefs) yield* rolledBack(adapters, refs, params.run);
   const pinned = new Set((await workspaces.sideWorktrees.refs()).map(({ commit }) => commit));
+  const unpinnedHeads = await workspaces.unpinned([...new Set(refs.flatMap(({ head }) => head ?? []))]);
   const present = new Map<string, boolean>();
   for (const run of runs) {
     const missing: CheckpointSummary[] = [];
@@ -109,14 +110,15 @@ async function* treeProblems(
       newestIntact ??= sequence;
       if (tree === null) continue;
       const held = pins.get(id) ?? [];
-      const commit = await commitOf(adapters, checkpoint);
+      const snapshot = await snapshotOf(adapters, checkpoint);
       const [other] = held;
-      if (commit !== null && other !== undefined && !held.some((ref) => ref.commit === commit)) {
-        const what = `the ref ${other.ref} names ${other.commit} instead of ${commit}: the next \`git gc\` may take its git objects`;
+      if (snapshot !== null && other !== undefined && !held.some((ref) => ref.snapshot === snapshot)) {
+        const what = `the ref ${other.ref} names ${other.snapshot} instead of ${snapshot}: the next \`git gc\` may take its git objects`;
         yield { code: "PIN_MOVED", run, entry, sequence, what, trustedTo: null, newestIntact };
         continue;
       }
-      if (held.length > 0 && sideWorktrees === "whole") continue;
+      const isBased = held.every(({ head }) => head === null || !unpinnedHeads.has(head));
+      if (held.length > 0 && isBased && sideWorktrees === "whole") continue;
       const what = "the ref that holds its git objects is gone: the next `git gc` may take them";
       yield { code: "PIN_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
     }
@@ -128,9 +130,9 @@ async function* treeProblems(
 }
 
 /** Null: it cannot be read, which the store's own verification reports. */
-async function commitOf({ store }: CoreAdapters, { run, sequence }: CheckpointSummary): Promise<string | null> {
+async function snapshotOf({ store }: CoreAdapters, { run, sequence }: CheckpointSummary): Promise<string | null> {
   const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
-  return checkpoint?.planes.files?.commit ?? null;
+  return checkpoint?.planes.files?.snapshot ?? null;
 }
 
 async function* rolledBack(
@@ -160,7 +162,7 @@ async function examineSideWorktrees(
   const needed = neededSideWorktree(Object.entries(checkpoint?.planes.position.stageAttempt.steps ?? {}));
   for (const commit of needed) {
     const tree = await workspaces?.sideWorktrees.treeOf(commit).catch(() => null);
-    if (tree === null || tree === undefined || !(await workspaces?.has({ tree, commit }))) return "missing";
+    if (tree === null || tree === undefined || !(await workspaces?.has({ tree, snapshot: commit }))) return "missing";
   }
   return [...needed].every((commit) => pinned.has(commit)) ? "whole" : "unpinned";
 }

@@ -47,9 +47,9 @@ export interface Workspaces {
   mainCheckout(runRoot: string): Promise<CheckoutState | null>;
 
   /** Whether the objects of the plane exist and are complete. */
-  has(files: Pick<FilesPlane, "tree" | "commit">): Promise<boolean>;
+  has(files: Pick<FilesPlane, "tree" | "snapshot">): Promise<boolean>;
   /** Pins an existing snapshot under another run's name (for a fork). Durable when it returns. */
-  pin(params: { readonly run: string; readonly sequence: number; readonly commit: string }): Promise<string>;
+  pin(params: { readonly run: string; readonly sequence: number; readonly snapshot: string }): Promise<string>;
   /** Every snapshot ref under refs/holdfast/, as run and sequence; with `run` only those of this run. */
   refs(run?: string): Promise<readonly SnapshotRef[]>;
   /** Bytes on disk of the objects that only refs under refs/holdfast/ keep; with `run` only those of this run. */
@@ -64,8 +64,10 @@ export interface Workspaces {
   clearLocks(params: { readonly run: string; readonly branch: string | null }): Promise<readonly string[]>;
   /** Those of the commits that no branch, tag or remote-tracking ref reaches: Holdfast's refs may be their only copy. */
   unpublished(commits: readonly string[]): Promise<ReadonlySet<string>>;
+  /** Those of the commits that no ref of a run protects. */
+  unpinned(commits: readonly string[]): Promise<ReadonlySet<string>>;
   /**
-   * Keeps a commit that no snapshot names (another tip of the branch, replaced files) until the user removes its ref by hand; returns the
+   * Keeps a commit or snapshot that no checkpoint names (another tip of the branch, replaced files) until the user removes its ref by hand; returns the
    * ref. TREE_MISSING when the commit does not exist here. Durable when it returns.
    */
   keep(params: { readonly run: string; readonly commit: string }): Promise<string>;
@@ -106,7 +108,7 @@ export interface SnapshotRef {
   readonly ref: string;
   readonly run: string;
   readonly sequence: number;
-  readonly commit: string;
+  readonly snapshot: string;
   /** HEAD when it was taken; null in a repository without commits. */
   readonly head: string | null;
   readonly createdAt: string;
@@ -114,14 +116,14 @@ export interface SnapshotRef {
 
 export interface Workspace {
   readonly root: string;
-  /** Durable when it returns: objects, ref and their directories are synced. Pins `refs/holdfast/<run>/<sequence>`. */
+  /** Durable when it returns: objects, refs and their directories are synced. Pins `refs/holdfast/<run>/<sequence>`, and HEAD. */
   snapshot(params: SnapshotParams): Promise<FilesPlane>;
   /** A snapshot without a ref and without a sync. It is for planning only; git's own gc collects it after a while. */
   look(params: Pick<SnapshotParams, "at" | "maxUntrackedBytes" | "includeIgnored">): Promise<PreviewSnapshot>;
   /** What `snapshot` would contain and leave out, without pinning; for detecting changes. */
   currentFiles(params?: Pick<SnapshotParams, "maxUntrackedBytes" | "includeIgnored">): Promise<CurrentFiles>;
   /**
-   * Plans a restore and changes nothing. `from` is a snapshot of the current worktree. TREE_MISSING (data: the commit) when an object that
+   * Plans a restore and changes nothing. `from` is a snapshot of the current worktree. TREE_MISSING (data: the snapshot) when an object that
    * the restore would read is missing or damaged; the rest of the target is not checked.
    */
   planRestore(params: {
@@ -160,7 +162,7 @@ export interface SnapshotParams {
   readonly run: string;
   readonly sequence: number;
   readonly message: string;
-  /** Commit date of the snapshot, ISO 8601: an argument, so that the same snapshot has the same id. */
+  /** Date of the snapshot, ISO 8601: an argument, so that the same snapshot has the same id. */
   readonly at: string;
   /** Larger untracked files are skipped and named. Default 20 MiB. */
   readonly maxUntrackedBytes?: number;
@@ -235,7 +237,7 @@ export interface Diff {
  */
 export interface SideWorktrees {
   /** Makes a commit of these files on top of their head, pinned under refs/holdfast/<run>/side/<commit>. Durable when it returns. */
-  base(params: { readonly run: string; readonly files: PreviewSnapshot; readonly at: string }): Promise<string>;
+  commit(params: { readonly run: string; readonly files: PreviewSnapshot; readonly at: string }): Promise<string>;
   /** Pins a commit in the same namespace. The name contains the commit, so a second call finds it made. Durable when it returns. */
   pin(params: { readonly run: string; readonly commit: string }): Promise<string>;
   /** The folder that `place` uses. */
@@ -252,7 +254,7 @@ export interface SideWorktrees {
   list(run?: string): Promise<readonly SideWorktreeInfo[]>;
   /** Removes it. Its content is pinned first, unless it equals `holding`. A missing one is not an error. */
   remove(params: { readonly run: string; readonly key: string; readonly holding?: string }): Promise<void>;
-  /** Every remaining ref that `base` and `pin` made. */
+  /** Every remaining ref that `commit` and `pin` made. */
   refs(): Promise<readonly SideWorktreeRef[]>;
   /**
    * Applies the changes from `base` to `theirs` on top of `ours`, in git objects only. It follows renames file by file and ignores the

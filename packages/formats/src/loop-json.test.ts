@@ -252,7 +252,7 @@ describe("loop json", () => {
     test("files become artifacts, and what is lost of them is named", () => {
       const files = {
         tree: "t",
-        commit: "c",
+        snapshot: "c",
         ref: "r",
         worktree: "/w",
         head: null,

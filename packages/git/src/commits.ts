@@ -92,7 +92,10 @@ async function readSetting(git: Git, name: string): Promise<string> {
   return text.trim();
 }
 
-/** Author and committer of a snapshot commit. Only the time varies, so that the same snapshot has the same id. */
+/** The tagger of a snapshot. */
+export const SNAPSHOT_AUTHOR = "Holdfast <holdfast@localhost>";
+
+/** Author and committer of a commit that Holdfast makes for itself. Only the time varies, so that the same snapshot has the same id. */
 export function snapshotIdentity(epochSeconds: number): Readonly<Record<string, string>> {
   return gitIdentity({ name: "Holdfast", mail: "holdfast@localhost", epochSeconds });
 }

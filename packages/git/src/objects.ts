@@ -35,23 +35,24 @@ export async function findMissingObjects(repository: Repository, ids: readonly s
  * object that another git wrote just before a power cut may be truncated. Git syncs packs before it names them.
  */
 export async function hasSnapshot(repository: Repository, files: SnapshotIds): Promise<boolean> {
-  if (!(await hasCommit(repository, files))) return false;
+  if (!(await hasTree(repository, files))) return false;
   const args = ["rev-list", "--objects", "--no-object-names", files.tree];
   const walk = await repository.objects.result({ args });
   if (walk.code !== 0) return false;
   const lines = walk.stdout.toString("latin1").split("\n");
-  return areComplete(repository, [files.commit, ...lines.filter((line) => line !== "")]);
+  return areComplete(repository, [files.snapshot, ...lines.filter((line) => line !== "")]);
 }
 
 interface SnapshotIds {
   readonly tree: string;
-  readonly commit: string;
+  /** A snapshot, or the commit of a side worktree. */
+  readonly snapshot: string;
 }
 
-/** True if the commit exists and has this tree. The contents of the tree are not checked. */
-export async function hasCommit(repository: Repository, files: SnapshotIds): Promise<boolean> {
-  if (!ID.test(files.tree) || !ID.test(files.commit)) return false;
-  const args = ["rev-parse", "--verify", "--quiet", `${files.commit}^{tree}`];
+/** True if the snapshot exists and has this tree. The contents of the tree are not checked. */
+export async function hasTree(repository: Repository, files: SnapshotIds): Promise<boolean> {
+  if (!ID.test(files.tree) || !ID.test(files.snapshot)) return false;
+  const args = ["rev-parse", "--verify", "--quiet", `${files.snapshot}^{tree}`];
   const tree = await repository.objects.result({ args });
   return tree.code === 0 && tree.stdout.toString("utf8").trim() === files.tree;
 }
@@ -62,15 +63,15 @@ export async function areComplete(repository: Repository, ids: readonly string[]
   return canReadAll(repository, loose);
 }
 
-/** Returns the commits that no branch, tag or remote-tracking ref reaches. */
-export async function findUnpublished(
+/** Returns the commits that none of these refs reaches, such as `--branches`. */
+export async function findUnreached(
   repository: Repository,
-  commits: readonly string[],
+  params: { readonly commits: readonly string[]; readonly refs: readonly string[] },
 ): Promise<ReadonlySet<string>> {
-  const asked = commits.filter((commit) => ID.test(commit));
+  const asked = params.commits.filter((commit) => ID.test(commit));
   if (asked.length === 0) return new Set();
   const input = Buffer.from(asked.map((commit) => `${commit}\n`).join(""));
-  const args = ["rev-list", "--ignore-missing", "--stdin", "--not", "--branches", "--tags", "--remotes"];
+  const args = ["rev-list", "--ignore-missing", "--stdin", "--not", ...params.refs];
   const walk = await repository.git.output({ args, input });
   const unreached = new Set(walk.toString("latin1").split("\n"));
   return new Set(asked.filter((commit) => unreached.has(commit)));

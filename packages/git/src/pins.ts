@@ -1,4 +1,10 @@
-// Refs that protect snapshots and commits of runs from git's garbage collection.
+// Refs that protect snapshots and commits of runs from git's garbage collection:
+//
+//   refs/holdfast/<run>/<sequence>         a checkpoint's snapshot; -<id> is appended if the name was taken
+//   refs/holdfast/<run>/<sequence>-index   the user's index at that snapshot
+//   refs/holdfast/<run>/head/<commit>      the commits that the run's snapshots are based on
+//   refs/holdfast/<run>/side/<commit>      a commit of a side worktree
+//   refs/holdfast/<run>/kept/<id>          work that no checkpoint has; only the user removes it
 
 import { existsSync } from "node:fs";
 import { open, readFile, rm } from "node:fs/promises";
@@ -7,70 +13,136 @@ import { RUN_ID } from "@holdfast/core/run";
 import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
-import type { ProcessResult } from "@holdfast/platform/subprocess";
-import { retryWhileLocked } from "./branch-refs.ts";
-import { findMissingObjects, missingCommit, syncRepository } from "./objects.ts";
+import { findMissingObjects, findUnreached, isDamaged, missingCommit, syncRepository } from "./objects.ts";
 import type { Repository } from "./repository.ts";
+import { type SnapshotObject, readSnapshotObject } from "./snapshot-object.ts";
 import { PIN, removeStaleLock, withStaleFileCleanup } from "./stale-files.ts";
 
 /**
- * Creates a ref for a snapshot, so that no gc removes it. An existing ref is never moved: it may be the only one that
- * protects a checkpoint's files.
+ * Pins a snapshot with the index and the HEAD that it was taken with, so that no gc removes them. An existing ref is
+ * never moved: it may be the only one that protects a checkpoint's files.
  *
  * A second, different snapshot of the same sequence (after a crash, or by a worker that lost its lease) gets another
- * name. So does a snapshot whose name is locked: a killed git leaves its lock, and the user should not have to remove
- * it. Garbage collection later removes refs that no checkpoint names.
+ * name. Garbage collection later removes refs that no checkpoint names.
  */
-export async function pinSnapshot(repository: Repository, params: PinParams): Promise<string> {
+export async function pinSnapshot(repository: Repository, params: SnapshotPin): Promise<string> {
   const plain = snapshotRef(params);
-  const own = `${plain}-${params.commit}`;
-  let refused: ProcessResult | undefined;
-  for (const ref of [plain, own, ...[...SPARE].map((digit) => own + digit)]) {
-    const made = await repository.git.result({ args: ["update-ref", ref, params.commit, repository.zero] });
-    const there = made.code === 0 ? params.commit : await readRef(repository, ref);
-    if (there === params.commit) return ref;
-    if (there === undefined && !existsSync(join(repository.commonDir, `${ref}.lock`))) {
-      throw gitError(["update-ref", ref], made);
-    }
-    refused = made;
-  }
-  throw refused === undefined
-    ? new HoldfastError({ code: "INTERNAL", message: `no name was tried for snapshot ${plain}` })
-    : gitError(["update-ref", plain], refused);
+  return pinWhole(repository, params, [plain, `${plain}-${params.snapshot}`]);
 }
 
-interface PinParams {
+/** Pins an existing snapshot under the name of another run or sequence. */
+export async function pinAgain(repository: Repository, params: Omit<SnapshotPin, "head" | "index">): Promise<string> {
+  return pinSnapshot(repository, { ...params, ...(await partsOf(repository, params.snapshot)) });
+}
+
+interface SnapshotPin extends SnapshotParts {
   readonly run: string;
   readonly sequence: number;
-  readonly commit: string;
+  readonly snapshot: string;
+}
+
+type SnapshotParts = Pick<SnapshotObject, "head" | "index">;
+
+async function partsOf(repository: Repository, id: string): Promise<SnapshotParts> {
+  return (await readSnapshotObject(repository, id)) ?? { head: null, index: null };
+}
+
+async function pinWhole(
+  repository: Repository,
+  pin: SnapshotParts & { readonly run: string; readonly snapshot: string },
+  names: readonly string[],
+): Promise<string> {
+  const { run, snapshot, head, index } = pin;
+  const [ref] = await Promise.all([
+    createRef(repository, names, snapshot),
+    head === null ? undefined : pinHead(repository, run, head),
+  ]);
+  if (index !== null && (await findMissingObjects(repository, [index])).length === 0)
+    await createRef(repository, [`${ref}-index`], index);
+  return ref;
 }
 
 /**
- * The parents of a snapshot are HEAD, then the user's index. Without any commit the index is the first parent, which
- * only protects more.
+ * Pins a commit that snapshots of the run are based on, with its history. As long as the run's commits follow each
+ * other, it has one such ref: the ref moves to descendants only, so it never lets go of a commit. After a rebase or an
+ * amended commit, the run has one more.
  */
+async function pinHead(repository: Repository, run: string, head: string): Promise<void> {
+  const below = `${NAMESPACE}${run}/head/`;
+  const list = async (...which: readonly string[]): Promise<readonly string[]> => {
+    const args = ["for-each-ref", "--format=%(objectname) %(refname)", ...which, below];
+    // Git fails for a broken history. Then the commit gets a ref of its own.
+    const listed = await repository.git.result({ args });
+    return listed.stdout.toString("utf8").trim().split("\n");
+  };
+  if ((await list()).some((line) => line.startsWith(`${head} `))) return;
+  // The user's last commit may be gone or empty: git does not sync what it writes, and a power cut may have lost it.
+  if ((await findMissingObjects(repository, [head])).length > 0 || (await isDamaged(repository, head))) return;
+  const [[reaching], [ancestor = ""]] = await Promise.all([list("--contains", head), list("--merged", head)]);
+  if (reaching !== "") return;
+  const [from, ref] = ancestor.split(" ");
+  if (from !== undefined && ref !== undefined) {
+    // If another process moved it or a killed git locked it, the commit gets a ref of its own.
+    if ((await repository.git.result({ args: ["update-ref", ref, head, from] })).code === 0) return;
+  }
+  await createRef(repository, [`${below}${head}`], head);
+}
+
+/**
+ * Creates the first of these refs that is free or already names the object, and returns it. A killed git leaves the
+ * lock of a ref, and the user should not have to remove it: then the next name is used.
+ */
+async function createRef(repository: Repository, names: readonly string[], id: string): Promise<string> {
+  for (const ref of [...names, ...[...SPARE].map((digit) => `${names.at(-1) ?? ""}${digit}`)]) {
+    const args = ["update-ref", ref, id, repository.zero];
+    const made = await repository.git.result({ args });
+    const there = made.code === 0 ? id : await readRef(repository, ref);
+    if (there === id) return ref;
+    if (there === undefined && !existsSync(join(repository.commonDir, `${ref}.lock`))) throw gitError(args, made);
+  }
+  throw new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: `every name for ${names.join(" and ")} is taken or locked`,
+    hint: "Wait for the git that works there; if none is running, remove those lock files.",
+    retry: "later",
+  });
+}
+
+const SPARE = "0123456789abcdef";
+
 export async function listPins(repository: Repository, run?: string): Promise<SnapshotRef[]> {
-  const below = run !== undefined && RUN_ID.test(run) ? `${NAMESPACE}${run}/` : NAMESPACE;
+  const below = namespaceOf(run);
   const all = await repository.git.result({ args: ["for-each-ref", FACTS, below] });
   if (all.code === 0) return parsePins(all.stdout);
-  // One damaged commit makes git fail for the whole list. Separate calls return the others.
+  // One damaged object makes git fail for the whole list. Separate calls return the others.
   const names = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", below] });
   const pins = await Promise.all(names.split("\n").map((ref) => damagedOrWhole(repository, ref)));
   return pins.flat();
 }
 
-/** 0 when git cannot tell, for example because an object is damaged. */
+/** Empty if git cannot read the history of a commit: then no ref could protect it. */
+export async function findUnpinned(repository: Repository, commits: readonly string[]): Promise<ReadonlySet<string>> {
+  const refs = [`--glob=${NAMESPACE}*/head/*`];
+  return findUnreached(repository, { commits, refs }).catch(() => new Set<string>());
+}
+
+/**
+ * Counts what neither a branch, tag or remote nor the HEADs of the snapshots have. 0 when git cannot tell, for example
+ * because an object is damaged.
+ */
 export async function pinnedBytes(repository: Repository, run?: string): Promise<number> {
-  const below = run !== undefined && RUN_ID.test(run) ? `${NAMESPACE}${run}/` : NAMESPACE;
-  const elsewhere = ["--not", "--branches", "--tags", "--remotes"];
-  const args = ["rev-list", "--objects", "--disk-usage", `--glob=${below}`, ...elsewhere];
-  const counted = await repository.git.result({ args });
+  const heads = new Set((await listPins(repository, run)).flatMap(({ head }) => head ?? []));
+  const input = Buffer.from([...heads].map((head) => `^${head}^{tree}\n`).join(""));
+  const all = ["--ignore-missing", `--glob=${namespaceOf(run)}`, "--not", "--branches", "--tags", "--remotes"];
+  const args = ["rev-list", "--objects", "--disk-usage", "--stdin", ...all];
+  const counted = await repository.git.result({ args, input });
   return counted.code === 0 ? Number(counted.stdout.toString("utf8").trim()) : 0;
 }
 
-const FACTS = "--format=%(objectname) %(refname) %(committerdate:unix) %(parent)";
+const FACTS =
+  "--format=%(objectname) %(refname) %(creatordate:unix) %(trailers:key=Holdfast-Head,valueonly,separator=%2C)";
 
-/** The age and parents of a damaged commit are unknown. It counts as fresh, so that no gc removes its ref. */
+/** The age and HEAD of a damaged snapshot are unknown. It counts as fresh, so that no gc removes its ref. */
 async function damagedOrWhole(repository: Repository, ref: string): Promise<SnapshotRef[]> {
   const one = await repository.git.result({ args: ["for-each-ref", FACTS, ref] });
   if (one.code === 0) return parsePins(one.stdout);
@@ -83,18 +155,17 @@ function parsePins(output: Buffer): SnapshotRef[] {
     .toString("utf8")
     .split("\n")
     .flatMap((line) => {
-      const [, commit, ref, run, sequence, seconds, head] = SNAPSHOT_REF_LINE.exec(line) ?? [];
-      if (commit === undefined || ref === undefined || run === undefined) return [];
+      const [, snapshot, ref, run, sequence, seconds, head] = SNAPSHOT_REF_LINE.exec(line) ?? [];
+      if (snapshot === undefined || ref === undefined || run === undefined) return [];
       const createdAt = new Date(Number(seconds) * 1000).toISOString();
-      return [{ ref, run, sequence: Number(sequence), commit, head: head === "" ? null : (head ?? null), createdAt }];
+      return [{ ref, run, sequence: Number(sequence), snapshot, head: head ?? null, createdAt }];
     });
 }
 
-const SNAPSHOT_REF_LINE =
-  /^([0-9a-f]+) (refs\/holdfast\/([^/]+)\/(\d+)(?:-[0-9a-f]+)?) (\d+) ?([0-9a-f]*)(?: [0-9a-f]+)?$/;
+const SNAPSHOT_REF_LINE = /^([0-9a-f]+) (refs\/holdfast\/([^/]+)\/(\d+)(?:-[0-9a-f]+)?) (\d+) ?([0-9a-f]+)?$/;
 
-export async function removePins(repository: Repository, refs: readonly string[]): Promise<void> {
-  const other = refs.find((ref) => !PIN.test(ref));
+export async function removePins(repository: Repository, named: readonly string[]): Promise<void> {
+  const other = named.find((ref) => !PIN.test(ref));
   if (other !== undefined) {
     throw new HoldfastError({
       code: "USAGE",
@@ -102,6 +173,9 @@ export async function removePins(repository: Repository, refs: readonly string[]
       hint: "Only refs under refs/holdfast/ can be removed.",
     });
   }
+  if (named.length === 0) return;
+  const listed = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", NAMESPACE] });
+  const refs = planRemoval(listed.split("\n"), new Set(named));
   if (refs.length === 0) return;
   await withStaleFileCleanup(repository, { kind: "unpinning", refs }, async (env) => {
     const packed = await readPackedRefs(repository);
@@ -113,7 +187,23 @@ export async function removePins(repository: Repository, refs: readonly string[]
   });
 }
 
-const SPARE = "0123456789abcdef";
+/** Adds each index without a snapshot. A run without snapshots needs its HEADs no longer. */
+function planRemoval(all: readonly string[], named: ReadonlySet<string>): readonly string[] {
+  const kept = new Set(all.filter((ref) => !named.has(ref)));
+  const removed = all.filter((ref) => !kept.has(ref) || (INDEX_REF.test(ref) && !kept.has(ref.replace(INDEX_REF, ""))));
+  const runs = new Set(removed.map(runOf));
+  for (const ref of kept) if (NEEDS_HEAD.test(ref)) runs.delete(runOf(ref));
+  const heads = all.filter((ref) => HEAD.test(ref) && runs.has(runOf(ref)));
+  return [...new Set([...heads, ...removed])];
+}
+
+function runOf(ref: string): string {
+  return ref.slice(NAMESPACE.length).split("/")[0] ?? "";
+}
+
+const INDEX_REF = /-index[0-9a-f]?$/;
+const NEEDS_HEAD = /^refs\/holdfast\/[^/]+\/(?:\d+(?:-[0-9a-f]+)?|kept\/[0-9a-f]+)$/;
+const HEAD = /^refs\/holdfast\/[^/]+\/head\//;
 
 async function readPackedRefs(repository: Repository): Promise<ReadonlySet<string>> {
   const text = await readFile(join(repository.commonDir, "packed-refs"), "latin1").catch(() => "");
@@ -141,7 +231,11 @@ async function removeLoose(repository: Repository, ref: string): Promise<boolean
 
 const NAMESPACE = "refs/holdfast/";
 
-function snapshotRef(params: Pick<PinParams, "run" | "sequence">): string {
+function namespaceOf(run: string | undefined): string {
+  return run !== undefined && RUN_ID.test(run) ? `${NAMESPACE}${run}/` : NAMESPACE;
+}
+
+function snapshotRef(params: Pick<SnapshotPin, "run" | "sequence">): string {
   if (!RUN_ID.test(params.run) || !Number.isSafeInteger(params.sequence) || params.sequence < 0) {
     throw new HoldfastError({
       code: "USAGE",
@@ -158,65 +252,48 @@ async function readRef(repository: Repository, ref: string): Promise<string | un
 }
 
 /**
- * Creates a ref outside the namespace of the snapshots, named after the commit. Garbage collection, which removes
- * snapshots without a checkpoint, does not see it. The name identifies the commit, so a repeated call finds the
- * existing ref.
+ * Pins a commit or snapshot outside the namespaces that garbage collection cleans. The name identifies the object, so a
+ * repeated call finds the existing ref.
  */
-export async function pinRunCommit(
-  repository: Repository,
-  params: { readonly run: string; readonly commit: string },
-): Promise<string> {
-  const { run, commit } = params;
-  if (!RUN_ID.test(run) || !ID.test(commit)) {
-    throw new HoldfastError({ code: "USAGE", message: `${commit} of run ${run} cannot be kept under that name` });
-  }
-  if ((await findMissingObjects(repository, [commit])).length > 0) {
+export async function pinKept(repository: Repository, params: RunObject): Promise<string> {
+  const { run, commit: id } = params;
+  if (!(await hasObject(repository, params))) {
     throw new HoldfastError({
       code: "TREE_MISSING",
-      message: `Commit ${commit} is not in this repository`,
+      message: `Commit ${id} is not in this repository`,
       hint: "Fetch it from where it is (`git fetch`), then try again.",
-      data: { commit },
+      data: { commit: id },
     });
   }
-  const ref = `refs/holdfast/${run}/kept/${commit}`;
-  const args = ["update-ref", ref, commit];
-  const kept = await retryWhileLocked(join(repository.commonDir, `${ref}.lock`), () => repository.git.result({ args }));
-  if (kept.code !== 0) throw gitError(args, kept);
-  return ref;
+  const parts = await partsOf(repository, id);
+  return pinWhole(repository, { ...parts, run, snapshot: id }, [`${NAMESPACE}${run}/kept/${id}`]);
 }
-
-const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 /**
  * Pins the commit of a side worktree under its own id, so that two side worktrees of the same commit share the ref. A
- * repeated call after a kill finds it. A killed git leaves the lock of a ref; then the next spare name is used.
+ * repeated call after a kill finds it. Such a commit shows up in `git log --all`, as the HEAD of any worktree does.
  */
-export async function pinSideWorktree(
-  repository: Repository,
-  params: { readonly run: string; readonly commit: string },
-): Promise<string> {
+export async function pinSideWorktree(repository: Repository, params: RunObject): Promise<string> {
   const { run, commit } = params;
+  if (!(await hasObject(repository, params))) throw missingCommit(commit);
+  const ref = await createRef(repository, [`${NAMESPACE}${run}/side/${commit}`], commit);
+  await syncRepository(repository);
+  return ref;
+}
+
+interface RunObject {
+  readonly run: string;
+  readonly commit: string;
+}
+
+async function hasObject(repository: Repository, { run, commit }: RunObject): Promise<boolean> {
   if (!RUN_ID.test(run) || !ID.test(commit)) {
     throw new HoldfastError({ code: "USAGE", message: `${commit} of run ${run} cannot be pinned under that name` });
   }
-  if ((await findMissingObjects(repository, [commit])).length > 0) throw missingCommit(commit);
-  const plain = `refs/holdfast/${run}/side/${commit}`;
-  for (const ref of [plain, ...[...SPARE].map((digit) => plain + digit)]) {
-    const args = ["update-ref", ref, commit];
-    const made = await repository.git.result({ args });
-    if (made.code === 0) {
-      await syncRepository(repository);
-      return ref;
-    }
-    if (!existsSync(join(repository.commonDir, `${ref}.lock`))) throw gitError(args, made);
-  }
-  throw new HoldfastError({
-    code: "WORKSPACE_BUSY",
-    message: `every name for ${plain} is locked`,
-    hint: "Wait for the git that works there; if none is running, remove those lock files.",
-    retry: "later",
-  });
+  return (await findMissingObjects(repository, [commit])).length === 0;
 }
+
+const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 export async function listSideWorktreePins(repository: Repository): Promise<readonly SideWorktreeRef[]> {
   const args = ["for-each-ref", "--format=%(objectname) %(refname) %(committerdate:unix)", "refs/holdfast/*/side/**"];

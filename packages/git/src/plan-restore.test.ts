@@ -247,8 +247,8 @@ describe("what a restore refuses, with nothing changed", () => {
     repo.write("a", "1");
     const from = await snapshot();
     const blobOf = (name: string): string => repo.git("rev-parse", `${plane.tree}:${name}`).trim();
-    const told = { code: "TREE_MISSING", data: { commit: plane.commit } };
-    for (const id of [blobOf("a"), plane.commit, plane.tree]) {
+    const told = { code: "TREE_MISSING", data: { snapshot: plane.snapshot } };
+    for (const id of [blobOf("a"), plane.snapshot, plane.tree]) {
       const path = repo.path(`.git/objects/${id.slice(0, 2)}/${id.slice(2)}`);
       const bytes = readFileSync(path);
       for (const left of [undefined, 0, bytes.length - 5]) {

@@ -10,12 +10,12 @@ import type { FileChange, PreviewSnapshot, RestorePlan, Untouched } from "@holdf
 import { HoldfastError } from "@holdfast/platform/error";
 import { createGit, gitError } from "@holdfast/platform/git-command";
 import { type PathState, absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
-import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext } from "./capture.ts";
-import { areComplete, hasCommit, hasSnapshot } from "./objects.ts";
+import { type CaptureOptions, type WorktreeContext } from "./capture.ts";
+import { areComplete, hasTree, hasSnapshot } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
 import type { ObjectFormat, Repository } from "./repository.ts";
-import { parseCaptureOptions } from "./snapshot.ts";
+import { readCaptureOptions } from "./snapshot-object.ts";
 import { type TreeChange, type TreeEntry, buildTree, diffTrees, inScope, parseScope } from "./tree-diff.ts";
 
 interface RestoreRequest {
@@ -31,17 +31,17 @@ export async function planRestore(worktree: WorktreeContext, request: RestoreReq
   const scratch = await openScratch(worktree.home);
   try {
     const [isThere, all, now, atTarget] = await Promise.all([
-      hasCommit(repository, to),
+      hasTree(repository, to),
       diffPlanes(worktree, request),
-      readCaptureOptions(repository, from.commit),
-      readCaptureOptions(repository, to.commit),
+      readCaptureOptions(repository, from.snapshot),
+      readCaptureOptions(repository, to.snapshot),
     ]);
     const scope = request.paths === undefined ? undefined : parseScope(request.paths);
     const changes = scope === undefined ? all : all.filter(({ path }) => inScope(path, scope));
     refuseUnsafe(changes);
     if (!isThere || !(await areComplete(repository, blobsOf(changes)))) throw notWhole(to);
     for (const path of request.paths ?? []) {
-      if (!(await isKnown(worktree, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.commit);
+      if (!(await isKnown(worktree, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.snapshot);
     }
     const rules = { worktree, changes, from, to, now, atTarget, scratch: scratch.folder };
     const { unseen: ignored, exposed } = await compareRules(rules);
@@ -85,19 +85,14 @@ function blobsOf(changes: readonly TreeChange[]): readonly string[] {
   return [...new Set(changes.flatMap(({ to }) => (to === null || to.mode === LINK_MODE ? [] : [to.id])))];
 }
 
-function notWhole(plane: Pick<FilesPlane, "tree" | "commit">, cause?: unknown): HoldfastError {
+function notWhole(plane: Pick<FilesPlane, "tree" | "snapshot">, cause?: unknown): HoldfastError {
   return new HoldfastError({
     code: "TREE_MISSING",
-    message: `the files of snapshot ${plane.commit} (tree ${plane.tree}) are not whole in this repository`,
+    message: `the files of snapshot ${plane.snapshot} (tree ${plane.tree}) are not whole in this repository`,
     hint: "Fetch refs/holdfast/* from where the snapshot was taken, or choose another checkpoint.",
-    data: { commit: plane.commit },
+    data: { snapshot: plane.snapshot },
     cause,
   });
-}
-
-export async function readCaptureOptions(repository: Repository, commit: string): Promise<CaptureOptions> {
-  const result = await repository.objects.result({ args: ["cat-file", "commit", commit] });
-  return parseCaptureOptions(result.stdout.toString("utf8")) ?? DEFAULT_CAPTURE;
 }
 
 function refuseUnsafe(changes: readonly TreeChange[]): void {

@@ -41,14 +41,12 @@ async function start(files?: Readonly<Record<string, string>>, repo = startCommi
     own,
     tree: testRepositoryAt(own.root),
     async open(name) {
-      const base = await sideWorktrees.base({ run: RUN, files: await own.look({ at: AT }), at: AT });
+      const base = await sideWorktrees.commit({ run: RUN, files: await own.look({ at: AT }), at: AT });
       const sideWorktree = await sideWorktrees.place({ run: RUN, name, base, commit: base });
       return { base, sideWorktree, files: testRepositoryAt(sideWorktree.root) };
     },
     async hold(sideWorktree) {
-      const { commit } = await sideWorktree.look({ at: AT });
-      await sideWorktrees.pin({ run: RUN, commit });
-      return commit;
+      return sideWorktrees.commit({ run: RUN, files: await sideWorktree.look({ at: AT }), at: AT });
     },
     async merge(base, theirs) {
       const ours = await own.look({ at: AT });

@@ -73,7 +73,7 @@ test("side worktrees with edits of their own, merged one after another, are all 
       const sideWorktree = owned.map((own) => own.reduce((files, one) => applied(files, one.path, one.edit), start));
       const all = owned.flat().reduce((files, one) => applied(files, one.path, one.edit), start);
       const [before = "", expected = "", ...theirs] = commitsOf([start, all, ...sideWorktree]);
-      let ours: PreviewSnapshot = { ...look, tree: treeOf(before), commit: look.commit };
+      let ours: PreviewSnapshot = { ...look, tree: treeOf(before), snapshot: look.snapshot };
       for (const one of theirs) {
         const merged = await workspaces.sideWorktrees.merge({ base: before, ours, theirs: one });
         if (merged.kind === "conflict") expect.fail(merged.detail);

@@ -17,14 +17,14 @@ import {
 import { HoldfastError, wrapMethodErrors } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { mergeCommits, snapshotIdentity } from "./commits.ts";
-import { missingCommit, syncFileSystem, syncRepository, treeOfCommit } from "./objects.ts";
+import { syncFileSystem, syncRepository, treeOfCommit } from "./objects.ts";
 import { isSafePath, parsePath, pathBytes, splitRecords } from "./paths.ts";
 import { listSideWorktreePins, pinSideWorktree } from "./pins.ts";
-import { readCaptureOptions } from "./plan-restore.ts";
 import { LINK_MODE } from "./private-index.ts";
 import { deleteWorktree } from "./remove-worktree.ts";
 import { replaceIndex } from "./replace-index.ts";
 import type { Checkout, Repository } from "./repository.ts";
+import { captureLine, readCaptureOptions, writeSnapshotObject } from "./snapshot-object.ts";
 import { clearWorktreePath, removeEntryLocks, withStaleFileCleanup } from "./stale-files.ts";
 import { openGitWorkspace, openWorktreeContext } from "./workspace.ts";
 import { OWNER_FILE, UNFINISHED_FILE, parseSideWorktreeOwner, readEntries, repairGitLink } from "./worktree-entry.ts";
@@ -32,7 +32,7 @@ import { type WorktreeRecord, defaultWorktreePath, findWorktree, listWorktrees }
 
 export function createGitSideWorktrees(repository: Repository): SideWorktrees {
   const { rootOf, ...methods }: SideWorktrees = {
-    base: (params) => commitBase(repository, params),
+    commit: (params) => commitFiles(repository, params),
     pin: (params) => pinSideWorktree(repository, params),
     rootOf: (params) => sideWorktreeRoot(repository, params),
     place: (params) => placeSideWorktree(repository, params),
@@ -80,7 +80,7 @@ interface Target {
   readonly head: string;
 }
 
-/** The first parent of a snapshot is the HEAD it was taken on. It is used only if it descends from the base. */
+/** The first parent of a side worktree's commit is the HEAD it was made on. It is used only if it descends from the base. */
 async function findTarget(
   repository: Repository,
   { commit, base }: { readonly commit: string; readonly base: string },
@@ -150,7 +150,7 @@ async function fill(repository: Repository, record: WorktreeRecord, target: Targ
   const to: PreviewSnapshot = {
     ...from,
     tree: target.tree,
-    commit: target.commit,
+    snapshot: target.commit,
     skipped: [],
     nested: [],
     index: null,
@@ -209,9 +209,10 @@ async function removeSideWorktree(
   if (record.exists && !record.unfinished) {
     const workspace = await openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
     const options = holding === undefined ? {} : await readCaptureOptions(repository, holding);
-    const files = await workspace.look({ at: new Date().toISOString(), ...options });
+    const at = new Date().toISOString();
+    const files = await workspace.look({ at, ...options });
     if (holding === undefined || !(await holds(repository, holding, files)))
-      await pinSideWorktree(repository, { run, commit: files.commit });
+      await commitFiles(repository, { run, files, at });
   }
   await deleteWorktree(repository, record);
   // Removes the directory of all side worktrees of the run once it is empty.
@@ -250,8 +251,11 @@ async function mergeSideWorktree(
     const detail = sections.join("\n\n").replaceAll(left, "the run's files").replaceAll(right, "the side worktree");
     return { kind: "conflict", files, detail };
   }
-  const commit = await commitSnapshot(repository, { tree: merged.tree, like: ours, title: "merge", at: EPOCH });
-  return { kind: "merged", to: { ...ours, tree: merged.tree, commit } };
+  const { tree } = merged;
+  const capture = await readCaptureOptions(repository, ours.snapshot);
+  const object = { tree, head: ours.head, index: null, capture };
+  const snapshot = await writeSnapshotObject(repository, object, { message: "merge\n\n", epochSeconds: 0 });
+  return { kind: "merged", to: { ...ours, tree, snapshot } };
 }
 
 /** The oldest supported git merges only commits and finds their base itself. */
@@ -305,40 +309,23 @@ async function marksIn(repository: Repository, tree: string, file: GitPath): Pro
 }
 
 /**
- * A plain commit, without the user's index as a second parent, because agents read it with `git log` and `git diff`.
+ * Commits the files of a preview on its HEAD and pins the commit. It is not a snapshot, because agents read it with
+ * `git log` and `git diff`. The message records the capture options, so that a restore to it leaves out the same files.
  */
-async function commitBase(
+async function commitFiles(
   repository: Repository,
   params: { readonly run: string; readonly files: PreviewSnapshot; readonly at: string },
 ): Promise<string> {
   const { run, files, at } = params;
-  const title = `The files of ${run}`;
-  const commit = await commitSnapshot(repository, { tree: files.tree, like: files, title, at });
+  const capture = captureLine(await readCaptureOptions(repository, files.snapshot));
+  const parents = files.head === null ? [] : ["-p", files.head];
+  const commit = await repository.objects.line({
+    args: ["commit-tree", files.tree, ...parents, "-F", "-"],
+    input: Buffer.from(`The files of ${run}\n\n${capture}\n`),
+    env: snapshotIdentity(Math.floor(Date.parse(at) / 1000)),
+  });
   await pinSideWorktree(repository, { run, commit });
   return commit;
-}
-
-/**
- * Commits a tree on the HEAD of a preview and records its capture options. A restore to it then leaves out the same
- * files.
- */
-async function commitSnapshot(
-  repository: Repository,
-  params: {
-    readonly tree: string;
-    readonly like: Pick<PreviewSnapshot, "commit" | "head">;
-    readonly title: string;
-    readonly at: string;
-  },
-): Promise<string> {
-  const { tree, like, title, at } = params;
-  const seen = await repository.objects.result({ args: ["cat-file", "commit", like.commit] });
-  if (seen.code !== 0) throw missingCommit(like.commit);
-  const how = /^Holdfast-Capture: .*$/m.exec(seen.stdout.toString("utf8"))?.[0];
-  const input = Buffer.from(`${title}\n${how === undefined ? "" : `\n${how}\n`}`);
-  const parents = like.head === null ? [] : ["-p", like.head];
-  const env = snapshotIdentity(Math.floor(Date.parse(at) / 1000));
-  return repository.objects.line({ args: ["commit-tree", tree, ...parents, "-F", "-"], input, env });
 }
 
 /** Reads the entries without git, because an entry that a killed git left can hide all others. */

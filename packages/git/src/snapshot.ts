@@ -1,19 +1,18 @@
-// Takes snapshots of a worktree: captures the files, verifies the objects, commits and pins them.
+// Takes snapshots of a worktree: captures the files, verifies the objects and pins them.
 
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { FilesPlane } from "@holdfast/core/checkpoint";
 import type { CurrentFiles, PreviewSnapshot, SnapshotParams } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { gitError } from "@holdfast/platform/git-command";
 import { findOperation, readHead } from "./branch-refs.ts";
 import { type CaptureOptions, type Captured, type WorktreeContext, captureTree } from "./capture.ts";
-import { snapshotIdentity } from "./commits.ts";
 import { findDamagedObjects, objectsNamedInError } from "./damaged-objects.ts";
 import { isDamaged, syncRepository } from "./objects.ts";
 import { quotePath } from "./paths.ts";
 import { pinSnapshot } from "./pins.ts";
 import { type UserIndex, deletePrivateIndexes, fileKey, openScratch } from "./private-index.ts";
+import { writeSnapshotObject } from "./snapshot-object.ts";
 import { type TreeChange, diffTrees } from "./tree-diff.ts";
 
 /** Captures the worktree, pins the snapshot, and returns when it survives a power cut. */
@@ -26,10 +25,10 @@ export async function takeSnapshot(
   // A commit message cannot contain a NUL byte, and no save should fail because of its name.
   const title = params.message.replaceAll("\0", "\uFFFD");
   const message = `${title}\n\nHoldfast-Run: ${run}\nHoldfast-Sequence: ${sequence}\n`;
-  const look = await previewSnapshot(worktree, { message, at, ...(base === undefined ? {} : { base }) }, options);
-  const ref = await pinSnapshot(worktree.repository, { run, sequence, commit: look.commit });
+  const preview = await previewSnapshot(worktree, { message, at, ...(base === undefined ? {} : { base }) }, options);
+  const ref = await pinSnapshot(worktree.repository, { ...preview, run, sequence });
   await syncRepository(worktree.repository);
-  return { ...look, ref };
+  return { ...preview, ref };
 }
 
 /** Like takeSnapshot, without a ref and without a sync. Use it for planning only, because gc may remove it. */
@@ -38,36 +37,29 @@ export async function previewSnapshot(
   params: Pick<SnapshotParams, "message" | "at" | "base">,
   options: CaptureOptions,
 ): Promise<PreviewSnapshot> {
-  const text = { message: params.message + captureLine(options), identity: snapshotIdentity(epochSeconds(params.at)) };
+  const text = { message: params.message, epochSeconds: epochSeconds(params.at) };
   const reading = readHead(worktree);
-  const [{ head, branch }, operation, { captured, index, changes, commit }] = await Promise.all([
+  const [{ head, branch }, operation, { captured, index, changes, snapshot }] = await Promise.all([
     reading,
     findOperation(worktree.gitDir),
     captureWhole({ worktree, options, text, head: reading.then((found) => found.head) }),
   ]);
   return {
     ...toCurrentFiles(captured),
-    commit,
+    snapshot,
     worktree: worktree.root,
     head,
     branch,
     base: params.base ?? null,
     artifacts: changes.slice(0, MAX_ARTIFACTS).map(toArtifact),
     artifactCount: changes.length,
-    index: index?.blob ?? null,
+    index,
     operation,
   };
 }
 
 export function toCurrentFiles({ tree, skipped, nested }: Captured): CurrentFiles {
   return { tree, skipped, nested: nested.map(({ path, head }) => ({ path: quotePath(path), head })) };
-}
-
-/** The capture options of a snapshot, from its commit message. A comparison must use the same options. */
-export function parseCaptureOptions(message: string): CaptureOptions | undefined {
-  const match = [...message.matchAll(/^Holdfast-Capture: (\d+)( ignored)?$/gm)].at(-1);
-  if (match?.[1] === undefined) return undefined;
-  return { maxUntrackedBytes: Number(match[1]), includeIgnored: match[2] !== undefined };
 }
 
 const MAX_ARTIFACTS = 1000;
@@ -83,65 +75,42 @@ function epochSeconds(at: string): number {
   throw new HoldfastError({ code: "USAGE", message: `${at} is not an ISO 8601 time` });
 }
 
-function captureLine(options: CaptureOptions): string {
-  return `Holdfast-Capture: ${options.maxUntrackedBytes}${options.includeIgnored ? " ignored" : ""}\n`;
-}
-
 interface WholeCapture {
   readonly captured: Captured;
-  readonly index: StoredIndex | null;
+  readonly index: string | null;
   /** Compared with HEAD. */
   readonly changes: readonly TreeChange[];
   /** Not pinned yet. */
-  readonly commit: string;
+  readonly snapshot: string;
 }
 
 /**
- * Commits a captured tree and verifies that all its objects exist. Our index may name objects that a gc removed, and a
+ * Captures a tree and verifies that all its objects exist. Our index may name objects that a gc removed, and a
  * power cut can leave objects of another git empty. In that case the files are read again, once.
  */
 async function captureWhole(params: {
   readonly worktree: WorktreeContext;
   readonly options: CaptureOptions;
-  readonly text: { readonly message: string; readonly identity: Readonly<Record<string, string>> };
+  readonly text: { readonly message: string; readonly epochSeconds: number };
   readonly head: Promise<string | null>;
 }): Promise<WholeCapture> {
   const { worktree, options, text } = params;
   for (let attempt = 1; ; attempt++) {
-    let storing: Promise<StoredIndex | null> = Promise.resolve(null);
+    let storing: Promise<string | null> = Promise.resolve(null);
     const captured = await captureTree(worktree, options, (index) => {
       storing = storeUserIndex(worktree, index);
       // The error is handled where the promise is awaited. Until then it must not count as unhandled.
       storing.catch(() => undefined);
     });
     const [head, index] = await Promise.all([params.head, storing]);
-    // Git cannot commit on top of a commit that it cannot read. The snapshot still records it as HEAD.
-    const parent = head !== null && (await isDamaged(worktree.repository, head)) ? null : head;
-    const argsOn = (...ids: readonly (string | null | undefined)[]): readonly string[] => {
-      const parents = ids.flatMap((id) => (id === undefined || id === null ? [] : ["-p", id]));
-      return ["commit-tree", captured.tree, ...parents, "-F", "-"];
-    };
-    const input = Buffer.from(text.message);
-    const args = argsOn(parent, index?.commit);
-    const [check, first] = await Promise.all([
-      checkTree({
-        worktree,
-        head,
-        tree: captured.tree,
-        also: index === null ? [] : [index.blob, index.tree, index.commit],
-      }),
-      worktree.repository.objects.result({ args, input, env: text.identity }),
+    const { tree } = captured;
+    const [check, snapshot] = await Promise.all([
+      checkTree({ worktree, head, tree, also: index === null ? [] : [index] }),
+      writeSnapshotObject(worktree.repository, { tree, head, index, capture: options }, text),
     ]);
     if (check.kind === "whole") {
-      // The user's last commit may be gone: git does not sync what it writes, and a power cut may have lost it.
-      const isGone = first.code !== 0 && parent !== null && !(await isThere(worktree, parent));
-      const committed = isGone
-        ? await worktree.repository.objects.result({ args: argsOn(index?.commit), input, env: text.identity })
-        : first;
-      if (committed.code !== 0) throw gitError(args, committed);
-      const commit = committed.stdout.toString("utf8").trim();
-      if (await isDamaged(worktree.repository, commit)) throw damaged(worktree, [commit]);
-      return { captured, index, changes: check.changes, commit };
+      if (await isDamaged(worktree.repository, snapshot)) throw damaged(worktree, [snapshot]);
+      return { captured, index, changes: check.changes, snapshot };
     }
     if (attempt > 1) throw damaged(worktree, check.missing);
     await deletePrivateIndexes(worktree.home);
@@ -194,43 +163,23 @@ function damaged(worktree: WorktreeContext, missing: readonly string[]): Holdfas
   });
 }
 
-async function isThere(worktree: WorktreeContext, id: string): Promise<boolean> {
-  return (await worktree.repository.objects.result({ args: ["cat-file", "-e", id] })).code === 0;
-}
-
-interface StoredIndex {
-  readonly blob: string;
-  readonly tree: string;
-  /** A second parent of the snapshot that keeps the blob reachable. The next gc would remove an unreferenced blob. */
-  readonly commit: string;
-}
-
 /**
  * Stores the user's index as a blob, so that staged changes can be recovered. It is stored again only when its content
  * changes: git rewrites the file at every `status`, and megabytes per snapshot are too much. The caller checks that the
  * objects still exist; `deletePrivateIndexes` also deletes this cache.
  */
-async function storeUserIndex(worktree: WorktreeContext, index: UserIndex): Promise<StoredIndex | null> {
+async function storeUserIndex(worktree: WorktreeContext, index: UserIndex): Promise<string | null> {
   if (index.key === null) return null;
   const memory = join(worktree.home, "index-of-user");
-  const known = parseMemory(await readFile(memory, "utf8").catch(() => ""));
-  if (known?.content === index.content) return known;
+  const [, content, known] = MEMORY.exec(await readFile(memory, "utf8").catch(() => "")) ?? [];
+  if (known !== undefined && content === index.content) return known;
   const path = join(worktree.gitDir, "index");
   const input = await readFile(path);
-  const { objects } = worktree.repository;
-  const blob = await objects.line({ args: ["hash-object", "-w", "-t", "blob", "--no-filters", "--stdin"], input });
-  // Not mktree, which syncs nothing whatever core.fsync is set to.
-  const entry = Buffer.concat([Buffer.from("100644 index\0"), Buffer.from(blob, "hex")]);
-  const tree = await objects.line({ args: ["hash-object", "-w", "-t", "tree", "--stdin"], input: entry });
-  const commit = await objects.line({
-    args: ["commit-tree", tree, "-F", "-"],
-    input: Buffer.from("The user's index at a snapshot\n"),
-    env: snapshotIdentity(0),
-  });
+  const args = ["hash-object", "-w", "-t", "blob", "--no-filters", "--stdin"];
+  const blob = await worktree.repository.objects.line({ args, input });
   // Cached only if the file did not change since it was listed.
-  if ((await fileKey(path)) === index.key)
-    await remember(worktree, memory, `${index.content} ${blob} ${tree} ${commit}\n`);
-  return { blob, tree, commit };
+  if ((await fileKey(path)) === index.key) await remember(worktree, memory, `${index.content} ${blob}\n`);
+  return blob;
 }
 
 async function remember(worktree: WorktreeContext, memory: string, text: string): Promise<void> {
@@ -244,10 +193,4 @@ async function remember(worktree: WorktreeContext, memory: string, text: string)
   }
 }
 
-const MEMORY = /^[0-9a-f]{40}(?: [0-9a-f]{40,64}){3}\n$/;
-
-function parseMemory(text: string): (StoredIndex & { readonly content: string }) | undefined {
-  if (!MEMORY.test(text)) return undefined;
-  const [content = "", blob = "", tree = "", commit = ""] = text.trimEnd().split(" ");
-  return { content, blob, tree, commit };
-}
+const MEMORY = /^([0-9a-f]{40}) ([0-9a-f]{40,64})\n$/;

@@ -290,7 +290,7 @@ describe("git was killed while it deleted packed refs", () => {
     const repo = committed();
     repo.git("branch", "theirs");
     const all = await openGitWorkspaces(repo.root);
-    const ref = await all.pin({ run: "r", sequence: 1, commit: repo.git("rev-parse", "HEAD").trim() });
+    const ref = await all.pin({ run: "r", sequence: 1, snapshot: repo.git("rev-parse", "HEAD").trim() });
     repo.git("pack-refs", "--all");
     const locks = ["packed-refs.new", "packed-refs.lock", `${ref}.lock`].map((name) => repo.path(`.git/${name}`));
     mkdirSync(repo.path(`.git/${dirname(ref)}`), { recursive: true });

@@ -298,8 +298,8 @@ async function changedAt(path: string): Promise<number | undefined> {
   return (await stat(path).catch(() => undefined))?.mtimeMs;
 }
 
-/** Refs of snapshots and side worktrees, which only Holdfast creates and locks. */
-export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?|side\/[0-9a-f]+)$/;
+/** Refs that only Holdfast creates and locks, and removes when nothing needs them. */
+export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?(?:-index[0-9a-f]?)?|(?:side|head)\/[0-9a-f]+)$/;
 
 /** An operation in the user's git directory that leaves files behind when git is killed. */
 export type GitOperation =

@@ -31,7 +31,7 @@ test("files, patch, stat and names of two snapshots", async () => {
   repo.remove("old-name");
   const to = await session.snapshot();
   const { workspaces, guard } = session;
-  const patch = await guard(() => workspaces.diff({ from: from.tree, to: to.commit, format: "patch" }));
+  const patch = await guard(() => workspaces.diff({ from: from.tree, to: to.snapshot, format: "patch" }));
   expect(patch.files).toEqual([
     { path: '"dir/\\303\\274\\n"', status: "added", from: null },
     { path: "edited", status: "modified", from: null },
@@ -55,7 +55,7 @@ test("files, patch, stat and names of two snapshots", async () => {
     "1+1",
     "",
   ]);
-  expect(await guard(() => workspaces.filesOf(to.commit))).toEqual([
+  expect(await guard(() => workspaces.filesOf(to.snapshot))).toEqual([
     "dir/inner",
     '"dir/\\303\\274\\n"',
     "edited",

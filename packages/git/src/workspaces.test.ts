@@ -79,12 +79,14 @@ describe("hostile", () => {
     await restore(second, ["b.two", "dir"]);
     await workspace.currentFiles({ includeIgnored: true });
     for (const format of ["patch", "stat", "names"] as const) {
-      const diff = await guard(() => workspaces.diff({ from: first.commit, to: second.commit, format, color: true }));
+      const diff = await guard(() =>
+        workspaces.diff({ from: first.snapshot, to: second.snapshot, format, color: true }),
+      );
       expect(diff.files.length).toBe(6);
     }
     await guard(() => workspaces.has(first));
-    await guard(() => workspaces.unpublished([first.commit]));
-    await guard(() => workspaces.pin({ run: "other", sequence: 1, commit: first.commit }));
+    await guard(() => workspaces.unpublished([first.snapshot]));
+    await guard(() => workspaces.pin({ run: "other", sequence: 1, snapshot: first.snapshot }));
     await workspaces.create({ run: "made", base: "main" });
     await workspaces.list();
     await (await workspaces.find("made"))?.currentFiles();
@@ -442,7 +444,7 @@ describe("failure border", () => {
         branch: workspaces.create({ run: "r", branch: bad }),
         path: workspaces.create({ run: "r", path: join(repo.root, "..", bad) }),
         run: workspaces.create({ run: bad }),
-        pin: workspaces.pin({ run: "r", sequence: 1, commit: bad }),
+        pin: workspaces.pin({ run: "r", sequence: 1, snapshot: bad }),
         unpin: workspaces.unpin([`refs/holdfast/${bad}/1`]),
         open: workspaces.open(join(repo.root, bad)),
         all: openGitWorkspaces(join(repo.root, bad)),
@@ -453,8 +455,8 @@ describe("failure border", () => {
       expect(told).toEqual(Object.keys(works).map((name) => [name, "USAGE"]));
       const at = "2026-01-02T03:04:05Z";
       const saved = await workspace.snapshot({ run: "r", sequence: 1, message: bad, at });
-      expect(repo.git("log", "-1", "--format=%s", saved.commit)).toBe("a\uFFFDb\n");
-      expect(await workspaces.has({ tree: bad, commit: bad })).toBe(false);
+      expect(repo.git("for-each-ref", "--format=%(subject)", saved.ref)).toBe("a\uFFFDb\n");
+      expect(await workspaces.has({ tree: bad, snapshot: bad })).toBe(false);
       expect(await workspaces.find(bad)).toBeUndefined();
       expect(repo.git("worktree", "list", "--porcelain").match(/^worktree /gm)).toHaveLength(1);
     });

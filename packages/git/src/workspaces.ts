@@ -7,9 +7,9 @@ import type { CheckoutState, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
 import { createBranch, readBranchTip } from "./branch-refs.ts";
-import { findUnpublished, hasSnapshot, syncRepository } from "./objects.ts";
+import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
-import { listPins, pinRunCommit, pinSnapshot, pinnedBytes, removePins } from "./pins.ts";
+import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
 import { removeStaleOperations } from "./private-index.ts";
 import { removeWorktree } from "./remove-worktree.ts";
 import { type Repository, disableFilters, findCheckout, findRepository } from "./repository.ts";
@@ -70,7 +70,7 @@ function workspacesOf(repository: Repository): Workspaces {
     mainCheckout: (runRoot) => readMainCheckout(repository, runRoot),
     has: (files) => hasSnapshot(repository, files),
     async pin(params) {
-      const ref = await pinSnapshot(repository, params);
+      const ref = await pinAgain(repository, params);
       await syncRepository(repository);
       return ref;
     },
@@ -78,9 +78,10 @@ function workspacesOf(repository: Repository): Workspaces {
     pinnedBytes: (run) => pinnedBytes(repository, run),
     unpin: (refs) => removePins(repository, refs),
     clearLocks: (params) => removeRunLocks(repository, params),
-    unpublished: (commits) => findUnpublished(repository, commits),
+    unpublished: (commits) => findUnreached(repository, { commits, refs: ["--branches", "--tags", "--remotes"] }),
+    unpinned: (commits) => findUnpinned(repository, commits),
     async keep(params) {
-      const ref = await pinRunCommit(repository, params);
+      const ref = await pinKept(repository, params);
       await syncRepository(repository);
       return ref;
     },

@@ -354,11 +354,14 @@ describe("with a worktree", () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();
-    repo.git("update-ref", "-d", "refs/holdfast/r/1");
-    const events = await problems(holdfast);
-    expect(events).toMatchObject([{ problem: { code: "PIN_MISSING", sequence: 1 } }, { ok: false }]);
-    expect(await holdfast.repair(events)).toMatchObject([{ quarantined: [], pinned: [1] }]);
-    expect(await problems(holdfast)).toMatchObject([{ ok: true }]);
+    const head = `refs/holdfast/r/head/${repo.git("rev-parse", "HEAD").trim()}`;
+    for (const ref of ["refs/holdfast/r/1", head]) {
+      repo.git("update-ref", "-d", ref);
+      const events = await problems(holdfast);
+      expect(events).toMatchObject([{ problem: { code: "PIN_MISSING", sequence: 1 } }, { ok: false }]);
+      expect(await holdfast.repair(events)).toMatchObject([{ quarantined: [], pinned: [1] }]);
+      expect(await problems(holdfast)).toMatchObject([{ ok: true }]);
+    }
   });
 
   test("verify goes on where a snapshot's commit is damaged, and names it", async () => {
@@ -390,7 +393,13 @@ describe("with a worktree", () => {
     const other = await opened({ cwd: repo.root, store: join(repo.root, "../other-store") });
     await other.createRun({ id: "r" });
     expect((await other.planGc()).danglingRefs).toEqual([]);
-    expect((await holdfast.planGc()).danglingRefs).toEqual(["refs/holdfast/r/2"]);
+    const plan = await holdfast.planGc();
+    expect(plan.danglingRefs).toEqual(["refs/holdfast/r/2"]);
+    await holdfast.applyGc(plan);
+    const head = repo.git("rev-parse", "HEAD").trim();
+    expect(repo.git("for-each-ref", "--format=%(refname)", "refs/holdfast/r/")).toBe(
+      `refs/holdfast/r/1\nrefs/holdfast/r/1-index\nrefs/holdfast/r/head/${head}\n`,
+    );
   });
 
   test("a path that is nowhere is refused, not restored in silence", async () => {

@@ -19,7 +19,7 @@ async function createPlace() {
   onTestFinished(() => workspaces.close());
   const own = await workspaces.create({ run: "r" });
   const at = "2026-01-02T03:04:05Z";
-  const base = await workspaces.sideWorktrees.base({ run: "r", files: await own.look({ at }), at });
+  const base = await workspaces.sideWorktrees.commit({ run: "r", files: await own.look({ at }), at });
   const folder = join(repo.root, "../bin");
   const counter = join(folder, "count");
   mkdirSync(folder);

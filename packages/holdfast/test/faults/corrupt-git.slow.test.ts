@@ -25,8 +25,8 @@ describe("a checkpoint whose git objects are damaged", () => {
     try {
       const run = await holdfast.run("crash-run");
       const target = await run.get(2);
-      const commit = target.planes.files?.commit ?? "";
-      const later = new Set(objectsOf(repository, (await run.get(3)).planes.files?.commit ?? ""));
+      const commit = target.planes.files?.snapshot ?? "";
+      const later = new Set(objectsOf(repository, (await run.get(3)).planes.files?.snapshot ?? ""));
       // Objects of the third save would already stop the capture of the current worktree.
       const own = objectsOf(repository, commit).filter((id) => !later.has(id) && existsSync(looseFile(repository, id)));
       const chance = suite.chance("objects");

@@ -106,7 +106,7 @@ const position: fc.Arbitrary<Position> = fc.record({
 
 const files: fc.Arbitrary<FilesPlane> = fc.record({
   tree: word,
-  commit: word,
+  snapshot: word,
   ref: word,
   worktree: prose,
   head: fc.option(word),

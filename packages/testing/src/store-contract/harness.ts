@@ -71,7 +71,7 @@ export function samplePlanes(params: SamplePlanes = {}): Planes {
 function sampleFiles(tree: string): NonNullable<Planes["files"]> {
   return {
     tree,
-    commit: "c".repeat(40),
+    snapshot: "c".repeat(40),
     ref: "refs/holdfast/sample/1",
     worktree: "/sample",
     head: null,

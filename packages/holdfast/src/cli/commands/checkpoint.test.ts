@@ -5,7 +5,7 @@ import { savedText } from "./checkpoint.ts";
 
 const files: FilesPlane = {
   tree: "a",
-  commit: "b",
+  snapshot: "b",
   ref: "refs/holdfast/fix-login/7",
   worktree: "/w",
   head: null,

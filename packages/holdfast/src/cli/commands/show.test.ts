@@ -76,7 +76,7 @@ test("a checkpoint with all its planes", () => {
     },
     files: {
       tree: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-      commit: "c".repeat(40),
+      snapshot: "c".repeat(40),
       ref: "refs/holdfast/fix-login/7",
       worktree: "/home/ann/src/shop",
       head: "d".repeat(40),

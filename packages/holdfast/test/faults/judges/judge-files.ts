@@ -15,16 +15,25 @@ export function judgeFiles(
   for (const checkpoint of found) {
     const { sequence, planes } = checkpoint;
     if (planes.files === null) continue;
-    const { ref, commit, tree } = planes.files;
+    const { ref, snapshot, tree, head, index } = planes.files;
     try {
-      const held = git(repository, ["rev-parse", ref, `${commit}^{tree}`])
+      const held = git(repository, ["rev-parse", ref, `${snapshot}^{tree}`])
         .toString()
         .trim()
         .split("\n");
-      if (held[0] !== commit) problems.push(`LOST: ${ref} is ${held[0]}, not the commit of checkpoint ${sequence}`);
-      if (held[1] !== tree) problems.push(`TORN: the commit of checkpoint ${sequence} has another tree`);
-      // Parents too: the user's index and HEAD.
-      git(repository, ["rev-list", "--objects", "--quiet", commit]);
+      if (held[0] !== snapshot) problems.push(`LOST: ${ref} is ${held[0]}, not the snapshot of checkpoint ${sequence}`);
+      if (held[1] !== tree) problems.push(`TORN: the snapshot of checkpoint ${sequence} has another tree`);
+      if (
+        index !== null &&
+        git(repository, ["rev-parse", `${ref}-index`])
+          .toString()
+          .trim() !== index
+      )
+        problems.push(`LOST: ${ref}-index is not the index of checkpoint ${sequence}`);
+      const heads = git(repository, ["rev-list", "--glob=refs/holdfast/*/head/*"]).toString().split("\n");
+      if (head !== null && !heads.includes(head))
+        problems.push(`LOST: no ref holds the HEAD of checkpoint ${sequence}`);
+      git(repository, ["rev-list", "--objects", "--quiet", snapshot, ...(head === null ? [] : [head])]);
       problems.push(...compareTree(repository, tree, contentOf(checkpoint), sequence));
     } catch (error) {
       problems.push(

@@ -45,9 +45,9 @@ for (const name of NAMES) {
   await tell("getCheckpoint", () => store.getCheckpoint({ run: name, sequence: 1 }));
   await tell("resolve", () => holdfast.resolve(name));
   await tell("find", () => workspaces.find(name));
-  await tell("pin", () => workspaces.pin({ run: name, sequence: 1, commit: "HEAD" }));
+  await tell("pin", () => workspaces.pin({ run: name, sequence: 1, snapshot: "HEAD" }));
   await tell("unpin", () => workspaces.unpin([name, `refs/holdfast/${name}/1`]));
-  await tell("has", () => workspaces.has({ tree: name, commit: name }));
+  await tell("has", () => workspaces.has({ tree: name, snapshot: name }));
   await tell("diff", () => workspaces.diff({ from: name, to: name, format: "patch" }));
   await tell("diff of a path", () => workspaces.diff({ from: "HEAD", to: "HEAD", format: "patch", paths: [name] }));
   await tell("setMeta", () => store.setMeta(name, name));
@@ -82,12 +82,12 @@ if (files !== null) {
       ["-C", repository, "-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, "-m", "x"],
       { encoding: "utf8" },
     ).trim();
-    await restoreForged({ ...files, tree, commit });
+    await restoreForged({ ...files, tree, snapshot: commit });
   }
   await restoreForged({
     ...files,
     tree: "--output=pwned",
-    commit: "--output=pwned",
+    snapshot: "--output=pwned",
     ref: "../../outside/canary",
     worktree: outside,
   });

@@ -16,9 +16,9 @@ if (plan === "past") {
   const run = await runHere(holdfast);
   writeWorktree(repository, 1);
   await saveHere(run, 1);
-  const commit = (await run.get(1)).planes.files?.commit ?? "";
+  const commit = (await run.get(1)).planes.files?.snapshot ?? "";
   await (await run.fork({ sequence: 1, id: "gone" })).close();
-  await workspaces.pin({ run: "gone", sequence: 9, commit });
+  await workspaces.pin({ run: "gone", sequence: 9, snapshot: commit });
   execFileSync("git", ["branch", "theirs"], { cwd: repository });
   execFileSync("git", ["pack-refs", "--all"], { cwd: repository });
   await run.close();
