@@ -15,13 +15,14 @@ import type { FoundSecret } from "./mask.ts";
 import type { Tape } from "./recorded-calls.ts";
 import type { RetentionPolicy } from "./retention.ts";
 import type { Run } from "./run.ts";
-import type { Signals } from "./signal-files.ts";
 import type { Store } from "./store.ts";
 import type { Branches, SnapshotParams, SnapshotRef, Workspace, Workspaces, WorktreeInfo } from "./workspace.ts";
 
 /** Adapters that checkpoints, restore, fork and gc need. The application injects them. */
 export interface CoreAdapters {
   readonly store: Store;
+  /** Where processes keep files beside the store, such as logs. null: the store has no directory. */
+  readonly storeDirectory: string | null;
   /** null outside a git repository. */
   readonly workspaces: Workspaces | null;
   readonly clock: Clock;
@@ -42,8 +43,6 @@ export interface CoreAdapters {
   readonly suspended?: (owner: LeaseOwner) => boolean;
   /** Milliseconds that the first write waits for a lease that another live process holds. */
   readonly leaseWaitMs: number;
-  /** Signals and checkpoint requests from other processes to the lease holder. null: this store does not support them. */
-  readonly requests: Signals | null;
   /** Path for a new worktree. undefined: the workspace's default. */
   readonly worktreePath: ((run: string) => string) | undefined;
   /** Session capabilities of the agent with this name. null: the agent is unknown. Absent: no agents are configured. */

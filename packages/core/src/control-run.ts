@@ -10,10 +10,10 @@ import type { Lease } from "./lease.ts";
 import { loadRun } from "./run-session.ts";
 import { type Budget, type Position, bump, nextAttempt } from "./position.ts";
 import { RERUN_OF, type Run, type RunSummary, type Work, isEnded } from "./run.ts";
-import type { Signal } from "./signal-files.ts";
-import { applySignal, clearSignals } from "./signals.ts";
+import type { StopSignal } from "./signal.ts";
+import { applySignal, clearSignals, pendingSignal, withdrawSignal } from "./signals.ts";
 import { continuedEntry, waitingEntry } from "./waiting.ts";
-import { knownRun } from "./store.ts";
+import { knownRun, writeWithReserve } from "./store.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -121,7 +121,7 @@ export async function findRunFor(params: {
 
 export interface SignalParams {
   readonly adapters: Adapters;
-  readonly order: Omit<Signal, "id" | "at">;
+  readonly request: Omit<StopSignal, "id" | "at">;
   /** Aborting ends the wait. The signal that was sent remains in effect. */
   readonly signal: AbortSignal;
   /** Called once, when the process that executes the run must first reach a safe point. */
@@ -134,87 +134,90 @@ export type SignalResult =
   /** The run ended by itself before it handled the signal. */
   | { readonly kind: "ended"; readonly run: RunSummary }
   /** The run waits for something. The signal remains pending, so the run will not continue. */
-  | { readonly kind: "kept"; readonly run: RunSummary }
+  | { readonly kind: "pending"; readonly run: RunSummary }
   /** The signal was withdrawn before the run handled it. */
-  | { readonly kind: "taken_back"; readonly run: RunSummary }
+  | { readonly kind: "withdrawn"; readonly run: RunSummary }
   /** This host cannot see the lease holder. It will read the signal if it uses this store. */
-  | { readonly kind: "elsewhere"; readonly by: Lease };
+  | { readonly kind: "other_host"; readonly by: Lease };
 
 /**
  * Sends a signal to a run and waits until it is handled. The signal is durable first. So the executing process
  * handles it, this process if there is none, or the next one that resumes the run. A kill of any of them loses no signal.
  */
 export async function sendSignal(params: SignalParams): Promise<SignalResult> {
-  const { adapters, signal } = params;
-  const { requests, store, clock } = adapters;
-  const { run } = params.order;
-  const before = await knownRun(adapters.store, run);
-  if (hasEnded(before)) return { kind: "ended", run: before };
-  if (requests === null) throw noPlace();
+  const { adapters, request } = params;
+  const { store, clock } = adapters;
+  const { run } = request;
+  const before = await knownRun(store, run);
+  if (isEnded(before.state)) return { kind: "ended", run: before };
   const id = `${adapters.random()}-${adapters.random()}`.toLowerCase();
-  const order: Signal = { ...params.order, id, at: new Date(clock.now()).toISOString() };
-  await requests.order(order);
+  const sent: StopSignal = { ...request, id, at: new Date(clock.now()).toISOString() };
+  await writeWithReserve(store, () => store.putSignal(sent)).catch((error: unknown) => {
+    throw notSent(run, error);
+  });
   let asked: Lease | undefined;
   for (;;) {
-    const summary = await knownRun(adapters.store, run);
+    const summary = await knownRun(store, run);
     const lease = await store.getLease(run);
     const alive = lease === undefined ? "dead" : adapters.liveness(lease.owner);
-    const stands = (await requests.orderFor(run))?.id === id;
-    if (hasEnded(summary)) {
-      await requests.settle(order);
-      return { kind: isDone(order, summary) ? "done" : "ended", run: summary };
+    const isPending = (await pendingSignal(store, run))?.id === id;
+    if (isEnded(summary.state)) {
+      await withdrawSignal(store, sent);
+      return { kind: isDone(request, summary) ? "done" : "ended", run: summary };
     }
     if (lease === undefined || alive === "dead") {
-      if (!stands) return { kind: "done", run: summary };
-      const outcome = await doIt(params);
+      if (!isPending) return { kind: "done", run: summary };
+      const outcome = await handleHere(params);
       if (outcome !== null) return outcome;
-    } else if (alive === "unknown") return { kind: "elsewhere", by: lease };
-    else if (stands && asked === undefined) params.onWaiting?.((asked = lease));
-    else if (!stands) {
-      // The executor records the result before it settles the signal. So the signal has been handled, perhaps with a
+    } else if (alive === "unknown") return { kind: "other_host", by: lease };
+    else if (isPending && asked === undefined) params.onWaiting?.((asked = lease));
+    else if (!isPending) {
+      // The executor records the result before it removes the signal. So the signal has been handled, perhaps with a
       // resume after it, or it was withdrawn.
-      const run = await knownRun(adapters.store, order.run);
-      if (lease.epoch !== asked?.epoch) return { kind: "done", run };
-      if (run.state.kind === "active") return { kind: "taken_back", run };
+      const now = await knownRun(store, run);
+      if (lease.epoch !== asked?.epoch) return { kind: "done", run: now };
+      if (now.state.kind === "active") return { kind: "withdrawn", run: now };
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-    signal.throwIfAborted();
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    params.signal.throwIfAborted();
   }
 }
 
-const LOOK_MS = 50;
+const POLL_MS = 50;
+
+/** A run can be stopped without the store, by an interrupt of its process. */
+function notSent(run: string, cause: unknown): unknown {
+  if (!(cause instanceof HoldfastError)) return cause;
+  return new HoldfastError({
+    code: cause.code,
+    message: `The signal to run ${run} was not stored: ${cause.message}`,
+    hint: `Stop the run's process without a signal: \`holdfast stop ${run}\`. ${cause.hint ?? ""}`.trim(),
+    retry: cause.retry,
+    data: { run, ...cause.data },
+    cause,
+  });
+}
 
 /** Applies the signal when no process executes the run. null: another process has just acquired the lease. */
-async function doIt({ adapters, order }: SignalParams): Promise<SignalResult | null> {
+async function handleHere({ adapters, request }: SignalParams): Promise<SignalResult | null> {
+  const { store } = adapters;
   try {
-    await using lease = await acquireLease(adapters, order.run);
+    await using lease = await acquireLease(adapters, request.run);
     // Processes that a killed executor left behind would continue to change files.
-    await adapters.commands.endMarked(runMark(adapters, order.run));
-    const outcome = await applySignal(adapters, lease.lease, await knownRun(adapters.store, order.run));
-    const run = await knownRun(adapters.store, order.run);
-    if (hasEnded(run) && !isDone(order, run)) return { kind: "ended", run };
-    const stands = outcome !== null && (await adapters.requests?.orderFor(order.run)) !== null;
-    return { kind: stands ? "kept" : "done", run };
+    await adapters.commands.endMarked(runMark(adapters, request.run));
+    const outcome = await applySignal(adapters, lease.lease, await knownRun(store, request.run));
+    const run = await knownRun(store, request.run);
+    if (isEnded(run.state) && !isDone(request, run)) return { kind: "ended", run };
+    const isPending = outcome !== null && (await pendingSignal(store, request.run)) !== null;
+    return { kind: isPending ? "pending" : "done", run };
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "LEASE_HELD") return null;
     throw error;
   }
 }
 
-function hasEnded({ state }: RunSummary): boolean {
-  return isEnded(state);
-}
-
-function isDone(order: Pick<Signal, "kind">, { state }: RunSummary): boolean {
-  return order.kind === "abort" && state.kind === "aborted";
-}
-
-function noPlace(): HoldfastError {
-  return new HoldfastError({
-    code: "UNSUPPORTED",
-    message: "This store has no place for orders to runs",
-    hint: "Stop the run in its own terminal.",
-  });
+function isDone({ kind }: Pick<StopSignal, "kind">, { state }: RunSummary): boolean {
+  return kind === "abort" && state.kind === "aborted";
 }
 
 /**

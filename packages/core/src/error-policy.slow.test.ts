@@ -1,14 +1,12 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { type TestWorktree, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { type BenchOutcome, ID, type State, begin, define } from "@holdfast/test-support/core/work-bench";
 import type { AgentTask } from "./agent.ts";
 import { sendSignal } from "./control-run.ts";
 import { type ErrorPolicy, type ErrorRule, defaultErrorPolicy } from "./error-policy.ts";
 import type { ProgressEvent } from "./progress.ts";
-import { openSignalFiles } from "./signal-files.ts";
 import type { AgentCall, StageFunction } from "./workflow.ts";
 
 const CALL: AgentCall = { name: "edit", role: "impl", prompt: "do it", model: null, yolo: false };
@@ -196,21 +194,17 @@ test("of two who wake it one does, also when it waits for something else by the 
 });
 
 test("told to stop while it waits for the next try, it makes no other: that would cost, and nothing is under way", async () => {
-  const directory = mkdtempSync(join(tmpdir(), "orders-"));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
-  const requests = openSignalFiles(directory);
   let tries = 0;
   const toy = await start({}, () => {
     tries += 1;
     return tries === 1 ? OVERLOADED : {};
   });
-  const order = { run: ID, kind: "pause", by: "eva", reason: "lunch", now: false } as const;
+  const request = { run: ID, kind: "pause", by: "eva", reason: "lunch", now: false } as const;
   let given: Promise<unknown> | undefined;
   const adapters = {
     ...toy.adapters,
-    requests,
     wait: async (_: number, signal: AbortSignal) => {
-      given ??= sendSignal({ adapters, order, signal: new AbortController().signal });
+      given ??= sendSignal({ adapters, request, signal: new AbortController().signal });
       await new Promise<void>((resolve, reject) => {
         const later = setTimeout(resolve, 300_000);
         signal.addEventListener("abort", () => (clearTimeout(later), reject(signal.reason)), { once: true });

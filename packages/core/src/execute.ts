@@ -21,10 +21,10 @@ import { mayContinue, takeUp } from "./prepare-run.ts";
 import { Aborted, Halt, type ProgressListener, type RunOutcome, Stopped, reasonOf } from "./progress.ts";
 import { type RunSummary, isFailedOrAborted } from "./run.ts";
 import { sweepSideWorktrees } from "./side-worktrees.ts";
-import { answerRequests, applySignal, saveOnTimer, stopCleanly, watchSignals } from "./signals.ts";
+import { applySignal, saveOnTimer, stopCleanly, watchSignals } from "./signals.ts";
 import { runStage } from "./stage.ts";
 import { checkStoreSize, measureStore, sizeLevel } from "./store-size.ts";
-import { type Store, knownRun } from "./store.ts";
+import { type Store, knownRun, writeWithReserve } from "./store.ts";
 import { type StageResult, transition } from "./transitions.ts";
 import { capture } from "./values.ts";
 import type { Workflow } from "./workflow.ts";
@@ -71,8 +71,8 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
     rejectWaitingRun(summary, params.wakes);
     const meanwhile = await endedOutcome(adapters, summary);
     if (meanwhile !== null) return meanwhile;
-    const ordered = await applySignal(adapters, lease.lease, summary);
-    if (ordered !== null) return ordered;
+    const stopped = await applySignal(adapters, lease.lease, summary);
+    if (stopped !== null) return stopped;
     const { state } = summary;
     if (state.kind === "waiting") {
       const { position } = await loadRun(adapters, run);
@@ -123,10 +123,9 @@ async function work<S extends JsonObject>(
   signal.addEventListener("abort", interrupt);
   if (signal.aborted) interrupt();
   const session = limitSession(runSession, params.sessionMs);
-  const orders = watchSignals(runSession);
+  const signals = watchSignals(runSession, epoch);
   try {
-    await using _requests = answerRequests(runSession, epoch);
-    await using _following = orders;
+    await using _watching = signals;
     await using _clock = saveOnTimer(runSession);
     const checkSize = watchStoreSize(runSession);
     for (;;) {
@@ -151,7 +150,7 @@ async function work<S extends JsonObject>(
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
     const outcome = await stopCleanly(runSession, error);
-    await orders.settled(error);
+    await signals.handled(error);
     return outcome;
   } finally {
     session.end();
@@ -374,10 +373,7 @@ async function waitForDisk(adapters: CoreAdapters, lease: Lease, error: unknown)
   const body: RunWaiting = { for: "disk", reason, until };
   const entries: readonly NewEntry[] = [{ kind: "run.waiting", body: { ...body } }];
   try {
-    await adapters.store.commit({ lease, entries }).catch(async (full: unknown) => {
-      if (((await adapters.store.makeRoom?.()) ?? 0) === 0) throw full;
-      return await adapters.store.commit({ lease, entries });
-    });
+    await writeWithReserve(adapters.store, () => adapters.store.commit({ lease, entries }));
   } catch {
     throw new HoldfastError({
       code: "DISK_FULL",

@@ -2,7 +2,8 @@
 
 import type { CoreAdapters } from "./adapters.ts";
 import { type Lease, PRIORITIES, inTurn, priorityKey, readPriority } from "./lease.ts";
-import { type RunSummary, isEnded } from "./run.ts";
+import type { RunSummary } from "./run.ts";
+import { type StopSignal, stopSignalIn } from "./signal.ts";
 import { type RunStatus, type StatusFacts, isResumable, statusOf } from "./status.ts";
 
 /** A run with its status at the time of reading. */
@@ -28,11 +29,13 @@ export async function readStatuses(
 ): Promise<readonly RunWithStatus[]> {
   const holders = await readHolders(adapters);
   const runs = await read();
+  const signals = await adapters.store.listSignals();
   const now = adapters.clock.now();
   const found = await Promise.all(
-    runs.map((run) =>
-      readOne(adapters, { run, holder: holders.get(run.id) ?? null, finishing: isFinishing(run), now }),
-    ),
+    runs.map((run) => {
+      const signal = stopSignalIn(signals.filter((one) => one.run === run.id));
+      return readOne(adapters, { run, holder: holders.get(run.id) ?? null, finishing: isFinishing(run), signal, now });
+    }),
   );
   if (!found.some(({ status }) => status.kind === "queued")) return found;
   const queue = await readQueue(adapters, holders);
@@ -91,13 +94,13 @@ async function readOne(
     readonly run: RunSummary;
     readonly holder: LeaseHolder | null;
     readonly finishing: boolean;
+    readonly signal: StopSignal | null;
     readonly now: number;
   },
 ): Promise<RunWithStatus> {
   const { run, ...facts } = params;
-  const signal = isEnded(run.state) ? null : ((await adapters.requests?.orderFor(run.id)) ?? null);
   const stage = run.latest?.stage ?? null;
   const manual = run.workflow === "manual" || stage === "none";
-  const status = statusOf({ ...facts, state: run.state, manual, stage, signal });
+  const status = statusOf({ ...facts, state: run.state, manual, stage });
   return { run, status, resumable: isResumable(status), priority: await priorityOf(adapters, run.id) };
 }

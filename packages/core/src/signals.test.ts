@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
@@ -15,7 +14,6 @@ import {
 } from "@holdfast/test-support/core/work-bench";
 import type { Trigger } from "./checkpoint.ts";
 import { RunHandle } from "./run-handle.ts";
-import { openSignalFiles } from "./signal-files.ts";
 import { type CheckpointRequestParams, requestCheckpoint } from "./signals.ts";
 import type { EffectSpec, StageFunction } from "./workflow.ts";
 
@@ -189,19 +187,13 @@ describe("triggers", () => {
 });
 
 describe("save unasked", () => {
-  function requestsHere() {
-    const directory = mkdtempSync(join(tmpdir(), "requests-"));
-    onTestFinished(() => rmSync(directory, { recursive: true }));
-    return openSignalFiles(directory);
-  }
-
   const asking = { run: ID, signal: new AbortController().signal, patienceMs: 60_000 };
 
   describe.each(WORK_STORES)("over the $name store", (kind) => {
     const start = async () => {
       const toy = await startTestRun(kind, onTestFinished);
       let random = 0;
-      const adapters = { ...toy.adapters, requests: requestsHere(), random: () => `r${(random += 1)}` };
+      const adapters = { ...toy.adapters, random: () => `r${(random += 1)}` };
       const ask = (more: Partial<CheckpointRequestParams> = {}) =>
         requestCheckpoint({ adapters, name: null, ...asking, ...more });
       return { ...toy, adapters, ask };
@@ -231,7 +223,7 @@ describe("save unasked", () => {
       );
       for (const sequence of sequences)
         expect((await store.getCheckpoint({ run: ID, sequence })).planes.position.stageAttempt.steps).toEqual({ a: 1 });
-      expect(await adapters.requests.waiting(ID)).toEqual([]);
+      expect(await store.listSignals(ID)).toEqual([]);
     });
 
     test("a holder on another host, one that answers nobody and one that cannot save are told apart", async () => {
@@ -240,14 +232,13 @@ describe("save unasked", () => {
       const lease = await store.takeLease({ run: ID, label: "somebody" });
       expect(await ask({ adapters: { ...adapters, liveness: () => "unknown" } })).toMatchObject({ kind: "elsewhere" });
       expect(await ask({ patienceMs: 0 })).toMatchObject({ kind: "silent" });
-      expect(await ask({ adapters: { ...adapters, requests: null }, patienceMs: 0 })).toMatchObject({ kind: "silent" });
       const failing = ask();
       for (;;) {
-        const [request] = await adapters.requests.waiting(ID);
+        const [request] = await store.listSignals(ID);
         if (request === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
         else {
-          await adapters.requests.take(request);
-          await adapters.requests.finish(request);
+          await store.moveSignal({ run: ID, id: request.id, from: "pending", to: "taken" });
+          await store.moveSignal({ run: ID, id: request.id, from: "taken", to: null });
           break;
         }
       }
@@ -264,10 +255,33 @@ describe("save unasked", () => {
       await store.takeLease({ run: ID, label: "somebody" });
       const controller = new AbortController();
       const asked = ask({ signal: controller.signal });
-      while ((await adapters.requests.waiting(ID)).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      while ((await store.listSignals(ID)).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
       controller.abort(new Error("no more"));
       await expect(asked).rejects.toThrow("no more");
-      expect(await adapters.requests.waiting(ID)).toEqual([]);
+      expect(await store.listSignals(ID)).toEqual([]);
+    });
+
+    test("requests to earlier holders are removed, also those they had taken, and only the holder's own is answered", async () => {
+      const { adapters, go, store } = await start();
+      const workflow = define({
+        work: async ({ step }) => {
+          await step("wait", async () => {
+            while ((await store.listSignals(ID)).length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+            return 1;
+          });
+          return { event: "worked", reason: "did it" };
+        },
+      });
+      await begin(adapters, workflow);
+      const request = { run: ID, kind: "checkpoint" } as const;
+      // The run's first lease had epoch 1; the executor's has epoch 2.
+      await store.putSignal({ ...request, id: "stale", epoch: 1, name: "stale" });
+      await store.putSignal({ ...request, id: "taken", epoch: 1, name: "taken" });
+      await store.moveSignal({ run: ID, id: "taken", from: "pending", to: "taken" });
+      await store.putSignal({ ...request, id: "own", epoch: 2, name: "own" });
+      expect(await go(workflow, { adapters })).toMatchObject({ kind: "done" });
+      const manual = await store.listCheckpoints({ run: ID, trigger: "manual" });
+      expect(manual.map(({ name }) => name)).toEqual(["own"]);
     });
 
     test("saved by hand after a kill, what was finished since the last checkpoint stays finished", async () => {

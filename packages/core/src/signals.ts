@@ -8,67 +8,98 @@ import { type RunOutcome, Stopped, type StoppedByUser, reasonOf } from "./progre
 import { revertUnexpectedFiles } from "./restore-files.ts";
 import type { RunSession, SaveRequest } from "./run-session.ts";
 import { type RunSummary, isEnded } from "./run.ts";
-import type { CheckpointRequest, Signal, Signals } from "./signal-files.ts";
+import { type CheckpointRequest, type Signal, type StopSignal, type StoredSignal, stopSignalIn } from "./signal.ts";
+import type { Store } from "./store.ts";
 import { waitingEntry } from "./waiting.ts";
 
-interface Orders extends AsyncDisposable {
+interface SignalWatch extends AsyncDisposable {
   /** Removes the signal that caused this stop, once the stop is recorded. */
-  settled(cause: Stopped): Promise<void>;
+  handled(cause: Stopped): Promise<void>;
 }
 
-/** Handles pause and abort signals while this process executes the run. */
-export function watchSignals(runSession: RunSession): Orders {
-  const { requests } = runSession.adapters;
-  if (requests === null) return { settled: NOTHING, [Symbol.asyncDispose]: NOTHING };
-  const followed = new Map<Error, Signal>();
-  let last = "";
-  let troubled = false;
-  let looking: Promise<void> | undefined;
-  const look = async (): Promise<void> => {
-    const order = await requests.orderFor(runSession.run.id);
-    if ((order?.id ?? "") === last) return;
-    last = order?.id ?? "";
+/** Handles the run's signals while this process executes it. A failure here never fails the run. */
+export function watchSignals(runSession: RunSession, epoch: number): SignalWatch {
+  const { store } = runSession.adapters;
+  const causes = new Map<Error, StopSignal>();
+  let current = "";
+  let failed = false;
+  let polling: Promise<void> | undefined;
+  let answering: Promise<void> | undefined;
+
+  function apply(signal: StopSignal | null): void {
+    if ((signal?.id ?? "") === current) return;
+    current = signal?.id ?? "";
     runSession.halt.unwish();
-    if (order === null) return;
-    const stopped = new Stopped(outcomeOf(order), { saved: false });
-    followed.set(stopped, order);
-    if (order.now) runSession.halt.stop(stopped);
+    if (signal === null) return;
+    const stopped = new Stopped(outcomeOf(signal), { saved: false });
+    causes.set(stopped, signal);
+    if (signal.now) runSession.halt.stop(stopped);
     else {
-      runSession.tell({ kind: "note", text: `${order.by} asks for a ${order.kind}: at the next safe point` });
+      runSession.tell({ kind: "note", text: `${signal.by} asks for a ${signal.kind}: at the next safe point` });
       runSession.halt.wish(stopped);
     }
-  };
-  const timer = setInterval(() => {
-    looking ??= look()
+  }
+
+  async function poll(): Promise<void> {
+    const signals = await store.listSignals(runSession.run.id);
+    apply(stopSignalIn(signals));
+    const requests = signals.filter((signal) => signal.kind === "checkpoint");
+    // Not awaited: a save can take minutes, and a signal to stop must be seen meanwhile.
+    if (requests.length > 0)
+      answering ??= answerAll(runSession, requests, epoch)
+        .catch((error: unknown) => {
+          runSession.tell({ kind: "note", text: `A requested checkpoint failed: ${reasonOf(error)}` });
+        })
+        .finally(() => {
+          answering = undefined;
+        });
+  }
+
+  function pollOnce(): void {
+    polling ??= poll()
       .catch((error: unknown) => {
-        if (!troubled) runSession.tell({ kind: "note", text: `Orders cannot be read: ${reasonOf(error)}` });
-        troubled = true;
+        if (!failed) runSession.tell({ kind: "note", text: `Signals cannot be read: ${reasonOf(error)}` });
+        failed = true;
       })
       .finally(() => {
-        looking = undefined;
+        polling = undefined;
       });
-  }, SIGNAL_POLL_MS);
+  }
+
+  const timer = setInterval(pollOnce, SIGNAL_POLL_MS);
   timer.unref();
+  // At once, so that even a short run removes requests that its earlier holders left.
+  pollOnce();
   return {
-    async settled(cause) {
-      const order = followed.get(cause);
-      if (order !== undefined) await requests.settle(order).catch(() => undefined);
+    async handled(cause) {
+      const signal = causes.get(cause);
+      if (signal !== undefined) await withdrawSignal(store, signal).catch(() => false);
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
-      await looking;
+      await polling;
+      await answering;
     },
   };
 }
 
 const SIGNAL_POLL_MS = 200;
-const NOTHING = (): Promise<void> => Promise.resolve();
 
-function outcomeOf({ kind, by, reason }: Signal): StoppedByUser {
-  const said = reason === "" ? "" : `: ${reason}`;
+/** The signal that no process has handled yet; abort comes before pause. */
+export async function pendingSignal(store: Pick<Store, "listSignals">, run: string): Promise<StopSignal | null> {
+  return stopSignalIn(await store.listSignals(run));
+}
+
+/** False: it was handled or withdrawn before, or a newer signal has replaced it, which remains. */
+export async function withdrawSignal(store: Pick<Store, "moveSignal">, { run, id }: Signal): Promise<boolean> {
+  return await store.moveSignal({ run, id, from: "pending", to: null });
+}
+
+function outcomeOf({ kind, by, reason }: StopSignal): StoppedByUser {
+  const because = reason === "" ? "" : `: ${reason}`;
   return kind === "abort"
-    ? { kind: "aborted", reason: `aborted by ${by}${said}` }
-    : { kind: "paused", reason: `paused by ${by}${said}` };
+    ? { kind: "aborted", reason: `aborted by ${by}${because}` }
+    : { kind: "paused", reason: `paused by ${by}${because}` };
 }
 
 /**
@@ -80,23 +111,22 @@ export async function applySignal(
   lease: Lease,
   run: RunSummary,
 ): Promise<StoppedByUser | null> {
-  const order = await adapters.requests?.orderFor(run.id);
-  if (order === undefined || order === null) return null;
-  const outcome = outcomeOf(order);
+  const { store } = adapters;
+  const signal = await pendingSignal(store, run.id);
+  if (signal === null) return null;
+  const outcome = outcomeOf(signal);
   const { state } = run;
-  if (order.kind === "pause" && state.kind === "waiting") return outcome;
-  if (!isEnded(state)) await adapters.store.commit({ lease, entries: [entryOf(outcome)] });
-  await adapters.requests?.settle(order);
+  if (signal.kind === "pause" && state.kind === "waiting") return outcome;
+  if (!isEnded(state)) await store.commit({ lease, entries: [entryOf(outcome)] });
+  await withdrawSignal(store, signal);
   if (outcome.kind === "aborted") await clearSignals(adapters, run.id);
   return outcome;
 }
 
 /** Removes the signals of an ended run. If the run is reopened, they do not apply to it. */
-export async function clearSignals({ requests }: CoreAdapters, run: string): Promise<void> {
-  for (const _kind of ["abort", "pause"]) {
-    const order = (await requests?.orderFor(run)) ?? null;
-    if (order !== null) await requests?.settle(order);
-  }
+export async function clearSignals({ store }: Pick<CoreAdapters, "store">, run: string): Promise<void> {
+  for (const signal of await store.listSignals(run))
+    if (signal.kind !== "checkpoint") await withdrawSignal(store, signal);
 }
 
 function entryOf({ kind, reason }: StoppedByUser): NewEntry {
@@ -156,39 +186,21 @@ async function saveStopped(
 /** Journal entry in the same commit as the requested checkpoint; the requesting process finds the answer by it. */
 const ANSWERED = "x.requested";
 
-/** Answers checkpoint requests while this process executes the run. A failure here never fails the run. */
-export function answerRequests(runSession: RunSession, epoch: number): AsyncDisposable {
-  const { requests } = runSession.adapters;
-  if (requests === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
-  const tell = (error: unknown): void =>
-    runSession.tell({ kind: "note", text: `A checkpoint that was asked for failed: ${reasonOf(error)}` });
-  let looking: Promise<void> | undefined = requests.sweep({ run: runSession.run.id, epoch }).catch(tell).finally(rest);
-  function rest(): void {
-    looking = undefined;
-  }
-  const timer = setInterval(() => {
-    if (mayAsk(runSession)) looking ??= answerAll(runSession, requests, epoch).catch(tell).finally(rest);
-  }, LOOK_MS);
-  timer.unref();
-  return {
-    async [Symbol.asyncDispose]() {
-      clearInterval(timer);
-      await looking;
-    },
-  };
-}
+type StoredRequest = CheckpointRequest & Pick<StoredSignal, "state">;
 
-const LOOK_MS = 200;
-
-async function answerAll(runSession: RunSession, requests: Signals, epoch: number): Promise<void> {
-  for (const request of await requests.waiting(runSession.run.id)) {
-    if (request.epoch !== epoch) await requests.withdraw(request);
-    else if (mayAsk(runSession) && (await requests.take(request))) await answer(runSession, requests, request);
+/** Answers the requests to this holder, and removes those to earlier ones, also what they had taken. */
+async function answerAll(runSession: RunSession, requests: readonly StoredRequest[], epoch: number): Promise<void> {
+  const { store } = runSession.adapters;
+  for (const request of requests) {
+    const { run, id, state } = request;
+    if (request.epoch < epoch) await store.moveSignal({ run, id, from: state, to: null });
+    else if (state === "pending" && mayAsk(runSession)) await answer(runSession, request);
   }
 }
 
-async function answer(runSession: RunSession, requests: Signals, request: CheckpointRequest): Promise<void> {
-  const { id, name } = request;
+async function answer(runSession: RunSession, { run, id, name }: StoredRequest): Promise<void> {
+  const { store } = runSession.adapters;
+  if (!(await store.moveSignal({ run, id, from: "pending", to: "taken" }))) return;
   try {
     await saveFromOutside(runSession, {
       trigger: "manual",
@@ -196,7 +208,7 @@ async function answer(runSession: RunSession, requests: Signals, request: Checkp
       prepare: ({ sequence }) => [{ kind: ANSWERED, body: { request: id, sequence } }],
     });
   } finally {
-    await requests.finish(request);
+    await store.moveSignal({ run, id, from: "taken", to: null });
   }
 }
 
@@ -229,7 +241,7 @@ export interface CheckpointRequestParams {
  */
 export async function requestCheckpoint(params: CheckpointRequestParams): Promise<CheckpointAnswer> {
   const { adapters, run, name, signal } = params;
-  const { requests, store } = adapters;
+  const { store } = adapters;
   const id = `${adapters.random()}-${adapters.random()}`.toLowerCase();
   const journal = new Answers(adapters, run, id, (await store.getRun(run))?.entries ?? 0);
   for (;;) {
@@ -237,17 +249,13 @@ export async function requestCheckpoint(params: CheckpointRequestParams): Promis
     const alive = lease === undefined ? "dead" : adapters.liveness(lease.owner);
     if (lease === undefined || alive === "dead") return FREE;
     if (alive === "unknown") return { kind: "elsewhere", by: lease };
-    const request = { id, run, epoch: lease.epoch, name };
-    if (requests === null) {
-      if (!(await leaves(params, lease))) return { kind: "silent", by: lease };
-      continue;
-    }
-    await requests.ask(request);
+    const request: CheckpointRequest = { kind: "checkpoint", id, run, epoch: lease.epoch, name };
+    await store.putSignal(request);
     try {
-      const asked = await waitFor({ ...params, requests, request, lease, journal });
-      if (asked !== "left") return asked;
+      const answered = await waitFor({ ...params, request, lease, journal });
+      if (answered !== "left") return answered;
     } finally {
-      await requests.withdraw(request);
+      await withdrawSignal(store, request);
     }
     signal.throwIfAborted();
   }
@@ -258,30 +266,30 @@ const FREE: CheckpointAnswer = { kind: "free" };
 /** "left": this holder no longer has the lease, and the journal has no answer from it. */
 async function waitFor(
   params: CheckpointRequestParams & {
-    readonly requests: Signals;
     readonly request: CheckpointRequest;
     readonly lease: Lease;
     readonly journal: Answers;
   },
 ): Promise<CheckpointAnswer | "left"> {
-  const { requests, request, lease, journal } = params;
+  const { request, lease, journal } = params;
+  const { store } = params.adapters;
   const began = performance.now();
-  let told = false;
+  let reported = false;
   for (;;) {
     params.signal.throwIfAborted();
-    const state = await requests.stateOf(request);
+    const state = (await store.listSignals(request.run)).find(({ id }) => id === request.id)?.state;
     const held = await isHeld(params.adapters, lease);
     // Checked last, so that a commit from before the holder left is seen.
-    const sequence = await journal.look();
+    const sequence = await journal.read();
     if (sequence !== null) return { kind: "saved", sequence, by: lease };
     if (!held) return "left";
-    if (state === "gone") return { kind: "failed", by: lease };
+    if (state === undefined) return { kind: "failed", by: lease };
     const waited = performance.now() - began;
     const patience = state === "taken" ? TAKEN_MS : params.patienceMs;
-    if (waited > patience && (state === "taken" || (await requests.withdraw(request))))
+    if (waited > patience && (state === "taken" || (await withdrawSignal(store, request))))
       return { kind: "silent", by: lease };
-    if (waited > NOTE_MS && !told) {
-      told = true;
+    if (waited > NOTE_MS && !reported) {
+      reported = true;
       params.onWaiting?.(lease);
     }
     await pause(params.signal);
@@ -292,16 +300,6 @@ const NOTE_MS = 1000;
 /** A snapshot of a very large worktree takes minutes. */
 const TAKEN_MS = 600_000;
 const POLL_MS = 50;
-
-/** Used when there are no requests. A save takes milliseconds, so a short wait is better than a failure. */
-async function leaves(params: CheckpointRequestParams, lease: Lease): Promise<boolean> {
-  const began = performance.now();
-  while (performance.now() - began < params.patienceMs) {
-    if (!(await isHeld(params.adapters, lease))) return true;
-    await pause(params.signal);
-  }
-  return false;
-}
 
 async function isHeld(adapters: CoreAdapters, { run, epoch }: Lease): Promise<boolean> {
   const now = await adapters.store.getLease(run);
@@ -322,7 +320,7 @@ class Answers {
     this.#after = after;
   }
 
-  async look(): Promise<number | null> {
+  async read(): Promise<number | null> {
     for await (const { kind, body, entry } of this.#adapters.store.readJournal({
       run: this.#run,
       after: this.#after,

@@ -8,6 +8,7 @@ import { type EntryKind, type JournalEntry, birthDigest, checkpointBody, entryHa
 import { type Digest, type Json, type JsonObject, deepFreeze, sha256 } from "./json.ts";
 import { type Lease, type LeaseOwner, type LeasePlan, planLease, priorityKey, readPriority } from "./lease.ts";
 import type { Run } from "./run.ts";
+import type { StoredSignal } from "./signal.ts";
 import type { RunFold } from "./status.ts";
 import {
   type CapturedCheckpoint,
@@ -283,6 +284,7 @@ export interface MemoryRun {
   digest: Digest | null;
   readonly tags: Map<string, number>;
   readonly effects: Map<string, Effect>;
+  readonly signals: Map<string, StoredSignal>;
   readonly tombstones: Map<number, Tombstone>;
   readonly quarantined: Set<number>;
 }

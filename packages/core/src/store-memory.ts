@@ -11,6 +11,7 @@ import { type JournalEntry, birthDigest, birthRecord, entryHash } from "./journa
 import { type Json, deepFreeze, sha256 } from "./json.ts";
 import { DEFAULT_STALE_AFTER_MS } from "./lease.ts";
 import { type Run, type RunSummary, checkTagName } from "./run.ts";
+import { captureSignal } from "./signal.ts";
 import { NEW_RUN, foldRun, unfinishedTarget } from "./status.ts";
 import { captureCommit, captureNewRun, checkRunId, checkSequence, othersOf, sameBirth } from "./store-commit.ts";
 import {
@@ -194,6 +195,29 @@ export function openMemoryStore(params: OpenMemoryParams = {}): Store {
     listEffects: (run) =>
       step(() => Object.freeze([...runOf(run).effects.values()].sort((a, b) => (a.key < b.key ? -1 : 1)))),
 
+    putSignal: (wish) =>
+      change(() => {
+        const { signals } = runOf(wish.run);
+        const signal = captureSignal(wish);
+        for (const { id, kind } of signals.values())
+          if (kind === signal.kind && kind !== "checkpoint") signals.delete(id);
+        signals.set(signal.id, deepFreeze({ ...signal, state: "pending" }));
+      }),
+    listSignals: (run) =>
+      step(() => {
+        const runs = run === undefined ? [...world.runs.values()] : [runOf(run)];
+        return Object.freeze(runs.flatMap(({ signals }) => [...signals.values()]));
+      }),
+    moveSignal: ({ run, id, from, to }) =>
+      change(() => {
+        const { signals } = runOf(run);
+        const signal = signals.get(id);
+        if (signal?.state !== from) return false;
+        if (to === null) signals.delete(id);
+        else signals.set(id, deepFreeze({ ...signal, state: to }));
+        return true;
+      }),
+
     tag: ({ run: id, sequence, name, move = false, from = [] }) =>
       change(() => {
         checkTagName(name);
@@ -294,6 +318,7 @@ function emptyRun(run: Run): MemoryRun {
     digest: null,
     tags: new Map(),
     effects: new Map(),
+    signals: new Map(),
     tombstones: new Map(),
     quarantined: new Set(),
   };

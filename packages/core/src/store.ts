@@ -7,6 +7,7 @@ import type { JournalEntry, NewEntry } from "./journal.ts";
 import type { Digest, JsonObject } from "./json.ts";
 import type { Lease, SlotLease } from "./lease.ts";
 import type { Run, RunSummary, Work } from "./run.ts";
+import type { Signal, SignalState, StoredSignal } from "./signal.ts";
 
 /**
  * Where runs, journals and checkpoints live.
@@ -84,6 +85,24 @@ export interface Store {
   }): AsyncIterable<JournalEntry>;
 
   listEffects(run: string): Promise<readonly Effect[]>;
+
+  /**
+   * Sends a signal to the process that executes the run, now or next. Needs no lease. The signal is pending until it is moved. It replaces a
+   * signal with the same id. A run has at most one pause and one abort: a later one replaces the earlier.
+   */
+  putSignal(signal: Signal): Promise<void>;
+  /** Signals of one run, or of all, in no order. It is cheap while no other handle writes, because a lease holder polls it. */
+  listSignals(run?: string): Promise<readonly StoredSignal[]>;
+  /**
+   * Moves a signal from one state to another; null removes it. False, and nothing is changed, when it is not in the state `from`: of a taking
+   * and a withdrawal that coincide, exactly one succeeds.
+   */
+  moveSignal(params: {
+    readonly run: string;
+    readonly id: string;
+    readonly from: SignalState;
+    readonly to: SignalState | null;
+  }): Promise<boolean>;
 
   /**
    * A tag names one checkpoint of a run. TAG_EXISTS when it names another and `move` is not set. Needs no lease. `from`: other runs that
@@ -449,6 +468,17 @@ export async function knownRun(store: Pick<Store, "getRun">, run: string): Promi
   const summary = await store.getRun(run);
   if (summary === undefined) throw runNotFound(run);
   return summary;
+}
+
+/** Repeats a write that finds the disk full once the store has freed its reserve. For the little that must be recorded even then. */
+export async function writeWithReserve<T>(store: Store, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    const isFull = error instanceof HoldfastError && error.code === "DISK_FULL";
+    if (!isFull || ((await store.makeRoom?.()) ?? 0) === 0) throw error;
+    return await write();
+  }
 }
 
 const PAGE = 500;

@@ -9,7 +9,6 @@ import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-polic
 import { createMasking } from "@holdfast/core/mask";
 import { checkOptions } from "@holdfast/core/options";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
-import { openSignalFiles } from "@holdfast/core/signal-files";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
@@ -43,6 +42,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const root = params.worktrees;
     const adapters: CoreAdapters = {
       store,
+      storeDirectory: params.pretend === true ? null : directory,
       workspaces,
       clock: systemClock,
       random: randomName,
@@ -55,7 +55,6 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       liveness: (owner) => livenessOf(owner, processIdentity()),
       suspended: isSuspended,
       leaseWaitMs: params.leaseWaitMs ?? 0,
-      requests: params.pretend === true ? null : openSignalFiles(store.location),
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
       sessionsOf: async (agent) => {
         // Loaded on demand: only the restore of a conversation needs it, and it loads all agents.

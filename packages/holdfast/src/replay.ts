@@ -66,7 +66,6 @@ export async function replay(
       workspaces: places,
       clock: { now: () => replayer.time, elapsed: () => 0 },
       liveness: () => "dead",
-      requests: null,
       worktreePath: undefined,
       agent: (provider) => refuse(`agent ${provider}`),
       checkpointEveryMs: null,

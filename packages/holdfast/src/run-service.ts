@@ -15,6 +15,7 @@ import type { ProgressListener } from "@holdfast/core/progress";
 import type { ReplayReport } from "@holdfast/core/replay";
 import type { ResumeCheck } from "@holdfast/core/resume";
 import type { Work } from "@holdfast/core/run";
+import { pendingSignal, withdrawSignal } from "@holdfast/core/signals";
 import { knownRun } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
@@ -108,17 +109,17 @@ export class RunService {
   announce(
     params: Pick<StartingProcess, "workflow" | "work"> & { readonly run?: string; readonly pid?: number },
   ): Announcement | null {
-    if (this.#adapters.requests === null) return null;
+    const { storeDirectory, clock } = this.#adapters;
+    if (storeDirectory === null) return null;
     const { run = null, work, ...about } = params;
     const masked = maskValue(work, createMasking().mask);
-    const now = this.#adapters.clock.now();
-    return announceStart(this.#adapters.store.location, { ...about, run, work: masked, now });
+    return announceStart(storeDirectory, { ...about, run, work: masked, now: clock.now() });
   }
 
   /** Processes on this host that prepare a run and do not hold its lease yet. Changes nothing. */
   async starting(): Promise<readonly StartingProcess[]> {
-    const { store, requests } = this.#adapters;
-    return requests === null ? [] : listStartingProcesses(store.location, await store.listLeases());
+    const { store, storeDirectory } = this.#adapters;
+    return storeDirectory === null ? [] : listStartingProcesses(storeDirectory, await store.listLeases());
   }
 
   async start(
@@ -175,7 +176,7 @@ export class RunService {
         tellNote({ clock: adapters.clock, run, listen: params.listen }, text);
     }
     if (priority !== undefined) await this.setPriority(run, priority);
-    await this.takeOrderBack(run, params.force === true ? "any" : "pause");
+    await this.withdrawSignal(run, params.force === true ? "any" : "pause");
     const carried = { ...params, signal, workflow: request.workflow.shape.name };
     return await this.#carry(carried, (watched) => resumeRun(adapters, request, plans, watched));
   }
@@ -184,17 +185,16 @@ export class RunService {
    * Sends the signal to the process that executes the run. If there is none, this process handles it. After a kill at
    * any point, the signal was handled once or is still pending.
    */
-  async order(params: Omit<SignalParams, "adapters">): Promise<SignalResult> {
+  async sendSignal(params: Omit<SignalParams, "adapters">): Promise<SignalResult> {
     return await sendSignal({ adapters: await this.adapters(), ...params });
   }
 
   /** Withdraws the pending signal: "any", or only a pause. Returns whether there was one. */
-  async takeOrderBack(run: string, kind: "pause" | "any"): Promise<boolean> {
-    const { requests } = this.#adapters;
-    const order = (await requests?.orderFor(run)) ?? null;
-    if (requests === null || order === null || (kind === "pause" && order.kind !== "pause")) return false;
-    await requests.settle(order);
-    return true;
+  async withdrawSignal(run: string, kind: "pause" | "any"): Promise<boolean> {
+    const { store } = this.#adapters;
+    const pending = await pendingSignal(store, run);
+    if (pending === null || (kind === "pause" && pending.kind !== "pause")) return false;
+    return await withdrawSignal(store, pending);
   }
 
   /** Allowed at any time, whether or not another process executes the run. */

@@ -7,6 +7,7 @@ import { checkpointCases, effectCases, tagAndDropCases } from "./store-contract/
 import { commitCases, journalCases, watchCases } from "./store-contract/commits.ts";
 import { type StoreCase, assertFrozen, collect, leasedRun, save } from "./store-contract/harness.ts";
 import { leaseCases, runCases } from "./store-contract/runs-and-leases.ts";
+import { samplePause, signalCases } from "./store-contract/signals.ts";
 
 async function assertHealthy(store: Store, run?: string): Promise<Extract<VerifyEvent, { kind: "summary" }>> {
   const events = await collect(store.verify(run === undefined ? {} : { run }));
@@ -44,6 +45,7 @@ async function populate(store: Store): Promise<void> {
     ],
   });
   await store.setMeta("fact", "value");
+  await store.putSignal(samplePause);
   await leasedRun(store, "other");
 }
 
@@ -211,6 +213,10 @@ const upkeepCases: readonly StoreCase[] = [
         () => store.listCheckpoints({ run: "sample" }),
         () => collect(store.readJournal({ run: "sample" })),
         () => store.listEffects("sample"),
+        () => store.putSignal(samplePause),
+        () => store.listSignals(),
+        () => store.listSignals("sample"),
+        () => store.moveSignal({ run: "sample", id: "a", from: "pending", to: null }),
         () => store.tag({ run: "sample", sequence: 1, name: "t" }),
         () => store.untag({ run: "sample", name: "t" }),
         () => store.drop({ run: "sample", drops: [] }),
@@ -243,5 +249,6 @@ export const storeContract: readonly StoreCase[] = [
   ...watchCases,
   ...effectCases,
   ...tagAndDropCases,
+  ...signalCases,
   ...upkeepCases,
 ];

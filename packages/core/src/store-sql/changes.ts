@@ -3,6 +3,7 @@ import { concernsEffect } from "../effects.ts";
 import { type CheckpointHead, birthDigest, birthRecord, checkpointBodyText } from "../journal.ts";
 import { type JsonObject, deepFreeze, sha256 } from "../json.ts";
 import type { Run } from "../run.ts";
+import type { Signal, SignalState } from "../signal.ts";
 import {
   type CapturedCheckpoint,
   type CapturedCommit,
@@ -35,7 +36,7 @@ import {
   parseState,
   summaryOf,
 } from "./records.ts";
-import { FACT, integer, isoTime, putMeta, text } from "./schema.ts";
+import { FACT, checksum, integer, isoTime, putMeta, text } from "./schema.ts";
 import { type Chunk, type EncodedValue, type ValueMemory, encodeValue, packText } from "../chunks.ts";
 import { canonicalJson } from "../values.ts";
 import {
@@ -51,7 +52,7 @@ import {
   ownRow,
 } from "./write.ts";
 
-/* What callers may write: runs, commits, tags, drops, quarantine and facts. Each is one job of the write path (write.ts). */
+/* What callers may write: runs, commits, tags, drops, quarantine, signals and facts. Each is one job of the write path (write.ts). */
 
 /** In two steps, because a lease can be refused after the run was looked for and before it is made. */
 export function createRun(
@@ -361,6 +362,36 @@ export function quarantine(
         head.number,
         sequence,
       ]);
+  };
+}
+
+export function putSignal({ run, id, kind, ...body }: Signal): Job<void> {
+  return async (writing) => {
+    const { number } = await writing.head(run);
+    const json = JSON.stringify(body);
+    if (kind !== "checkpoint") writing.tx.run("DELETE FROM signals WHERE run = ? AND kind = ?", [number, kind]);
+    writing.tx.run(
+      "INSERT INTO signals (run, id, kind, state, body, checksum) VALUES (?, ?, ?, 'pending', ?, ?) ON CONFLICT (run, id) DO UPDATE SET kind = excluded.kind, state = excluded.state, body = excluded.body, checksum = excluded.checksum",
+      [number, id, kind, json, checksum(run, id, kind, json)],
+    );
+  };
+}
+
+export function moveSignal(params: {
+  readonly run: string;
+  readonly id: string;
+  readonly from: SignalState;
+  readonly to: SignalState | null;
+}): Job<boolean> {
+  const { run, id, from, to } = params;
+  return async (writing) => {
+    const key = [(await writing.head(run)).number, id, from];
+    const found = "WHERE run = ? AND id = ? AND state = ? RETURNING id";
+    const moved =
+      to === null
+        ? await writing.tx.all(`DELETE FROM signals ${found}`, key)
+        : await writing.tx.all(`UPDATE signals SET state = ? ${found}`, [to, ...key]);
+    return moved.length > 0;
   };
 }
 

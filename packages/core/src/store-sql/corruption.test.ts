@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
+import { samplePause } from "@holdfast/testing/store-contract/signals";
 import type { Problem, Store } from "../store.ts";
 import { openSqliteStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
@@ -34,6 +35,8 @@ async function populate(directory: string): Promise<string> {
   await store.drop({ run: "sample", drops: [{ sequence: 1, why: "x" }] });
   await store.quarantine({ run: "sample", sequences: [3], reason: "looked odd" });
   await store.setMeta("fact", "value");
+  await store.putSignal(samplePause);
+  await store.putSignal({ id: "request", run: "sample", kind: "checkpoint", epoch: 1, name: "eva's" });
   await leasedRun(store, "other");
   const seen = await everything(store);
   await store.close();
@@ -57,6 +60,7 @@ async function everything(store: Store): Promise<string> {
       await store.listCheckpoints({ run: id }),
       await collect(store.readJournal({ run: id })),
       await store.listEffects(id),
+      await store.listSignals(id),
       await store.listTombstones(id),
       (await store.getLease(id)) ?? null,
       (await store.latest(id)) ?? null,
@@ -196,6 +200,10 @@ const edits: readonly (readonly [string, string, Partial<Problem> & { readonly s
   ["a tombstone removed", "DELETE FROM tombstones", { says: /tombstone/ }],
   ["a quarantine lifted", "UPDATE checkpoints SET quarantined = NULL", { says: /quarantine/ }],
   ["a fact", "UPDATE meta SET value = 'other' WHERE key = 'fact/fact'", { says: /fact/ }],
+  ["a signal's body", "UPDATE signals SET body = replace(body, 'eva', 'ava')", { says: /signal/ }],
+  ["a signal's kind", "UPDATE signals SET kind = 'abort' WHERE kind = 'pause'", { says: /signal/ }],
+  ["a signal's state", "UPDATE signals SET state = 'done'", { says: /signal/ }],
+  ["a signal to no run", "UPDATE signals SET run = 9", { says: /signals/ }],
   ["the number of sweeps", "UPDATE meta SET value = '7' WHERE key = 'store/sweeps'", {}],
 ];
 
@@ -221,6 +229,24 @@ test("every change made with a database tool is named, and what can be trusted i
     );
     expect(match, `${name}: ${JSON.stringify(verdict.problems)}`).toBeDefined();
   }
+});
+
+test("a damaged pause still pauses, a damaged request is for no holder, and both can be removed", async () => {
+  const directory = join(scratchDirectory(onTestFinished), "store");
+  await populate(directory);
+  const db = new DatabaseSync(layoutOf(directory).database);
+  db.exec(`UPDATE signals SET body = '[[[' || body`);
+  db.close();
+  const store = await openSqliteStore({ directory });
+  onTestFinished(() => store.close());
+  const found = await store.listSignals("sample");
+  expect(found).toMatchObject([
+    { kind: "pause", reason: "the signal is damaged" },
+    { kind: "checkpoint", epoch: 0 },
+  ]);
+  for (const { id, state } of found)
+    expect(await store.moveSignal({ run: "sample", id, from: state, to: null })).toBe(true);
+  expect(await store.listSignals()).toEqual([]);
 });
 
 test("a damaged checkpoint is not returned; the newest whole one is named", async () => {

@@ -5,6 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
+import { samplePause } from "@holdfast/testing/store-contract/signals";
 import type { Store, VerifyEvent } from "../store.ts";
 import { openSqliteStore } from "./open.ts";
 import { layoutOf } from "./sqlite-files.ts";
@@ -34,6 +35,7 @@ beforeAll(async () => {
   await store.drop({ run: "sample", drops: [{ sequence: 1, why: "x" }] });
   await store.quarantine({ run: "sample", sequences: [5], reason: "x" });
   await store.setMeta("fact", "value");
+  await store.putSignal(samplePause);
   await store.close();
 });
 
@@ -106,6 +108,7 @@ async function examine(store: Store, where: string): Promise<void> {
     () => store.latest("sample"),
     () => store.listCheckpoints({ run: "sample" }),
     () => store.listEffects("sample"),
+    () => store.listSignals("sample"),
     () => store.listTombstones("sample"),
     () => store.stats(),
     () => store.getMeta("fact"),

@@ -31,6 +31,8 @@ export interface Driver {
   write<T>(work: (tx: WriteTransaction, undisturbed: boolean) => Promise<T>): Promise<T>;
   /** One snapshot. `work` reads only, and is repeated when the snapshot turns out not to be one. */
   read<T>(work: (tx: ReadTransaction) => Promise<T>): Promise<T>;
+  /** Differs after every commit of another connection. Cheap: it is asked several times a second. */
+  version(): string;
   /** Calls back after commits, also of other processes, perhaps too often. Returns what ends it. */
   onChange(listener: () => void): () => void;
   /** Where the record of how far each run had come is kept, outside the database; null where there is no such place. */

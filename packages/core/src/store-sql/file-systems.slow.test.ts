@@ -23,7 +23,7 @@ const canMount = inNamespace("mount -t tmpfs tmpfs /mnt", []).ok;
 const child = (name: string): string => join(import.meta.dirname, "../../../test-support/src/store-processes", name);
 
 describe.skipIf(!canMount)("a store on file systems of their own (skipped where mounting is not permitted)", () => {
-  test("a full disk refuses cleanly, and everything acknowledged is there", () => {
+  test("a full disk refuses cleanly, everything acknowledged is there, and a signal is sent with the help of the reserve", () => {
     const mount = scratchDirectory(onTestFinished);
     for (const size of ["300k", "700k", "1500k"]) {
       const script = `mount -t tmpfs -o size=${size} tmpfs "$1"; exec "$2" "$3" "$1/store"`;
@@ -31,9 +31,12 @@ describe.skipIf(!canMount)("a store on file systems of their own (skipped where 
       expect(ok, stderr).toBe(true);
       const result: unknown = JSON.parse(stdout);
       expect(result).toMatchObject({ refusal: "DISK_FULL", problems: 0 });
-      const { acknowledged, latest, reread } = Object(result);
+      const { acknowledged, latest, reread, signal, received } = Object(result);
       expect(acknowledged).toBeGreaterThan(3);
       expect([latest, reread]).toEqual([acknowledged, acknowledged]);
+      // A disk of this size has a reserve, so a pause can be sent; on a smaller one it is sent or refused, never lost.
+      if (size === "1500k") expect(signal).toBe("sent");
+      expect([signal, received]).toEqual(received === 1 ? ["sent", 1] : ["DISK_FULL", 0]);
     }
   });
 

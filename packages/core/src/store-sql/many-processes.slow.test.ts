@@ -135,6 +135,31 @@ describe("several processes share one store", () => {
     await expectWhole(store);
   });
 
+  test("of a taking and a withdrawal in other processes that coincide, one succeeds; a killed sender's signal is there", async () => {
+    const { directory, store } = await fresh();
+    await leasedRun(store, "a");
+    const rounds = 30;
+    const children = Array.from({ length: 2 }, () => start("withdraw", directory, "a", String(rounds)));
+    for (let n = 1; n <= rounds; n++) {
+      const move = { run: "a", id: `s${n}`, from: "pending" } as const;
+      await store.putSignal({ id: move.id, run: "a", kind: "checkpoint", epoch: 1, name: null });
+      await store.setMeta("round", String(n));
+      if (n % 2 === 0) await Promise.race(children.map((child) => child.until(new RegExp(` ${n}$`))));
+      const taken = await store.moveSignal({ ...move, to: "taken" });
+      await Promise.all(children.map((child) => child.until(new RegExp(` ${n}$`))));
+      const withdrawn = children.flatMap(({ lines }) => lines).filter((line) => line === `withdrew ${n}`);
+      expect(withdrawn.length + (taken ? 1 : 0)).toBe(1);
+      expect((await store.listSignals("a")).filter(({ id }) => id === move.id)).toHaveLength(taken ? 1 : 0);
+    }
+    expect(await Promise.all(children.map(({ ended }) => ended))).toEqual([0, 0]);
+    const sender = start("send", directory, "a");
+    await sender.until(/^sent$/);
+    sender.kill();
+    await sender.ended;
+    expect((await store.listSignals("a")).map(({ id }) => id)).toContain("last");
+    await expectWhole(store);
+  });
+
   test("of several that take a place to work at once, no more get one than there are", async () => {
     const { directory, store } = await fresh();
     const children = Array.from({ length: 5 }, (_, n) => start("slot", directory, `s-${n}`, "2"));

@@ -11,9 +11,10 @@ import { type CheckpointHead, ENTRY_KINDS, type EntryKind, type JournalEntry, en
 import { type Digest, type Json, type JsonObject, deepFreeze, sha256 } from "../json.ts";
 import type { Lease } from "../lease.ts";
 import type { Run } from "../run.ts";
+import { type SignalRecord, type SignalState, type StoredSignal, parseSignal, salvageSignal } from "../signal.ts";
 import { NEW_RUN, type RunFold, parseRunFold } from "../status.ts";
 import { type ReadTransaction, type Row, type SqlValue, allIn } from "./driver.ts";
-import { bytes, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
+import { bytes, checksum, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
 import { decodeValue, unpackText } from "../chunks.ts";
 import { canonicalJson } from "../values.ts";
 
@@ -98,6 +99,38 @@ function leaseOf(row: Row, run: string): Lease {
     heartbeatAt: text(row, "heartbeat"),
     ...(slot === "working" || slot === "waiting" ? { slot } : {}),
   });
+}
+
+const SIGNALS =
+  "SELECT r.id AS name, s.id, s.kind, s.state, s.body, s.checksum FROM signals s JOIN runs r ON r.run = s.run";
+
+/** Of one run, or of all. A damaged signal is listed as what its holder must take it for. */
+export async function readSignals(tx: ReadTransaction, number: number | null): Promise<readonly StoredSignal[]> {
+  const rows = number === null ? await tx.all(SIGNALS) : await tx.all(`${SIGNALS} WHERE s.run = ?`, [number]);
+  return rows.flatMap((row) => {
+    const record = signalRecord(row);
+    const signal = parseSignal(record) ?? salvageSignal(record);
+    return signal === null ? [] : [deepFreeze({ ...signal, state: signalState(row) ?? "pending" })];
+  });
+}
+
+/** Problems of the signals that cannot be read as they were written. */
+export async function damagedSignals(tx: ReadTransaction): Promise<readonly string[]> {
+  const damaged = (await tx.all(SIGNALS)).filter(
+    (row) => signalState(row) === null || parseSignal(signalRecord(row)) === null,
+  );
+  return damaged.map((row) => `The signal ${text(row, "id")} to run ${text(row, "name")} is damaged`);
+}
+
+function signalState(row: Row): SignalState | null {
+  const state = text(row, "state");
+  return state === "pending" || state === "taken" ? state : null;
+}
+
+/** A body that was changed is left out. */
+function signalRecord(row: Row): SignalRecord {
+  const [run, id, kind, body] = [text(row, "name"), text(row, "id"), text(row, "kind"), text(row, "body")];
+  return { run, id, kind, body: integer(row, "checksum") === checksum(run, id, kind, body) ? body : "" };
 }
 
 /** Without the token, which only its handle may know. */

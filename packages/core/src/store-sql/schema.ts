@@ -12,6 +12,7 @@ import type { ReadTransaction, Row, WriteTransaction } from "./driver.ts";
  * runs         the head of each run: what the next entry continues, and what lists show.
  * chunks       parts of states, shared by all runs. `sweep` is the number of the sweep under which a save last relied on the chunk.
  * effects, leases, tags, tombstones    what the journal says, as tables; verify compares the two.
+ * signals      messages to the processes that execute runs (signal.ts), until they are handled, each with a checksum.
  * meta         the store's id, schema and number of sweeps, and the facts that users of the store keep, each with a checksum.
  */
 const TABLES = `
@@ -30,6 +31,8 @@ CREATE TABLE effects (run INT NOT NULL, key TEXT NOT NULL, kind TEXT NOT NULL, t
 CREATE TABLE leases (run INT PRIMARY KEY, epoch INT NOT NULL, token TEXT NOT NULL, host TEXT NOT NULL, pid INT NOT NULL, started TEXT,
   boot TEXT, label TEXT NOT NULL, taken TEXT NOT NULL, heartbeat TEXT NOT NULL, slot TEXT);
 CREATE TABLE tags (run INT NOT NULL, name TEXT NOT NULL, sequence INT NOT NULL, PRIMARY KEY (run, name)) COMPACT;
+CREATE TABLE signals (run INT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, body TEXT NOT NULL,
+  checksum INT NOT NULL, PRIMARY KEY (run, id)) COMPACT;
 CREATE INDEX tags_by_checkpoint ON tags (run, sequence);
 CREATE INDEX runs_by_workflow ON runs (workflow, run);
 `;
@@ -65,7 +68,6 @@ function isWord(word: string): word is keyof Dialect {
 /** Facts of users are kept under this prefix, beside the store's own. */
 export const FACT = "fact/";
 
-/** No journal covers these rows, so each has a checksum. */
 export function putMeta(tx: WriteTransaction, key: string, value: string): void {
   tx.run(
     "INSERT INTO meta (key, value, checksum) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
@@ -89,8 +91,9 @@ export function checkedMeta(row: Row): string {
   });
 }
 
-function checksum(key: string, value: string): number {
-  return crc32(`${key}\n${value}`);
+/** Of a row that no journal covers. */
+export function checksum(...columns: readonly string[]): number {
+  return crc32(columns.join("\n"));
 }
 
 /** STORE_TOO_NEW for a schema that a newer Holdfast has written. */

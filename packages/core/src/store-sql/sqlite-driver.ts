@@ -183,6 +183,7 @@ export function createWritingDriver(params: {
   const { layout, writer, busyMs } = params;
   const turns = turnsOf(layout.database);
   const readers: Turns = { busy: false, waiting: [] };
+  const dataVersion = (): string => String(writer.pragma("data_version"));
   let reader: Connection | undefined;
   let version: unknown;
 
@@ -190,7 +191,7 @@ export function createWritingDriver(params: {
     return inTurn(turns, async () => {
       await begin();
       try {
-        const now = writer.pragma("data_version");
+        const now = dataVersion();
         const undisturbed = now === version;
         version = now;
         const result = await work(writer, undisturbed);
@@ -222,7 +223,8 @@ export function createWritingDriver(params: {
         reader ??= connect(layout.database, "read");
         return snapshot(reader, work);
       }),
-    onChange: (listener) => poll(() => writer.pragma("data_version"), listener),
+    version: dataVersion,
+    onChange: (listener) => poll(dataVersion, listener),
     generation: () => 0,
     async compact() {
       const pages = 256;
@@ -394,6 +396,7 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
   const readers: Turns = { busy: false, waiting: [] };
   let files = await patiently(() => openReadOnly(layout), busyMs);
   let generation = 0;
+  const version = (): string => [files.connection.pragma("data_version"), fileState(layout)].join();
 
   async function read<T>(work: (tx: ReadTransaction) => Promise<T>): Promise<T> {
     return inTurn(readers, async () => {
@@ -423,7 +426,8 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
     ...common(layout, () => files.connection),
     write: () => Promise.reject(readOnly(layout)),
     read,
-    onChange: (listener) => poll(() => [files.connection.pragma("data_version"), fileState(layout)].join(), listener),
+    version,
+    onChange: (listener) => poll(version, listener),
     generation: () => generation,
     compact: () => Promise.resolve(),
     makeRoom: () => 0,

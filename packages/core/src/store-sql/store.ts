@@ -3,9 +3,21 @@ import type { ProcessIdentity } from "@holdfast/platform/identity";
 import type { JournalEntry } from "../journal.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease } from "../lease.ts";
 import { checkTagName } from "../run.ts";
+import { type StoredSignal, captureSignal } from "../signal.ts";
 import { captureNewRun, checkRunId, checkSequence, othersOf } from "../store-commit.ts";
 import { type CutRun, type Store, storeClosed } from "../store.ts";
-import { addTag, captureForSql, commit, createRun, drop, quarantine, removeTag, setFact } from "./changes.ts";
+import {
+  addTag,
+  captureForSql,
+  commit,
+  createRun,
+  drop,
+  moveSignal,
+  putSignal,
+  quarantine,
+  removeTag,
+  setFact,
+} from "./changes.ts";
 import type { Driver, ReadTransaction } from "./driver.ts";
 import { endToken, releaseLease, renewLease, takeLease } from "./leases.ts";
 import {
@@ -23,7 +35,7 @@ import {
   listRuns,
   readStats,
 } from "./read.ts";
-import { readLease, readLeases } from "./records.ts";
+import { readLease, readLeases, readSignals } from "./records.ts";
 import { FACT, getMeta } from "./schema.ts";
 import { sweep } from "./sweep.ts";
 import { type ValueMemory, createValueMemory } from "../chunks.ts";
@@ -34,6 +46,7 @@ import { type Handle, type Job, createGroup, momentsOf } from "./write.ts";
 /* The store port over a driver: captures arguments in the call, then queues a write or answers from one snapshot. */
 
 const PAGE = 256;
+const NO_SIGNALS: readonly StoredSignal[] = Object.freeze([]);
 
 export function createSqlStore(params: {
   readonly driver: Driver;
@@ -115,6 +128,35 @@ export function createSqlStore(params: {
       }
       if (page.length < wanted) return;
     }
+  }
+
+  /** For each run that had no signals: the version of the database in which it had none. */
+  const quiet = new Map<string, string>();
+  let ownSignals = 0;
+
+  async function listSignals(run: string): Promise<readonly StoredSignal[]> {
+    // Read before the signals: a commit in between changes it again.
+    const version = signalsVersion();
+    if (quiet.get(run) === version) return NO_SIGNALS;
+    const signals = Object.freeze(await readRun(run, (tx, { number }) => readSignals(tx, number)));
+    if (signals.length === 0) quiet.set(run, version);
+    return signals;
+  }
+
+  function signalsVersion(): string {
+    checkOpen();
+    try {
+      return `${ownSignals} ${driver.version()}`;
+    } catch (error) {
+      throw driver.toError(error);
+    }
+  }
+
+  /** The version of the database does not count this handle's own commits. */
+  async function writeSignal<T>(prepare: () => Job<T>): Promise<T> {
+    const result = await write(prepare);
+    ownSignals += 1;
+    return result;
   }
 
   async function shut(): Promise<void> {
@@ -202,6 +244,11 @@ export function createSqlStore(params: {
     },
 
     listEffects: (run) => readRun(run, listEffects),
+
+    putSignal: (signal) => writeSignal(() => putSignal(captureSignal({ ...signal, run: checkRunId(signal.run) }))),
+    listSignals: (run) =>
+      run === undefined ? read(async (tx) => Object.freeze(await readSignals(tx, null))) : listSignals(run),
+    moveSignal: ({ run, id, from, to }) => writeSignal(() => moveSignal({ run: checkRunId(run), id, from, to })),
 
     tag: ({ run, sequence, name, move = false, from = [] }) =>
       write(() =>

@@ -12,6 +12,7 @@ import {
   ENTRY_COLUMNS,
   type EntryRow,
   bodyText,
+  damagedSignals,
   effectOf,
   entryRow,
   journalEntry,
@@ -153,7 +154,8 @@ async function verifyTables(driver: Driver): Promise<readonly Problem[]> {
       for (const row of await driver.read((tx) => tx.all("SELECT key, value, checksum FROM meta"))) checkedMeta(row);
       return [];
     },
-    ...["entries", "checkpoints", "tombstones", "effects", "leases", "tags"].map((table) => async () => {
+    () => driver.read(damagedSignals),
+    ...["entries", "checkpoints", "tombstones", "effects", "leases", "tags", "signals"].map((table) => async () => {
       const sql = `SELECT count(*) AS n FROM ${table} t LEFT JOIN runs r ON r.run = t.run WHERE r.run IS NULL`;
       const [row = {}] = await driver.read((tx) => tx.all(sql));
       const count = integer(row, "n");

@@ -79,6 +79,7 @@ export async function openTasks(options: OpenOptions, taskId: string): Promise<T
 function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
   return {
     store,
+    storeDirectory: null,
     workspaces: null,
     clock: systemClock,
     random: () => randomId().slice(0, 8),
@@ -88,7 +89,6 @@ function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
     ownsRefs: false,
     liveness: (owner) => livenessOf(owner, processIdentity()),
     leaseWaitMs,
-    requests: null,
     worktreePath: undefined,
   };
 }

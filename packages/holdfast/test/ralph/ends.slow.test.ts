@@ -34,12 +34,12 @@ test.concurrent("what was ordered of a loop that came to its limit meanwhile is 
   await using bench = await makeBench({ answers: inTurn("1\n", "42\n"), options: { maxIterations: 1 } });
   expect(await bench.work()).toMatchObject({ kind: "failed" });
   // The process that sent the signal was killed before it saw that the run had ended.
-  const { requests } = await bench.holdfast.work.adapters();
-  const order = { id: "o-1", run: bench.run(), by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
-  await requests?.order({ ...order, kind: "abort" });
+  const { store } = bench.holdfast;
+  const signal = { id: "s-1", run: bench.run(), by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
+  await store.putSignal({ ...signal, kind: "abort" });
   await bench.raise(2);
   expect(await bench.work()).toMatchObject({ kind: "done" });
-  expect(await requests?.orderFor(bench.run())).toBeNull();
+  expect(await store.listSignals(bench.run())).toEqual([]);
 });
 
 test.concurrent("where the last iteration is as good as any, its files stay", async () => {

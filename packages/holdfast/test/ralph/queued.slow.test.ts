@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ProgressEvent } from "@holdfast/core/progress";
@@ -14,10 +14,11 @@ test("a loop that is paused while it waits for its first place is resumed as any
   const work = { kind: "task", text: "count" } as const;
   const options = { task: "Count", until: ["test -e log.txt"] };
   const plan = await holdfast.work.plan({ workflow: "ralph", id: "queued", work, agent: ground.agent, options });
-  const { requests } = await holdfast.work.adapters();
-  const order = { id: "o-1", run: "queued", by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
-  await requests?.order({ ...order, kind: "pause" });
-  const { outcome } = await holdfast.work.start(plan, { loopSlot: { whenFull: "wait" } });
+  const working = holdfast.work.start(plan, { loopSlot: { whenFull: "wait" } });
+  await vi.waitUntil(() => store.getRun("queued"), { timeout: 600_000 });
+  const signal = { id: "s-1", run: "queued", by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
+  await store.putSignal({ ...signal, kind: "pause" });
+  const { outcome } = await working;
   expect(outcome).toMatchObject({ kind: "paused" });
   expect((await holdfast.status("queued")).status).toMatchObject({ kind: "paused" });
   expect(await ground.started()).toBe(0);

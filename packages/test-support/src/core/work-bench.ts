@@ -125,6 +125,7 @@ export function createTestAdapters(params: {
   };
   const adapters: Adapters = {
     store: params.store,
+    storeDirectory: null,
     workspaces: params.workspaces ?? null,
     clock: params.clock,
     random: () => "abc12",
@@ -134,7 +135,6 @@ export function createTestAdapters(params: {
     ownsRefs: true,
     liveness: () => "alive",
     leaseWaitMs: 0,
-    requests: null,
     worktreePath: undefined,
     agent: (provider) => agents.get(provider) ?? unused(),
     agentIdleMs: 60_000,

@@ -2,7 +2,9 @@
 
 import { mkdirSync } from "node:fs";
 import { HoldfastError } from "@holdfast/platform/error";
+import { writeWithReserve } from "@holdfast/core/store";
 import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
+import { samplePause } from "@holdfast/testing/store-contract/signals";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 
 const [directory = ""] = process.argv.slice(2);
@@ -27,6 +29,14 @@ for (let n = 1; n <= 1000 && refusal === "none"; n++) {
     refusal = error instanceof HoldfastError ? error.code : String(error);
   }
 }
+// Its own handle, as another process would use it.
+const sender = await openSqliteStore({ directory });
+const signal = await writeWithReserve(sender, () => sender.putSignal(samplePause)).then(
+  () => "sent",
+  (error: unknown) => (error instanceof HoldfastError ? error.code : String(error)),
+);
+const received = (await store.listSignals("sample")).length;
+await sender.close();
 const latest = await store.latest("sample");
 await store.close().catch(() => {});
 const again = await openSqliteStore({ directory, readOnly: true });
@@ -35,5 +45,5 @@ let problems = 0;
 for await (const event of again.verify()) if (event.kind === "problem") problems += 1;
 await again.close();
 process.stdout.write(
-  `${JSON.stringify({ acknowledged, refusal, latest: latest?.sequence, reread: reread?.planes.context.values["n"], problems })}\n`,
+  `${JSON.stringify({ acknowledged, refusal, latest: latest?.sequence, reread: reread?.planes.context.values["n"], problems, signal, received })}\n`,
 );

@@ -127,6 +127,21 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
       print(`dropped ${dropped}`);
     }
   },
+  /** Withdraws each of the signals "s1", "s2" … as soon as it is pending, unless the test takes it first. */
+  async withdraw(store) {
+    for (let n = 1; n <= times; n++) {
+      const id = `s${n}`;
+      await until(async () => (await store.getMeta("round")) === String(n));
+      print(`${(await store.moveSignal({ run, id, from: "pending", to: null })) ? "withdrew" : "missed"} ${n}`);
+    }
+  },
+  /** Sends a signal, and lives until it is killed. */
+  async send(store) {
+    const at = new Date(0).toISOString();
+    await store.putSignal({ id: "last", run, kind: "pause", by: "eva", at, reason: "", now: false });
+    print("sent");
+    await new Promise((resolve) => setTimeout(resolve, 600_000));
+  },
   async sweep(store) {
     let chunks = 0;
     while (!(await isOver(store))) {

@@ -3,6 +3,7 @@ import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test as sequentialTest } from "vitest";
+import type { StoredSignal } from "@holdfast/core/signal";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { openHoldfast } from "../../open.ts";
 
@@ -26,13 +27,13 @@ async function manuals(place: WorkPlace): Promise<readonly (string | null)[]> {
   return all.filter(({ trigger }) => trigger === "manual").map(({ name }) => name);
 }
 
-async function requestsOf(place: WorkPlace): Promise<readonly string[]> {
-  return await readdir(join(place.clone, ".git/holdfast/requests/issue-1")).catch(() => []);
+async function requestsOf(place: WorkPlace): Promise<readonly StoredSignal[]> {
+  await using holdfast = await openHoldfast({ cwd: place.clone, readOnly: true });
+  return await holdfast.store.listSignals("issue-1");
 }
 
-/** Whole, and not yet under the name that it is written with. */
 async function isAsked(place: WorkPlace): Promise<boolean> {
-  return (await requestsOf(place)).some((name) => name.endsWith(".json"));
+  return (await requestsOf(place)).some(({ state }) => state === "pending");
 }
 
 async function until(holds: () => Promise<boolean>): Promise<void> {

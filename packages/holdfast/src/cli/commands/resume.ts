@@ -287,7 +287,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
       });
       return "done";
     }
-    const back = !params.dryRun && (await holdfast.work.takeOrderBack(run, "pause"));
+    const back = !params.dryRun && (await holdfast.work.withdrawSignal(run, "pause"));
     if (!back) throw runHeldError(run, holder.lease);
     const found = await holdfast.runWithStatus(run);
     shell.print({

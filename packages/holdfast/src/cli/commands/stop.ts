@@ -203,8 +203,8 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   if (kind === "pause" && first !== undefined) throw stillStarting(first, "there is nothing to pause yet");
   const run = request.typed === undefined ? await onlyOne(holdfast) : (await findRun(holdfast, request.typed)).id;
   if (kind === "pause") await rejectUnstarted(holdfast, run);
-  const sent = await holdfast.work.order({
-    order: { run, kind, reason, now, by: userName() },
+  const sent = await holdfast.work.sendSignal({
+    request: { run, kind, reason, now, by: userName() },
     signal: shell.signal,
     onWaiting: (by) => {
       const when =
@@ -216,7 +216,7 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   });
   const stood = await holdfast.runWithStatus(run);
   shell.print({
-    json: () => ({ run: runJson(stood), requested: kind, result: RESULTS[sent.kind] }),
+    json: () => ({ run: runJson(stood), requested: kind, result: sent.kind }),
     text: () => `${signalResultText(kind, sent, stood)}\n`,
   });
   const { program } = shell.talk;
@@ -225,27 +225,19 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   return sent.kind === "ended" ? "needs_you" : "done";
 }
 
-const RESULTS: Readonly<Record<SignalResult["kind"], string>> = {
-  done: "done",
-  kept: "pending",
-  taken_back: "withdrawn",
-  ended: "ended",
-  elsewhere: "other_host",
-};
-
 function signalResultText(kind: SignalRequest["kind"], sent: SignalResult, { run, status }: RunWithStatus): string {
   const saved = run.latest === null ? "" : ` Saved as ${run.id}@${run.latest.sequence}.`;
   const done = kind === "pause" ? "Paused" : "Aborted";
   switch (sent.kind) {
     case "done":
       return `${done} ${run.id}.${saved}`;
-    case "kept":
+    case "pending":
       return `Paused ${run.id}: it does not continue when the wait is over.`;
-    case "taken_back":
+    case "withdrawn":
       return `${run.id} continues: the signal was withdrawn.`;
     case "ended":
       return `${run.id} has ended (${statusWord(status)}); nothing was changed.`;
-    case "elsewhere":
+    case "other_host":
       return `Sent the signal to ${holderText(sent.by.owner)}, which this host cannot see.`;
   }
 }
