@@ -118,7 +118,7 @@ export class Holdfast implements AsyncDisposable {
     const handle = await this.run(id);
     const found = await this.runWithStatus(id);
     if (this.work.loops.workflows.includes(found.run.workflow) && !isHeld(found.status))
-      await this.formats.markCrashedLoops(id);
+      await this.formats.repairLayouts(id);
     return await readStatus(handle, found, this.#adapters.clock.now());
   }
 
@@ -163,7 +163,7 @@ export class Holdfast implements AsyncDisposable {
     const unfinished = async (): Promise<readonly RunSummary[]> =>
       (await this.store.listRuns()).filter(({ state }) => !isEnded(state));
     const runs = await readStatuses(this.#adapters, unfinished, isFinishing);
-    await this.formats.markCrashedLoops(null);
+    await this.formats.repairLayouts(null);
     const { max: limit, workflows } = this.work.loops;
     const used = runs.filter(({ run, status }) => workflows.includes(run.workflow) && status.kind === "running").length;
     return { at, runs: runs.toSorted((a, b) => rank(a) - rank(b)), slots: { limit, used } };

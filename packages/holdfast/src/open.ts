@@ -77,7 +77,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
     const { loopLayout = DEFAULT_LAYOUT, adapters: decorate } = params;
-    const formats = new ImportExport(adapters, { cwd, loopLayout, maxLoops: loops.max });
+    const formats = new ImportExport(adapters, { cwd, settings: loopLayout, limit: loops.max });
     const kept = {
       checkpoints,
       errorPolicy,

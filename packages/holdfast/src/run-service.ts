@@ -20,8 +20,8 @@ import { knownRun } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import { type SlotSettings, loadPlugin } from "@holdfast/workflows/built-in";
-import type { FollowParams, LayoutSettings } from "@holdfast/workflows/plugin";
+import { LAYOUTS, type SlotSettings } from "@holdfast/workflows/built-in";
+import type { LayoutLocation, LayoutSettings } from "@holdfast/workflows/plugin";
 import {
   type AdapterOptions,
   adaptersOfRun,
@@ -286,15 +286,8 @@ export class RunService {
   async #carry(params: Carried, work: (watching: ExecuteOptions) => Promise<RunReport>): Promise<RunReport> {
     const { workflow, run, loopSlot, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
-    const mirrored = {
-      adapters: this.#adapters,
-      workflow,
-      run,
-      cwd,
-      listen: listening(params),
-      layout: loopLayout,
-      limit: loops.max,
-    };
+    const location = { adapters: this.#adapters, cwd, settings: loopLayout, limit: loops.max };
+    const mirrored = { ...location, workflow, run, listen: listening(params) };
     try {
       return await mirroredWork(mirrored, async (listen) => {
         const notify = (text: string): void => tellNote({ clock: this.#adapters.clock, run, listen }, text);
@@ -342,12 +335,19 @@ function tellNote(
 
 /** Keeps the files that other tools read up to date while the run works, if its workflow has such files. */
 async function mirroredWork(
-  params: FollowParams & { readonly workflow: string },
+  params: Omit<LayoutLocation, "root"> & {
+    readonly workflow: string;
+    readonly run: string;
+    readonly cwd: string;
+    readonly listen: ProgressListener | undefined;
+  },
   work: (listen: ProgressListener | undefined) => Promise<RunReport>,
 ): Promise<RunReport> {
-  const { workflow, ...followed } = params;
-  const mirror = await (await loadPlugin(workflow))?.follow?.(followed);
-  if (mirror === undefined || mirror === null) return await work(params.listen);
+  const entry = LAYOUTS.find(({ workflow }) => workflow === params.workflow);
+  const { cwd, run, listen, ...place } = params;
+  const root = (await entry?.root(params)) ?? cwd;
+  const mirror = (await entry?.load())?.follow({ ...place, root }, run, listen) ?? null;
+  if (mirror === null) return await work(listen);
   await using following = mirror;
   return await work(following.listen);
 }

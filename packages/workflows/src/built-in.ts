@@ -1,12 +1,17 @@
 // The built-in workflows by name. This is the only list of them; a workflow's code is loaded when a run needs it.
 
-import type { WorkflowPlugin } from "./plugin.ts";
+import type { CoreAdapters } from "@holdfast/core/adapters";
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
+import type { FormatName } from "@holdfast/formats/format";
+import type { LayoutSettings, WorkflowLayout, WorkflowPlugin } from "./plugin.ts";
 
 interface BuiltIn {
   /** Stages in which the work is finished and only the end is left. */
   readonly completing: readonly string[];
   /** Whether the number of runs at the same time is limited, if the user does not choose other workflows. */
   readonly slots: boolean;
+  /** The outcome of an imported run whose document is at one of these stages. */
+  readonly endsOnImport: Readonly<Record<string, "done" | "failed">>;
   load(): Promise<WorkflowPlugin>;
 }
 
@@ -14,16 +19,19 @@ const BUILT_IN = {
   impl: {
     completing: ["done", "fatal"],
     slots: false,
+    endsOnImport: { done: "done", fatal: "failed" },
     load: async () => (await import("./impl/plugin.ts")).implPlugin,
   },
   crunch: {
     completing: ["stopped", "done", "fatal"],
     slots: false,
+    endsOnImport: {},
     load: async () => (await import("./crunch/plugin.ts")).crunchPlugin,
   },
   ralph: {
     completing: ["publish", "done", "limit", "fatal"],
     slots: true,
+    endsOnImport: { done: "done", fatal: "failed", limit: "failed" },
     load: async () => (await import("./ralph/plugin.ts")).ralphPlugin,
   },
 } as const satisfies Readonly<Record<string, BuiltIn>>;
@@ -45,6 +53,50 @@ export async function loadPlugin(name: string): Promise<WorkflowPlugin | null> {
 /** Stages in which only the end is left; none for a workflow that is not built in. */
 export function completingStages(name: string): readonly string[] {
   return isBuiltIn(name) ? BUILT_IN[name].completing : [];
+}
+
+/** null: the stage does not end an imported run. */
+export function outcomeOnImport(name: string, stage: string): "done" | "failed" | null {
+  const ends: BuiltIn["endsOnImport"] = isBuiltIn(name) ? BUILT_IN[name].endsOnImport : {};
+  return Object.hasOwn(ends, stage) ? (ends[stage] ?? null) : null;
+}
+
+/** A layout of another tool that runs of a workflow keep up to date. Its code is loaded when it is needed. */
+export interface LayoutEntry {
+  readonly workflow: BuiltInName;
+  readonly format: FormatName;
+  /** A path below the root. Without it there is no file to repair. null: files of dead processes need no repair. */
+  readonly repaired: string | null;
+  /** The root for the workflow's own runs. */
+  root(params: {
+    readonly adapters: CoreAdapters;
+    readonly cwd: string;
+    readonly settings: LayoutSettings;
+  }): Promise<string>;
+  load(): Promise<WorkflowLayout>;
+}
+
+export const LAYOUTS: readonly LayoutEntry[] = [
+  {
+    workflow: "crunch",
+    format: "crunch-yaml",
+    repaired: null,
+    root: async ({ adapters, cwd }) => await mainWorktreeRoot(adapters.workspaces, cwd),
+    load: async () => (await import("./crunch/layout.ts")).crunchLayout,
+  },
+  {
+    workflow: "ralph",
+    format: "loop-json",
+    repaired: ".aiwg/ralph",
+    root: async ({ adapters, cwd, settings }) =>
+      settings.directory ?? (await mainWorktreeRoot(adapters.workspaces, cwd)),
+    load: async () => (await import("./ralph/layout-upkeep.ts")).ralphLayout,
+  },
+];
+
+/** null: no workflow writes this format in a layout of its own. */
+export function layoutIn(format: string): LayoutEntry | null {
+  return LAYOUTS.find((layout) => layout.format === format) ?? null;
 }
 
 /** Runs whose concurrency is limited. */

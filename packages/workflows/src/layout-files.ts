@@ -1,5 +1,4 @@
-// Durable files in layouts that other tools read: safe writing below a root, crunch directories, and mirroring of a
-// run's checkpoints.
+// Durable files in layouts that other tools read: safe writing below a root, and mirroring of a run's checkpoints.
 
 import {
   existsSync,
@@ -11,32 +10,26 @@ import {
   statSync,
   unlinkSync,
 } from "node:fs";
-import { basename, dirname, join, resolve, sep } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { ProgressEvent, ProgressListener } from "@holdfast/core/progress";
 import { compressFor } from "@holdfast/formats/compression";
-import { type CrunchConfig, crunchLocation } from "@holdfast/formats/crunch-config";
-import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
-import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "@holdfast/formats/crunch-directory-write";
-import type { cachedDecoder } from "@holdfast/formats/crunch-yaml";
-import type { Encoded, ExternalCheckpoint, FormatName, Loss } from "@holdfast/formats/format";
+import type { Encoded, ExternalCheckpoint, FormatName } from "@holdfast/formats/format";
 import { findFormat } from "@holdfast/formats/registry";
 import { readSourceFiles } from "@holdfast/formats/source-files";
-import type { CheckpointMirror } from "./plugin.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   TEMPORARY_PREFIX,
   makeDurableDirectory,
   readRegularFile,
-  removeDurable,
   removeStaleTemporaryFiles,
   syncDirectory,
   writeDurable,
-  writeDurableSymlink,
 } from "@holdfast/platform/files";
+import type { CheckpointMirror, WriteResult } from "./plugin.ts";
 
 /** Longer than any writer needs between creating a temporary file and renaming it. */
-const LEFT_BEHIND = { olderThanMs: 5000 };
+export const LEFT_BEHIND = { olderThanMs: 5000 };
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /**
@@ -174,14 +167,6 @@ function isCode(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
 }
 
-export interface WriteResult {
-  /** Absolute paths in the order of writing; empty if every file was already up to date. */
-  readonly paths: readonly string[];
-  /** Files removed by the other tool's own retention rules. */
-  readonly removed: readonly string[];
-  readonly losses: readonly Loss[];
-}
-
 /** Writes one document atomically, compressed if its file name says so. Skips the write if the bytes are unchanged. */
 export function writeDocument(encoded: Pick<Encoded, "bytes" | "losses">, path: string): WriteResult {
   const { losses } = encoded;
@@ -218,83 +203,6 @@ export function assertInside(root: string, place: string): void {
     hint: "Remove the link, or name another place: `mirror.directory` in holdfast.config.yaml, for crunch `location` in .claude/checkpoint-config.yaml.",
     data: { root, path: place },
   });
-}
-
-/** The directory of crunch checkpoints for this work, below the root. */
-export function checkpointDirectoryFor(
-  root: string,
-  config: CrunchConfig | null,
-  checkpoint: Pick<ExternalCheckpoint, "work">,
-): string {
-  const issue = checkpoint.work.kind === "issue" ? checkpoint.work.number : null;
-  return resolveInside(root, crunchLocation(config?.location ?? ".claude/crunch/{issue}/checkpoints", issue));
-}
-
-/**
- * Writes checkpoint files, index and `latest` of a crunch directory. The order keeps the directory consistent if the
- * process dies at any point.
- */
-export function writeCrunchDirectory(params: {
-  readonly directory: string;
-  readonly add: readonly ExternalCheckpoint[];
-  /** Crunch's own config, if it describes this directory; otherwise null. */
-  readonly config: CrunchConfig | null;
-  /** Ids of all checkpoints of the run. The config's retention rules remove nothing else. */
-  readonly ours: ReadonlySet<string>;
-  /** Hide a new directory and all its content from git. */
-  readonly hide?: boolean;
-  /** A cached decoder, for a caller that writes here repeatedly. */
-  readonly reader?: ReturnType<typeof cachedDecoder>;
-}): WriteResult {
-  const { directory, add, config, ours, reader } = params;
-  makeDurableDirectory(directory, 0o755);
-  // A killed process may have left temporary files, even if there is nothing to write now.
-  removeStaleTemporaryFiles(directory, LEFT_BEHIND);
-  if (params.hide === true && readdirSync(directory).length === 0)
-    writeDocument({ bytes: new TextEncoder().encode("*\n"), losses: [] }, join(directory, ".gitignore"));
-  const source = readSourceFiles(directory, directory);
-  if (source.kind !== "directory")
-    throw new HoldfastError({ code: "USAGE", message: `${directory} is not a directory`, hint: "Name a directory." });
-  reader?.keepOnly(source.files);
-  const plan = planCrunchWrite({
-    directory: readCrunchDirectory({ files: source.files, link: source.link }, reader?.decode),
-    add,
-    links: true,
-    ...(config === null ? {} : { limits: limitsOf(directory, config, ours) }),
-    suffix: config?.compress === true ? ".gz" : "",
-  });
-  const paths = plan.actions.flatMap((action) => (action.kind === "remove" ? [] : applyWrite(directory, action)));
-  const removed = plan.actions.flatMap((action) => (action.kind === "remove" ? [remove(directory, action.name)] : []));
-  return { paths, removed, losses: [...plan.losses.flatMap(({ losses }) => losses), ...plan.limited] };
-}
-
-function limitsOf(directory: string, { retention }: CrunchConfig, ours: ReadonlySet<string>): CrunchLimits {
-  return {
-    retention,
-    ours,
-    sizeOf: (name, bytes) =>
-      bytes === null
-        ? (statSync(join(directory, name), { throwIfNoEntry: false })?.size ?? 0)
-        : compressFor(name, bytes).length,
-  };
-}
-
-/** Removals come last in every plan: by then the index no longer names the files. */
-function remove(directory: string, name: string): string {
-  const path = join(directory, basename(name));
-  removeDurable(path);
-  return path;
-}
-
-function applyWrite(
-  directory: string,
-  action: Exclude<DirectoryAction, { readonly kind: "remove" }>,
-): readonly string[] {
-  const path = join(directory, basename(action.name));
-  if (action.kind === "write") return writeDocument({ bytes: action.bytes, losses: [] }, path).paths;
-  if (writeDurableSymlink({ path, target: action.target }) === "made") return [path];
-  // On a system without symbolic links, a file holds the target's name instead.
-  return writeDocument({ bytes: new TextEncoder().encode(`${action.target}\n`), losses: [] }, path).paths;
 }
 
 function sameBytes(path: string, bytes: Uint8Array): boolean {

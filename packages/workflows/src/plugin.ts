@@ -5,8 +5,9 @@ import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint, InputsPlane, Planes } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { ProgressListener } from "@holdfast/core/progress";
-import type { RunSummary } from "@holdfast/core/run";
+import type { Run, RunSummary, Work } from "@holdfast/core/run";
 import type { Workflow } from "@holdfast/core/workflow";
+import type { Encoded, ExternalCheckpoint, FormatName, Loss } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
 
 export interface WorkflowPlugin {
@@ -21,18 +22,88 @@ export interface WorkflowPlugin {
   withAgent(options: JsonObject, agent: string): JsonObject;
   /** The limits that a resume can change, by the name of their flag. */
   readonly limits: Readonly<Record<string, ChangeLimit>>;
-  /** Keeps the files that other tools read up to date while a run executes. Absent, or null: there are none. */
-  readonly follow?: (params: FollowParams) => Promise<CheckpointMirror | null>;
+  /** The work of a document that the workflow wrote and can continue; null for any other document of its format. */
+  readonly recognize?: (checkpoint: ExternalCheckpoint) => Work | null;
+  /** The run of this store whose mirror wrote the document; null: another tool or another store wrote it. */
+  readonly writtenBy?: (checkpoint: ExternalCheckpoint, store: string) => string | null;
 }
 
-export interface FollowParams {
+/**
+ * Files of another tool that runs are also written to. They are derived from the store alone: a killed writer catches up,
+ * and two writers at once write the same files.
+ */
+export interface WorkflowLayout {
+  /** Adds what a document of the workflow's runs says beyond the planes; returns another run's checkpoint unchanged. */
+  describe(
+    external: ExternalCheckpoint,
+    run: Pick<Run, "id" | "workflow" | "forkedFrom">,
+    checkpoint: Checkpoint,
+  ): ExternalCheckpoint;
+  /** null: the layout of this run is one document for each checkpoint, without files beside them. */
+  mirror(place: LayoutLocation, run: RunSummary): LayoutMirror | null;
+  /** Keeps the files up to date while a run of the workflow executes; null: the settings disable it. */
+  follow(place: LayoutLocation, run: string, listen: ProgressListener | undefined): CheckpointMirror | null;
+  /** Writes exported documents into a directory as the other tool expects them. Absent: each becomes a plain file. */
+  readonly exportTo?: (
+    directory: string,
+    documents: { readonly external: readonly ExternalCheckpoint[]; readonly encoded: readonly Encoded[] },
+  ) => WriteResult;
+  /** Corrects what the files say of runs whose process is gone: of all runs, or of the named one. Never fails. */
+  readonly repair?: (place: LayoutLocation, run: string | null) => Promise<void>;
+  /** Plans which files the layout's own retention removes. One plan for each run that has files. */
+  readonly planCleanup?: (
+    place: LayoutLocation,
+    params: { readonly run?: string },
+  ) => Promise<readonly LayoutCleanupPlan[]>;
+  readonly applyCleanup?: (place: LayoutLocation, plans: readonly LayoutCleanupPlan[]) => Promise<void>;
+}
+
+export interface LayoutLocation {
   readonly adapters: CoreAdapters;
-  readonly run: string;
-  readonly cwd: string;
-  readonly listen: ProgressListener | undefined;
-  readonly layout: LayoutSettings;
+  /** The directory that contains the other tool's directory. */
+  readonly root: string;
+  readonly settings: LayoutSettings;
   /** How many runs may have a slot at once; null: no limit. */
   readonly limit: number | null;
+}
+
+export interface LayoutMirror {
+  readonly to: FormatName;
+  readonly root: string;
+  /** Writes what is missing. */
+  catchUp(): Promise<MirrorReport>;
+}
+
+export interface WriteResult {
+  /** Absolute paths in the order of writing; empty if every file was already up to date. */
+  readonly paths: readonly string[];
+  /** Files removed by the other tool's own retention rules. */
+  readonly removed: readonly string[];
+  readonly losses: readonly Loss[];
+}
+
+export interface MirrorReport extends WriteResult {
+  /** Sequence of the newest mirrored checkpoint; 0: none yet. */
+  readonly sequence: number;
+}
+
+export interface EncodedCheckpoint {
+  readonly external: ExternalCheckpoint;
+  readonly encoded: Encoded;
+}
+
+export interface LayoutCleanupPlan {
+  readonly run: string;
+  /** Newest first. */
+  readonly files: readonly {
+    readonly path: string;
+    readonly sequence: number;
+    readonly action: "keep" | "drop";
+    readonly why: string;
+    readonly bytes: number;
+  }[];
+  /** All sequences without a file after the cleanup, including those dropped earlier. */
+  readonly dropped: readonly number[];
 }
 
 export interface CheckpointMirror extends AsyncDisposable {

@@ -12,7 +12,7 @@ import { statusWord } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import { summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
 import type { Holdfast } from "../holdfast.ts";
-import type { Mirror } from "@holdfast/workflows/mirror";
+import type { LayoutMirror } from "@holdfast/workflows/plugin";
 import type { RunDetails } from "../run-status.ts";
 import type { RunReport } from "../start-run.ts";
 import type { Shell } from "./command.ts";
@@ -280,7 +280,7 @@ interface RunMirror {
 async function createRunMirror(shell: Shell, holdfast: Holdfast): Promise<RunMirror> {
   const { format, directory } = (await shell.config()).settings.work.mirror;
   if (format === null) return { follow: () => undefined, close: async () => undefined };
-  let mirror: Promise<Pick<Mirror, "catchUp">> | undefined;
+  let mirror: Promise<LayoutMirror> | undefined;
   let work: Promise<void> = Promise.resolve();
   let waiting = false;
   let warned = false;

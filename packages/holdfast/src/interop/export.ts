@@ -6,22 +6,20 @@ import type { InputsPlane } from "@holdfast/core/checkpoint";
 import type { RunSummary } from "@holdfast/core/run";
 import { allCheckpoints } from "@holdfast/core/store";
 import { exportAtif } from "@holdfast/formats/atif";
-import { compressFor } from "@holdfast/formats/compression";
-import type { CrunchConfig } from "@holdfast/formats/crunch-config";
-import { idFromPath } from "@holdfast/formats/crunch-document";
 import { type Encoded, type ExternalCheckpoint, type Loss } from "@holdfast/formats/format";
 import type { ExportName } from "@holdfast/formats/format-names";
-import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { crunchSettingsFor } from "@holdfast/workflows/crunch/layout";
-import { type WriteResult, writeCrunchDirectory, writeDocument } from "@holdfast/workflows/layout-files";
+import { HoldfastError } from "@holdfast/platform/error";
+import { layoutIn } from "@holdfast/workflows/built-in";
+import { writeDocument } from "@holdfast/workflows/layout-files";
 import { uniqueLosses } from "@holdfast/workflows/mirror";
+import type { WriteResult } from "@holdfast/workflows/plugin";
 import { listAgentLogs, readLogLines } from "../agent-output.ts";
 
 /**
  * Writes to a file, or into a directory under the name that the format defines, with index and `latest` if the format
  * has them.
  */
-export function writeExport(params: {
+export async function writeExport(params: {
   readonly to: ExportName;
   readonly external: readonly ExternalCheckpoint[];
   readonly encoded: readonly Encoded[];
@@ -29,49 +27,20 @@ export function writeExport(params: {
   readonly output: string;
   /** The user wrote the path with a trailing slash. */
   readonly directory: boolean;
-}): WriteResult {
+}): Promise<WriteResult> {
   const { to, encoded, output } = params;
   const [only] = encoded;
   const directory = params.directory || encoded.length > 1 || isDirectory(output);
   const losses = uniqueLosses(encoded.flatMap((one) => one.losses));
-  if (directory && to === "crunch-yaml") {
-    const written = writeCrunch(output, params);
+  const layout = directory ? await layoutIn(to)?.load() : undefined;
+  if (layout?.exportTo !== undefined) {
+    const written = layout.exportTo(output, params);
     return { ...written, losses: uniqueLosses([...losses, ...written.losses]) };
   }
   if (!directory && only !== undefined) return writeDocument(only, output);
   const names = distinctNames(encoded.map(({ path }) => basename(path)));
   const paths = encoded.flatMap((one, at) => writeDocument(one, join(output, names[at] ?? "")).paths);
   return { paths, removed: [], losses };
-}
-
-/**
- * A directory that crunch's own configuration names is written by that configuration. A checkpoint that would not be
- * kept there is rejected, not dropped silently.
- */
-function writeCrunch(
-  directory: string,
-  { external, encoded }: { readonly external: readonly ExternalCheckpoint[]; readonly encoded: readonly Encoded[] },
-): WriteResult {
-  const config = crunchSettingsFor(directory, external[0]?.work ?? { kind: "none" });
-  if (config?.enabled === false)
-    throw usageError(
-      `Cannot export to ${directory}: .claude/checkpoint-config.yaml has enabled: false`,
-      "Enable it there, or export to another directory.",
-    );
-  const limit = config?.retention.maxBytes ?? null;
-  const large = encoded.find(({ bytes }) => limit !== null && packedSize(config, bytes) > limit);
-  if (large !== undefined)
-    throw usageError(
-      `${idFromPath(large.path)} is larger than the ${limit} bytes that max_size_mb of .claude/checkpoint-config.yaml allows`,
-      "Raise the limit there, or export to another directory. Nothing was written.",
-    );
-  // The user asked for these exports. So retention may remove only what the same export wrote.
-  const ours = new Set(encoded.map(({ path }) => idFromPath(path)));
-  return writeCrunchDirectory({ directory, add: external, config, ours });
-}
-
-function packedSize(config: CrunchConfig | null, bytes: Uint8Array): number {
-  return compressFor(config?.compress === true ? "a.gz" : "a", bytes).length;
 }
 
 /** Some formats give two checkpoints the same name. Files of one export must not overwrite each other. */

@@ -4,13 +4,16 @@ import { join, resolve } from "node:path";
 import { type CoreAdapters, findRunWorkspace } from "@holdfast/core/adapters";
 import type { RunSummary } from "@holdfast/core/run";
 import type { CheckpointRef } from "@holdfast/core/store";
-import type { Encoded, ExternalCheckpoint, FormatName } from "@holdfast/formats/format";
+import type { Encoded, FormatName } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
-import { mainWorktreeRoot } from "@holdfast/core/workspace";
-import type { LayoutLocation } from "@holdfast/workflows/ralph/layout";
-import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
-import type { Mirror } from "@holdfast/workflows/mirror";
-import type { LayoutSettings } from "@holdfast/workflows/plugin";
+import { LAYOUTS, type LayoutEntry, layoutIn } from "@holdfast/workflows/built-in";
+import type {
+  EncodedCheckpoint,
+  LayoutCleanupPlan,
+  LayoutLocation,
+  LayoutMirror,
+  LayoutSettings,
+} from "@holdfast/workflows/plugin";
 import type { ImportParams, ImportPlan, ImportReport } from "./import.ts";
 
 /**
@@ -20,18 +23,19 @@ import type { ImportParams, ImportPlan, ImportReport } from "./import.ts";
 export class ImportExport {
   readonly #adapters: CoreAdapters;
   readonly #cwd: string;
-  readonly #loopLayout: LayoutSettings;
-  readonly #maxLoops: number | null;
-  #place: Promise<LayoutLocation> | undefined;
+  readonly #settings: LayoutSettings;
+  readonly #limit: number | null;
+  /** Roots of layouts whose files are repaired with each query. */
+  readonly #repaired = new Map<LayoutEntry, Promise<LayoutLocation>>();
 
   constructor(
     adapters: CoreAdapters,
-    options: { readonly cwd: string; readonly loopLayout: LayoutSettings; readonly maxLoops: number | null },
+    options: { readonly cwd: string; readonly settings: LayoutSettings; readonly limit: number | null },
   ) {
     this.#adapters = adapters;
     this.#cwd = options.cwd;
-    this.#loopLayout = options.loopLayout;
-    this.#maxLoops = options.maxLoops;
+    this.#settings = options.settings;
+    this.#limit = options.limit;
   }
 
   /**
@@ -49,13 +53,11 @@ export class ImportExport {
   }
 
   /** Encodes one checkpoint as a document of that format, and lists what it cannot represent. */
-  async encode(
-    ref: CheckpointRef,
-    to: FormatName,
-  ): Promise<{ readonly external: ExternalCheckpoint; readonly encoded: Encoded }> {
+  async encode(ref: CheckpointRef, to: FormatName): Promise<EncodedCheckpoint> {
     const checkpoint = await this.#adapters.store.getCheckpoint(ref);
     const { encodeCheckpoint } = await import("@holdfast/workflows/mirror");
-    return encodeCheckpoint(await this.#run(ref.run), checkpoint, to);
+    const layout = (await layoutIn(to)?.load()) ?? null;
+    return encodeCheckpoint(await this.#run(ref.run), checkpoint, to, layout);
   }
 
   /** Exports a whole run as an ATIF trajectory. */
@@ -65,57 +67,69 @@ export class ImportExport {
   }
 
   /**
-   * `directory`: the root of the other tool's layout; default: the run's worktree, else the current directory. The
-   * directories of crunch runs and of loops are in the main worktree.
+   * `directory`: the root of the other tool's layout; default: the root of the workflow's own layout if it has this
+   * format, else the run's worktree, else the current directory.
    */
   async mirror(params: {
     readonly run: string;
     readonly to: FormatName;
     readonly directory?: string;
-  }): Promise<Pick<Mirror, "to" | "root" | "catchUp">> {
-    const { run, to, directory } = params;
-    const summary = await this.#run(run);
-    const root = directory === undefined ? await this.#rootOf(summary, to) : resolve(this.#cwd, directory);
-    if (isLoop(summary, to)) {
-      const { mirrorLoop } = await import("@holdfast/workflows/mirror");
-      return mirrorLoop({ ...(await this.#loopPlace()), run, root });
+  }): Promise<LayoutMirror> {
+    const { to, directory } = params;
+    const run = await this.#run(params.run);
+    const entry = layoutIn(to);
+    const layout = entry === null ? null : await entry.load();
+    const root = directory === undefined ? await this.#rootOf(run, entry) : resolve(this.#cwd, directory);
+    const own = layout?.mirror(this.#locate(root), run) ?? null;
+    if (own !== null) return own;
+    const { Mirror, documentWriter } = await import("@holdfast/workflows/mirror");
+    return new Mirror({ adapters: this.#adapters, run: run.id, to, root, write: documentWriter(to, root, layout) });
+  }
+
+  /** Plans which files the retention of workflows' layouts removes, and why. One plan for each run that has any. */
+  async planLayoutCleanup(params: { readonly run?: string } = {}): Promise<readonly LayoutCleanupPlan[]> {
+    const plans: LayoutCleanupPlan[] = [];
+    for (const entry of LAYOUTS) {
+      const { planCleanup } = await entry.load();
+      if (planCleanup !== undefined) plans.push(...(await planCleanup(await this.#locationOf(entry), params)));
     }
-    const { Mirror } = await import("@holdfast/workflows/mirror");
-    return new Mirror({ adapters: this.#adapters, run, to, root });
+    return plans;
   }
 
-  /** Plans which files below `.aiwg` the rules would remove, and why. One plan for each run that has any. */
-  async planLoopCleanup(params: { readonly run?: string } = {}): Promise<readonly LoopCleanupPlan[]> {
-    const { planLoopCleanup } = await import("@holdfast/workflows/ralph/layout-upkeep");
-    return await planLoopCleanup({ ...(await this.#loopPlace()), ...params });
+  async applyLayoutCleanup(plans: readonly LayoutCleanupPlan[]): Promise<void> {
+    const workflows = await Promise.all(plans.map(async ({ run }) => (await this.#run(run)).workflow));
+    for (const entry of LAYOUTS) {
+      const { applyCleanup } = await entry.load();
+      const own = plans.filter((_plan, at) => workflows[at] === entry.workflow);
+      if (applyCleanup !== undefined) await applyCleanup(await this.#locationOf(entry), own);
+    }
   }
 
-  async applyLoopCleanup(plans: readonly LoopCleanupPlan[]): Promise<void> {
-    const { applyLoopCleanup } = await import("@holdfast/workflows/ralph/layout-upkeep");
-    await applyLoopCleanup({ ...(await this.#loopPlace()), plans });
+  /** Corrects layouts' files of runs whose process is gone: of all runs, or of the named one. Never fails. */
+  async repairLayouts(run: string | null): Promise<void> {
+    if (!this.#settings.mirror) return;
+    for (const entry of LAYOUTS) {
+      if (entry.repaired === null) continue;
+      // Called each time runs are listed. Without such files it returns before it loads anything.
+      const locating = this.#repaired.get(entry) ?? this.#locationOf(entry);
+      this.#repaired.set(entry, locating);
+      const place = await locating.catch(() => null);
+      if (place === null || !existsSync(join(place.root, entry.repaired))) continue;
+      await (await entry.load()).repair?.(place, run);
+    }
   }
 
-  /** Corrects the files below `.aiwg` of loops whose process is gone: of all loops, or of the named one. Never fails. */
-  async markCrashedLoops(run: string | null): Promise<void> {
-    if (!this.#loopLayout.mirror) return;
-    // Called each time loops are listed. Without such files it returns before it loads anything.
-    this.#place ??= this.#loopPlace();
-    const place = await this.#place.catch(() => null);
-    if (place === null || !existsSync(join(place.root, ".aiwg/ralph"))) return;
-    const { markCrashedLoops } = await import("@holdfast/workflows/ralph/layout-upkeep");
-    await markCrashedLoops(place, run);
+  async #locationOf(entry: LayoutEntry): Promise<LayoutLocation> {
+    const settings = this.#settings;
+    return this.#locate(await entry.root({ adapters: this.#adapters, cwd: this.#cwd, settings }));
   }
 
-  async #loopPlace(): Promise<LayoutLocation> {
-    const settings = this.#loopLayout;
-    const root = settings.directory ?? (await mainWorktreeRoot(this.#adapters.workspaces, this.#cwd));
-    return { adapters: this.#adapters, root, settings, limit: this.#maxLoops };
+  #locate(root: string): LayoutLocation {
+    return { adapters: this.#adapters, root, settings: this.#settings, limit: this.#limit };
   }
 
-  async #rootOf(run: RunSummary, to: FormatName): Promise<string> {
-    if (run.workflow === "crunch" && to === "crunch-yaml")
-      return await mainWorktreeRoot(this.#adapters.workspaces, this.#cwd);
-    if (isLoop(run, to)) return (await this.#loopPlace()).root;
+  async #rootOf(run: RunSummary, entry: LayoutEntry | null): Promise<string> {
+    if (entry?.workflow === run.workflow) return (await this.#locationOf(entry)).root;
     return (await findRunWorkspace(this.#adapters, run))?.root ?? this.#cwd;
   }
 
@@ -124,8 +138,4 @@ export class ImportExport {
     if (run !== undefined) return run;
     throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${id}` });
   }
-}
-
-function isLoop(run: Pick<RunSummary, "workflow">, to: FormatName): boolean {
-  return run.workflow === "ralph" && to === "loop-json";
 }

@@ -4,7 +4,7 @@ import { type CoreAdapters, WORKTREE, worktreeLabel } from "@holdfast/core/adapt
 import type { Planes } from "@holdfast/core/checkpoint";
 import { acquireLease } from "@holdfast/core/hold-lease";
 import type { NewEntry } from "@holdfast/core/journal";
-import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
+import { type Json, type JsonObject, sha256 } from "@holdfast/core/json";
 import { type Work, makeRunId } from "@holdfast/core/run";
 import { canonicalJson, capture } from "@holdfast/core/values";
 import {
@@ -19,10 +19,8 @@ import {
 } from "@holdfast/formats/format";
 import { readSourceFiles } from "@holdfast/formats/source-files";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { WRITTEN_BY } from "@holdfast/workflows/ralph/loop-checkpoint";
-import { WORKFLOW_TYPES, parseRalphOptions } from "@holdfast/workflows/ralph/options";
-import { parseRalphState } from "@holdfast/workflows/ralph/state";
-import { RALPH_SHAPE } from "@holdfast/workflows/ralph/workflow";
+import { layoutIn, loadPlugin, outcomeOnImport } from "@holdfast/workflows/built-in";
+import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { type DecodedSources, decodeHistories, loopOf } from "./read-files.ts";
 
 export interface ImportParams {
@@ -87,12 +85,16 @@ async function planHistory(adapters: CoreAdapters, params: ImportParams, decoded
     return { id: external.id, createdAt: external.createdAt, planes: planes as Planes };
   });
   const last = decoded.checkpoints.at(-1);
-  const loop = last === undefined ? null : parseOwnLoop(last);
-  const { workflow, work } = loop ?? last ?? { workflow: "none", work: { kind: "none" } as const };
+  const plugin = await loadPlugin(layoutIn(format)?.workflow ?? "");
+  const recognized = last === undefined ? null : (plugin?.recognize?.(last) ?? null);
+  const { workflow, work } =
+    plugin !== null && recognized !== null
+      ? { workflow: plugin.name, work: recognized }
+      : (last ?? { workflow: "none", work: { kind: "none" } as const });
   const digest = digestOf(decoded.checkpoints, format);
   const found = await findImport(adapters, digest, params.run);
   const own =
-    found === undefined && params.run === undefined ? await findWriterRun(adapters, decoded.checkpoints) : null;
+    found === undefined && params.run === undefined ? await findWriterRun(adapters, plugin, decoded.checkpoints) : null;
   const worktree = await worktreeOf(adapters, checkpoints.at(-1)?.planes.extensions);
   const made = (): string => makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
   const run = own ?? found?.id ?? params.run ?? made();
@@ -205,12 +207,11 @@ export async function applyImport(adapters: CoreAdapters, plan: ImportPlan): Pro
 function lastEntries(plan: ImportPlan, { position }: Planes): readonly NewEntry[] {
   const { format, checkpoints } = plan;
   const imported: NewEntry = { kind: IMPORT_ENTRY, body: { format, checkpoints: checkpoints.length } };
-  if (plan.workflow !== "impl" && plan.workflow !== "ralph") return [imported];
-  if (position.stage === "done") return [imported, { kind: "run.ended", body: { outcome: "done" } }];
-  const failed = position.stage === "fatal" || (plan.workflow === "ralph" && position.stage === "limit");
-  if (!failed) return [imported];
+  const outcome = outcomeOnImport(plan.workflow, position.stage);
+  if (outcome === null) return [imported];
   const reason = position.reason ?? "It had failed before it was imported";
-  return [imported, { kind: "run.ended", body: { outcome: "failed", reason } }];
+  const body = outcome === "done" ? { outcome } : { outcome, reason };
+  return [imported, { kind: "run.ended", body }];
 }
 
 /** Used as a label only. The document keeps an id that the store would reject. */
@@ -219,42 +220,16 @@ function nameOf(id: string | null): { readonly name?: string } {
 }
 
 /**
- * Recognises a loop document that the ralph workflow wrote: it has one of its stages and its complete state and
- * options, so the workflow can continue it. null for every other document.
- */
-function parseOwnLoop({
-  workflow,
-  planes,
-}: Pick<ExternalCheckpoint, "workflow" | "planes">): { readonly workflow: "ralph"; readonly work: Work } | null {
-  const { position, context, config } = planes;
-  if (!WORKFLOW_TYPES.some((type) => type === workflow) || !RALPH_SHAPE.stages.includes(position.stage)) return null;
-  try {
-    parseRalphState(context.values);
-    return { workflow: "ralph", work: { kind: "task", text: parseRalphOptions(config.inputs).task } };
-  } catch (error) {
-    if (error instanceof HoldfastError) return null;
-    throw error;
-  }
-}
-
-/**
  * The run of this store whose mirror wrote all the documents; of several runs, that of the newest document. null:
  * another tool wrote some of them, or the store does not have the run, so there is something to import.
  */
 async function findWriterRun(
   adapters: CoreAdapters,
+  plugin: WorkflowPlugin | null,
   checkpoints: readonly ExternalCheckpoint[],
 ): Promise<string | null> {
-  const runs = checkpoints.map((checkpoint) => runIn(adapters.store.id, checkpoint));
+  const runs = checkpoints.map((checkpoint) => plugin?.writtenBy?.(checkpoint, adapters.store.id) ?? null);
   const newest = runs.at(-1) ?? null;
   if (newest === null || runs.includes(null)) return null;
   return (await adapters.store.getRun(newest)) === undefined ? null : newest;
-}
-
-function runIn(store: string, { original }: ExternalCheckpoint): string | null {
-  const document = original?.document;
-  const metadata = isJsonObject(document) ? document["metadata"] : undefined;
-  const mark = isJsonObject(metadata) ? metadata[WRITTEN_BY] : undefined;
-  if (typeof mark !== "string" || !mark.startsWith(`${store}/`)) return null;
-  return /^([^@]+)@\d+$/.exec(mark.slice(store.length + 1))?.[1] ?? null;
 }

@@ -352,14 +352,14 @@ describe("whatever happens there harms nothing", () => {
 });
 
 describe("retention of the files", () => {
-  const clean = async () => await holdfast.formats.applyLoopCleanup(await holdfast.formats.planLoopCleanup());
+  const clean = async () => await holdfast.formats.applyLayoutCleanup(await holdfast.formats.planLayoutCleanup());
 
   test("the newest five and what has a tag stay, the rest is not written again, and the store keeps all", async () => {
     for (let iteration = 1; iteration <= 8; iteration += 1) await save(holdfast, { iteration });
     await holdfast.store.tag({ run: LOOP, sequence: 2, name: "good" });
     await mirror();
     expect(names(root)).toHaveLength(8);
-    const [plan] = await holdfast.formats.planLoopCleanup();
+    const [plan] = await holdfast.formats.planLayoutCleanup();
     expect(plan?.files.map(({ action, why }) => [action, why])).toEqual([
       ["keep", "the newest of the run; the newest to resume from"],
       ...Array.from({ length: 4 }, () => ["keep", "among the newest 5 iteration"]),

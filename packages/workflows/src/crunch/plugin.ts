@@ -34,7 +34,6 @@ export const crunchPlugin: WorkflowPlugin = {
     models: Object.fromEntries(Object.keys(teamOf(options)).map((name) => [name, agent])),
   }),
   limits: { target: (params) => changeTarget(params) },
-  follow: async (params) => (await import("../mirror.ts")).followCrunch(params),
   /** Uses the default options, and the team's rules that the run began with. */
   adopt({ adapters, run, checkpoint, agent }) {
     const issue = importedIssueNumber(run, "crunch", "issue_number");

@@ -1,15 +1,14 @@
 // Maintains the `.aiwg` files of loops: mirroring, heartbeats, daily retention and the correction of crashed loops.
 
-import { mainWorktreeRoot } from "@holdfast/core/workspace";
-import type { CoreAdapters } from "@holdfast/core/adapters";
+import { join } from "node:path";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { planRetention } from "@holdfast/core/retention";
 import { isHeld } from "@holdfast/core/status";
 import { allCheckpoints } from "@holdfast/core/store";
 import { LayoutFiles, mirrorCheckpoints } from "../layout-files.ts";
+import type { CheckpointMirror, LayoutCleanupPlan, LayoutLocation, LayoutMirror, WorkflowLayout } from "../plugin.ts";
 import {
-  type LayoutLocation,
   LoopLayout,
   layoutFiles,
   listActiveLoops,
@@ -19,25 +18,45 @@ import {
   writeDroppedNote,
   writeRegistry,
 } from "./layout.ts";
+import { describeLoopCheckpoint, readLoopRun } from "./loop-checkpoint.ts";
 import { REGISTRY_PATH, statePath } from "./loop-documents.ts";
 import { layoutRetention } from "./options.ts";
-import type { CheckpointMirror, LayoutSettings } from "../plugin.ts";
 
 /** The heartbeat interval of the published registry format. */
 const PULSE_MS = 60_000;
 
+export const ralphLayout: WorkflowLayout = {
+  describe(external, run, checkpoint) {
+    const live = readLoopRun(run, checkpoint.planes);
+    if (live === null) return external;
+    return describeLoopCheckpoint({ external, live, summary: checkpoint, store: null, retentionDays: null });
+  },
+  mirror: (place, run) => (run.workflow === "ralph" ? loopMirror(place, run.id) : null),
+  follow: (place, run, listen) => (place.settings.mirror ? followLoop(place, run, listen) : null),
+  repair: markCrashedLoops,
+  planCleanup: planLoopCleanup,
+  applyCleanup: applyLoopCleanup,
+};
+
+/** A loop's layout contains more than its checkpoints. */
+function loopMirror(place: LayoutLocation, run: string): LayoutMirror {
+  const { adapters, root } = place;
+  const layout = new LoopLayout({ ...place, run });
+  return {
+    to: "loop-json",
+    root,
+    async catchUp() {
+      const { written, removed } = await layout.catchUp();
+      const sequence = (await adapters.store.getRun(run))?.latest?.sequence ?? 0;
+      const absolute = (paths: readonly string[]) => paths.map((path) => join(root, path));
+      return { sequence, paths: absolute(written), removed: absolute(removed), losses: [] };
+    },
+  };
+}
+
 /** Keeps the files below `.aiwg` up to date with a ralph run, and applies their retention once a day. */
-export async function mirrorLoopLayout(params: {
-  readonly adapters: CoreAdapters;
-  readonly run: string;
-  readonly cwd: string;
-  readonly settings: LayoutSettings;
-  readonly limit: number | null;
-  readonly listen: ProgressListener | undefined;
-}): Promise<CheckpointMirror> {
-  const { adapters, run, settings, listen } = params;
-  const root = settings.directory ?? (await mainWorktreeRoot(adapters.workspaces, params.cwd));
-  const place = { adapters, root, settings, limit: params.limit };
+function followLoop(place: LayoutLocation, run: string, listen: ProgressListener | undefined): CheckpointMirror {
+  const { adapters, root } = place;
   const layout = new LoopLayout({ ...place, run });
   let begun = false;
   const catchUp = async (): Promise<void> => {
@@ -56,34 +75,20 @@ export async function mirrorLoopLayout(params: {
   return mirrorCheckpoints({ run, listen, what: "The directory .aiwg", catchUp, pulse, last: true });
 }
 
-export interface LoopCleanupPlan {
-  readonly run: string;
-  /** Newest first. */
-  readonly files: readonly {
-    readonly path: string;
-    readonly sequence: number;
-    readonly action: "keep" | "drop";
-    readonly why: string;
-    readonly bytes: number;
-  }[];
-  /** All sequences without a file after the cleanup, including those dropped earlier. */
-  readonly dropped: readonly number[];
-}
-
 /**
  * Applies the layout's retention to each run's files, with the store's retention rules. Plans only for existing files:
  * a directory that the user removed is not created again for a cleanup.
  */
-export async function planLoopCleanup(
-  params: LayoutLocation & { readonly run?: string },
-): Promise<readonly LoopCleanupPlan[]> {
-  const { adapters, settings } = params;
+async function planLoopCleanup(
+  { adapters, settings, root }: LayoutLocation,
+  only: { readonly run?: string },
+): Promise<readonly LayoutCleanupPlan[]> {
   if (!settings.mirror) return [];
-  const files = new LayoutFiles(params.root);
+  const files = new LayoutFiles(root);
   const policy = layoutRetention(settings);
-  const plans: LoopCleanupPlan[] = [];
+  const plans: LayoutCleanupPlan[] = [];
   for (const run of await adapters.store.listRuns({ workflow: "ralph" })) {
-    if (params.run !== undefined && run.id !== params.run) continue;
+    if (only.run !== undefined && run.id !== only.run) continue;
     const loop = await readActiveLoop(adapters, run);
     if (loop === null) continue;
     const checkpoints = await Array.fromAsync(allCheckpoints(adapters.store, run.id));
@@ -107,14 +112,12 @@ export async function planLoopCleanup(
 }
 
 /** Records the dropped files first: after a crash, the next update of the run removes them. */
-export async function applyLoopCleanup(
-  params: LayoutLocation & { readonly plans: readonly LoopCleanupPlan[] },
-): Promise<void> {
-  const { adapters } = params;
-  for (const { run, files, dropped } of params.plans) {
+async function applyLoopCleanup(place: LayoutLocation, plans: readonly LayoutCleanupPlan[]): Promise<void> {
+  const { adapters } = place;
+  for (const { run, files, dropped } of plans) {
     if (!files.some(({ action }) => action === "drop")) continue;
     await writeDroppedNote(adapters.store, run, dropped);
-    await new LoopLayout({ ...params, run }).catchUp();
+    await new LoopLayout({ ...place, run }).catchUp();
   }
   await adapters.store.setMeta(LAST_CLEANUP, String(adapters.clock.now()));
 }
@@ -126,13 +129,13 @@ const DAY = 86_400_000;
  * Runs at most once a day, according to a time in the store. If the clock went back by less than a day, the cleanup is
  * due later; if by more, it runs at once.
  */
-export async function cleanUpDaily(place: LayoutLocation): Promise<readonly LoopCleanupPlan[]> {
+export async function cleanUpDaily(place: LayoutLocation): Promise<readonly LayoutCleanupPlan[]> {
   const { store, clock } = place.adapters;
   const last = Number((await store.getMeta(LAST_CLEANUP)) ?? "0");
   const now = clock.now();
   if (Number.isFinite(last) && now - last < DAY && now >= last - DAY) return [];
-  const plans = await planLoopCleanup(place);
-  await applyLoopCleanup({ ...place, plans });
+  const plans = await planLoopCleanup(place, {});
+  await applyLoopCleanup(place, plans);
   return plans;
 }
 
@@ -141,10 +144,10 @@ export async function cleanUpDaily(place: LayoutLocation): Promise<readonly Loop
  * Corrects only what this store's mirror wrote, for processes of this host. Errors are ignored, because the files only
  * serve other tools.
  */
-export async function markCrashedLoops(place: LayoutLocation, only: string | null): Promise<void> {
+async function markCrashedLoops(place: LayoutLocation, only: string | null): Promise<void> {
   try {
-    const said = saidToRun(place, only);
-    const gone = said.length === 0 ? [] : await goneOf(place, said);
+    const listed = listedAsRunning(place, only);
+    const gone = listed.length === 0 ? [] : await goneOf(place, listed);
     for (const run of gone) await new LoopLayout({ ...place, run }).restate();
   } catch {
     // The next query tries again.
@@ -152,7 +155,7 @@ export async function markCrashedLoops(place: LayoutLocation, only: string | nul
 }
 
 /** Runs of this store that the files list as running. */
-function saidToRun({ adapters, root }: LayoutLocation, only: string | null): readonly string[] {
+function listedAsRunning({ adapters, root }: LayoutLocation, only: string | null): readonly string[] {
   const files = new LayoutFiles(root);
   const { id } = adapters.store;
   const registry = files.readJson(REGISTRY_PATH)?.["active_loops"];

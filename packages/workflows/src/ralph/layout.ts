@@ -20,10 +20,11 @@ import {
   parseLoopPath,
   secondaryPath,
 } from "@holdfast/formats/loop-document";
+import { loopJson } from "@holdfast/formats/loop-json";
 import { writeJson } from "@holdfast/formats/strict-json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { LayoutFiles, preserveExisting } from "../layout-files.ts";
-import { WRITTEN_BY, encodeLoopCheckpoint, readLoopRun } from "./loop-checkpoint.ts";
+import { WRITTEN_BY, describeLoopCheckpoint, readLoopRun } from "./loop-checkpoint.ts";
 import {
   type ActiveLoop,
   type LoopStatus,
@@ -35,17 +36,8 @@ import {
   stateDocument,
   statePath,
 } from "./loop-documents.ts";
-import { RALPH_FINISHING } from "./loop-summary.ts";
-import type { LayoutSettings } from "../plugin.ts";
-
-export interface LayoutLocation {
-  readonly adapters: CoreAdapters;
-  /** The directory that contains `.aiwg`. */
-  readonly root: string;
-  readonly settings: LayoutSettings;
-  /** How many loops may run at once; null: no limit. */
-  readonly limit: number | null;
-}
+import { completingStages } from "../built-in.ts";
+import type { LayoutLocation, LayoutSettings } from "../plugin.ts";
 
 interface LayoutReport {
   /** Paths below the root in the order of writing; empty if every file was up to date. */
@@ -196,7 +188,8 @@ export class LoopLayout {
       if (live === null) return null;
       const { external } = toExternalCheckpoint(run, checkpoint, "loop-json");
       const { maxAge: retentionDays } = this.#settings;
-      return encodeLoopCheckpoint({ external, live, summary, store: this.#adapters.store.id, retentionDays });
+      const store = this.#adapters.store.id;
+      return loopJson.encode(describeLoopCheckpoint({ external, live, summary, store, retentionDays }));
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "STORE_CORRUPT") return null;
       throw error;
@@ -344,7 +337,11 @@ export async function readLoopStatuses(
   adapters: CoreAdapters,
   read: () => Promise<readonly RunSummary[]>,
 ): Promise<readonly RunWithStatus[]> {
-  return await readStatuses(adapters, read, ({ latest }) => latest !== null && RALPH_FINISHING.has(latest.stage));
+  return await readStatuses(
+    adapters,
+    read,
+    ({ workflow, latest }) => latest !== null && completingStages(workflow).includes(latest.stage),
+  );
 }
 
 async function loopOf(adapters: CoreAdapters, stood: RunWithStatus): Promise<ActiveLoop | null> {

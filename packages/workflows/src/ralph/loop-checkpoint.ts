@@ -1,11 +1,11 @@
-// Encodes a checkpoint of a ralph run as a loop-json document, and determines the loop's ids.
+// Describes a checkpoint of a ralph run as a loop-json document, and determines the loop's ids.
 
 import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import type { Run } from "@holdfast/core/run";
-import type { Encoded, ExternalCheckpoint } from "@holdfast/formats/format";
+import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { isUsableLoopId } from "@holdfast/formats/loop-document";
-import { LOOP_EXTENSION, loopJson } from "@holdfast/formats/loop-json";
+import { LOOP_EXTENSION } from "@holdfast/formats/loop-json";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   LOOP_ID,
@@ -95,10 +95,10 @@ function stateOf(values: JsonObject, unreduced: readonly Json[]): RalphState {
 }
 
 /**
- * Encodes a checkpoint as a document of version 2 with all members of the format. The same checkpoint always gives the
- * same bytes.
+ * Adds all members that a document of version 2 has beyond the planes. The same checkpoint always gives the same
+ * document.
  */
-export function encodeLoopCheckpoint(params: {
+export function describeLoopCheckpoint(params: {
   readonly external: ExternalCheckpoint;
   readonly live: LoopRun;
   readonly summary: Pick<CheckpointSummary, "id" | "sequence" | "tags" | "size">;
@@ -106,7 +106,7 @@ export function encodeLoopCheckpoint(params: {
   readonly store: string | null;
   /** null: without limit. */
   readonly retentionDays: number | null;
-}): Encoded {
+}): ExternalCheckpoint {
   const { external, live, summary } = params;
   const { planes } = external;
   const extension: JsonObject = {
@@ -124,7 +124,7 @@ export function encodeLoopCheckpoint(params: {
       ...(params.store === null ? {} : { [WRITTEN_BY]: `${params.store}/${summary.id}` }),
     },
   };
-  return loopJson.encode({
+  return {
     ...external,
     id: uuidOf(`${summary.id} ${external.createdAt ?? ""}`),
     workflow: live.type,
@@ -139,11 +139,20 @@ export function encodeLoopCheckpoint(params: {
       context: { ...planes.context, values: { ...planes.context.values, ...live.state } },
       extensions: { ...planes.extensions, [LOOP_EXTENSION]: extension },
     },
-  });
+  };
 }
 
 /** A metadata member that other readers ignore. */
 export const WRITTEN_BY = "holdfast";
+
+/** The run of this store whose mirror wrote the document; null: another tool or another store wrote it. */
+export function writerOf({ original }: ExternalCheckpoint, store: string): string | null {
+  const document = original?.document;
+  const metadata = isJsonObject(document) ? document["metadata"] : undefined;
+  const mark = isJsonObject(metadata) ? metadata[WRITTEN_BY] : undefined;
+  if (typeof mark !== "string" || !mark.startsWith(`${store}/`)) return null;
+  return /^([^@]+)@\d+$/.exec(mark.slice(store.length + 1))?.[1] ?? null;
+}
 
 /** A loop counts iterations out of the maximum; all other types count their units. */
 function progressOf({ options, state, type }: LoopRun): JsonObject {

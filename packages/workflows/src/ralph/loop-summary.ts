@@ -6,9 +6,6 @@ import type { Iteration, LoopFinding } from "./iteration.ts";
 import { type MemoryPolicy, type RalphOptions, type WorkflowType, parseRalphOptions, planUnits } from "./options.ts";
 import { type RalphState, parseRalphState } from "./state.ts";
 
-/** Stages after the last iteration. */
-export const RALPH_FINISHING: ReadonlySet<string> = new Set(["publish", "done", "limit", "fatal"]);
-
 /** The progress, quality and findings of a loop, derived from a checkpoint alone. */
 export interface LoopSummary {
   readonly loop: string | null;

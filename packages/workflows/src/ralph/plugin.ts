@@ -3,8 +3,10 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { type ChangeLimit, type WorkflowPlugin, importWithoutAgent, namedRoles } from "../plugin.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
-import { ralphOptionsJson, parseRalphOptions } from "./options.ts";
-import { ralphWorkflow } from "./workflow.ts";
+import { writerOf } from "./loop-checkpoint.ts";
+import { WORKFLOW_TYPES, parseRalphOptions, ralphOptionsJson } from "./options.ts";
+import { parseRalphState } from "./state.ts";
+import { RALPH_SHAPE, ralphWorkflow } from "./workflow.ts";
 
 export const ralphPlugin: WorkflowPlugin = {
   name: "ralph",
@@ -15,11 +17,19 @@ export const ralphPlugin: WorkflowPlugin = {
   roles: ({ model }, own) => namedRoles({ agent: model ?? own }),
   withAgent: (options) => ({ ...options, model: null }),
   limits: { max: (params) => changeIterations(params) },
-  async follow({ layout: settings, ...followed }) {
-    if (!settings.mirror) return null;
-    const { mirrorLoopLayout } = await import("./layout-upkeep.ts");
-    return await mirrorLoopLayout({ ...followed, settings });
+  /** The document has one of the workflow's stages and its complete state and options. */
+  recognize({ workflow, planes }) {
+    const { position, context, config } = planes;
+    if (!WORKFLOW_TYPES.some((type) => type === workflow) || !RALPH_SHAPE.stages.includes(position.stage)) return null;
+    try {
+      parseRalphState(context.values);
+      return { kind: "task", text: parseRalphOptions(config.inputs).task };
+    } catch (error) {
+      if (error instanceof HoldfastError) return null;
+      throw error;
+    }
   },
+  writtenBy: writerOf,
   /** Uses the loop's own options and state, which Holdfast wrote. Uncommitted work of the original worktree is not in a new one. */
   adopt({ adapters, run, checkpoint, agent: given }) {
     const { config, context } = checkpoint.planes;

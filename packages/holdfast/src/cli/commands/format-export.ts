@@ -94,7 +94,7 @@ export async function writeExported(
   const { paths, removed, losses } =
     place === undefined || params.dryRun
       ? { paths: [], removed: [], losses: uniqueLosses(encoded) }
-      : writeExport({
+      : await writeExport({
           to,
           external: outgoing.external,
           encoded,

@@ -5,7 +5,7 @@
 import { isEnded } from "@holdfast/core/run";
 import { FORMAT_NAMES, SCHEMA_NAMES } from "@holdfast/formats/format-names";
 import { usageError } from "@holdfast/platform/error";
-import type { Mirror, MirrorReport } from "@holdfast/workflows/mirror";
+import type { LayoutMirror, MirrorReport } from "@holdfast/workflows/plugin";
 import type { Validated } from "../../interop/read-files.ts";
 import { type CommandSpec, type Input, SUBCOMMANDS, type Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -242,7 +242,7 @@ async function runMirror(shell: Shell, input: Input<(typeof mirrorSpec)["flags"]
   return "done";
 }
 
-function teller(shell: Shell, run: string, mirror: Pick<Mirror, "to" | "root">): (report: MirrorReport) => void {
+function teller(shell: Shell, run: string, mirror: LayoutMirror): (report: MirrorReport) => void {
   let indentedText = false;
   return ({ sequence, paths, removed, losses }) => {
     if (shell.json)

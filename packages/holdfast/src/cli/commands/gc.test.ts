@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { GcReport } from "@holdfast/core/gc";
 import { PAGE } from "@holdfast/test-support/sample-run";
-import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
+import type { LayoutCleanupPlan } from "@holdfast/workflows/plugin";
 import { gcReportText, groupDecisions, loopsReportText, loopsText, planText } from "./gc.ts";
 
 describe("view", () => {
@@ -59,7 +59,7 @@ describe("view", () => {
 });
 
 describe("loops view", () => {
-  const plans: readonly LoopCleanupPlan[] = [
+  const plans: readonly LayoutCleanupPlan[] = [
     {
       run: "ralph-fix-tests-a1b2c3d4",
       dropped: [1],

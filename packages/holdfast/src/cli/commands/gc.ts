@@ -2,7 +2,7 @@
 import type { GcPlan, GcReport } from "@holdfast/core/gc";
 import { RETENTION_PRESETS, type RetentionDecision } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { LoopCleanupPlan } from "@holdfast/workflows/ralph/layout-upkeep";
+import type { LayoutCleanupPlan } from "@holdfast/workflows/plugin";
 import { byteText } from "@holdfast/core/store-size";
 import { AGE_RULE, DONE_RULE, MINIMUM_AGE_RULE, neverDroppedText } from "../../config/config-template.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -54,7 +54,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const named = (["standard", "loops"] as const).find((name) => name === input.text("retention"));
   const policy = named === undefined ? {} : { policy: RETENTION_PRESETS[named] };
   const plan = await holdfast.planGc({ ...only, ...policy });
-  const loops = await holdfast.formats.planLoopCleanup(only);
+  const loops = await holdfast.formats.planLayoutCleanup(only);
   if (input.on("dry-run")) {
     shell.print({
       json: () => ({ plan, loops, dryRun: true }),
@@ -64,7 +64,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
   if (!input.on("yes") && dropsOf(plan).length > 0 && !(await decide(shell, plan))) return "needs_you";
   const report = await shell.finish(holdfast.applyGc(plan), { done: gcOutcome });
-  await shell.finish(holdfast.formats.applyLoopCleanup(loops), { done: () => null });
+  await shell.finish(holdfast.formats.applyLayoutCleanup(loops), { done: () => null });
   shell.print({
     json: () => ({ plan, loops, dryRun: false, report }),
     text: () => gcReportText(report) + loopsReportText(loops),
@@ -187,7 +187,7 @@ export function groupDecisions(decisions: readonly RetentionDecision[]): readonl
 }
 
 /** The files below `.aiwg`, by loop; "" if there are none. */
-export function loopsText(plans: readonly LoopCleanupPlan[], page: Page): string {
+export function loopsText(plans: readonly LayoutCleanupPlan[], page: Page): string {
   const columns = [
     { title: "LOOP", shrinkTo: 16, last: true, cut: "middle" },
     { title: "FILE", shrinkTo: 13 },
@@ -210,7 +210,7 @@ export function loopsText(plans: readonly LoopCleanupPlan[], page: Page): string
   return `\n${renderTable({ columns, rows }, page)}\nBelow .aiwg: would remove ${countText(drops, "file")}, keep ${files.length - drops}.\n`;
 }
 
-export function loopsReportText(plans: readonly LoopCleanupPlan[]): string {
+export function loopsReportText(plans: readonly LayoutCleanupPlan[]): string {
   const drops = plans.flatMap(({ files }) => files.filter(({ action }) => action === "drop")).length;
   return drops === 0 ? "" : `Removed ${countText(drops, "file")} below .aiwg.\n`;
 }

@@ -23,7 +23,7 @@ if (plan === "begin") {
 } else {
   await mirror();
   say({ kind: "note", text: "mirrored" });
-  await holdfast.formats.applyLoopCleanup(await holdfast.formats.planLoopCleanup());
+  await holdfast.formats.applyLayoutCleanup(await holdfast.formats.planLayoutCleanup());
   say({ kind: "note", text: "cleaned up" });
 }
 await holdfast.close();
