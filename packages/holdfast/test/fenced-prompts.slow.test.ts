@@ -196,7 +196,7 @@ test("crunch: no prompt has hostile text outside of a fence", async () => {
       },
       writes("one", FILE, `by one ${hostile("diff")}\n`),
       writes("two", FILE, "by two\n"),
-      writes("mend-two", FILE, "by one and two\n"),
+      writes("fix-two", FILE, "by one and two\n"),
       reply("tokens-1-follow-up-1"),
       reply("end"),
       reply("last"),

@@ -118,7 +118,7 @@ test("no page and no comment uses an old word", async () => {
 });
 
 /** The packages whose product code is checked for old words in texts. */
-const CHECKED = ["platform", "core", "git", "agents", "forges", "formats", "holdfast"];
+const CHECKED = ["platform", "core", "git", "agents", "forges", "formats", "workflows", "holdfast"];
 
 test("no message, hint, question or help text uses an old word", async () => {
   const sources = (await readdir(join(ROOT, "packages"), { recursive: true })).filter(

@@ -228,7 +228,7 @@ export async function checkRemoteBranch(
   );
   if (found.ours || isAcceptedTip(context.extensions, found.tip)) return { kind: "go", expected: found.tip };
   const answer = await context.decide({
-    name: "foreign-commits",
+    name: "unknown-commits",
     question: `${branch.name} on the remote is at ${found.tip ?? "nothing"}, which is not part of this run's work (${head}). Replace it, or stop?`,
     options: ["replace", "stop"],
   });
@@ -255,8 +255,8 @@ export async function syncBranch(
   const { base, at } = params;
   const { branch } = worktree;
   const pushed = await context.step("pushed", () => branch.remoteBranch(branch.name));
-  const isForeign = pushed !== null && (await context.step("pushed-foreign", () => isNew(worktree, pushed, base)));
-  const isOpen = isForeign && !isAcceptedTip(context.extensions, pushed);
+  const isExternal = pushed !== null && (await context.step("pushed-external", () => isNew(worktree, pushed, base)));
+  const isOpen = isExternal && !isAcceptedTip(context.extensions, pushed);
   const answer = isOpen ? await askForeign(context, worktree, pushed) : "ours";
   if (answer === "stop")
     return {
@@ -285,7 +285,7 @@ async function isNew({ branch }: Worktree, tip: string, base: Base): Promise<boo
 
 async function askForeign(context: AnyStageContext, { branch }: Worktree, tip: string): Promise<string> {
   return await context.decide({
-    name: "foreign-branch",
+    name: "unknown-branch",
     question: `The remote already has a branch ${branch.name} with commits that are not part of this run (${tip}). Build on theirs, replace them with ours, or stop?`,
     options: ["theirs", "ours", "stop"],
   });

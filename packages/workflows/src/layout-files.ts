@@ -267,16 +267,16 @@ export function mirrorCheckpoints(params: {
   readonly last?: boolean;
 }): CheckpointMirror {
   const { run, listen, pulse } = params;
-  let told: string | null = null;
+  let reported: string | null = null;
   let waiting = false;
   const attempt = async (act: () => Promise<void>): Promise<void> => {
     try {
       await act();
-      told = null;
+      reported = null;
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      if (why !== told) notify(listen, run, `${params.what} is behind: ${why}`);
-      told = why;
+      if (why !== reported) notify(listen, run, `${params.what} is behind: ${why}`);
+      reported = why;
     }
   };
   const catchUp = async (): Promise<void> => {

@@ -63,8 +63,8 @@ function attempt(work: () => unknown): ParseAnswer {
 
 /** V8 and the TypeScript parser start the stack with `name:line`. */
 function lineOf(error: SyntaxError): number | null {
-  const told = /^[^\n]*:(\d+)\n/.exec(error.stack ?? "")?.[1];
-  return told === undefined ? null : Number(told);
+  const line = /^[^\n]*:(\d+)\n/.exec(error.stack ?? "")?.[1];
+  return line === undefined ? null : Number(line);
 }
 
 function messageOf(error: SyntaxError): string {

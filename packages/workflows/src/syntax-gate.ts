@@ -427,13 +427,13 @@ function judge(exit: ProcessResult, timeoutMs: number): ParseAnswer {
     return { kind: "skipped", why: `the parser had not finished after ${timeoutMs / 1000} s` };
   if (exit.kind !== "exited")
     return { kind: "skipped", why: `the parser did not run to its end: ${exit.stderr || exit.kind}` };
-  const said = `${exit.stderr}\n${exit.stdout.toString("utf8")}`;
+  const output = `${exit.stderr}\n${exit.stdout.toString("utf8")}`;
   for (const pattern of PLACES) {
-    const found = pattern.exec(said);
+    const found = pattern.exec(output);
     if (found !== null)
       return { kind: "failed", line: Number(found.groups?.["line"]), message: found.groups?.["message"]?.trim() ?? "" };
   }
-  return { kind: "failed", line: null, message: said.trim().split("\n")[0] ?? "" };
+  return { kind: "failed", line: null, message: output.trim().split("\n")[0] ?? "" };
 }
 
 /** Error formats of bash, of dash, of php, and of ruby and gofmt, in this order. */

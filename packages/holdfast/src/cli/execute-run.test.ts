@@ -39,7 +39,7 @@ const STATUS: RunDetails = {
 };
 
 test("no line is wider than the page, its first one included, and an address stays whole", () => {
-  const reason = "All of batch 1 failed: implement-dev-python (no). Try it again, go on without it, or stop?";
+  const reason = "All of batch 1 failed: implement-dev-python (no). Try it again, continue without it, or stop?";
   const parked = outcomeText({ kind: "waiting", for: "you", reason, until: null }, STATUS, PAGE);
   expect(parked.split("\n").filter((line) => line.length > 80)).toEqual([]);
   const address = `https://forge.example.org/${"long/".repeat(18)}pull/2`;

@@ -69,7 +69,7 @@ test("two who write the same place: mended by the second, in the order of the de
       writes("one", "shared.txt", "by one\n", { delayMs: 300 }),
       writes("two", "shared.txt", "by two\n"),
       writes("three", "other.txt", "by three\n"),
-      writes("mend-two", "shared.txt", "by one and two\n"),
+      writes("fix-two", "shared.txt", "by one and two\n"),
     ],
     options: { ...settings({ implementing: graph }), target: "implementing" },
     issue: { labels: ["state:ready"] },
@@ -156,7 +156,7 @@ test.each(["SUCCESS", "FAILED"])("an abort ends the phase, also of one that says
 test("a change that is not made again is not lost without a word: a person leaves it out, or stops", async () => {
   const graph = [node("one", "dev-python", { edits: true }), node("two", "dev-go", { edits: true })];
   await using bench = await makeBench({
-    answers: [writes("one", "shared.txt", "by one\n"), writes("two", "shared.txt", "by two\n"), reply("mend-two")],
+    answers: [writes("one", "shared.txt", "by one\n"), writes("two", "shared.txt", "by two\n"), reply("fix-two")],
     options: { ...settings({ implementing: graph }), target: "implementing" },
     issue: { labels: ["state:ready"] },
   });

@@ -76,7 +76,7 @@ test("gone on with without what failed, it says so", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
   expect(await bench.work()).toMatchObject({ kind: "waiting" });
-  await bench.answer("go on");
+  await bench.answer("continue");
   expect(await bench.work()).toMatchObject({
     kind: "done",
     reason: expect.stringContaining("spec failed (I cannot.)"),

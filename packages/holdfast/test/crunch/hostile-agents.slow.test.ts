@@ -8,7 +8,7 @@ test("a request to mend a conflict of files is answered as any other", async () 
     answers: [
       writes("one", "shared.txt", "by one\n"),
       writes("two", "shared.txt", "by two\n"),
-      writes("mend-two", "shared.txt", "by one and two\n"),
+      writes("fix-two", "shared.txt", "by one and two\n"),
     ],
     options: { ...settings({ implementing: graph }), target: "implementing" },
     issue: { labels: ["state:ready"] },

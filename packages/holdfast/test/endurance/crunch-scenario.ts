@@ -113,7 +113,7 @@ export const CRUNCH: Scenario = {
   answers: [
     writes("one", "shared.txt", "by one\n"),
     writes("two", "shared.txt", "by two\n"),
-    writes("mend-two", "shared.txt", "by one and two\n"),
+    writes("fix-two", "shared.txt", "by one and two\n"),
     says("three", wants("storage", "use files")),
     says("four", {
       ...wants("storage", "use a database"),

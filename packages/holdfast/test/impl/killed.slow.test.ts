@@ -66,7 +66,7 @@ test("killed every few commits, the run ends as if nothing had happened", async 
   expect(new Set(steps).size).toBe(steps.length);
 });
 
-test("killed every few commits while its conflict is mended, the run ends with both sides and one rebase", async () => {
+test("killed every few commits while its conflict is resolved, the run ends with both sides and one rebase", async () => {
   const mend: Answer = {
     when: { role: "rebase" },
     edits: [{ do: "write", path: "greeting.txt", text: "hello\nbase\n" }],

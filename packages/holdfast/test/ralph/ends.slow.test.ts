@@ -120,7 +120,7 @@ test.concurrent.for(["iterate", "reflect", "latest"] as const)(
     const numbers = stage === "iterate" ? [1, 2, 3] : [1, 2, 3, 4];
     expect(iterations.map(({ number }) => number)).toEqual(numbers);
     expect(await bench.calls()).toBe(4);
-    expect(interventions).toEqual([{ kind: "answered", at: stage === "iterate" ? 1 : 2, answer: "go-on" }]);
+    expect(interventions).toEqual([{ kind: "answered", at: stage === "iterate" ? 1 : 2, answer: "continue" }]);
     expect(refused).toEqual([]);
     expect(await bench.holdfast.work.replay({ run: bench.run() })).toMatchObject({
       verdict: "identical",
@@ -147,12 +147,12 @@ test.concurrent("stuck: a person is asked, and what they say counts for as long 
   });
   expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
   expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
-  await bench.answer("go-on");
+  await bench.answer("continue");
   expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
   expect(await bench.calls()).toBe(4);
   await bench.answer("stop");
   expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stopped by the user") });
-  expect((await bench.state()).interventions).toMatchObject([{ kind: "answered", at: 2, answer: "go-on" }]);
+  expect((await bench.state()).interventions).toMatchObject([{ kind: "answered", at: 2, answer: "continue" }]);
 });
 
 test.concurrent("stuck: back to the best once with another prompt, then it stops", async () => {

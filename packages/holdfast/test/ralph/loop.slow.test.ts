@@ -78,7 +78,7 @@ test.concurrent("a criterion that cannot be run is asked about before a token is
   };
   await using later = await makeBench({ answers: [brings], options: { until: "./check.sh" } });
   expect(await later.work()).toMatchObject({ kind: "waiting" });
-  await later.answer("go-on");
+  await later.answer("continue");
   expect(await later.work()).toMatchObject({ kind: "done" });
 });
 

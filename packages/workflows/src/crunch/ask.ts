@@ -163,7 +163,7 @@ export async function sendMessage(context: CrunchContext, envelope: Envelope, bo
   const { from, to, name, phase } = envelope;
   const { issue } = requireSetup(context);
   const at = isoNow(context);
-  const attempt = context.state.phases.filter((stay) => stay.phase === phase).length;
+  const attempt = context.state.phases.filter((one) => one.phase === phase).length;
   const message: Message = {
     id: messageId({ at, from, to, key: `${context.run.id}/${context.position.stageAttempt.number}/${name}` }),
     from,

@@ -93,10 +93,10 @@ export function decideByUser(
  * repeat it.
  */
 export function positionsAfter(conflict: Conflict, round: number): readonly ConflictPosition[] {
-  const heard = conflict.rounds.slice(0, round).flat().toReversed();
+  const spoken = conflict.rounds.slice(0, round).flat().toReversed();
   return conflict.participants
     .toSorted()
-    .flatMap((agent) => heard.find((position) => position.agent === agent) ?? recommended(conflict, agent) ?? []);
+    .flatMap((agent) => spoken.find((position) => position.agent === agent) ?? recommended(conflict, agent) ?? []);
 }
 
 function recommended(conflict: Conflict, agent: string): ConflictPosition | undefined {
@@ -236,7 +236,7 @@ export function judgeVeto(position: ConflictPosition, rules: VetoRules): JudgedV
   return { kind: "held", severity: most === "HIGH" ? "HIGH" : veto.severity };
 }
 
-type StandingVeto =
+type DecisiveVeto =
   | { readonly kind: "none" }
   /** CRITICAL: the vetoing agent's choice applies immediately, and no one can override it. */
   | { readonly kind: "apply"; readonly position: ConflictPosition }
@@ -246,7 +246,7 @@ type StandingVeto =
   | { readonly kind: "opposed"; readonly positions: readonly ConflictPosition[] };
 
 /** Evaluates the vetoes among these positions, independent of their order. */
-export function decisiveVeto(positions: readonly ConflictPosition[], rules: VetoRules): StandingVeto {
+export function decisiveVeto(positions: readonly ConflictPosition[], rules: VetoRules): DecisiveVeto {
   const held = (severity: VetoSeverity): readonly ConflictPosition[] =>
     positions
       .filter((position) => {

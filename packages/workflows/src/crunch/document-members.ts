@@ -91,7 +91,7 @@ function documentMembers(live: CrunchRun): JsonObject {
 }
 
 function stateMember({ state, phase }: CrunchRun): JsonObject {
-  const stays = state.phases.filter((stay) => stay.phase === phase);
+  const attempts = state.phases.filter((attempt) => attempt.phase === phase);
   const newest = state.phases.at(-1);
   const here = newest?.phase === phase ? newest : null;
   const known = parsePhase(phase);
@@ -100,7 +100,7 @@ function stateMember({ state, phase }: CrunchRun): JsonObject {
     current_state_label: known === null ? null : stateLabel(known),
     // A transition led to this phase, but it has not started: it has no start time and is the next attempt.
     ...(here === null ? {} : { phase_started_at: here.startedAt }),
-    phase_attempt: here === null ? stays.length + 1 : here.attempt,
+    phase_attempt: here === null ? attempts.length + 1 : here.attempt,
   };
 }
 

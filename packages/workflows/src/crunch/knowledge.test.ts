@@ -19,7 +19,7 @@ import {
 
 describe("knowledge book", () => {
   function after(book: KnowledgeLog, change: KnowledgeChange): KnowledgeLog {
-    return change.kind === "changed" ? change.book : book;
+    return change.kind === "changed" ? change.log : book;
   }
 
   function capture(book: KnowledgeLog, one: PendingCapture, at = SAMPLE_AT): KnowledgeLog {
@@ -138,7 +138,7 @@ describe("select knowledge", () => {
       entries,
       tags: ["Auth", "go"],
       issue: 42,
-      told: [],
+      injected: [],
       at: SAMPLE_AT,
       maxEntries: 10,
       maxCharacters: 10_000,
@@ -162,7 +162,9 @@ describe("select knowledge", () => {
     const superseded = entry("gone", {
       relationships: { issues: [], entries: [], supersedes: [], supersededBy: "KE-new" },
     });
-    expect(select([entry("other", { tags: ["css"] }), superseded, entry("told")], { told: ["KE-told"] })).toEqual([]);
+    expect(select([entry("other", { tags: ["css"] }), superseded, entry("told")], { injected: ["KE-told"] })).toEqual(
+      [],
+    );
   });
 
   test("no more than asked for; a long one makes room for shorter ones", () => {

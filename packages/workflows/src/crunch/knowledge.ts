@@ -66,36 +66,36 @@ export type KnowledgeLog = {
 export const emptyKnowledge: KnowledgeLog = { entries: [], injected: [], captured: [], pending: [] };
 
 export type KnowledgeChange =
-  | { readonly kind: "changed"; readonly book: KnowledgeLog }
+  | { readonly kind: "changed"; readonly log: KnowledgeLog }
   /** The log already contains it. */
   | { readonly kind: "same" }
   | { readonly kind: "refused"; readonly why: string };
 
 /** Records what a phase received, once per phase attempt. A repeated record changes nothing. */
 export function injectKnowledge(
-  book: KnowledgeLog,
+  log: KnowledgeLog,
   params: { readonly phase: Phase; readonly entries: readonly KnowledgeEntry[]; readonly at: string },
 ): KnowledgeChange {
   const { phase, at } = params;
-  const known = book.injected.some((one) => one.phase === phase && one.at === at);
+  const known = log.injected.some((one) => one.phase === phase && one.at === at);
   if (known) return { kind: "same" };
-  const told = new Set(book.injected.flatMap((one) => one.entries));
-  const fresh = params.entries.filter((entry) => !told.has(entry.id));
-  const injected = [...book.injected, { phase, entries: [...new Set(fresh.map((entry) => entry.id))], at }];
-  return { kind: "changed", book: { ...book, injected, entries: withEntries(book.entries, params.entries) } };
+  const before = new Set(log.injected.flatMap((one) => one.entries));
+  const fresh = params.entries.filter((entry) => !before.has(entry.id));
+  const injected = [...log.injected, { phase, entries: [...new Set(fresh.map((entry) => entry.id))], at }];
+  return { kind: "changed", log: { ...log, injected, entries: withEntries(log.entries, params.entries) } };
 }
 
 /** Plans a capture. A name that is already planned or captured is not planned again. */
-export function planCapture(book: KnowledgeLog, capture: PendingCapture): KnowledgeChange {
-  const planned = book.pending.find((one) => one.name === capture.name);
+export function planCapture(log: KnowledgeLog, capture: PendingCapture): KnowledgeChange {
+  const planned = log.pending.find((one) => one.name === capture.name);
   if (planned !== undefined) {
     return planned.content === capture.content && planned.type === capture.type
       ? { kind: "same" }
       : { kind: "refused", why: "another capture has this name" };
   }
-  if (book.captured.some((one) => one.name === capture.name)) return { kind: "same" };
+  if (log.captured.some((one) => one.name === capture.name)) return { kind: "same" };
   if (plainContent(capture.content) === "") return { kind: "refused", why: "it says nothing" };
-  return { kind: "changed", book: { ...book, pending: [...book.pending, capture] } };
+  return { kind: "changed", log: { ...log, pending: [...log.pending, capture] } };
 }
 
 /**
@@ -103,30 +103,29 @@ export function planCapture(book: KnowledgeLog, capture: PendingCapture): Knowle
  * settled.
  */
 export function captureKnowledge(
-  book: KnowledgeLog,
+  log: KnowledgeLog,
   params: { readonly name: string; readonly at: string },
 ): KnowledgeChange {
-  const capture = book.pending.find((one) => one.name === params.name);
+  const capture = log.pending.find((one) => one.name === params.name);
   if (capture === undefined) {
-    const done = book.captured.some((one) => one.name === params.name);
+    const done = log.captured.some((one) => one.name === params.name);
     return done ? { kind: "same" } : { kind: "refused", why: "nothing was planned under this name" };
   }
-  const pending = book.pending.filter((one) => one !== capture);
-  const twin = book.entries.find((entry) => entry.type === capture.type && sameContent(entry.content, capture.content));
-  const entry = twin === undefined ? entryOf({ capture, at: params.at, book }) : linked(twin, capture, params.at);
-  const entries =
-    twin === undefined ? [...book.entries, entry] : book.entries.map((one) => (one === twin ? entry : one));
-  const captured = [...book.captured, { name: params.name, entry: entry.id, made: twin === undefined }];
-  return { kind: "changed", book: { ...book, entries, pending, captured } };
+  const pending = log.pending.filter((one) => one !== capture);
+  const twin = log.entries.find((entry) => entry.type === capture.type && sameContent(entry.content, capture.content));
+  const entry = twin === undefined ? entryOf({ capture, at: params.at, log }) : linked(twin, capture, params.at);
+  const entries = twin === undefined ? [...log.entries, entry] : log.entries.map((one) => (one === twin ? entry : one));
+  const captured = [...log.captured, { name: params.name, entry: entry.id, made: twin === undefined }];
+  return { kind: "changed", log: { ...log, entries, pending, captured } };
 }
 
 /** Ids of the entries that this run captured, new or linked, each once. */
-export function capturedEntries(book: KnowledgeLog): readonly string[] {
-  return [...new Set(book.captured.map((one) => one.entry))];
+export function capturedEntries(log: KnowledgeLog): readonly string[] {
+  return [...new Set(log.captured.map((one) => one.entry))];
 }
 
-export function injectedEntries(book: KnowledgeLog): readonly string[] {
-  return [...new Set(book.injected.flatMap((one) => one.entries))];
+export function injectedEntries(log: KnowledgeLog): readonly string[] {
+  return [...new Set(log.injected.flatMap((one) => one.entries))];
 }
 
 /**
@@ -160,12 +159,12 @@ function sameContent(one: string, other: string): boolean {
 function entryOf(params: {
   readonly capture: PendingCapture;
   readonly at: string;
-  readonly book: KnowledgeLog;
+  readonly log: KnowledgeLog;
 }): KnowledgeEntry {
-  const { capture, at, book } = params;
+  const { capture, at, log } = params;
   const { type, content, tags, source } = capture;
   return {
-    id: knowledgeId({ type, at, content, taken: new Set(book.entries.map((entry) => entry.id)) }),
+    id: knowledgeId({ type, at, content, taken: new Set(log.entries.map((entry) => entry.id)) }),
     type,
     createdAt: at,
     updatedAt: at,
@@ -192,9 +191,9 @@ function linked(entry: KnowledgeEntry, capture: PendingCapture, at: string): Kno
 }
 
 /** An entry that the run already holds takes precedence, because the run may have linked it since. */
-function withEntries(held: readonly KnowledgeEntry[], told: readonly KnowledgeEntry[]): readonly KnowledgeEntry[] {
+function withEntries(held: readonly KnowledgeEntry[], added: readonly KnowledgeEntry[]): readonly KnowledgeEntry[] {
   const entries = [...held];
-  for (const entry of told) if (!entries.some((one) => one.id === entry.id)) entries.push(entry);
+  for (const entry of added) if (!entries.some((one) => one.id === entry.id)) entries.push(entry);
   return entries;
 }
 
@@ -206,14 +205,14 @@ export function selectKnowledge(params: {
   readonly entries: readonly KnowledgeEntry[];
   readonly tags: readonly string[];
   readonly issue: number;
-  readonly told: readonly string[];
+  readonly injected: readonly string[];
   readonly at: string;
   readonly maxEntries: number;
   readonly maxCharacters: number;
 }): readonly KnowledgeEntry[] {
-  const told = new Set(params.told);
+  const injected = new Set(params.injected);
   const ranked = params.entries
-    .filter((entry) => entry.relationships.supersededBy === null && !told.has(entry.id))
+    .filter((entry) => entry.relationships.supersededBy === null && !injected.has(entry.id))
     .map((entry) => ({ entry, score: fitness(entry, params) }))
     .filter(({ score }) => score > 0)
     .sort((a, b) => b.score - a.score || (a.entry.id < b.entry.id ? -1 : 1));

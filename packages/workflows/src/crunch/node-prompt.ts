@@ -30,10 +30,10 @@ export function buildNodePrompt({ context, phase }: PhaseContext, node: GraphNod
     findings: completedResults(graph)
       .filter((one) => before.has(one.node))
       .flatMap(({ node: id, result }) => result.findings.map((finding) => ({ agent: agentOf(graph, id), finding }))),
-    said: saidBefore(context, { graph, before }),
+    broadcasts: earlierBroadcasts(context, { graph, before }),
     answers: answersFromUser(context.state.messages),
     conflicts: context.state.conflicts,
-    knowledge: toldKnowledge(context),
+    knowledge: injectedKnowledge(context),
     feedback: context.position.feedback,
     fence,
   });
@@ -52,7 +52,7 @@ function nodesBefore(graph: Graph, node: string): ReadonlySet<string> {
 /**
  * Broadcasts of other phase attempts come from the message log; those of this attempt come from the preceding nodes.
  */
-function saidBefore(
+function earlierBroadcasts(
   { state }: CrunchContext,
   { graph, before }: { readonly graph: Graph; readonly before: ReadonlySet<string> },
 ): readonly string[] {
@@ -62,7 +62,9 @@ function saidBefore(
     const { metadata, payload } = message;
     return metadata.phase === phase && metadata.attempt === attempt ? [] : [payload.message];
   });
-  const here = completedResults(graph).flatMap(({ node, result }) => (before.has(node) ? (result.said ?? []) : []));
+  const here = completedResults(graph).flatMap(({ node, result }) =>
+    before.has(node) ? (result.broadcasts ?? []) : [],
+  );
   return [...earlier, ...here];
 }
 
@@ -70,9 +72,9 @@ function agentOf(graph: Graph, id: string): string {
   return graph.nodes.find((node) => node.id === id)?.agent ?? id;
 }
 
-function toldKnowledge({ state }: CrunchContext): readonly KnowledgeEntry[] {
-  const told = new Set(state.knowledge.injected.flatMap(({ entries }) => entries));
-  return state.knowledge.entries.filter(({ id }) => told.has(id));
+function injectedKnowledge({ state }: CrunchContext): readonly KnowledgeEntry[] {
+  const injected = new Set(state.knowledge.injected.flatMap(({ entries }) => entries));
+  return state.knowledge.entries.filter(({ id }) => injected.has(id));
 }
 
 const SECTION_CHARACTERS = 16_000;
@@ -93,7 +95,7 @@ function nodePrompt(params: {
   /** Findings of other agents, each with its agent. */
   readonly findings: readonly { readonly agent: string; readonly finding: Finding }[];
   /** Broadcasts of other agents. */
-  readonly said: readonly string[];
+  readonly broadcasts: readonly string[];
   /** Questions that the user answered. */
   readonly answers: readonly { readonly question: string; readonly answer: string }[];
   readonly conflicts: CrunchState["conflicts"];
@@ -124,7 +126,7 @@ function nodePrompt(params: {
         delivered === "" ? "" : `${action}\n${delivered}`,
       ),
     ),
-    section("What they told everybody", "agents", params.said.map((text) => `- ${text}`).join("\n")),
+    section("What they told everybody", "agents", params.broadcasts.map((text) => `- ${text}`).join("\n")),
     section("What they found", "agents", params.findings.map(findingLine).join("\n")),
     userAnswers(params.answers, fence),
     section("What was decided where opinions differed, and holds", "agents", decisions(params.conflicts).join("\n")),
@@ -140,7 +142,7 @@ function nodePrompt(params: {
 }
 
 /** The prompt for an agent whose change could not be merged with the others'. */
-export function mendPrompt(params: {
+export function conflictPrompt(params: {
   readonly task: string;
   readonly files: readonly string[];
   readonly diff: string;
@@ -193,8 +195,8 @@ function sectionIn(fence: Fence) {
 /** The question is an agent's text and is fenced; the answer comes from the user. */
 function userAnswers(answers: readonly { readonly question: string; readonly answer: string }[], fence: Fence): string {
   if (answers.length === 0) return "";
-  const told = answers.map(({ question, answer }) => `- ${fence.data("agents", question)}\n  Answer: ${answer}`);
-  return `---\nWhat the user answered, and holds\n\n${truncateStart(told.join("\n"), SECTION_CHARACTERS)}`;
+  const lines = answers.map(({ question, answer }) => `- ${fence.data("agents", question)}\n  Answer: ${answer}`);
+  return `---\nWhat the user answered, and holds\n\n${truncateStart(lines.join("\n"), SECTION_CHARACTERS)}`;
 }
 
 /**

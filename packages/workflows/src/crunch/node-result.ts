@@ -30,7 +30,7 @@ export type NodeResult = {
   /** Why the agent wants to end the phase; null if it does not. */
   readonly abort: string | null;
   /** Broadcasts for the nodes of later batches. Absent: none. */
-  readonly said?: readonly string[];
+  readonly broadcasts?: readonly string[];
   /** Tasks of the nodes that it requested, by node id. Absent: none. */
   readonly further?: Readonly<Record<string, string>>;
 };
@@ -43,7 +43,7 @@ export function resultOf(params: {
   readonly further: FollowUpPlan;
 }): NodeResult {
   const { node, reply, of, sideWorktree, further } = params;
-  const said = reply.broadcasts.filter(({ event }) => isForAgents(event)).map(({ message }) => message);
+  const broadcasts = reply.broadcasts.filter(({ event }) => isForAgents(event)).map(({ message }) => message);
   const tasks = further.nodes.map((one) => [one.id, one.task] as const);
   return {
     of,
@@ -54,7 +54,7 @@ export function resultOf(params: {
     sideWorktree,
     escalate: reply.escalate ?? stranded(further) ?? blocked(reply),
     abort: reply.broadcasts.find(({ event }) => event === "ABORT")?.message ?? null,
-    ...(said.length === 0 ? {} : { said }),
+    ...(broadcasts.length === 0 ? {} : { broadcasts }),
     ...(tasks.length === 0 ? {} : { further: Object.fromEntries(tasks) }),
   };
 }
@@ -113,11 +113,11 @@ interface ReplyContext {
 }
 
 /** Records a reply and processes its broadcasts and knowledge. */
-export async function recordReply(given: PhaseContext, heard: ReplyContext): Promise<void> {
-  const { node, scope, request, reply, report } = heard;
+export async function recordReply(given: PhaseContext, answered: ReplyContext): Promise<void> {
+  const { node, scope, request, reply, report } = answered;
   await answerRequest(given, { name: scope.name("answer"), agent: node.agent, request, reply, report });
-  await broadcast(given, heard);
-  await planCaptures(given, heard);
+  await broadcast(given, answered);
+  await planCaptures(given, answered);
 }
 
 async function broadcast(given: PhaseContext, { node, scope, reply }: ReplyContext): Promise<void> {

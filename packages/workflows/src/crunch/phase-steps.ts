@@ -206,12 +206,12 @@ async function agreedLabels(
   { adapters }: CrunchDependencies,
   { run, inputs }: CrunchContext,
 ): Promise<readonly string[] | null> {
-  let heard = false;
+  let noticed = false;
   for await (const { kind, body } of adapters.store.readJournal({ run: run.id })) {
-    if (kind === "effect.intended" && body["kind"] === STATE_LABEL) heard = false;
-    if (kind === "note" && body["finding"] === "issue_labels_changed") heard = true;
+    if (kind === "effect.intended" && body["kind"] === STATE_LABEL) noticed = false;
+    if (kind === "note" && body["finding"] === "issue_labels_changed") noticed = true;
   }
-  return heard ? (inputs.issue?.labels ?? null) : null;
+  return noticed ? (inputs.issue?.labels ?? null) : null;
 }
 
 const SUMMARY_CHARACTERS = 4000;
@@ -242,11 +242,11 @@ export function conclude(
   },
 ): StageResult<CrunchState> {
   const { stage, event, reason, feedback } = params;
-  const told = feedback === undefined ? {} : { feedback };
-  if (!isAtOrPast(stage, target)) return { event, reason, ...told };
+  const passed = feedback === undefined ? {} : { feedback };
+  if (!isAtOrPast(stage, target)) return { event, reason, ...passed };
   // After this stage a run has nothing left to do by itself, so the reason does not mention the target.
   const stopped = stage === "ready-to-merge" ? reason : `Stopped at ${stage}, its target. ${reason}`;
-  return { event: "at_target", reason: stopped, ...told };
+  return { event: "at_target", reason: stopped, ...passed };
 }
 
 export function fail(reason: string): StageResult<CrunchState> {

@@ -143,9 +143,9 @@ export function movedLabel(params: {
 }): MovedLabel | null {
   const { now, own, agreed, entering } = params;
   if (own.length === 0) return null;
-  const said = phasesOf(now);
+  const current = phasesOf(now);
   const known = [...own, ...(agreed === null ? [] : [agreed])].map(phasesOf);
-  if (known.includes(said) || said === entering) return null;
+  if (known.includes(current) || current === entering) return null;
   const labelled = phaseOfLabels(now);
   if (labelled.kind === "several") return { says: labelled.labels.join(" and "), follows: null };
   if (labelled.label === null) return { says: "no state label", follows: null };
@@ -215,8 +215,8 @@ const CARRIED: ReadonlySet<Phase> = new Set<Phase>([
  * a stage is set before its entry is recorded.
  */
 function ownPhases({ position, values }: RecordedRun): readonly Phase[] {
-  const stays = values["phases"];
-  const last = isJsonArray(stays) ? stays.at(-1) : undefined;
+  const attempts = values["phases"];
+  const last = isJsonArray(attempts) ? attempts.at(-1) : undefined;
   const entered = isJsonObject(last) && typeof last["phase"] === "string" ? parsePhase(last["phase"]) : null;
   return [parsePhase(position.stage), entered].filter((phase) => phase !== null);
 }

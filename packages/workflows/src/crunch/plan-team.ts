@@ -229,8 +229,8 @@ export function editsFiles(graph: Graph, node: Pick<GraphNode, "id" | "action">)
 /** The task of a node; its action if the graph holds no task. */
 export function taskOf(graph: Graph, node: Pick<GraphNode, "id" | "action">): string {
   const tasks = isJsonObject(graph.meta["tasks"]) ? graph.meta["tasks"] : {};
-  const told = Object.hasOwn(tasks, node.id) ? tasks[node.id] : undefined;
-  return typeof told === "string" ? told : node.action;
+  const task = Object.hasOwn(tasks, node.id) ? tasks[node.id] : undefined;
+  return typeof task === "string" ? task : node.action;
 }
 
 const EDITING_ACTIONS: ReadonlySet<string> = new Set(["implement", "document", "fix"]);

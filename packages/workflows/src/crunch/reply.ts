@@ -178,8 +178,8 @@ function snakeCase(name: string): string {
 }
 
 function findWord<T extends string>(value: Json | undefined, choices: readonly T[]): T | null {
-  const said = typeof value === "string" ? bareName(value) : "";
-  return choices.find((choice) => bareName(choice) === said) ?? null;
+  const given = typeof value === "string" ? bareName(value) : "";
+  return choices.find((choice) => bareName(choice) === given) ?? null;
 }
 
 function numberIn(value: Json | undefined): number | null {
@@ -191,8 +191,8 @@ function numberIn(value: Json | undefined): number | null {
 /** Truncation or an escape can leave half a character, which the store could not hold. */
 function plainText(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
-  const said = typeof value === "string" ? value : JSON.stringify(value);
-  return said.trim().slice(0, MAX_TEXT).toWellFormed();
+  const given = typeof value === "string" ? value : JSON.stringify(value);
+  return given.trim().slice(0, MAX_TEXT).toWellFormed();
 }
 
 type ReplyRecommendation = {

@@ -6,7 +6,7 @@ import type { EndedBatch, NodeOutcome, NodeScope } from "@holdfast/core/run-grap
 import type { AgentReport, SideWorktree } from "@holdfast/core/workflow";
 import { type PhaseContext, type StepNaming, askUser, callAgent, takeCheckpoint } from "./ask.ts";
 import type { Conflict, Resolution } from "./messages.ts";
-import { buildNodePrompt, mendPrompt } from "./node-prompt.ts";
+import { buildNodePrompt, conflictPrompt } from "./node-prompt.ts";
 import {
   type NodeResult,
   abortReason,
@@ -168,14 +168,14 @@ async function resolveMergeConflict(
   await takeCheckpoint(given, "conflict_start", conflict.topic);
   const fresh = await context.sideWorktree(naming("fix-in-side-worktree"));
   const { report, request } = await callAgent(work, context, {
-    naming: (part) => naming(`mend-${part}`),
+    naming: (part) => naming(`fix-${part}`),
     agent: node.agent,
-    role: `mend-${node.id}`,
+    role: `fix-${node.id}`,
     action: "resolve_conflict",
     node: node.id,
     phase,
     priority: "HIGH",
-    prompt: (fence) => mendPrompt({ task, files, diff: params.detail, fence }),
+    prompt: (fence) => conflictPrompt({ task, files, diff: params.detail, fence }),
     timeoutMs: node.timeoutMs,
     attempt: 1,
     outputs: [],
@@ -184,12 +184,12 @@ async function resolveMergeConflict(
   // No other agent can make this change, so a handover does not count.
   const reply = report.outcome === "completed" ? { ...parseReply(report.text), handoff: null } : null;
   if (reply !== null)
-    await answerRequest(given, { name: naming("mend-answer"), agent: node.agent, request, reply, report });
+    await answerRequest(given, { name: naming("fix-answer"), agent: node.agent, request, reply, report });
   const gaveUp = reply === null || reply.status === "FAILED" || reply.status === "BLOCKED";
   const again =
     gaveUp || report.commit === null
       ? null
-      : await context.mergeSideWorktree(naming("mend-merge"), { sideWorktree: fresh, commit: report.commit });
+      : await context.mergeSideWorktree(naming("fix-merge"), { sideWorktree: fresh, commit: report.commit });
   await context.dropSideWorktree(sideWorktree);
   // An agent that changed no file has not redone its change; accepting that would lose the change silently.
   if (again?.kind === "merged" && again.files.length > 0)

@@ -67,7 +67,7 @@ function planGraph(
   params: { readonly phase: GraphPhase; readonly team: Team; readonly at: string },
 ): Graph {
   const { settings, issue } = requireSetup(context);
-  const attempt = context.state.phases.filter((stay) => stay.phase === params.phase).length;
+  const attempt = context.state.phases.filter((one) => one.phase === params.phase).length;
   const template = settings.graphs[params.phase];
   return planPhaseGraph({ ...params, template, agents: settings.agents, labels: issue.labels, attempt });
 }
@@ -129,8 +129,8 @@ function ended(graph: Graph, failed: readonly FailedNode[]): Ended {
   const summary = completedResults(graph)
     .map(({ node, result }) => `${node}: ${result.summary}`)
     .join("\n");
-  const told = failed.map(({ node, why }) => `${node} failed (${why})`).join("; ");
-  return { kind: "ended", summary, remark: told === "" ? "" : `; ${told}`, failing: null };
+  const failures = failed.map(({ node, why }) => `${node} failed (${why})`).join("; ");
+  return { kind: "ended", summary, remark: failures === "" ? "" : `; ${failures}`, failing: null };
 }
 
 type PhaseEndPlan =
@@ -175,20 +175,20 @@ export function planPhaseEnd(params: {
   const halted = end.abortedBy !== null || end.batch !== null;
   if (!halted && params.replays < params.limit) return { kind: "replay" };
   if (!halted && !failed.some(({ node }) => HEAVY.has(priorityOf(graph, node)))) return { kind: "ended", failed };
-  const question = `${whatStopped(end)}: ${told(failed)}. Try it again, go on without it, or stop?`;
+  const question = `${whatStopped(end)}: ${failuresText(failed)}. Try it again, continue without it, or stop?`;
   return { kind: "ask", question, failed };
 }
 
 const HEAVY: ReadonlySet<string> = new Set(["critical", "high"]);
 
-const PHASE_ANSWERS = ["again", "go on", "stop"] as const;
+const PHASE_ANSWERS = ["again", "continue", "stop"] as const;
 
 function whatStopped({ abortedBy, batch }: Extract<GraphEnd, { readonly kind: "failed" }>): string {
   if (abortedBy !== null) return `${abortedBy} failed, and nothing can be done without it`;
   return batch === null ? "This failed" : `All of batch ${batch} failed`;
 }
 
-function told(failed: readonly FailedNode[]): string {
+function failuresText(failed: readonly FailedNode[]): string {
   return failed.map(({ node, why }) => `${node} (${why})`).join("; ");
 }
 
@@ -248,9 +248,9 @@ async function injectKnowledge(
   const { phase, at, tags } = params;
   const { issue } = requireSetup(context);
   const entries = await context.step("knowledge", async () => {
-    const told = injectedEntries(context.state.knowledge);
+    const injected = injectedEntries(context.state.knowledge);
     const known = await earlierKnowledge(adapters, context.run.id);
-    const select = { entries: known, tags, issue: issue.number, told, at };
+    const select = { entries: known, tags, issue: issue.number, injected, at };
     return [...selectKnowledge({ ...select, maxEntries: MAX_ENTRIES, maxCharacters: MAX_CHARACTERS })];
   });
   await recordEvent(context, "knowledge-injected", { kind: "knowledge_injected", phase, entries, at });

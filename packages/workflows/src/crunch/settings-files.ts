@@ -535,7 +535,7 @@ const VETO = `Who may veto, and how severely at most. CRITICAL applies at once a
 function graphFile(phase: GraphPhase, settings: CrunchSettings): CrunchFile {
   const { nodes, edges } = settings.graphs[phase];
   const about = `What a team does in the phase ${phase}. This file replaces the whole graph. A node has an agent or a role (one node
-for each of the team who has it), and falls out when the team has nobody for it or "when" does not hold.`;
+for each of the team who has it), and is left out when the team has no agent for it or "when" does not hold.`;
   return file(`graphs/${phase}.yaml`, about, {
     nodes: nodes.map((node) => nodeMembers(node)),
     ...(edges.length === 0 ? {} : { edges }),

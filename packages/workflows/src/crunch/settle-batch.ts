@@ -210,12 +210,12 @@ function debatePrompt(
   about: string,
   fence: Fence,
 ): string {
-  const said = positionsAfter(conflict, round - 1).map(
+  const positions = positionsAfter(conflict, round - 1).map(
     (one) => `- ${one.agent}: ${one.choice} (confidence ${one.confidence}). ${one.rationale}`,
   );
   return [
     `You are ${agent}, ${about} The team disagrees about this: ${fence.data("agents", conflict.topic)}`,
-    `Round ${round} of the debate. What each stands for now:\n${fence.data("agents", said.join("\n"))}`,
+    `Round ${round} of the debate. What each stands for now:\n${fence.data("agents", positions.join("\n"))}`,
     "Say what you stand for after having heard the others. Move if they convinced you. Change no file.",
     `End with one JSON object in a fenced block:\n\`\`\`json\n${POSITION_FORM}\n\`\`\``,
   ].join("\n\n");

@@ -263,8 +263,8 @@ async function explainEmptyBranch(
     branch.isAncestor({ ancestor: await branch.head(), of: base.commit }),
   );
   if (!isEmpty) return null;
-  const said = summary.trim() === "" ? "" : ` What the team said:\n${truncateStart(summary.trim(), SAID_CHARACTERS)}`;
-  return `No agent has changed a file, and none will in the phases after ${phase}: there is nothing to open a pull request for.${said}`;
+  const quoted = summary.trim() === "" ? "" : ` What the team said:\n${truncateStart(summary.trim(), SAID_CHARACTERS)}`;
+  return `No agent has changed a file, and none will in the phases after ${phase}: there is nothing to open a pull request for.${quoted}`;
 }
 
 const SAID_CHARACTERS = 1000;

@@ -250,14 +250,14 @@ export function reduceCrunch(state: CrunchState, event: CrunchEvent): CrunchStat
         conflict.resolution === null ? { ...conflict, resolution: event.resolution } : null,
       );
     case "knowledge_injected":
-      return onBook(state, event, { subject: event.phase, change: injectKnowledge(state.knowledge, event) });
+      return changeKnowledge(state, event, { subject: event.phase, change: injectKnowledge(state.knowledge, event) });
     case "capture_planned":
-      return onBook(state, event, {
+      return changeKnowledge(state, event, {
         subject: event.capture.name,
         change: planCapture(state.knowledge, event.capture),
       });
     case "knowledge_captured":
-      return onBook(state, event, { subject: event.name, change: captureKnowledge(state.knowledge, event) });
+      return changeKnowledge(state, event, { subject: event.name, change: captureKnowledge(state.knowledge, event) });
   }
 }
 
@@ -266,8 +266,8 @@ type Event<K extends CrunchEvent["kind"]> = Extract<CrunchEvent, { readonly kind
 /** The same phase with the same start time is one attempt; with another time it is a further attempt. */
 function enter(state: CrunchState, event: Event<"phase_entered">): CrunchState {
   const { phase, at } = event;
-  if (state.phases.some((stay) => stay.phase === phase && stay.startedAt === at)) return state;
-  const attempt = state.phases.filter((stay) => stay.phase === phase).length + 1;
+  if (state.phases.some((attempt) => attempt.phase === phase && attempt.startedAt === at)) return state;
+  const attempt = state.phases.filter((attempt) => attempt.phase === phase).length + 1;
   return { ...state, phases: [...state.phases, { phase, startedAt: at, attempt }] };
 }
 
@@ -337,7 +337,7 @@ function onConflict(
   return refuse(state, event, { subject, why: `it stands after round ${conflict.rounds.length}${resolved}` });
 }
 
-function onBook(
+function changeKnowledge(
   state: CrunchState,
   event: CrunchEvent,
   params: { readonly subject: string; readonly change: KnowledgeChange },
@@ -345,7 +345,7 @@ function onBook(
   const { subject, change } = params;
   switch (change.kind) {
     case "changed":
-      return { ...state, knowledge: change.book };
+      return { ...state, knowledge: change.log };
     case "same":
       return state;
     case "refused":

@@ -29,7 +29,7 @@ export async function ciStage(work: ImplDependencies, context: ImplContext): Pro
   for (const done = finishedPauses(context); looks < done; looks += 1)
     await context.sleep(`pause-${looks + 1}`, pause(looks + 1, ci.pollMs));
   for (;;) {
-    const decision = await look(work, context, { forge, state, looks });
+    const decision = await decideOnce(work, context, { forge, state, looks });
     switch (decision.kind) {
       case "pass":
         return conclude(context, { event: "ci_pass", reason: decision.reason, state, feedback: null });
@@ -46,9 +46,9 @@ export async function ciStage(work: ImplDependencies, context: ImplContext): Pro
         return conclude(context, { event: "ci_fail", reason, state: { ...state, failing, heeded }, feedback });
       }
       case "moved": {
-        const foreign = looks === 0 ? null : await foreignTip(work, context, state);
-        if (foreign === null) break;
-        const reason = `The run's branch on the remote is at ${foreign}, which this run did not push`;
+        const external = looks === 0 ? null : await externalTip(work, context, state);
+        if (external === null) break;
+        const reason = `The run's branch on the remote is at ${external}, which this run did not push`;
         return conclude(context, { event: "ci_conflict", reason, state });
       }
       case "wait":
@@ -60,7 +60,7 @@ export async function ciStage(work: ImplDependencies, context: ImplContext): Pro
   }
 }
 
-async function look(
+async function decideOnce(
   work: ImplDependencies,
   context: ImplContext,
   at: { readonly forge: Forge; readonly state: ImplState; readonly looks: number },
@@ -99,7 +99,11 @@ async function look(
  * Asks the remote itself, because a forge may lag behind. The rebase stage then asks the user about the tip. null: the
  * remote has only what this run pushed.
  */
-async function foreignTip(work: ImplDependencies, context: ImplContext, { pushed }: ImplState): Promise<string | null> {
+async function externalTip(
+  work: ImplDependencies,
+  context: ImplContext,
+  { pushed }: ImplState,
+): Promise<string | null> {
   const { branch } = await openWorktree(work, context);
   const found = await branch.lookUpRemote(branch.name);
   return found.kind === "known" && found.commit !== pushed ? found.commit : null;
@@ -203,10 +207,10 @@ function byRequests(
 ): CiDecision {
   const authors = requests.map(({ author }) => author).join(", ");
   const reason = `Changes of ${name} were asked for by ${authors}`;
-  const said = requests.map(({ author, body }) => `${author}:\n${body.trim() || "(without a word)"}`);
+  const comments = requests.map(({ author, body }) => `${author}:\n${body.trim() || "(without a word)"}`);
   const failed =
     checks.state === "failed" ? [`Checks failed, too: ${namesOf(checks, "failed")}.`, ...failures(checks)] : [];
-  const feedback = [`${reason}.`, ...said, ...failed].join("\n\n");
+  const feedback = [`${reason}.`, ...comments, ...failed].join("\n\n");
   return { kind: "fail", reason, feedback, heeded: requests.map(({ id }) => id) };
 }
 

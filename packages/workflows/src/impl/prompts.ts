@@ -149,7 +149,7 @@ Touch no other file, and keep every test passing. If nothing can be made simpler
 conflict marks:
 {{files}}
 
-Mend them so that both the issue ({{issue_file}}) and what happened on {{base_branch}} hold. Leave no mark behind. Do not
+Resolve them so that both the issue ({{issue_file}}) and what happened on {{base_branch}} hold. Leave no mark behind. Do not
 commit and do not run git rebase or git merge: that is done for you.
 `,
 };

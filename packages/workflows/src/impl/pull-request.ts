@@ -252,8 +252,8 @@ export async function findWatchedPullRequest(
     const { number } = request;
     const step = `closed-${nth}`;
     if (!isCloseAccepted(context, number) && !Object.hasOwn(context.position.stageAttempt.steps, step)) break;
-    const look = async () => (await forge.getPullRequest(number))?.state === "closed";
-    if (!(await callForge(context, () => context.step(step, look)))) break;
+    const isClosed = async () => (await forge.getPullRequest(number))?.state === "closed";
+    if (!(await callForge(context, () => context.step(step, isClosed)))) break;
     const { issue, base } = requireSetup(context.state);
     const { branch } = await openWorktree(work, context);
     const opened = await openPullRequest(context, forge, {

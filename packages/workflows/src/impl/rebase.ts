@@ -116,7 +116,7 @@ async function settleOwn(
   if (isAcceptedTip(context.extensions, judged.commit)) return { kind: "go", build: null };
   const where = judged.kind === "added" ? " on top of what this run pushed" : "";
   const answer = await context.decide({
-    name: "foreign-commits",
+    name: "unknown-commits",
     question: `${branch.name} on the remote is at ${judged.commit}, which this run did not push${where} (it pushed ${pushed ?? "nothing"}). Build on theirs, replace it with ours, or stop?`,
     options: ["theirs", "ours", "stop"],
   });
@@ -145,7 +145,7 @@ async function resolveConflict(
   const { onto, at } = params;
   const { issue } = requireSetup(context.state);
   const { branch } = worktree;
-  const sequence = await context.step("before-mending", () => newestSequence(work, context));
+  const sequence = await context.step("before-fix", () => newestSequence(work, context));
   const { files } = await context.step("place-conflict", () => branch.placeConflict({ onto }), { changesFiles: true });
   const giveUp = async (why: string): Promise<ConflictResult> => {
     await context.restoreFiles("undo-mending", { sequence });
@@ -153,9 +153,9 @@ async function resolveConflict(
   };
 
   const report = await context.agent({
-    name: "mender",
+    name: "fixer",
     role: "rebase",
-    prompt: mendPrompt(context, { files, onto }),
+    prompt: conflictPrompt(context, { files, onto }),
     model: work.options.implModel,
     yolo: work.options.yolo,
     ...(work.options.agentTimeoutMs === null ? {} : { timeoutMs: work.options.agentTimeoutMs }),
@@ -169,7 +169,7 @@ async function resolveConflict(
   const words = `Issue #${issue.number}: ${issue.title.trim()}\n`;
   const message = await sanitizeText(context, { what: "The commit message", text: words, kind: "plain" });
   const committed = await context.step(
-    "commit-mended",
+    "commit-fix",
     async () => {
       const done = await branch.commitResolved({ onto, files, message, at, exclude: [OUTPUT_DIRECTORY] });
       return { ...done };
@@ -180,12 +180,12 @@ async function resolveConflict(
   return { kind: "resolved", commit: committed.commit };
 }
 
-function mendPrompt(
+function conflictPrompt(
   context: ImplContext,
   params: { readonly files: readonly string[]; readonly onto: string },
 ): string {
   const { issue, base, templates } = requireSetup(context.state);
-  const fence = context.fence("mender");
+  const fence = context.fence("fixer");
   const text = expandTemplate(templates.rebase, {
     issue_no: String(issue.number),
     issue_title: fence.data("issue title", issue.title),

@@ -86,20 +86,20 @@ async function firstCheck(
   const missing = ran.find(cannotRun);
   const stop = missing === undefined ? null : await askAboutMissing(context, missing);
   if (stop !== null) return { event: "fatal", reason: stop };
-  const said = ran
+  const results = ran
     .filter((one) => !hasPassed(one))
     .map(checkText)
     .join(", ");
-  return { ...begun, reason: `The loop begins: ${said}`, feedback: feedbackOf(ran) };
+  return { ...begun, reason: `The loop begins: ${results}`, feedback: feedbackOf(ran) };
 }
 
 /** The first iteration has no previous one whose check output its prompt could include. */
 function feedbackOf(ran: readonly RanCheck[]): string {
   const { checks } = readVerification({ number: 0, planned: ran.length, ended: ran });
-  const told = checks
+  const outputs = checks
     .filter((check) => !hasPassed(check))
     .map((check) => `${checkText(check)}:\n\n${check.excerpt.replaceAll(/^/gm, "    ")}`);
-  return ["Output of the commands before the first iteration:", ...told].join("\n\n");
+  return ["Output of the commands before the first iteration:", ...outputs].join("\n\n");
 }
 
 /**
@@ -114,9 +114,9 @@ async function askAboutMissing(context: RalphContext, missing: RanCheck): Promis
   const answer = await context.decide({
     name: "criterion-cannot-run",
     question: `The criterion cannot be run: ${checkText(missing)} (${lastLine(missing.output)}). Continue because the work will add it, or stop?`,
-    options: ["go-on", "stop"],
+    options: ["continue", "stop"],
   });
-  return answer === "go-on" ? null : `Stopped by the user: ${checkText(missing)}`;
+  return answer === "continue" ? null : `Stopped by the user: ${checkText(missing)}`;
 }
 
 function lastLine(text: string): string {

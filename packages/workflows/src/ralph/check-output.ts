@@ -346,8 +346,8 @@ function added(reader: string, lines: readonly string[], pattern: RegExp): Readi
   });
   if (found.length === 0) return null;
   const errors = found.reduce((sum, one) => sum + one.errors, 0);
-  const told = found.some((one) => one.warnings !== undefined);
-  const warnings = told ? found.reduce((sum, one) => sum + Number(one.warnings ?? 0), 0) : null;
+  const reported = found.some((one) => one.warnings !== undefined);
+  const warnings = reported ? found.reduce((sum, one) => sum + Number(one.warnings ?? 0), 0) : null;
   return diagnostics(reader, { errors, warnings, failing: [] });
 }
 

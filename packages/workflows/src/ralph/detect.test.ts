@@ -50,7 +50,7 @@ describe("stuck", () => {
 
   test("what happened before somebody intervened does not count, nor another unit's, nor when it passed", () => {
     const iterations = row(same, same, same);
-    expect(kinds(iterations, { interventions: [{ kind: "answered", at: 1, answer: "go on" }] })).toEqual([]);
+    expect(kinds(iterations, { interventions: [{ kind: "answered", at: 1, answer: "continue" }] })).toEqual([]);
     expect(kinds(row({ ...same, unit: 0 }, { ...same, unit: 1 }, { ...same, unit: 1 }))).toEqual([]);
     expect(kinds(row(same, same, { ...same, verdict: "passed" }))).toEqual([]);
     expect(kinds(iterations, { detection: { ...defaultRalphOptions.detection, stuck: null } })).toEqual([]);

@@ -92,8 +92,8 @@ function messageOf(params: {
   const clean = (text: string): string => text.replaceAll("\0", "").toWellFormed().trim();
   const subject = clean(params.task).replaceAll(/\s+/g, " ");
   const cut = subject.length > SUBJECT ? `${subject.slice(0, SUBJECT).toWellFormed()}…` : subject;
-  const said = clean(params.report.text).slice(0, 2000).toWellFormed();
-  return `Iteration ${params.iteration}: ${cut}\n${said === "" ? "" : `\n${said}\n`}`;
+  const text = clean(params.report.text).slice(0, 2000).toWellFormed();
+  return `Iteration ${params.iteration}: ${cut}\n${text === "" ? "" : `\n${text}\n`}`;
 }
 
 function reasonOf(iteration: number, report: AgentReport, files: number): string {
@@ -116,8 +116,8 @@ function iteratePrompt(
     issue === null
       ? ""
       : `\n\n${fence.data("issue", issueText(issue).trimEnd())}\n(Also in ${outputFiles.issue(issue.number)}.)`;
-  const told = { ...options, task: `${options.task}${whole}` };
-  const prompt = ralphPrompt({ options: told, state, iteration: position.iteration, fence });
+  const extended = { ...options, task: `${options.task}${whole}` };
+  const prompt = ralphPrompt({ options: extended, state, iteration: position.iteration, fence });
   const before =
     position.feedback === null ? "" : `\n\n## What came before\n\n${fence.data("checks", position.feedback)}`;
   return fence.prompt(`${prompt}${before}\n`);
@@ -200,12 +200,12 @@ function lastSection({ verification, iterations }: RalphState, fence: Fence): st
   const failed = verification.checks.filter((check) => !(check.kind === "exited" && check.code === 0));
   if (failed.length === 0) return null;
   const each = Math.floor(MOST_LAST / failed.length);
-  const told = failed.map((check) =>
+  const parts = failed.map((check) =>
     check.excerpt === ""
       ? ended(check)
       : `${ended(check)}\n\n${fence.data("output of the check", clip(check.excerpt, each))}`,
   );
-  return [`## What the check said after iteration ${last.number}`, countsOf(verification), ...told]
+  return [`## What the check said after iteration ${last.number}`, countsOf(verification), ...parts]
     .filter((part) => part !== null)
     .join("\n\n");
 }
@@ -221,17 +221,17 @@ function countsOf({ metrics }: Verification): string | null {
 
 function memorySection(memory: readonly Reflection[], fence: Fence): string | null {
   if (memory.length === 0) return null;
-  const told = memory.map(
+  const parts = memory.map(
     (one) => `### Iteration ${one.iteration}\n\n${fence.data("an earlier iteration", clip(one.text, MOST_REFLECTION))}`,
   );
-  return ["## What was tried before", ...told].join("\n\n");
+  return ["## What was tried before", ...parts].join("\n\n");
 }
 
 /** Includes the learnings of the reflections above, whose texts therefore do not repeat them. */
 function learningsSection({ learnings }: RalphState, fence: Fence): string | null {
   if (learnings.length === 0) return null;
-  const told = learnings.map((one) => `- ${one.text} (iteration ${one.iteration})`).join("\n");
-  return `## What was learned\n\n${fence.data("earlier iterations", told)}`;
+  const lines = learnings.map((one) => `- ${one.text} (iteration ${one.iteration})`).join("\n");
+  return `## What was learned\n\n${fence.data("earlier iterations", lines)}`;
 }
 
 function bestSection({ best, iterations, unit }: RalphState): string | null {

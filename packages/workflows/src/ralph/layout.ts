@@ -462,7 +462,7 @@ function sortOut<T extends FiledCheckpoint>(
   const beside: T[] = [];
   for (const checkpoint of ordered) {
     const { iteration } = checkpoint;
-    beside.push(...holders.filter((one) => one.iteration > iteration || (one.iteration === iteration && stays(one))));
+    beside.push(...holders.filter((one) => one.iteration > iteration || (one.iteration === iteration && isKept(one))));
     holders = [...holders.filter((one) => one.iteration < iteration), checkpoint];
   }
   return { holders, beside: beside.toSorted((a, b) => a.sequence - b.sequence) };
@@ -470,7 +470,7 @@ function sortOut<T extends FiledCheckpoint>(
 
 const STAYING: ReadonlySet<Trigger> = new Set(["manual", "before_risky", "error_recovery", "before_restore"]);
 
-function stays({ trigger, tags }: FiledCheckpoint): boolean {
+function isKept({ trigger, tags }: FiledCheckpoint): boolean {
   return tags.length > 0 || STAYING.has(trigger);
 }
 

@@ -54,7 +54,7 @@ describe("what follows", () => {
     const options = parseRalphOptions({ workflowType: "agent_task", task: "x", until: "make", attempts: 2 });
     const state = run(options, [{ output: "a" }, { output: "b" }]);
     expect(next(options, state)).toEqual({ kind: "exhausted", reason: "task did not succeed in 2 tries" });
-    expect(next(options, intervene(state, { kind: "answered", at: 2, answer: "go on" })).kind).toBe("iterate");
+    expect(next(options, intervene(state, { kind: "answered", at: 2, answer: "continue" })).kind).toBe("iterate");
   });
 
   test("a task that nothing checks is done when the agent says so, and this is told", () => {
@@ -106,7 +106,7 @@ describe("what follows", () => {
       const options = loop({ onStuck: "ask" });
       const state = run(options, turns);
       expect(next(options, state).kind).toBe("ask");
-      const answered = intervene(state, { kind: "answered", at: 4, answer: "go on" });
+      const answered = intervene(state, { kind: "answered", at: 4, answer: "continue" });
       expect(next(options, answered).kind).toBe("iterate");
       const [, again = {}] = turns;
       expect(

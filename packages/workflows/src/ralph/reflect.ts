@@ -59,7 +59,7 @@ async function ask(
   const answer = await context.decide({
     name: "stuck",
     question: `${move.reason}.${best} Continue, ${back.length === 0 ? "" : "go back to the best iteration and continue there, "}or stop?`,
-    options: ["go-on", ...back, "stop"],
+    options: ["continue", ...back, "stop"],
   });
   if (answer === "stop")
     return { event: "stuck", reason: `Stopped by the user: ${move.reason}. ${bestFilesNote(state)}` };

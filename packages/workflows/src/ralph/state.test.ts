@@ -136,7 +136,7 @@ describe("single events", () => {
 
   test("an intervention gives new tries, once", () => {
     const { state } = story([{ output: "a" }, { output: "b" }]);
-    const event: RalphEvent = { kind: "intervened", intervention: { kind: "answered", at: 2, answer: "go on" } };
+    const event: RalphEvent = { kind: "intervened", intervention: { kind: "answered", at: 2, answer: "continue" } };
     const after = reduceRalph(state, event);
     expect(after).toMatchObject({ tries: 0, interventions: [{ at: 2 }] });
     expect(reduceRalph(after, event)).toBe(after);

@@ -221,10 +221,10 @@ function signatureOf(params: {
 }): Digest {
   const { kind, code, metrics } = params;
   const lines = params.lines.map(timeless).filter((line) => line !== "");
-  const telling = [...new Set(lines.filter((line) => TELLING.test(line)))].toSorted().slice(0, MOST_LINES);
-  const said = telling.length > 0 ? telling : lines.slice(-MOST_LINES);
+  const notable = [...new Set(lines.filter((line) => TELLING.test(line)))].toSorted().slice(0, MOST_LINES);
+  const shown = notable.length > 0 ? notable : lines.slice(-MOST_LINES);
   const { failing, tests, errors } = metrics;
-  return sha256(JSON.stringify([kind, code, failing.names, failing.more, tests?.failed ?? null, errors, said]));
+  return sha256(JSON.stringify([kind, code, failing.names, failing.more, tests?.failed ?? null, errors, shown]));
 }
 
 /** Returns null if no names are known. */

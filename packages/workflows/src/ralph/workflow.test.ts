@@ -57,7 +57,7 @@ describe("reopen", () => {
     ["fatal", 3, 2, { at: 2, begins: 3 }],
   ] as const)("in %s of iteration %d with %d reflected: %o", (stage, iteration, reflected, { at, begins }) => {
     expect(plan(stage, iteration, reflected)).toEqual({
-      values: { tries: 0, interventions: [{ kind: "answered", at, answer: "go-on" }] },
+      values: { tries: 0, interventions: [{ kind: "answered", at, answer: "continue" }] },
       begins,
       why: expect.stringContaining(`up to iteration ${at}`),
     });

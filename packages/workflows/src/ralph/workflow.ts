@@ -160,7 +160,7 @@ export function planForcedResume(params: {
   // An iteration that runs anew has no findings yet.
   const at = stage === "iterate" || begins === iteration ? iteration - 1 : iteration;
   if (at === 0 && begins === null) return null;
-  const { tries, interventions } = at === 0 ? state : reduceRalph(state, goOn(at));
+  const { tries, interventions } = at === 0 ? state : reduceRalph(state, letContinue(at));
   const why =
     at === 0
       ? "The first iteration runs again."
@@ -170,6 +170,6 @@ export function planForcedResume(params: {
 
 const REOPENED_STAGES: ReadonlySet<string> = new Set(["iterate", "verify", "reflect", "fatal"]);
 
-function goOn(at: number): RalphEvent {
-  return { kind: "intervened", intervention: { kind: "answered", at, answer: "go-on" } };
+function letContinue(at: number): RalphEvent {
+  return { kind: "intervened", intervention: { kind: "answered", at, answer: "continue" } };
 }

@@ -303,7 +303,7 @@ describe("ralph", () => {
     const parked = await place.run(...words);
     expect([parked.status, parked.stdout]).toEqual([
       4,
-      expect.stringMatching(/holdfast approve ralph-ask-\w+ go-on\n +or: holdfast approve ralph-ask-\w+ stop/),
+      expect.stringMatching(/holdfast approve ralph-ask-\w+ continue\n +or: holdfast approve ralph-ask-\w+ stop/),
     ]);
     const again = await place.run(...words);
     expect([again.status, again.stderr]).toEqual([4, expect.stringContaining("This work already has a run")]);
