@@ -61,6 +61,8 @@ export function textOf(content: unknown): string {
  * the shape to its type, so that the compiler finds a difference.
  */
 export type Shape<T> = ((value: unknown) => Misfit | null) & { readonly shapeOf?: T };
+/** The type of the values that a shape accepts. */
+export type TypeOf<S> = S extends Shape<infer T> ? T : never;
 
 interface Misfit {
   /** JSON pointer, relative to the checked value. */
@@ -140,8 +142,13 @@ export function oneOf<T extends string>(words: Readonly<Record<T, true>>): Shape
       : misfit(`one of ${Object.keys(words).join(", ")}`, value);
 }
 
+/** One of these words. The type follows from the list. */
+export function anyOf<const T extends string>(words: readonly T[]): Shape<T> {
+  return (value) => (words.some((word) => word === value) ? null : misfit(`one of ${words.join(", ")}`, value));
+}
+
 /** Every named field must match. Other fields are ignored. */
-export function object<T extends object>(fields: { readonly [K in keyof T]-?: Shape<T[K]> }): Shape<T> {
+export function object<T extends object>(fields: { readonly [K in keyof T]-?: Shape<T[K]> }): Shape<Readonly<T>> {
   const names = Object.keys(fields) as (keyof T & string)[];
   return (value) => {
     if (!isJsonRecord(value)) return misfit("an object", value);
@@ -158,7 +165,22 @@ export function tagged<T extends object, K extends keyof T & string>(
   key: K,
   cases: { readonly [V in T[K] & string]: Shape<Extract<T, { readonly [P in K]: V }>> },
 ): Shape<T> {
-  const shapes = new Map<unknown, Shape<T>>(Object.entries<Shape<T>>(cases));
+  return selectBy(key, Object.entries<Shape<T>>(cases));
+}
+
+/** A discriminated union whose type follows from the shapes of the other fields. */
+export function variants<K extends string, C extends Readonly<Record<string, Shape<object>>>>(
+  key: K,
+  cases: C,
+): Shape<{ [V in keyof C & string]: Readonly<Record<K, V>> & TypeOf<C[V]> }[keyof C & string]> {
+  return selectBy(key, Object.entries(cases));
+}
+
+function selectBy(
+  key: string,
+  cases: readonly (readonly [string, Shape<object>])[],
+): (value: unknown) => Misfit | null {
+  const shapes = new Map<unknown, Shape<object>>(cases);
   return (value) => {
     if (!isJsonRecord(value)) return misfit("an object", value);
     const tag = Object.hasOwn(value, key) ? value[key] : undefined;

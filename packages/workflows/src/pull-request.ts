@@ -1,13 +1,11 @@
 // Opening and updating a pull request as a side effect that happens at most once.
 
 import type { Forge, NewPullRequest, PullRequest } from "@holdfast/core/forge";
-import { type Json, count, isJsonObject, object, parseShape, text } from "@holdfast/core/json";
+import { type TypeOf, type Json, count, isJsonObject, object, parseShape, text } from "@holdfast/core/json";
 import type { EffectOutcome } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { sanitizeText, waitOnce } from "./forge.ts";
 import type { AnyStageContext } from "./worktree.ts";
-
-export type OpenedRequest = { readonly number: number; readonly url: string };
 
 export type OpenOutcome =
   | { readonly kind: "open"; readonly request: OpenedRequest }
@@ -160,4 +158,5 @@ function requestOf({ number, url }: PullRequest): OpenedRequest {
   return { number, url };
 }
 
-const REQUEST = object<OpenedRequest>({ number: count, url: text });
+const REQUEST = object({ number: count, url: text });
+export type OpenedRequest = TypeOf<typeof REQUEST>;

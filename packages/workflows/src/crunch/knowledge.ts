@@ -1,7 +1,6 @@
-// Knowledge that crunch runs keep for later runs: entries, their capture, selection and decay. The types are aliases
-// because TypeScript does not accept an interface as a JSON object.
+// Knowledge that crunch runs keep for later runs: entries, their capture, selection and decay.
 
-import { type Shape, count, flag, list, nullable, object, oneOf, sha256, text } from "@holdfast/core/json";
+import { type TypeOf, anyOf, count, flag, list, nullable, object, sha256, text } from "@holdfast/core/json";
 import { numberBetween } from "./messages.ts";
 import type { Phase } from "./phases.ts";
 import { PHASE_SHAPE } from "./team.ts";
@@ -15,53 +14,6 @@ export const KNOWLEDGE_TYPES = [
   "remediation_pattern",
 ] as const;
 export type KnowledgeType = (typeof KNOWLEDGE_TYPES)[number];
-
-type KnowledgeSource = {
-  readonly type: "issue" | "review" | "manual" | "accumulated";
-  readonly ref: string;
-  readonly phase: Phase | null;
-};
-
-export type KnowledgeEntry = {
-  /** Format: KE-{type}-{YYYYMMDD}-{hash}. */
-  readonly id: string;
-  readonly type: KnowledgeType;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  /** 1 for a new entry, down to 0 as it becomes outdated. */
-  readonly decay: number;
-  readonly tags: readonly string[];
-  readonly source: KnowledgeSource;
-  readonly content: string;
-  readonly relationships: {
-    readonly issues: readonly number[];
-    readonly entries: readonly string[];
-    readonly supersedes: readonly string[];
-    readonly supersededBy: string | null;
-  };
-};
-
-/** Knowledge that is planned but not captured yet. Its name is unique within the run. */
-export type PendingCapture = {
-  readonly name: string;
-  readonly type: KnowledgeType;
-  readonly content: string;
-  readonly tags: readonly string[];
-  readonly source: KnowledgeSource;
-  readonly issue: number;
-};
-
-type Injection = { readonly phase: Phase; readonly entries: readonly string[]; readonly at: string };
-
-/** The knowledge of a run: what it received, what it captured and what is still pending. */
-export type KnowledgeLog = {
-  /** Every entry that the run has received or captured. */
-  readonly entries: readonly KnowledgeEntry[];
-  readonly injected: readonly Injection[];
-  /** The result of each capture by name: a new entry, or an existing entry with the same content. */
-  readonly captured: readonly { readonly name: string; readonly entry: string; readonly made: boolean }[];
-  readonly pending: readonly PendingCapture[];
-};
 
 export const emptyKnowledge: KnowledgeLog = { entries: [], injected: [], captured: [], pending: [] };
 
@@ -251,39 +203,35 @@ function fitness(
   return (shared + own) * decayed(entry, params.at);
 }
 
-const TYPE_SHAPE = oneOf<KnowledgeType>({
-  decision: true,
-  resolution: true,
-  pattern: true,
-  feedback: true,
-  incident: true,
-  remediation_pattern: true,
-});
+const TYPE_SHAPE = anyOf(KNOWLEDGE_TYPES);
 
-const SOURCE_SHAPE = object<KnowledgeSource>({
-  type: oneOf<KnowledgeSource["type"]>({ issue: true, review: true, manual: true, accumulated: true }),
+const SOURCE_SHAPE = object({
+  type: anyOf(["issue", "review", "manual", "accumulated"]),
   ref: text,
   phase: nullable(PHASE_SHAPE),
 });
 
-export const KNOWLEDGE_ENTRY_SHAPE: Shape<KnowledgeEntry> = object<KnowledgeEntry>({
+export const KNOWLEDGE_ENTRY_SHAPE = object({
+  /** Format: KE-{type}-{YYYYMMDD}-{hash}. */
   id: text,
   type: TYPE_SHAPE,
   createdAt: text,
   updatedAt: text,
+  /** 1 for a new entry, down to 0 as it becomes outdated. */
   decay: numberBetween(0, 1),
   tags: list(text),
   source: SOURCE_SHAPE,
   content: text,
-  relationships: object<KnowledgeEntry["relationships"]>({
+  relationships: object({
     issues: list(count),
     entries: list(text),
     supersedes: list(text),
     supersededBy: nullable(text),
   }),
 });
+export type KnowledgeEntry = TypeOf<typeof KNOWLEDGE_ENTRY_SHAPE>;
 
-export const CAPTURE_SHAPE: Shape<PendingCapture> = object<PendingCapture>({
+export const CAPTURE_SHAPE = object({
   name: text,
   type: TYPE_SHAPE,
   content: text,
@@ -291,10 +239,16 @@ export const CAPTURE_SHAPE: Shape<PendingCapture> = object<PendingCapture>({
   source: SOURCE_SHAPE,
   issue: count,
 });
+/** Knowledge that is planned but not captured yet. Its name is unique within the run. */
+export type PendingCapture = TypeOf<typeof CAPTURE_SHAPE>;
 
-export const KNOWLEDGE_SHAPE: Shape<KnowledgeLog> = object<KnowledgeLog>({
+export const KNOWLEDGE_SHAPE = object({
+  /** Every entry that the run has received or captured. */
   entries: list(KNOWLEDGE_ENTRY_SHAPE),
-  injected: list(object<Injection>({ phase: PHASE_SHAPE, entries: list(text), at: text })),
-  captured: list(object<KnowledgeLog["captured"][number]>({ name: text, entry: text, made: flag })),
+  injected: list(object({ phase: PHASE_SHAPE, entries: list(text), at: text })),
+  /** The result of each capture by name: a new entry, or an existing entry with the same content. */
+  captured: list(object({ name: text, entry: text, made: flag })),
   pending: list(CAPTURE_SHAPE),
 });
+/** The knowledge of a run: what it received, what it captured and what is still pending. */
+export type KnowledgeLog = TypeOf<typeof KNOWLEDGE_SHAPE>;

@@ -1,33 +1,35 @@
-// The message log of a crunch run: sending, delivery, answers and withdrawal. The types are aliases because TypeScript
-// does not accept an interface as a JSON object.
+// The message log of a crunch run: sending, delivery, answers and withdrawal.
 
+import { type TypeOf, list, object, text, variants } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values";
-import type { Message, MessageType } from "./messages.ts";
+import { MESSAGE_SHAPE, type Message, type MessageType } from "./messages.ts";
 
 /**
  * pending: recorded, but possibly not delivered. awaiting: delivered, but not answered. A message has exactly one
  * status, so it can never be both pending and answered.
  */
-export type MessageStatus =
-  | { readonly kind: "pending" }
-  | { readonly kind: "awaiting" }
-  | { readonly kind: "delivered" }
-  | { readonly kind: "answered"; readonly by: string }
-  | { readonly kind: "withdrawn"; readonly why: string };
+const STATUS_SHAPE = variants("kind", {
+  pending: object({}),
+  awaiting: object({}),
+  delivered: object({}),
+  answered: object({ by: text }),
+  withdrawn: object({ why: text }),
+});
+type MessageStatus = TypeOf<typeof STATUS_SHAPE>;
 
-export type MessageRecord = { readonly message: Message; readonly status: MessageStatus };
+const RECORD_SHAPE = object({ message: MESSAGE_SHAPE, status: STATUS_SHAPE });
+type MessageRecord = TypeOf<typeof RECORD_SHAPE>;
 
-/** A complete message that was rejected, with the reason. */
-export type RefusedMessage = { readonly message: Message; readonly why: string };
-
+export const MESSAGES_SHAPE = object({
+  records: list(RECORD_SHAPE),
+  /** Complete messages that were rejected, with the reason. */
+  refused: list(object({ message: MESSAGE_SHAPE, why: text })),
+});
 /**
  * Every message of a run in the order of recording. Messages are stored completely, so that those without an answer can
  * be sent again.
  */
-export type MessageLog = {
-  readonly records: readonly MessageRecord[];
-  readonly refused: readonly RefusedMessage[];
-};
+export type MessageLog = TypeOf<typeof MESSAGES_SHAPE>;
 
 export const emptyMessages: MessageLog = { records: [], refused: [] };
 

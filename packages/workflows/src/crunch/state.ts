@@ -1,20 +1,19 @@
-// The state of a crunch run, its events and the reducer. The types are aliases because TypeScript does not accept an
-// interface as a JSON object.
+// The state of a crunch run, its events and the reducer.
 
-import type { IssueSnapshot } from "@holdfast/core/checkpoint";
+import { type IssueSnapshot, issueShape } from "@holdfast/core/checkpoint";
 import {
   type Json,
   type JsonObject,
   type Shape,
+  type TypeOf,
   count,
   list,
   nullable,
   object,
-  oneOf,
   optional,
   parseShape,
-  tagged,
   text,
+  variants,
 } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values";
 import {
@@ -22,19 +21,13 @@ import {
   KNOWLEDGE_ENTRY_SHAPE,
   KNOWLEDGE_SHAPE,
   type KnowledgeChange,
-  type KnowledgeEntry,
-  type KnowledgeLog,
-  type PendingCapture,
   captureKnowledge,
   emptyKnowledge,
   injectKnowledge,
   planCapture,
 } from "./knowledge.ts";
 import {
-  type MessageLog,
-  type MessageRecord,
-  type MessageStatus,
-  type RefusedMessage,
+  MESSAGES_SHAPE,
   deliverMessage,
   emptyMessages,
   findMessage,
@@ -44,59 +37,16 @@ import {
 import {
   CONFLICT_SHAPE,
   type Conflict,
-  type ConflictPosition,
   ESCALATION_SHAPE,
-  type Escalation,
   MESSAGE_SHAPE,
-  type Message,
   POSITION_SHAPE,
   RESOLUTION_SHAPE,
-  type Resolution,
 } from "./messages.ts";
 import { PHASES, type Phase } from "./phases.ts";
-import { type CrunchSettings, SETTINGS_SHAPE } from "./settings.ts";
-import { PHASE_SHAPE, TEAM_SHAPE, TEAM_TASK_SHAPE, type TaskStatus, type Team } from "./team.ts";
+import { SETTINGS_SHAPE } from "./settings.ts";
+import { PHASE_SHAPE, TEAM_SHAPE, TEAM_TASK } from "./team.ts";
 
 export type CrunchIssue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
-export type CrunchBase = { readonly branch: string; readonly commit: string };
-type PullRequest = { readonly number: number; readonly url: string };
-/** One attempt of a phase. */
-type PhaseAttempt = { readonly phase: Phase; readonly startedAt: string; readonly attempt: number };
-
-/** An agent's output: a summary and the location of the whole. */
-export type AgentOutput = {
-  readonly agent: string;
-  readonly action: string;
-  readonly node: string;
-  readonly phase: Phase;
-  readonly completedAt: string;
-  readonly summary: string;
-  /** A path in the repository; null if there is only the summary. */
-  readonly location: string | null;
-  /** The requested output (such as a specification), as written in the answer. Absent: there is only the summary. */
-  readonly delivered?: string;
-};
-
-/** An event that did not fit the state. It changed nothing else, and this record makes it visible. */
-type RejectedEvent = { readonly event: string; readonly subject: string; readonly why: string };
-
-/** The values of a crunch run: everything that is not in its position (stage, counters, graph, budget). */
-export type CrunchState = {
-  readonly issue: CrunchIssue | null;
-  readonly base: CrunchBase | null;
-  readonly branch: string | null;
-  readonly settings: CrunchSettings | null;
-  /** Every phase attempt, oldest first. */
-  readonly phases: readonly PhaseAttempt[];
-  readonly team: Team | null;
-  readonly outputs: readonly AgentOutput[];
-  readonly messages: MessageLog;
-  readonly conflicts: readonly Conflict[];
-  readonly knowledge: KnowledgeLog;
-  readonly pullRequest: PullRequest | null;
-  readonly refused: readonly RejectedEvent[];
-};
-
 export const initialCrunchState: CrunchState = {
   issue: null,
   base: null,
@@ -117,24 +67,10 @@ export function parseCrunchState(values: JsonObject): CrunchState {
   return parseShape({ shape: STATE, value: values, what: "The state of a crunch run" });
 }
 
-type Status<K extends MessageStatus["kind"]> = Extract<MessageStatus, { readonly kind: K }>;
-
-const STATUS = tagged<MessageStatus, "kind">("kind", {
-  pending: object<Status<"pending">>({ kind: oneOf<"pending">({ pending: true }) }),
-  awaiting: object<Status<"awaiting">>({ kind: oneOf<"awaiting">({ awaiting: true }) }),
-  delivered: object<Status<"delivered">>({ kind: oneOf<"delivered">({ delivered: true }) }),
-  answered: object<Status<"answered">>({ kind: oneOf<"answered">({ answered: true }), by: text }),
-  withdrawn: object<Status<"withdrawn">>({ kind: oneOf<"withdrawn">({ withdrawn: true }), why: text }),
-});
-
-const ISSUE_SHAPE: Shape<CrunchIssue> = object<CrunchIssue>({
-  number: count,
-  title: text,
-  body: text,
-  labels: list(text),
-  state: oneOf<"open" | "closed">({ open: true, closed: true }),
-  updatedAt: text,
-});
+const ISSUE_SHAPE: Shape<CrunchIssue> = issueShape;
+const BASE_SHAPE = object({ branch: text, commit: text });
+export type CrunchBase = TypeOf<typeof BASE_SHAPE>;
+const PULL_REQUEST_SHAPE = object({ number: count, url: text });
 
 const OUTPUT_SHAPE: Shape<AgentOutput> = object<AgentOutput>({
   agent: text,
@@ -146,68 +82,38 @@ const OUTPUT_SHAPE: Shape<AgentOutput> = object<AgentOutput>({
   location: nullable(text),
   delivered: optional(text),
 });
+/** An agent's output: a summary and the location of the whole. */
+export type AgentOutput = {
+  readonly agent: string;
+  readonly action: string;
+  readonly node: string;
+  readonly phase: Phase;
+  readonly completedAt: string;
+  readonly summary: string;
+  /** A path in the repository; null if there is only the summary. */
+  readonly location: string | null;
+  /** The requested output (such as a specification), as written in the answer. Absent: there is only the summary. */
+  readonly delivered?: string;
+};
 
-const BASE_SHAPE: Shape<CrunchBase> = object<CrunchBase>({ branch: text, commit: text });
-const PULL_REQUEST_SHAPE: Shape<PullRequest> = object<PullRequest>({ number: count, url: text });
-
-const STATE: Shape<CrunchState> = object<CrunchState>({
+const STATE = object({
   issue: nullable(ISSUE_SHAPE),
   base: nullable(BASE_SHAPE),
   branch: nullable(text),
   settings: nullable(SETTINGS_SHAPE),
-  phases: list(object<PhaseAttempt>({ phase: PHASE_SHAPE, startedAt: text, attempt: count })),
+  /** Every phase attempt, oldest first. */
+  phases: list(object({ phase: PHASE_SHAPE, startedAt: text, attempt: count })),
   team: nullable(TEAM_SHAPE),
   outputs: list(OUTPUT_SHAPE),
-  messages: object<MessageLog>({
-    records: list(object<MessageRecord>({ message: MESSAGE_SHAPE, status: STATUS })),
-    refused: list(object<RefusedMessage>({ message: MESSAGE_SHAPE, why: text })),
-  }),
+  messages: MESSAGES_SHAPE,
   conflicts: list(CONFLICT_SHAPE),
   knowledge: KNOWLEDGE_SHAPE,
   pullRequest: nullable(PULL_REQUEST_SHAPE),
-  refused: list(object<RejectedEvent>({ event: text, subject: text, why: text })),
+  /** Events that did not fit the state. They changed nothing else, and these records make them visible. */
+  refused: list(object({ event: text, subject: text, why: text })),
 });
-
-/**
- * Every event that changes a crunch run's state within a phase. Each is JSON and is stored in the journal unchanged.
- */
-export type CrunchEvent =
-  | { readonly kind: "settings_read"; readonly settings: CrunchSettings }
-  | { readonly kind: "issue_read"; readonly issue: CrunchIssue }
-  | { readonly kind: "branch_made"; readonly branch: string; readonly base: CrunchBase }
-  | { readonly kind: "phase_entered"; readonly phase: Phase; readonly at: string }
-  | { readonly kind: "team_composed"; readonly team: Team }
-  | {
-      readonly kind: "task_moved";
-      readonly task: string;
-      readonly agent: string;
-      readonly phase: Phase;
-      readonly status: TaskStatus;
-    }
-  | { readonly kind: "output_delivered"; readonly output: AgentOutput }
-  /** Also records answers, which reference the message they answer. */
-  | { readonly kind: "message_sent"; readonly message: Message }
-  | { readonly kind: "message_delivered"; readonly id: string }
-  | { readonly kind: "message_withdrawn"; readonly id: string; readonly why: string }
-  | { readonly kind: "conflict_detected"; readonly conflict: Conflict }
-  | {
-      readonly kind: "positions_taken";
-      readonly conflict: string;
-      /** Starts at 1. */
-      readonly round: number;
-      readonly positions: readonly ConflictPosition[];
-    }
-  | { readonly kind: "conflict_escalated"; readonly conflict: string; readonly escalation: Escalation }
-  | { readonly kind: "conflict_resolved"; readonly conflict: string; readonly resolution: Resolution }
-  | {
-      readonly kind: "knowledge_injected";
-      readonly phase: Phase;
-      readonly entries: readonly KnowledgeEntry[];
-      readonly at: string;
-    }
-  | { readonly kind: "capture_planned"; readonly capture: PendingCapture }
-  | { readonly kind: "knowledge_captured"; readonly name: string; readonly at: string }
-  | { readonly kind: "pull_request_opened"; readonly pullRequest: PullRequest };
+/** The values of a crunch run: everything that is not in its position (stage, counters, graph, budget). */
+export type CrunchState = TypeOf<typeof STATE>;
 
 /**
  * Applies one event; pure and total. An event that does not fit changes only `refused`, where it is visible. A repeated
@@ -366,43 +272,32 @@ export function parseCrunchEvent(value: Json): CrunchEvent {
   return parseShape({ shape: EVENT, value, what: "An event of a crunch run" });
 }
 
-type Of<K extends CrunchEvent["kind"]> = Extract<CrunchEvent, { readonly kind: K }>;
-
-/** `tagged` has already checked the kind. */
-const kind: Shape<never> = () => null;
-const task: Shape<Of<"task_moved">> = (value) => TEAM_TASK_SHAPE(value) ?? named(value);
-const named = object<{ readonly task: string }>({ task: text });
-
-const EVENT: Shape<CrunchEvent> = tagged<CrunchEvent, "kind">("kind", {
-  settings_read: object<Of<"settings_read">>({ kind, settings: SETTINGS_SHAPE }),
-  issue_read: object<Of<"issue_read">>({ kind, issue: ISSUE_SHAPE }),
-  branch_made: object<Of<"branch_made">>({ kind, branch: text, base: BASE_SHAPE }),
-  phase_entered: object<Of<"phase_entered">>({ kind, phase: PHASE_SHAPE, at: text }),
-  team_composed: object<Of<"team_composed">>({ kind, team: TEAM_SHAPE }),
-  task_moved: task,
-  output_delivered: object<Of<"output_delivered">>({ kind, output: OUTPUT_SHAPE }),
-  message_sent: object<Of<"message_sent">>({ kind, message: MESSAGE_SHAPE }),
-  message_delivered: object<Of<"message_delivered">>({ kind, id: text }),
-  message_withdrawn: object<Of<"message_withdrawn">>({ kind, id: text, why: text }),
-  conflict_detected: object<Of<"conflict_detected">>({ kind, conflict: CONFLICT_SHAPE }),
-  positions_taken: object<Of<"positions_taken">>({
-    kind,
-    conflict: text,
-    round: count,
-    positions: list(POSITION_SHAPE),
-  }),
-  conflict_escalated: object<Of<"conflict_escalated">>({ kind, conflict: text, escalation: ESCALATION_SHAPE }),
-  conflict_resolved: object<Of<"conflict_resolved">>({ kind, conflict: text, resolution: RESOLUTION_SHAPE }),
-  knowledge_injected: object<Of<"knowledge_injected">>({
-    kind,
-    phase: PHASE_SHAPE,
-    entries: list(KNOWLEDGE_ENTRY_SHAPE),
-    at: text,
-  }),
-  capture_planned: object<Of<"capture_planned">>({ kind, capture: CAPTURE_SHAPE }),
-  knowledge_captured: object<Of<"knowledge_captured">>({ kind, name: text, at: text }),
-  pull_request_opened: object<Of<"pull_request_opened">>({ kind, pullRequest: PULL_REQUEST_SHAPE }),
+const EVENT = variants("kind", {
+  settings_read: object({ settings: SETTINGS_SHAPE }),
+  issue_read: object({ issue: ISSUE_SHAPE }),
+  branch_made: object({ branch: text, base: BASE_SHAPE }),
+  phase_entered: object({ phase: PHASE_SHAPE, at: text }),
+  team_composed: object({ team: TEAM_SHAPE }),
+  task_moved: object({ ...TEAM_TASK, task: text }),
+  output_delivered: object({ output: OUTPUT_SHAPE }),
+  /** Also records answers, which reference the message they answer. */
+  message_sent: object({ message: MESSAGE_SHAPE }),
+  message_delivered: object({ id: text }),
+  message_withdrawn: object({ id: text, why: text }),
+  conflict_detected: object({ conflict: CONFLICT_SHAPE }),
+  /** Rounds start at 1. */
+  positions_taken: object({ conflict: text, round: count, positions: list(POSITION_SHAPE) }),
+  conflict_escalated: object({ conflict: text, escalation: ESCALATION_SHAPE }),
+  conflict_resolved: object({ conflict: text, resolution: RESOLUTION_SHAPE }),
+  knowledge_injected: object({ phase: PHASE_SHAPE, entries: list(KNOWLEDGE_ENTRY_SHAPE), at: text }),
+  capture_planned: object({ capture: CAPTURE_SHAPE }),
+  knowledge_captured: object({ name: text, at: text }),
+  pull_request_opened: object({ pullRequest: PULL_REQUEST_SHAPE }),
 });
+/**
+ * Every event that changes a crunch run's state within a phase. Each is JSON and is stored in the journal unchanged.
+ */
+export type CrunchEvent = TypeOf<typeof EVENT>;
 
 /** Sorts by phase and node instead of arrival, so that repeated reads give the same order. */
 export function sortOutputs(outputs: readonly AgentOutput[]): readonly AgentOutput[] {

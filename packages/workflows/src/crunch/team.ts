@@ -1,35 +1,10 @@
-// The team of a crunch run: its members, their tasks, and the complexity score of the issue. The types are aliases
-// because TypeScript does not accept an interface as a JSON object.
+// The team of a crunch run: its members, their tasks, and the complexity score of the issue.
 
-import { type Shape, count, dictionary, finite, flag, list, object, oneOf, text } from "@holdfast/core/json";
-import type { Phase } from "./phases.ts";
+import { type TypeOf, anyOf, count, dictionary, finite, flag, list, object, text } from "@holdfast/core/json";
+import { PHASES, type Phase } from "./phases.ts";
 
 export const ROLES = ["coordinator", "supervisor", "implementer", "quality", "context"] as const;
 export type Role = (typeof ROLES)[number];
-
-export type TeamMember = {
-  readonly agent: string;
-  readonly role: Role;
-  readonly phases: readonly Phase[];
-  /** How strongly the issue selects this agent, from 0 to 100. */
-  readonly routingScore: number;
-};
-
-export type TaskStatus = "pending" | "active" | "completed" | "failed" | "blocked" | "skipped";
-
-/** The work of one node, from the team's view. */
-type TeamTask = { readonly agent: string; readonly phase: Phase; readonly status: TaskStatus };
-
-export type Team = {
-  /** Format: TEAM-YYYYMMDD-hash4. */
-  readonly id: string;
-  readonly issue: number;
-  readonly complexity: Complexity;
-  readonly domains: readonly string[];
-  readonly members: readonly TeamMember[];
-  /** Tasks by name. All counts are derived from it, so that nothing is counted twice. */
-  readonly tasks: Readonly<Record<string, TeamTask>>;
-};
 
 type MemberStatus = "active" | "blocked" | "waiting" | "idle";
 
@@ -62,73 +37,51 @@ export function membersIn(team: Team, params: { readonly role: Role; readonly ph
     .map((member) => member.agent);
 }
 
-export const PHASE_SHAPE: Shape<Phase> = oneOf<Phase>({
-  input: true,
-  backlog: true,
-  enrich: true,
-  ready: true,
-  implementing: true,
-  e2e: true,
-  docs: true,
-  "ready-to-merge": true,
-  done: true,
-});
+export const PHASE_SHAPE = anyOf(PHASES);
+export const ROLE_SHAPE = anyOf(ROLES);
+const STATUS_SHAPE = anyOf(["pending", "active", "completed", "failed", "blocked", "skipped"]);
+export type TaskStatus = TypeOf<typeof STATUS_SHAPE>;
 
-export const ROLE_SHAPE: Shape<Role> = oneOf<Role>({
-  coordinator: true,
-  supervisor: true,
-  implementer: true,
-  quality: true,
-  context: true,
-});
+/** The work of one node, from the team's view. */
+export const TEAM_TASK = { agent: text, phase: PHASE_SHAPE, status: STATUS_SHAPE } as const;
 
-export const TEAM_TASK_SHAPE: Shape<TeamTask> = object<TeamTask>({
-  agent: text,
-  phase: PHASE_SHAPE,
-  status: oneOf<TaskStatus>({
-    pending: true,
-    active: true,
-    completed: true,
-    failed: true,
-    blocked: true,
-    skipped: true,
+export const COMPLEXITY_LEVELS = ["LOW", "MEDIUM", "HIGH", "CRITICAL"] as const;
+export type ComplexityLevel = (typeof COMPLEXITY_LEVELS)[number];
+
+const COMPLEXITY_SHAPE = object({
+  score: count,
+  level: anyOf(COMPLEXITY_LEVELS),
+  factors: object({
+    multiDomain: flag,
+    fileCount: flag,
+    securityInvolved: flag,
+    breakingChange: flag,
+    priorFailures: flag,
   }),
 });
+type Complexity = TypeOf<typeof COMPLEXITY_SHAPE>;
+type ComplexityFactors = Complexity["factors"];
 
-export const TEAM_SHAPE: Shape<Team> = object<Team>({
+const MEMBER_SHAPE = object({
+  agent: text,
+  role: ROLE_SHAPE,
+  phases: list(PHASE_SHAPE),
+  /** How strongly the issue selects this agent, from 0 to 100. */
+  routingScore: finite,
+});
+export type TeamMember = TypeOf<typeof MEMBER_SHAPE>;
+
+export const TEAM_SHAPE = object({
+  /** Format: TEAM-YYYYMMDD-hash4. */
   id: text,
   issue: count,
-  complexity: object<Complexity>({
-    score: count,
-    level: oneOf<Complexity["level"]>({ LOW: true, MEDIUM: true, HIGH: true, CRITICAL: true }),
-    factors: object<ComplexityFactors>({
-      multiDomain: flag,
-      fileCount: flag,
-      securityInvolved: flag,
-      breakingChange: flag,
-      priorFailures: flag,
-    }),
-  }),
+  complexity: COMPLEXITY_SHAPE,
   domains: list(text),
-  members: list(object<TeamMember>({ agent: text, role: ROLE_SHAPE, phases: list(PHASE_SHAPE), routingScore: finite })),
-  tasks: dictionary(TEAM_TASK_SHAPE),
+  members: list(MEMBER_SHAPE),
+  /** Tasks by name. All counts are derived from it, so that nothing is counted twice. */
+  tasks: dictionary(object(TEAM_TASK)),
 });
-
-export type ComplexityLevel = "LOW" | "MEDIUM" | "HIGH" | "CRITICAL";
-
-type ComplexityFactors = {
-  readonly multiDomain: boolean;
-  readonly fileCount: boolean;
-  readonly securityInvolved: boolean;
-  readonly breakingChange: boolean;
-  readonly priorFailures: boolean;
-};
-
-type Complexity = {
-  readonly score: number;
-  readonly level: ComplexityLevel;
-  readonly factors: ComplexityFactors;
-};
+export type Team = TypeOf<typeof TEAM_SHAPE>;
 
 export interface ComplexitySigns {
   readonly domains: readonly string[];

@@ -4,105 +4,30 @@ import type { Adapters } from "@holdfast/core/adapters";
 import {
   type Json,
   type JsonObject,
-  type Shape,
+  type TypeOf,
   count,
   flag,
   list,
   nullable,
   object,
-  oneOf,
   parseShape,
-  tagged,
   text,
+  variants,
 } from "@holdfast/core/json";
 import type { StageContext } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { Base } from "../branch.ts";
-import type { OpenedRequest } from "../pull-request.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import {
   ANSWER_SHAPE,
-  type Answer,
   BEST_SHAPE,
-  type BestIteration,
   FAILING_SHAPE,
   FINDING_SHAPE,
-  type Failing,
   ITERATION_SHAPE,
   type Iteration,
-  type LoopFinding,
   REFLECTION_SHAPE,
-  type Reflection,
   VERIFICATION_SHAPE,
-  type Verification,
 } from "./iteration.ts";
 import { type RalphOptions, type Unit, planUnits } from "./options.ts";
-
-/** A learning of the agent, stored once. Repeating it only updates its iteration. */
-export type Learning = { readonly iteration: number; readonly text: string };
-
-/** What was done about a stuck loop. Detection considers only iterations after `at`. */
-export type Intervention =
-  | { readonly kind: "answered"; readonly at: number; readonly answer: string }
-  | { readonly kind: "rolled_back"; readonly at: number; readonly to: number };
-
-/** An event that did not fit the state. It changed nothing else, and this record makes it visible. */
-type RefusedEvent = { readonly event: string; readonly why: string };
-
-/** Sums over all iterations, including those no longer listed. What the agent did not report is not included. */
-type Totals = {
-  readonly iterations: number;
-  /** Iterations with the verdict passed, or failed. */
-  readonly passed: number;
-  readonly failed: number;
-  readonly tokens: number;
-  readonly microUsd: number;
-  readonly milliseconds: number;
-};
-
-/**
- * Where the loop's work starts and where it is published; set by stages. Names that refer to the outside are the same in
- * every workflow.
- */
-export type RepositoryState = {
-  /** The commit on which the loop began; its own commits follow. null before it has begun. */
-  readonly began: string | null;
-  /** Only for a run that ends in a pull request; otherwise null. */
-  readonly base: Base | null;
-  readonly pushed: string | null;
-  readonly pullRequest: OpenedRequest | null;
-};
-
-/** The values of a ralph loop: everything that is not in its position (stage, iteration, attempts, budget). */
-export type RalphState = RepositoryState & {
-  /** null before `begun`. */
-  readonly loopId: string | null;
-  /** Index into planUnits(options) of the current unit; their count if all are done. */
-  readonly unit: number;
-  /** Reflected iterations of the current unit. */
-  readonly tries: number;
-  /** The newest iterations, oldest first, at most MAX_ITERATIONS. */
-  readonly iterations: readonly Iteration[];
-  readonly totals: Totals;
-  /** Highest number of tests that any verification ran: fewer tests are not progress. */
-  readonly mostTests: number;
-  /** What failed in the last checked iteration of this unit; null: there is none. */
-  readonly lastFailing: Failing | null;
-  /** Of the current iteration; until it answers, of the previous one. */
-  readonly answer: Answer | null;
-  readonly verification: Verification | null;
-  /** At most the configured capacity, oldest iteration first. */
-  readonly memory: readonly Reflection[];
-  readonly learnings: readonly Learning[];
-  readonly best: BestIteration | null;
-  /**
-   * The newest findings, oldest first, at most MAX_FINDINGS. Those of the last iteration become warnings in the next
-   * prompt.
-   */
-  readonly findings: readonly LoopFinding[];
-  readonly interventions: readonly Intervention[];
-  readonly refused: readonly RefusedEvent[];
-};
 
 export const MAX_ITERATIONS = 500;
 export const MAX_FINDINGS = 50;
@@ -137,105 +62,108 @@ export function parseRalphState(values: JsonObject): RalphState {
   return parseShape({ shape: STATE, value: values, what: "The state of a ralph run" });
 }
 
-const LEARNING_SHAPE: Shape<Learning> = object<Learning>({ iteration: count, text });
+const LEARNING_SHAPE = object({ iteration: count, text });
+/** A learning of the agent, stored once. Repeating it only updates its iteration. */
+export type Learning = TypeOf<typeof LEARNING_SHAPE>;
 
-type Intervened<K extends Intervention["kind"]> = Extract<Intervention, { readonly kind: K }>;
-
-const INTERVENTION_SHAPE: Shape<Intervention> = tagged<Intervention, "kind">("kind", {
-  answered: object<Intervened<"answered">>({ kind: oneOf<"answered">({ answered: true }), at: count, answer: text }),
-  rolled_back: object<Intervened<"rolled_back">>({
-    kind: oneOf<"rolled_back">({ rolled_back: true }),
-    at: count,
-    to: count,
-  }),
+const INTERVENTION_SHAPE = variants("kind", {
+  answered: object({ at: count, answer: text }),
+  rolled_back: object({ at: count, to: count }),
 });
+/** What was done about a stuck loop. Detection considers only iterations after `at`. */
+export type Intervention = TypeOf<typeof INTERVENTION_SHAPE>;
 
-const STATE: Shape<RalphState> = object<RalphState>({
+/**
+ * Where the loop's work starts and where it is published; set by stages. Names that refer to the outside are the same in
+ * every workflow.
+ */
+const REPOSITORY = {
+  /** The commit on which the loop began; its own commits follow. null before it has begun. */
+  began: nullable(text),
+  /** Only for a run that ends in a pull request; otherwise null. */
+  base: nullable(object({ branch: text, commit: text })),
+  pushed: nullable(text),
+  pullRequest: nullable(object({ number: count, url: text })),
+} as const;
+
+const STATE = object({
+  ...REPOSITORY,
+  /** null before `begun`. */
   loopId: nullable(text),
+  /** Index into planUnits(options) of the current unit; their count if all are done. */
   unit: count,
+  /** Reflected iterations of the current unit. */
   tries: count,
+  /** The newest iterations, oldest first, at most MAX_ITERATIONS. */
   iterations: list(ITERATION_SHAPE),
-  totals: object<Totals>({
+  /** Sums over all iterations, including those no longer listed. What the agent did not report is not included. */
+  totals: object({
     iterations: count,
+    /** Iterations with the verdict passed, or failed. */
     passed: count,
     failed: count,
     tokens: count,
     microUsd: count,
     milliseconds: count,
   }),
+  /** Highest number of tests that any verification ran: fewer tests are not progress. */
   mostTests: count,
+  /** What failed in the last checked iteration of this unit; null: there is none. */
   lastFailing: nullable(FAILING_SHAPE),
+  /** Of the current iteration; until it answers, of the previous one. */
   answer: nullable(ANSWER_SHAPE),
   verification: nullable(VERIFICATION_SHAPE),
+  /** At most the configured capacity, oldest iteration first. */
   memory: list(REFLECTION_SHAPE),
   learnings: list(LEARNING_SHAPE),
   best: nullable(BEST_SHAPE),
+  /**
+   * The newest findings, oldest first, at most MAX_FINDINGS. Those of the last iteration become warnings in the next
+   * prompt.
+   */
   findings: list(FINDING_SHAPE),
   interventions: list(INTERVENTION_SHAPE),
-  refused: list(object<RefusedEvent>({ event: text, why: text })),
-  began: nullable(text),
-  base: nullable(object<Base>({ branch: text, commit: text })),
-  pushed: nullable(text),
-  pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
+  /** Events that did not fit the state. They changed nothing else, and these records make them visible. */
+  refused: list(object({ event: text, why: text })),
 });
+/** The values of a ralph loop: everything that is not in its position (stage, iteration, attempts, budget). */
+export type RalphState = TypeOf<typeof STATE>;
+export type RepositoryState = Pick<RalphState, keyof typeof REPOSITORY>;
 
 /** Reduces an event as the journal has it. */
 export function reduceRecorded(state: RalphState, event: Json): RalphState {
   return reduceRalph(state, parseRalphEvent(event));
 }
 
-/**
- * Every event that changes a loop's values. Each is JSON and is stored in the journal unchanged and complete. Reducing
- * needs no options, so a limit raised between two processes does not change the past.
- */
-export type RalphEvent =
-  | { readonly kind: "begun"; readonly loopId: string }
-  /** Recorded by `iterate` after the agent's call. */
-  | { readonly kind: "answered"; readonly answer: Answer }
-  /** Recorded by `verify` after the last check (see readVerification). */
-  | { readonly kind: "verified"; readonly verification: Verification }
-  /** Recorded by `reflect` with the result of planReflection. Memory, learnings and best replace the previous ones. */
-  | {
-      readonly kind: "reflected";
-      readonly iteration: Iteration;
-      /** Whether the unit is done, so that the next one becomes current. */
-      readonly unitDone: boolean;
-      readonly memory: readonly Reflection[];
-      readonly learnings: readonly Learning[];
-      readonly best: BestIteration | null;
-      readonly findings: readonly LoopFinding[];
-    }
-  /** Recorded when the user answered or the files were rolled back. */
-  | { readonly kind: "intervened"; readonly intervention: Intervention };
-
 /** Throws STORE_CORRUPT with the path of the invalid field. */
 export function parseRalphEvent(event: Json): RalphEvent {
   return parseShape({ shape: EVENT, value: event, what: "An event of a ralph run" });
 }
 
-type Of<K extends RalphEvent["kind"]> = Extract<RalphEvent, { readonly kind: K }>;
-
-const EVENT: Shape<RalphEvent> = tagged<RalphEvent, "kind">("kind", {
-  begun: object<Of<"begun">>({ kind: oneOf<"begun">({ begun: true }), loopId: text }),
-  answered: object<Of<"answered">>({ kind: oneOf<"answered">({ answered: true }), answer: ANSWER_SHAPE }),
-  verified: object<Of<"verified">>({
-    kind: oneOf<"verified">({ verified: true }),
-    verification: VERIFICATION_SHAPE,
-  }),
-  reflected: object<Of<"reflected">>({
-    kind: oneOf<"reflected">({ reflected: true }),
+const EVENT = variants("kind", {
+  begun: object({ loopId: text }),
+  /** Recorded by `iterate` after the agent's call. */
+  answered: object({ answer: ANSWER_SHAPE }),
+  /** Recorded by `verify` after the last check (see readVerification). */
+  verified: object({ verification: VERIFICATION_SHAPE }),
+  /** Recorded by `reflect` with the result of planReflection. Memory, learnings and best replace the previous ones. */
+  reflected: object({
     iteration: ITERATION_SHAPE,
+    /** Whether the unit is done, so that the next one becomes current. */
     unitDone: flag,
     memory: list(REFLECTION_SHAPE),
     learnings: list(LEARNING_SHAPE),
     best: nullable(BEST_SHAPE),
     findings: list(FINDING_SHAPE),
   }),
-  intervened: object<Of<"intervened">>({
-    kind: oneOf<"intervened">({ intervened: true }),
-    intervention: INTERVENTION_SHAPE,
-  }),
+  /** Recorded when the user answered or the files were rolled back. */
+  intervened: object({ intervention: INTERVENTION_SHAPE }),
 });
+/**
+ * Every event that changes a loop's values. Each is JSON and is stored in the journal unchanged and complete. Reducing
+ * needs no options, so a limit raised between two processes does not change the past.
+ */
+export type RalphEvent = TypeOf<typeof EVENT>;
 
 /**
  * Applies one event; pure and total. An event that does not fit changes only `refused`, where it is visible. A repeated
@@ -318,7 +246,7 @@ function intervene(state: RalphState, event: Event<"intervened">): RalphState {
   };
 }
 
-function addTo(totals: Totals, { verdict, spent, milliseconds }: Iteration): Totals {
+function addTo(totals: RalphState["totals"], { verdict, spent, milliseconds }: Iteration): RalphState["totals"] {
   return {
     iterations: totals.iterations + 1,
     passed: totals.passed + (verdict === "passed" ? 1 : 0),
