@@ -1,154 +1,54 @@
 /**
  * The schemas of `--json`: one per command. A stream prints one document per line, and every line matches the schema of
- * its command. What the engine or a workflow defines (planes, plans, settings) is an object without further rules.
+ * its command. An unknown or a missing key fails. Only what a workflow or another tool defines (context values,
+ * settings, labels, recorded results) is an object without further rules.
  */
 import { z } from "zod";
+import {
+  count,
+  time,
+  anyObject,
+  anyList,
+  texts,
+  work,
+  question,
+  run,
+  amounts,
+  graph,
+  details,
+  checkpoint,
+  finding,
+  result,
+  uses,
+  plan,
+  resumePlan,
+  rollback,
+  tag,
+  loss,
+  remarks,
+  execution,
+  exported,
+  skipped,
+  nested,
+  filesPlan,
+  restored,
+  tombstone,
+  sweep,
+  usage,
+  gcReport,
+  entry,
+  code,
+  point,
+  historyStep,
+  side,
+  firstDivergence,
+  probe,
+  agentProbe,
+  consentItem,
+  setupFile,
+} from "./json-shapes.ts";
 
 const { strictObject, nullable, array, union, literal, string, boolean, number } = z;
-const count = z.int().nonnegative();
-const time = z.iso.datetime();
-const anyObject = z.record(string(), z.unknown());
-const anyList = array(z.unknown());
-const texts = array(string());
-
-const work = union([
-  strictObject({ kind: literal("issue"), number: count }),
-  strictObject({ kind: literal("task"), text: string() }),
-  strictObject({ kind: literal("none") }),
-]);
-
-const holder = strictObject({
-  label: string(),
-  pid: count,
-  host: string(),
-  epoch: count,
-  takenAt: time,
-  heartbeatAt: time,
-});
-const question = z.object({ name: string(), question: string(), options: texts });
-const waitsFor = z.enum(["you", "quota", "provider", "forge", "budget", "ci", "disk", "session"]);
-
-const status = z.discriminatedUnion("kind", [
-  strictObject({
-    kind: literal("running"),
-    holder,
-    starting: boolean(),
-    finishing: boolean(),
-    stopping: nullable(z.enum(["pause", "abort"])),
-    silentSince: nullable(time),
-    suspended: boolean(),
-    hostKnown: boolean(),
-  }),
-  strictObject({ kind: literal("queued"), holder, position: nullable(count) }),
-  strictObject({
-    kind: literal("waiting"),
-    for: waitsFor,
-    reason: string(),
-    until: nullable(time),
-    due: boolean(),
-    question: nullable(question),
-  }),
-  strictObject({ kind: literal("paused"), reason: nullable(string()), started: boolean() }),
-  strictObject({ kind: literal("crashed"), certain: boolean(), holder }),
-  strictObject({ kind: literal("saved"), holder: nullable(holder) }),
-  strictObject({ kind: literal("done"), at: time }),
-  strictObject({ kind: literal("failed"), at: time, reason: string(), limit: boolean() }),
-  strictObject({ kind: literal("aborted"), at: nullable(time), reason: string() }),
-]);
-
-const parent = nullable(strictObject({ id: string(), digest: string() }));
-
-const run = strictObject({
-  /** null: a process prepares the run, and its id is not known yet. */
-  id: nullable(string()),
-  workflow: string(),
-  work,
-  status,
-  stage: nullable(string()),
-  iteration: count,
-  checkpoints: count,
-  latest: nullable(strictObject({ sequence: count, createdAt: time, stage: string(), iteration: count })),
-  createdAt: time,
-  forkedFrom: parent,
-  labels: anyObject,
-  entries: count,
-  unfinishedRestore: nullable(string()),
-});
-
-const details = run.extend({
-  resumable: boolean(),
-  priority: number(),
-  since: nullable(time),
-  scores: array(strictObject({ iteration: count, score: number() })),
-  best: nullable(strictObject({ sequence: count, score: number() })),
-  budget: nullable(strictObject({ limit: anyObject, reserved: anyObject, spent: anyObject })),
-  graph: nullable(anyObject),
-  loop: nullable(anyObject),
-  step: nullable(string()),
-  denied: texts,
-  last: nullable(strictObject({ at: time, text: string() })),
-  worktree: nullable(string()),
-  branch: nullable(string()),
-  issue: nullable(strictObject({ number: count, title: string() })),
-  pullRequest: nullable(strictObject({ number: count, url: string() })),
-  damaged: array(count),
-});
-
-const checkpoint = strictObject({
-  id: string(),
-  run: string(),
-  sequence: count,
-  entry: count,
-  parent,
-  trigger: string(),
-  name: nullable(string()),
-  createdAt: time,
-  stage: string(),
-  iteration: count,
-  score: nullable(number()),
-  tree: nullable(string()),
-  tags: texts,
-  size: strictObject({ logical: count, added: count }),
-  digest: string(),
-  quarantined: boolean(),
-});
-
-/** A progress event of a run, or a line that `resume` adds: its kind decides about the other fields. */
-const event = z.object({ kind: string(), run: string(), at: time });
-const result = strictObject({
-  kind: literal("result"),
-  run: details,
-  result: z.discriminatedUnion("kind", [
-    strictObject({ kind: z.enum(["done", "failed", "aborted", "paused"]), reason: string() }),
-    strictObject({ kind: literal("waiting"), for: waitsFor, reason: string(), until: nullable(time) }),
-    strictObject({ kind: literal("interrupted") }),
-    strictObject({ kind: literal("ask"), findings: anyList }),
-  ]),
-  earlier: boolean(),
-});
-const plan = strictObject({ kind: literal("plan"), plan: anyObject });
-const detached = strictObject({
-  kind: literal("detached"),
-  run: string(),
-  pid: count,
-  log: string(),
-  queued: boolean(),
-});
-const execution = [event, result, detached] as const;
-
-const tag = strictObject({ name: string(), run: string(), sequence: count });
-const loss = strictObject({ path: string(), why: string() });
-const exported = strictObject({
-  from: string(),
-  to: string(),
-  path: nullable(string()),
-  written: texts,
-  removed: texts,
-  losses: array(loss),
-  remarks: anyList.optional(),
-  document: nullable(string()),
-});
-const setupFile = strictObject({ path: string(), written: boolean(), text: string() });
 
 /** By the name of the command. */
 export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
@@ -157,15 +57,16 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     strictObject({
       kind: literal("plan"),
       run,
-      plan: anyObject,
-      findings: anyList,
+      plan: resumePlan,
+      findings: array(finding),
       notes: texts,
       verdict: string(),
-      uses: nullable(anyObject),
-      rollback: anyObject.optional(),
+      uses: nullable(uses),
+      rollback: rollback.optional(),
     }),
     strictObject({ kind: literal("withdrawn"), run, signal: literal("pause") }),
     strictObject({ kind: literal("priority"), run, priority: number() }),
+    strictObject({ kind: literal("rollback"), run: string(), at: time, rollback }),
     ...execution,
   ]),
   stop: strictObject({
@@ -196,11 +97,11 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     strictObject({
       checkpoint,
       started: boolean(),
-      skipped: anyList,
-      nested: anyList,
+      skipped,
+      nested,
       unfinishedRestore: nullable(string()),
       savedBy: nullable(strictObject({ label: string(), pid: count, host: string() })),
-      gc: nullable(anyObject),
+      gc: nullable(gcReport),
     }),
     strictObject({
       plan: nullable(anyObject),
@@ -208,8 +109,8 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       started: boolean(),
       run: string(),
       asks: nullable(anyObject),
-      skipped: anyList,
-      nested: anyList,
+      skipped,
+      nested,
       dryRun: literal(true),
     }),
   ]),
@@ -217,27 +118,28 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   show: union([
     strictObject({ run, worktree: nullable(string()), checkpoints: array(checkpoint), dropped: count }),
     strictObject({ checkpoint: checkpoint.extend({ planes: anyObject }) }),
-    strictObject({ of: string(), graph: nullable(anyObject), edges: anyList }),
+    strictObject({ of: string(), graph, edges: array(anyObject) }),
   ]),
-  events: union([
-    strictObject({ run, entries: array(z.object({ run: string(), entry: count, kind: string(), at: time })) }),
-    z.object({ run: string(), entry: count, kind: string(), at: time }),
-  ]),
+  events: union([strictObject({ run, entries: array(entry) }), entry]),
   diff: strictObject({
     from: string(),
     to: nullable(string()),
     worktree: nullable(string()),
     files: array(strictObject({ path: string(), status: string(), from: nullable(string()) })),
     text: string(),
-    values: anyList,
+    values: array(strictObject({ path: string(), from: z.unknown().optional(), to: z.unknown().optional() })),
     notCompared: anyList,
   }),
   restore: strictObject({
-    plan: nullable(anyObject),
+    plan: nullable(
+      strictObject({ run: string(), target: checkpoint, files: nullable(filesPlan), paths: nullable(texts) }),
+    ),
     lost: anyList,
-    rollback: anyObject.optional(),
+    rollback: rollback.optional(),
     dryRun: boolean(),
-    report: nullable(anyObject).optional(),
+    report: nullable(
+      restored.extend({ steps: array(strictObject({ step: string(), outcome: string(), text: string() })) }),
+    ).optional(),
   }),
   fork: union([
     strictObject({ run, worktree: nullable(string()), replay: anyObject.optional() }),
@@ -250,19 +152,67 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     strictObject({ tags: array(tag) }),
     strictObject({ tag, action: z.enum(["added", "moved", "deleted"]), dryRun: boolean() }),
   ]),
-  rm: z.object({ removed: anyList, dryRun: boolean() }),
+  rm: union([
+    strictObject({ removed: array(tombstone), freedBytes: count, dryRun: literal(false) }),
+    strictObject({ removed: anyList, dryRun: literal(true) }),
+  ]),
   compare: strictObject({
-    runs: array(z.object({ id: string(), run: string(), sequence: nullable(count), workflow: string(), work, status })),
-    pairs: anyList,
+    runs: array(side),
+    pairs: array(
+      strictObject({
+        a: string(),
+        b: string(),
+        code,
+        diverged: strictObject({
+          common: nullable(point),
+          beginning: z.enum(["none", "checkpoint", "alike"]),
+          first: nullable(
+            strictObject({
+              shared: count,
+              kind: z.enum(["step", "result", "length"]),
+              a: historyStep,
+              b: historyStep,
+            }),
+          ),
+        }),
+      }),
+    ),
     best: array(strictObject({ dimension: string(), ids: texts })),
-    diffs: anyList,
-    choice: nullable(anyObject),
+    diffs: array(strictObject({ from: string(), to: string(), text: string() })),
+    choice: nullable(strictObject({ id: string(), tag: string(), untagged: texts })),
   }),
-  "cherry-pick": strictObject({ plan: anyObject, dryRun: boolean(), report: nullable(anyObject).optional() }),
+  "cherry-pick": strictObject({
+    plan: strictObject({
+      run: string(),
+      source: checkpoint,
+      asked: texts,
+      files: filesPlan,
+      edited: texts,
+      outward: array(strictObject({ path: string(), target: string() })),
+      begun: nullable(checkpoint),
+    }),
+    dryRun: boolean(),
+    report: nullable(restored).optional(),
+  }),
   replay: strictObject({
     run: string(),
     verdict: z.enum(["identical", "diverged", "damaged"]),
-    divergence: nullable(anyObject),
+    divergence: nullable(
+      strictObject({
+        where: strictObject({
+          stage: string(),
+          iteration: count,
+          stageAttempt: count,
+          step: nullable(string()),
+          checkpoint: nullable(count),
+          entry: nullable(count),
+        }),
+        what: string(),
+        field: string(),
+        expected: z.unknown(),
+        actual: z.unknown(),
+      }),
+    ),
     problems: anyList,
     from: count,
     to: nullable(count),
@@ -273,7 +223,19 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     filled: count,
     outcome: z.enum(["active", "waiting", "paused", "done", "failed", "aborted"]),
   }),
-  rerun: union([plan, ...execution, z.object({ kind: literal("comparison"), of: string(), run: string() })]),
+  rerun: union([
+    plan,
+    ...execution,
+    strictObject({
+      kind: literal("comparison"),
+      of: string(),
+      run: string(),
+      outcome: result.shape.result,
+      compared: strictObject({ same: count, step: firstDivergence, files: firstDivergence, verdict: firstDivergence }),
+      spent: strictObject({ a: amounts, b: amounts }),
+      ended: strictObject({ a: string(), b: string() }),
+    }),
+  ]),
   "format export": exported,
   "format convert": exported,
   "format validate": strictObject({
@@ -285,7 +247,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
         code: nullable(string()),
         message: nullable(string()),
         checkpoints: count,
-        remarks: anyList,
+        remarks,
       }),
     ),
   }),
@@ -296,9 +258,11 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     workflow: string(),
     work,
     worktree: nullable(string()),
-    checkpoints: anyList,
-    remarks: anyList,
-    broken: anyList,
+    checkpoints: array(
+      strictObject({ sequence: count, id: nullable(string()), createdAt: time, stage: string(), iteration: count }),
+    ),
+    remarks,
+    broken: array(strictObject({ name: string(), code: string(), message: string() })),
     before: z.enum(["none", "part", "whole", "own"]),
     changed: boolean().optional(),
   }),
@@ -321,44 +285,148 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       agent: z.unknown(),
       gate: z.unknown(),
       forge: z.unknown(),
-      agents: array(z.object({ name: string() })),
+      agents: array(agentProbe),
     }),
   ]),
   config: union([
-    strictObject({ path: nullable(string()), settings: anyList, untrusted: anyList }),
+    strictObject({
+      path: nullable(string()),
+      settings: array(strictObject({ key: string(), value: z.unknown(), origin: z.looseObject({ kind: string() }) })),
+      untrusted: array(consentItem),
+    }),
     strictObject({ path: nullable(string()), ok: boolean(), problems: anyList }),
     strictObject({ path: nullable(string()) }),
     strictObject({ directory: string(), files: anyList }),
   ]),
   agents: union([
-    z.object({ agents: array(z.object({ name: string(), installed: boolean() })) }),
-    z.object({ agent: string() }),
+    strictObject({
+      agents: array(agentProbe.extend({ minimum: nullable(string()), capabilities: z.record(string(), boolean()) })),
+    }),
+    strictObject({
+      agent: string(),
+      probe: nullable(probe),
+      prompt: string(),
+      timeoutMs: count,
+      dryRun: literal(true),
+    }),
+    z.looseObject({ agent: string(), ok: boolean(), outcome: z.looseObject({ kind: string() }), wrote: boolean() }),
   ]),
   trust: union([
-    strictObject({ repository: string(), digest: string(), settings: anyList, granted: count }),
-    strictObject({ repositories: anyList }),
-    z.object({ repository: string(), revoked: z.unknown() }),
+    strictObject({
+      repository: string(),
+      digest: string(),
+      settings: array(consentItem.extend({ trusted: boolean() })),
+      granted: count,
+    }),
+    strictObject({
+      repositories: array(
+        strictObject({
+          repository: string(),
+          grants: array(strictObject({ digest: string(), key: string(), at: time })),
+        }),
+      ),
+    }),
+    strictObject({ repository: string(), revoked: boolean() }),
   ]),
   doctor: strictObject({
     ok: boolean(),
     checks: array(strictObject({ name: string(), level: string(), detail: string(), fix: nullable(string()) })),
-    usage: anyList,
+    usage,
   }),
-  verify: strictObject({ ok: boolean(), summary: anyObject, problems: anyList, repaired: anyList }),
-  gc: strictObject({ plan: anyObject, loops: anyList, dryRun: boolean(), report: anyObject.optional() }),
+  verify: strictObject({
+    ok: boolean(),
+    summary: strictObject({
+      kind: literal("summary"),
+      ok: boolean(),
+      runs: count,
+      entries: count,
+      checkpoints: count,
+      chunks: count,
+      problems: count,
+    }),
+    problems: array(
+      strictObject({
+        code: string(),
+        run: nullable(string()),
+        entry: nullable(count),
+        sequence: nullable(count),
+        what: string(),
+        trustedTo: nullable(count),
+        newestIntact: nullable(count),
+      }),
+    ),
+    repaired: array(
+      strictObject({
+        run: string(),
+        quarantined: array(count),
+        pinned: array(count),
+        newestIntact: nullable(count),
+      }),
+    ),
+  }),
+  gc: strictObject({
+    plan: strictObject({
+      plans: array(
+        strictObject({
+          run: string(),
+          decisions: array(
+            strictObject({
+              action: z.enum(["keep", "drop"]),
+              sequence: count,
+              why: string(),
+              bytes: count.optional(),
+            }),
+          ),
+        }),
+      ),
+      danglingRefs: texts,
+      sideWorktrees: array(strictObject({ run: string(), key: string(), path: string(), exists: boolean() })),
+      sweep,
+      usage,
+    }),
+    loops: anyList,
+    dryRun: boolean(),
+    report: gcReport.optional(),
+  }),
   completion: strictObject({ shell: string(), script: string() }),
   demo: strictObject({
     seed: count,
     ok: boolean(),
     points: count,
-    kills: anyList,
-    timeline: anyList,
+    kills: array(strictObject({ place: string(), stage: string(), iteration: count, stageAttempt: count })),
+    timeline: array(
+      strictObject({
+        stageAttempt: count,
+        stage: string(),
+        iteration: count,
+        event: string(),
+        score: nullable(number()),
+        deaths: texts,
+      }),
+    ),
     proof: array(strictObject({ claim: string(), ok: boolean(), detail: string() })),
     tree: nullable(string()),
     directory: nullable(string()),
   }),
   help: strictObject({
-    commands: array(z.object({ name: string(), summary: string(), json: string(), schema: z.unknown().optional() })),
+    commands: array(
+      strictObject({
+        name: string(),
+        summary: string(),
+        details: texts,
+        operands: array(anyObject),
+        consent: string(),
+        paths: boolean(),
+        flags: z.record(string(), anyObject),
+        flagGroups: z.record(string(), texts).optional(),
+        examples: array(strictObject({ line: string(), about: string() })),
+        json: string(),
+        reads: literal(true).optional(),
+        windsDown: literal(true).optional(),
+        waitsForSpace: literal(true).optional(),
+        schema: z.unknown().optional(),
+      }),
+    ),
   }),
 };
 

@@ -88,8 +88,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 function rerunText({ of, run, compared, spent, ended }: RerunReport, page: Page): string {
   const { same, step, files, verdict } = compared;
   const names = `${escapeText(run)} (b) beside ${escapeText(of)} (a)`;
-  const told = step === null ? paint(page, "green", "The same") : paint(page, "yellow", "Parted");
-  return `\n${told}: ${names}\n${fieldsText(
+  const verdictText = step === null ? paint(page, "green", "The same") : paint(page, "yellow", "Diverged");
+  return `\n${verdictText}: ${names}\n${fieldsText(
     [
       ["same", countText(same, "result from the start", "results from the start")],
       ["step", partingText(step, page)],
