@@ -57,7 +57,7 @@ export interface CommandSpec {
   readonly details: readonly string[];
   readonly operands: readonly Operand[];
   /** Whether the command accepts `-- PATH…`. */
-  readonly paths: boolean;
+  readonly paths?: true;
   readonly flags: Flags;
   /** The flags under headings, for the help text. A command with few flags has none. */
   readonly flagGroups?: Readonly<Record<string, readonly string[]>>;

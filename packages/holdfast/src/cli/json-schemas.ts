@@ -416,7 +416,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
         details: texts,
         operands: array(anyObject),
         consent: string(),
-        paths: boolean(),
+        paths: literal(true).optional(),
         flags: z.record(string(), anyObject),
         flagGroups: z.record(string(), texts).optional(),
         examples: array(strictObject({ line: string(), about: string() })),

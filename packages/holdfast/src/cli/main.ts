@@ -96,7 +96,7 @@ async function runCommandLine(params: {
   }
 }
 
-const NO_COMMAND = { name: "", operands: [], paths: false, flags: {} };
+const NO_COMMAND = { name: "", operands: [], flags: {} };
 
 async function findCommand(name: string): Promise<Command> {
   const found = loadCommand(name);

@@ -73,7 +73,7 @@ export function parseArguments<F extends Flags>(
         terminated = true;
         break;
       case "positional":
-        (terminated && spec.paths ? paths : operands).push(token.value);
+        (terminated && spec.paths === true ? paths : operands).push(token.value);
         break;
       case "option":
         values.set(token.name, [...(values.get(token.name) ?? []), flagValue({ spec, known, token })]);
@@ -145,7 +145,7 @@ function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, o
     throw usage(
       spec.name,
       `"${surplus}" is an extra argument: holdfast ${spec.name} ${takes}`,
-      spec.paths
+      spec.paths === true
         ? `Paths go after --: holdfast ${spec.name} ${operands.slice(0, spec.operands.length).join(" ")} -- ${surplus}`
         : undefined,
     );

@@ -34,7 +34,6 @@ export const runSpec = {
   ],
   operands: [{ name: "ISSUE", about: "number of the issue", required: false, completes: "nothing" }],
   consent: "works",
-  paths: false,
   flags: {
     task: {
       type: "text",

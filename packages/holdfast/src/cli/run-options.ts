@@ -29,8 +29,8 @@ export interface RunRequest {
   /** Options of the workflow, without the contents of files: prompts, crunch's team settings, a loop's skill or flow. */
   readonly options: JsonObject;
   readonly limit: Budget["limit"];
-  /** Limit of this session in milliseconds; null: no limit. */
-  readonly sessionMs: number | null;
+  /** Limit of this session in milliseconds. */
+  readonly sessionMs?: number;
   readonly mode: ExecutionConfig["mode"];
   /** null: generated if the mode needs one. */
   readonly seed: number | null;
@@ -47,7 +47,7 @@ export function readRequest(input: RunInput, settings: WorkSettings): RunRequest
     agentTyped: input.text("agent") !== undefined,
     options: optionsOf(workflow, work, input, settings),
     limit: { ...settings.budget, ...readLimits(input) },
-    sessionMs: readSession(input),
+    ...readSession(input),
     ...readMode(input, settings),
   };
 }
@@ -140,9 +140,12 @@ export function readLimits(
 }
 
 /** `--max-time`: applies to this session only. */
-export function readSession(input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-time">>, "text">): number | null {
+export function readSession(input: Pick<Input<Pick<(typeof runSpec)["flags"], "max-time">>, "text">): {
+  readonly sessionMs?: number;
+} {
   const time = input.text("max-time");
-  return time === undefined ? null : amount("max-time", time, milliseconds, "a duration such as 2h");
+  const sessionMs = time === undefined ? null : amount("max-time", time, milliseconds, "a duration such as 2h");
+  return sessionMs === null ? {} : { sessionMs };
 }
 
 function amount(

@@ -73,47 +73,27 @@ const DEFAULT_SETTINGS: Settings = {
 export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
   const values: FileConfig = layers.file?.values ?? {};
   const settings = mergeSettings(layers, values);
-  const origin = originOf(layers);
   const { retention, workspace } = settings;
-  const entries: readonly Setting[] = [
-    { key: "store", value: settings.store ?? "(in the git directory)", origin: origin.store },
-    {
-      key: "store.maxSize",
-      value: settings.maxStoreBytes === null ? "none" : formatSize(settings.maxStoreBytes),
-      origin: origin.of("store.maxSize"),
-    },
-    { key: "retention.preset", value: values.retention?.preset ?? "standard", origin: origin.of("retention.preset") },
-    ...keepEntries(retention).map(([key, rule]) => ({ key, value: ruleText(rule), origin: origin.of(key) })),
-    { key: "retention.maxPerRun", value: retention.maxPerRun ?? "none", origin: origin.of("retention.maxPerRun") },
-    { key: "retention.maxAge", value: daysText(retention.maxAgeDays), origin: origin.of("retention.maxAge") },
-    {
-      key: "retention.minRunAge",
-      value: retention.minRunAgeDays == null ? "none" : daysText(retention.minRunAgeDays),
-      origin: origin.of("retention.minRunAge"),
-    },
-    { key: "retention.onSuccess", value: retention.onSuccess, origin: origin.of("retention.onSuccess") },
-    { key: "retention.onFailure", value: retention.onFailure, origin: origin.of("retention.onFailure") },
-    { key: "retention.recent", value: daysText(retention.recentDays), origin: origin.of("retention.recent") },
-    {
-      key: "retention.maxBytes",
-      value: retention.maxBytes === null ? "none" : formatSize(retention.maxBytes),
-      origin: origin.of("retention.maxBytes"),
-    },
-    {
-      key: "workspace.maxUntrackedBytes",
-      value: formatSize(workspace.maxUntrackedBytes),
-      origin: origin.of("workspace.maxUntrackedBytes"),
-    },
-    { key: "workspace.includeIgnored", value: workspace.includeIgnored, origin: origin.of("workspace.includeIgnored") },
-    { key: "workspace.mainCheckout", value: workspace.mainCheckout, origin: origin.of("workspace.mainCheckout") },
-    {
-      key: "workspace.worktrees",
-      value: workspace.worktrees ?? "(next to the main worktree)",
-      origin: origin.of("workspace.worktrees"),
-    },
-    { key: "gc.auto", value: settings.gc.auto, origin: origin.of("gc.auto") },
-    ...workEntries(settings.work).map(([key, value]) => ({ key, value, origin: origin.of(key) })),
+  const shown: readonly (readonly [string, Setting["value"]])[] = [
+    ["store", settings.store ?? "(in the git directory)"],
+    ["store.maxSize", sizeText(settings.maxStoreBytes)],
+    ["retention.preset", values.retention?.preset ?? "standard"],
+    ...keepEntries(retention),
+    ["retention.maxPerRun", retention.maxPerRun ?? "none"],
+    ["retention.maxAge", daysText(retention.maxAgeDays)],
+    ["retention.minRunAge", retention.minRunAgeDays == null ? "none" : daysText(retention.minRunAgeDays)],
+    ["retention.onSuccess", retention.onSuccess],
+    ["retention.onFailure", retention.onFailure],
+    ["retention.recent", daysText(retention.recentDays)],
+    ["retention.maxBytes", sizeText(retention.maxBytes)],
+    ["workspace.maxUntrackedBytes", formatSize(workspace.maxUntrackedBytes)],
+    ["workspace.includeIgnored", workspace.includeIgnored],
+    ["workspace.mainCheckout", workspace.mainCheckout],
+    ["workspace.worktrees", workspace.worktrees ?? "(next to the main worktree)"],
+    ["gc.auto", settings.gc.auto],
+    ...workEntries(settings.work),
   ];
+  const entries = shown.map(([key, value]) => ({ key, value, origin: originOf(layers, key) }));
   return { path: layers.file?.path ?? null, settings, entries };
 }
 
@@ -204,30 +184,25 @@ function placeOf(directory: string, store: string): string {
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(store) ? store : resolve(directory, store);
 }
 
-function originOf(layers: ConfigLayers): { readonly store: Origin; readonly of: (key: string) => Origin } {
-  const lines = layers.file?.lines ?? new Map<string, number>();
-  const of = (key: string): Origin => {
-    if (key === "agents.env" && namedInEnvironment(layers.env) !== undefined)
-      return { kind: "environment", variable: "HOLDFAST_AGENT_ENV" };
-    return lines.has(key) ? { kind: "file", line: lines.get(key) ?? null } : { kind: "default" };
-  };
-  const variable = layers.env["HOLDFAST_STORE"];
-  if (layers.storeFlag !== undefined) return { store: { kind: "flag", flag: "--store" }, of };
-  if (variable !== undefined && variable !== "")
-    return { store: { kind: "environment", variable: "HOLDFAST_STORE" }, of };
-  return { store: of("store"), of };
+function originOf({ file, env, storeFlag }: ConfigLayers, key: string): Origin {
+  if (key === "store" && storeFlag !== undefined) return { kind: "flag", flag: "--store" };
+  if (key === "store" && (env["HOLDFAST_STORE"] ?? "") !== "")
+    return { kind: "environment", variable: "HOLDFAST_STORE" };
+  if (key === "agents.env" && namedInEnvironment(env) !== undefined)
+    return { kind: "environment", variable: "HOLDFAST_AGENT_ENV" };
+  const line = file?.lines.get(key);
+  return line === undefined ? { kind: "default" } : { kind: "file", line };
 }
 
-function keepEntries(policy: RetentionPolicy): readonly (readonly [string, KeepRule])[] {
-  const named = TRIGGERS.flatMap((trigger) => {
-    const rule = policy.perTrigger[trigger];
-    return rule === undefined ? [] : [[`retention.keep.${trigger}`, rule] as const];
-  });
-  return [...named, ["retention.keep.default", policy.defaultKeep] as const];
+function keepEntries(policy: RetentionPolicy): readonly (readonly [string, Setting["value"]])[] {
+  const rules = TRIGGERS.map((trigger) => [trigger, policy.perTrigger[trigger]] as const);
+  return [...rules, ["default", policy.defaultKeep] as const].flatMap(([name, rule]) =>
+    rule === undefined ? [] : [[`retention.keep.${name}`, rule.per === "run" ? rule.keep : rule] as const],
+  );
 }
 
-function ruleText(rule: KeepRule): number | "all" | KeepRule {
-  return rule.per === "run" ? rule.keep : rule;
+function sizeText(bytes: number | null): string {
+  return bytes === null ? "none" : formatSize(bytes);
 }
 
 function daysText(days: number | null): string {

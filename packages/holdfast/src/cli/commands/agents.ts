@@ -39,7 +39,6 @@ export const spec = {
     { name: "AGENT", about: "with test: provider or provider:model", required: false, completes: "nothing" },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     yes: { type: "boolean", short: "y", about: "do not ask before spending tokens" },
     yolo: { type: "boolean", about: "the agent may use every tool without asking" },

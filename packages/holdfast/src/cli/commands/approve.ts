@@ -29,7 +29,6 @@ export const spec = {
     { name: "ANSWER", about: "one of the answers offered", required: false, completes: "nothing" },
   ],
   consent: "store",
-  paths: false,
   flags: {
     by: { type: "text", value: "NAME", about: "who answers (default: user and host)" },
   },

@@ -40,7 +40,6 @@ export const spec = {
     },
   ],
   consent: "saves",
-  paths: false,
   flags: {
     name: { type: "text", short: "m", value: "TEXT", about: "a name for the checkpoint" },
     run: {

@@ -32,7 +32,6 @@ export const spec = {
     { name: "PATH", about: "files, directories or patterns", required: true, completes: "file", many: true },
   ],
   consent: "saves",
-  paths: false,
   flags: {
     into: {
       type: "text",

@@ -16,7 +16,6 @@ export const spec = {
     },
   ],
   consent: "reads",
-  paths: false,
   flags: {},
   examples: [
     { line: "source <(holdfast completion bash)", about: "bash: add this line to ~/.bashrc" },

@@ -28,7 +28,6 @@ export const spec = {
     },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     path: { type: "boolean", about: "print only the path of the config file" },
     crunch: { type: "boolean", about: "print the files that define crunch's teams, as templates for your own" },

@@ -17,7 +17,6 @@ export const spec = {
   ],
   operands: [],
   consent: "reads",
-  paths: false,
   flags: {
     agent: { type: "text", value: "MODEL", about: "provider:model" },
     resume: { type: "text", value: "RUN", about: "resume this run instead of starting one", completes: "run" },

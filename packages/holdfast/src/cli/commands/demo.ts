@@ -24,7 +24,6 @@ export const spec = {
   ],
   operands: [],
   consent: "reads",
-  paths: false,
   flags: {
     seed: { type: "text", value: "N", about: "selects the points where it is killed (default random)" },
     keep: { type: "boolean", about: "keep the directory for inspection" },

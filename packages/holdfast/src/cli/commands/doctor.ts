@@ -19,7 +19,6 @@ export const spec = {
   ],
   operands: [],
   consent: "reads",
-  paths: false,
   flags: {},
   examples: [
     { line: "holdfast doctor", about: "run all checks" },

@@ -28,7 +28,6 @@ export const spec = {
     },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     follow: { type: "boolean", short: "f", about: "keep printing new entries until Ctrl+C" },
     after: { type: "text", value: "ENTRY", about: "start after this entry number" },

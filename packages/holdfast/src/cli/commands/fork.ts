@@ -26,7 +26,6 @@ export const spec = {
   ],
   operands: [{ name: "ADDRESS", about: "RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
   consent: "saves",
-  paths: false,
   flags: {
     as: { type: "text", value: "RUN", about: "id of the new run (default: generated)" },
     replay: {

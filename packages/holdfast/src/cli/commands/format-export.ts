@@ -29,7 +29,6 @@ export const spec = {
   ],
   operands: [{ name: "ADDRESS", about: "RUN, RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
   consent: "reads",
-  paths: false,
   flags: {
     to: { type: "text", value: "FORMAT", about: "the target format", choices: EXPORT_NAMES },
     ...OUTPUT_FLAGS,

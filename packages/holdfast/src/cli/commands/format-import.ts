@@ -23,7 +23,6 @@ export const spec = {
     { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
   ],
   consent: "saves",
-  paths: false,
   flags: {
     format: { type: "text", value: "NAME", about: "the format, if it cannot be detected", choices: FORMAT_NAMES },
     run: { type: "text", value: "ID", about: "id of the new run (default: from the work)" },

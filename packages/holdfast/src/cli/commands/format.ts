@@ -29,7 +29,6 @@ export const spec = {
     },
   ],
   consent: "reads",
-  paths: false,
   flags: {},
   examples: [
     { line: "holdfast format import .tmp/impl-checkpoint.json", about: "continue a run of another tool" },
@@ -52,7 +51,6 @@ const convertSpec = {
   ],
   operands: [{ name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file" }],
   consent: "reads",
-  paths: false,
   flags: {
     to: { type: "text", value: "FORMAT", about: "the target format", choices: FORMAT_NAMES },
     format: {
@@ -101,7 +99,6 @@ const validateSpec = {
     { name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file", many: true },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     format: { type: "text", value: "NAME", about: "the format that the files must have", choices: FORMAT_NAMES },
   },
@@ -156,7 +153,6 @@ const schemaSpec = {
   details: ["Draft 2020-12. Without a name it lists the formats that have a schema."],
   operands: [{ name: "NAME", about: "a format", required: false, completes: "nothing", choices: SCHEMA_NAMES }],
   consent: "reads",
-  paths: false,
   flags: {},
   examples: [
     { line: "holdfast format schema", about: "list the schemas" },
@@ -196,7 +192,6 @@ const mirrorSpec = {
   ],
   operands: [{ name: "RUN", about: "the run to follow", required: true, completes: "run" }],
   consent: "saves",
-  paths: false,
   flags: {
     to: { type: "text", value: "FORMAT", about: "the format to write", choices: FORMAT_NAMES },
     directory: {

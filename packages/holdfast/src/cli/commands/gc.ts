@@ -27,7 +27,6 @@ export const spec = {
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
   consent: "saves",
-  paths: false,
   flags: {
     "dry-run": { type: "boolean", about: "show what would be kept and dropped, with reasons, and drop nothing" },
     retention: {

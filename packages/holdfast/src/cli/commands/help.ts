@@ -25,7 +25,6 @@ export const spec = {
     { name: "SUBCOMMAND", about: "its subcommand", required: false, completes: "nothing", choices: SUBCOMMANDS.format },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     markdown: { type: "boolean", about: "print the whole reference as Markdown" },
   },
@@ -169,7 +168,7 @@ const START = [
 export function commandText(spec: CommandSpec, width = HELP_WIDTH): string {
   const lines = [`holdfast ${spec.name}: ${spec.summary}`, "", `Usage: ${usageLine(spec)}`];
   for (const paragraph of spec.details) lines.push("", ...wrap(paragraph, width));
-  if (spec.operands.length > 0 || spec.paths) lines.push("", "Arguments", ...operandLines(spec, width));
+  if (spec.operands.length > 0 || spec.paths === true) lines.push("", "Arguments", ...operandLines(spec, width));
   for (const [heading, flags] of flagGroups(spec)) lines.push("", heading, ...flagLines(flags, width));
   lines.push("", "Flags for every command", ...flagLines(GLOBAL_FLAGS, width));
   lines.push("", "Examples");
@@ -193,7 +192,7 @@ function usageLine(spec: CommandSpec): string {
     return required ? shown : `[${shown}]`;
   });
   const flags = Object.keys(spec.flags).length > 0 ? ["[FLAGS]"] : [];
-  const paths = spec.paths ? ["[-- PATH...]"] : [];
+  const paths = spec.paths === true ? ["[-- PATH...]"] : [];
   return ["holdfast", spec.name, ...operands, ...flags, ...paths].join(" ");
 }
 
@@ -229,7 +228,7 @@ function flagAbout(flag: Flag): string {
 
 function operandLines(spec: CommandSpec, width: number): readonly string[] {
   const rows = spec.operands.map(({ name, about }): readonly [string, string] => [name, about]);
-  return definitionLines(spec.paths ? [...rows, ["-- PATH...", PATHS_ABOUT]] : rows, width);
+  return definitionLines(spec.paths === true ? [...rows, ["-- PATH...", PATHS_ABOUT]] : rows, width);
 }
 
 /** Terms on the left, wrapped explanations on the right. On a narrow page the explanations are below the terms. */
@@ -312,7 +311,7 @@ stdout, and the exit status is not 0.`;
 
 function commandSection(spec: CommandSpec): readonly string[] {
   const operands = spec.operands.map(({ name, about }) => `| \`${name}\` | ${about} |`);
-  const paths = spec.paths ? [`| \`-- PATH...\` | ${PATHS_ABOUT} |`] : [];
+  const paths = spec.paths === true ? [`| \`-- PATH...\` | ${PATHS_ABOUT} |`] : [];
   const args = [...operands, ...paths];
   return [
     "",

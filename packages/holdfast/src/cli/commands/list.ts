@@ -18,7 +18,6 @@ export const spec = {
   ],
   operands: [{ name: "RUN", about: "a run id; its checkpoints are listed", required: false, completes: "run" }],
   consent: "reads",
-  paths: false,
   flags: {
     limit: { type: "text", short: "n", value: "N", about: 'at most N, or "all" (default 30)' },
     trigger: {

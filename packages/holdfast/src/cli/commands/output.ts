@@ -26,7 +26,6 @@ export const spec = {
     },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     follow: { type: "boolean", short: "f", about: "keep printing new output until the run ends or Ctrl+C" },
     step: { type: "text", value: "NAME", about: "only calls of this step (impl, review, ...)" },

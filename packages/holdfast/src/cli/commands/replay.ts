@@ -19,7 +19,6 @@ export const spec = {
   ],
   operands: [{ name: "RUN", about: "the run", required: false, completes: "run" }],
   consent: "reads",
-  paths: false,
   flags: {
     to: { type: "text", value: "N", about: "stop after checkpoint N" },
     workflow: {

@@ -21,7 +21,6 @@ export const spec = {
   ],
   operands: [{ name: "RUN", about: "the run", required: true, completes: "run" }],
   consent: "works",
-  paths: false,
   flags: {
     as: { type: "text", value: "RUN", about: "id of the new run (default: generated)" },
     workflow: {

@@ -4,13 +4,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { FINDING_KINDS } from "@holdfast/core/findings";
 import { priorityText } from "@holdfast/core/lease";
-import type { Budget } from "@holdfast/core/position";
-import { type Answers, type Judgement, type ResumePlan, parseAnswers } from "@holdfast/core/resume-plan";
+import { type Judgement, type ResumePlan, parseAnswers } from "@holdfast/core/resume-plan";
 import type { RollbackChoice } from "@holdfast/core/rollback";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
-import type { SlotOptions } from "../../plan-start.ts";
+import type { ResumeParams } from "../../resume-request.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import { type ResumeFlags, executeDetached, executeRun, runHeldError } from "../execute-run.ts";
 import type { Exit } from "../exit.ts";
@@ -44,7 +43,6 @@ export const spec = {
     },
   ],
   consent: "works",
-  paths: false,
   flags: {
     accept: { type: "text", value: "KIND", about: "continue despite a finding of this kind; repeatable" },
     from: {
@@ -122,7 +120,6 @@ export const spec = {
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const answers = parseAnswers(input.texts("accept").flatMap((text) => text.split(",")));
   const limit = readLimits(input);
-  const sessionMs = readSession(input);
   const agent = modelOf("agent", input.text("agent"));
   const max = readMax(input.text("max"));
   const typed = input.operand(0);
@@ -148,7 +145,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     run: id,
     answers,
     limit,
-    sessionMs,
+    ...readSession(input),
     // Without a checkpoint to go back to, --force does not apply to a run that has ended.
     force: input.on("force") && backTo !== undefined,
     ...loopSlot,
@@ -236,24 +233,17 @@ async function newestUnfinished(holdfast: Holdfast): Promise<string> {
   });
 }
 
-interface ResumeOptions {
-  readonly run: string;
-  readonly answers?: Answers;
-  readonly from?: number;
+interface ResumeOptions extends Pick<
+  ResumeParams,
+  "run" | "answers" | "from" | "force" | "limit" | "agent" | "sessionMs" | "loopSlot" | "priority"
+> {
   /** How `from` was chosen, if it was derived from the failure. */
   readonly rollback?: RollbackChoice;
-  readonly force?: boolean;
-  readonly limit: Partial<Budget["limit"]>;
-  /** Limit of this session in milliseconds; null: no limit. */
-  readonly sessionMs: number | null;
   readonly dryRun: boolean;
   /** Wait for the time that the run waits until, each time it does. */
   readonly wait?: boolean;
+  /** The file of a custom workflow. */
   readonly workflow?: string;
-  /** Replaces the run's agent. */
-  readonly agent?: string;
-  readonly loopSlot?: SlotOptions;
-  readonly priority?: number;
   /** Let a background process execute the run. */
   readonly detach?: boolean;
 }
@@ -267,19 +257,25 @@ export async function resumeRun(shell: Shell, holdfast: Holdfast, params: Resume
   let exit = await resumeOnce(shell, holdfast, params);
   if (!wait || dryRun) return exit;
   while (exit === "waiting" && (await waitsUntil(holdfast, run)) !== null) {
-    const named = { ...(workflow === undefined ? {} : { workflow }), ...(loopSlot === undefined ? {} : { loopSlot }) };
-    const again = { run, limit: {}, sessionMs, dryRun, wait, ...named };
-    exit = await resumeOnce(shell, holdfast, again);
+    exit = await resumeOnce(shell, holdfast, {
+      run,
+      dryRun,
+      wait,
+      ...(sessionMs === undefined ? {} : { sessionMs }),
+      ...(workflow === undefined ? {} : { workflow }),
+      ...(loopSlot === undefined ? {} : { loopSlot }),
+    });
   }
   return exit;
 }
 
 async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<Exit> {
-  const { run, answers, from, force, limit } = params;
+  const { rollback, dryRun, wait = false, workflow: file, detach = false, ...passed } = params;
+  const { run } = passed;
   const holder = await (await holdfast.run(run)).holder();
   if (holder?.alive === "alive") {
-    if (params.priority !== undefined && !params.dryRun) {
-      await holdfast.work.setPriority(run, params.priority);
+    if (passed.priority !== undefined && !dryRun) {
+      await holdfast.work.setPriority(run, passed.priority);
       const { priority, ...found } = await holdfast.runWithStatus(run);
       shell.print({
         json: () => ({ kind: "priority", run: runJson(found), priority }),
@@ -287,7 +283,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
       });
       return "done";
     }
-    const back = !params.dryRun && (await holdfast.work.withdrawSignal(run, "pause"));
+    const back = !dryRun && (await holdfast.work.withdrawSignal(run, "pause"));
     if (!back) throw runHeldError(run, holder.lease);
     const found = await holdfast.runWithStatus(run);
     shell.print({
@@ -296,41 +292,30 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     });
     return "done";
   }
-  const waits = params.wait === true && !params.dryRun;
+  const waits = wait && !dryRun;
   const wakes = waits ? await waitForTime(shell, holdfast, run) : null;
-  if (!params.dryRun) await requireImported(shell, holdfast, params);
+  if (!dryRun) await requireImported(shell, holdfast, params);
   const summary = await (await holdfast.run(run)).summary();
-  using starting = params.dryRun
-    ? null
-    : holdfast.work.announce({ run, workflow: summary.workflow, work: summary.work });
-  const { workflow } = await workflowFile(shell, holdfast, { run, named: params.workflow });
-  const { work } = (await (params.dryRun ? shell.consent.stated() : shell.config())).settings;
+  using starting = dryRun ? null : holdfast.work.announce({ run, workflow: summary.workflow, work: summary.work });
+  const { workflow } = await workflowFile(shell, holdfast, { run, named: file });
+  const { work } = (await (dryRun ? shell.consent.stated() : shell.config())).settings;
   const request = {
-    run,
-    limit,
-    ...(params.sessionMs === null ? {} : { sessionMs: params.sessionMs }),
+    ...passed,
     signal: shell.signal,
     // An imported run does not store these options; every other run has its own.
     adopt: {
       agent: work.agent,
-      options: { ...readImportedRunOptions(params.agent, work), prompts: await readPrompts(work.impl) },
+      options: { ...readImportedRunOptions(passed.agent, work), prompts: await readPrompts(work.impl) },
     },
-    ...(params.agent === undefined ? {} : { agent: params.agent }),
     ...(workflow === undefined ? {} : { workflow }),
     ...(wakes === null ? {} : { wakes }),
-    ...(answers === undefined ? {} : { answers }),
-    ...(from === undefined ? {} : { from }),
-    ...(force === undefined ? {} : { force }),
-    ...(params.loopSlot === undefined ? {} : { loopSlot: params.loopSlot }),
-    ...(params.priority === undefined ? {} : { priority: params.priority }),
   };
   const planned = await unlessAborted(shell.signal, holdfast.work.preflight(request));
-  if (!params.dryRun) await requireWorktree(shell, holdfast, params, planned);
+  if (!dryRun) await requireWorktree(shell, holdfast, params, planned);
   const flags = await flagsOf(holdfast, params);
   const { plan, findings, notes } = planned;
-  const { rollback } = params;
   const rollbackOf = (page: Page): string => (rollback === undefined ? "" : rollbackText(run, rollback, page));
-  if (params.dryRun) {
+  if (dryRun) {
     const { forge } = await holdfast.work.adapters();
     const resumed = { config: planned.current.config, shape: { name: planned.run.workflow }, forge };
     // A run that has ended executes nothing.
@@ -347,7 +332,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     });
     return "done";
   }
-  if (params.detach === true) {
+  if (detach) {
     starting?.remove();
     return await executeDetached(shell, holdfast, { run, workflow: summary.workflow, work: summary.work });
   }

@@ -19,7 +19,6 @@ export const spec = {
   ],
   operands: [{ name: "ADDRESS", about: "RUN@7 or RUN@tag", required: true, completes: "address", many: true }],
   consent: "store",
-  paths: false,
   flags: {
     force: { type: "boolean", about: "also protected checkpoints; their tags are removed too" },
     "dry-run": { type: "boolean", about: "show what would be removed, and change nothing" },

@@ -33,7 +33,6 @@ import {
   readPrompts,
   readRalphFiles,
   readRequest,
-  readSession,
 } from "../run-options.ts";
 import { planText, planUses, rolesOf, usesText } from "../run-plan.ts";
 import { resumeRun, waitsUntil } from "./resume.ts";
@@ -59,12 +58,13 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   using starting = input.on("dry-run") ? null : holdfast.work.announce(request);
   const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
   const loopSlot = readSlot(input);
+  const session = request.sessionMs === undefined ? {} : { sessionMs: request.sessionMs };
   const resumeUnfinished = (run: string): Promise<Exit> => {
     starting?.remove();
     return resumeRun(shell, holdfast, {
       run,
       limit: readLimits(input),
-      sessionMs: readSession(input),
+      ...session,
       dryRun: input.on("dry-run"),
       wait: input.on("wait"),
       ...loopSlot,
@@ -98,8 +98,6 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   }
   // The user stopped the command while it planned: nothing is started.
   shell.signal.throwIfAborted();
-  const { sessionMs } = request;
-  const session = sessionMs === null ? {} : { sessionMs };
   const start = (): Promise<Exit> =>
     executeRun(shell, holdfast, (listen) =>
       holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...loopSlot }),
@@ -107,14 +105,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const exit = input.on("wait") ? await startWithSpace(shell, () => holdfast.hasRoom(plan.id), start) : await start();
   const waits = exit === "waiting" && input.on("wait") && (await waitsUntil(holdfast, plan.id)) !== null;
   if (!waits) return exit;
-  return await resumeRun(shell, holdfast, {
-    run: plan.id,
-    limit: {},
-    sessionMs,
-    dryRun: false,
-    wait: true,
-    ...loopSlot,
-  });
+  return await resumeRun(shell, holdfast, { run: plan.id, dryRun: false, wait: true, ...session, ...loopSlot });
 }
 
 /**

@@ -27,7 +27,6 @@ export const spec = {
   ],
   operands: [],
   consent: "reads",
-  paths: false,
   flags: {
     agent: {
       type: "text",

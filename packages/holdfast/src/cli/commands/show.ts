@@ -40,7 +40,6 @@ export const spec = {
     },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     values: {
       type: "boolean",

@@ -34,7 +34,6 @@ export const spec = {
     },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     watch: {
       type: "boolean",

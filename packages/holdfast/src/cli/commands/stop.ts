@@ -35,7 +35,6 @@ export const spec = {
     },
   ],
   consent: "store",
-  paths: false,
   flags: {
     "after-step": { type: "boolean", about: "pause: let the agent finish its current step first" },
     now: { type: "boolean", about: "abort: end the run for good; needs RUN. With --after-step after the current step" },

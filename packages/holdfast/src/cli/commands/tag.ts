@@ -31,7 +31,6 @@ export const spec = {
     },
   ],
   consent: "store",
-  paths: false,
   flags: {
     delete: { type: "boolean", short: "d", about: "remove the tag NAME (the checkpoint stays)" },
     move: { type: "boolean", about: "move NAME here from another checkpoint" },

@@ -25,7 +25,6 @@ export const spec = {
     },
   ],
   consent: "reads",
-  paths: false,
   flags: {
     yes: { type: "boolean", short: "y", about: "accept everything that is shown" },
     show: { type: "boolean", about: "print whole files, not only their first 60 lines" },

@@ -17,7 +17,6 @@ export const spec = {
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
   consent: "reads",
-  paths: false,
   flags: {
     quarantine: {
       type: "boolean",
