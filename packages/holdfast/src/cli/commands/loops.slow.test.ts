@@ -294,7 +294,7 @@ describe("ralph", () => {
     expect((await place.json(...words, "--dry-run")).plan).toMatchObject({ id: run, earlier: { id: run } });
     const { plan } = await place.json(...words, "--dry-run", "--again");
     expect(plan).toMatchObject({ id: expect.not.stringMatching(run), earlier: null });
-  }, 120_000);
+  });
 
   test("while it waits for an answer it is under way: the same words do not begin it again", async () => {
     const place = await bench.begin();
@@ -308,5 +308,5 @@ describe("ralph", () => {
     const again = await place.run(...words);
     expect([again.status, again.stderr]).toEqual([4, expect.stringContaining("This work already has a run")]);
     expect((await place.run(...words, "--resume")).status).toBe(4);
-  }, 120_000);
+  });
 });
