@@ -1,18 +1,17 @@
 import { describe, test } from "vitest";
 import { storeContract } from "@holdfast/testing/store-contract";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
-import { createMemoryState } from "./store-memory-write.ts";
-import { openMemoryStore } from "./store-memory.ts";
+import { createMemoryDatabase, openMemoryStore } from "./store-memory.ts";
 
 describe("the memory store keeps the contract", () => {
   for (const { name, run } of storeContract) {
     test(name, async () => {
-      const world = createMemoryState();
+      const database = createMemoryDatabase();
       const clock = createSetClock();
       await run({
         clock,
         open: (identity) =>
-          Promise.resolve(openMemoryStore({ world, clock, ...(identity === undefined ? {} : { identity }) })),
+          Promise.resolve(openMemoryStore({ database, clock, ...(identity === undefined ? {} : { identity }) })),
       });
     });
   }

@@ -30,7 +30,16 @@ export interface Connection extends WriteTransaction {
 export function connect(path: string, access: Access): Connection {
   const url = pathToFileURL(path);
   if (access === "immutable") url.searchParams.set("immutable", "1");
-  const db = new (sqlite().DatabaseSync)(url, {
+  return connectTo(url, access);
+}
+
+/** A database of its own that no other connection sees, gone when it is closed. */
+export function connectToMemory(): Connection {
+  return connectTo(":memory:", "write");
+}
+
+function connectTo(location: URL | string, access: Access): Connection {
+  const db = new (sqlite().DatabaseSync)(location, {
     readOnly: access !== "write",
     timeout: NATIVE_TIMEOUT_MS,
     enableDoubleQuotedStringLiterals: false,
@@ -132,12 +141,12 @@ export function isSafeVersion(version: string): boolean {
 }
 
 /** Lets one piece of work after the other have something that only one may use. */
-interface Turns {
+export interface Turns {
   busy: boolean;
   readonly waiting: (() => void)[];
 }
 
-async function inTurn<T>(turns: Turns, work: () => Promise<T>): Promise<T> {
+export async function inTurn<T>(turns: Turns, work: () => Promise<T>): Promise<T> {
   if (turns.busy) await new Promise<void>((resolve) => turns.waiting.push(resolve));
   turns.busy = true;
   try {
@@ -221,7 +230,7 @@ export function createWritingDriver(params: {
     read: (work) =>
       inTurn(readers, async () => {
         reader ??= connect(layout.database, "read");
-        return snapshot(reader, work);
+        return readSnapshot(reader, work);
       }),
     version: dataVersion,
     onChange: (listener) => poll(dataVersion, listener),
@@ -249,7 +258,7 @@ export function createWritingDriver(params: {
 }
 
 /** One snapshot. Nothing was changed, so it ends with a rollback. */
-async function snapshot<T>(connection: Connection, work: (tx: ReadTransaction) => Promise<T>): Promise<T> {
+export async function readSnapshot<T>(connection: Connection, work: (tx: ReadTransaction) => Promise<T>): Promise<T> {
   connection.run("BEGIN");
   try {
     return await work(connection);
@@ -407,7 +416,7 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
           generation += 1;
         }
         try {
-          const result = await snapshot(files.connection, work);
+          const result = await readSnapshot(files.connection, work);
           if (!files.moved()) return result;
         } catch (error) {
           if (!files.moved()) throw error;

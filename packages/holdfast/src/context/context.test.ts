@@ -5,8 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { Store } from "@holdfast/core/store";
-import { openMemoryStore } from "@holdfast/core/store-memory";
-import { createMemoryState } from "@holdfast/core/store-memory-write";
+import { createMemoryDatabase, openMemoryStore } from "@holdfast/core/store-memory";
 import { createTestRepository, userState } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { openHoldfast } from "../open.ts";
@@ -325,8 +324,8 @@ describe("checkpoint store", () => {
     {
       kind: "memory",
       handles: () => {
-        const world = createMemoryState();
-        return () => Promise.resolve(openMemoryStore({ world }));
+        const database = createMemoryDatabase();
+        return () => Promise.resolve(openMemoryStore({ database }));
       },
     },
     {
@@ -629,16 +628,14 @@ describe("checkpoint store", () => {
   });
 
   test("a writer that was taken over is told, writes nothing, and can only open again", async () => {
-    const world = createMemoryState();
+    const database = createMemoryDatabase();
     const dead = { host: "here", pid: 1, started: "1", boot: "other" };
-    const stolen = openMemoryStore({ world, identity: { ...dead } });
+    const stolen = openMemoryStore({ database, identity: { ...dead } });
     const first = await CheckpointStore.open("task-1", { store: stolen });
     await first.save(step(1));
-    const held = world.runs.get("task-1");
-    if (held === undefined) throw new Error("no run");
     // Simulates a laptop that slept too long, as another host sees it.
-    held.lease = null;
-    const second = await CheckpointStore.open("task-1", { store: openMemoryStore({ world }) });
+    database.connection.run("DELETE FROM leases");
+    const second = await CheckpointStore.open("task-1", { store: openMemoryStore({ database }) });
     await second.save(step(2));
     for (let i = 0; i < 2; i++) {
       await expect(first.save(step(3))).rejects.toMatchObject({

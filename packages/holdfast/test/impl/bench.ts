@@ -12,8 +12,7 @@ import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import type { Forge } from "@holdfast/core/forge";
 import type { Store } from "@holdfast/core/store";
-import { openMemoryStore } from "@holdfast/core/store-memory";
-import { createMemoryState } from "@holdfast/core/store-memory-write";
+import { createMemoryDatabase, openMemoryStore } from "@holdfast/core/store-memory";
 import { openAgentLog, openResultFile } from "@holdfast/core/agent-log";
 import { systemCommands } from "@holdfast/core/commands";
 import { createOutputs } from "@holdfast/platform/outputs";
@@ -85,8 +84,8 @@ export async function makeBench(params: {
   await putFiles(root, { "script.yaml": JSON.stringify({ answers: params.answers }) });
 
   const workspaces = await openGitWorkspaces(at.clone);
-  const world = createMemoryState();
-  const store = openMemoryStore({ world });
+  const database = createMemoryDatabase();
+  const store = openMemoryStore({ database });
   const partsOf = (own: Store, clock: Clock = systemClock): Adapters => ({
     ...createTestAdapters({ store: own, clock, workspaces }).adapters,
     liveness: (owner) => livenessOf(owner, processIdentity()),
@@ -117,7 +116,7 @@ export async function makeBench(params: {
     async work({ signal = new AbortController().signal, listen = () => undefined, dies, clock = systemClock } = {}) {
       // To the next life, this one is an earlier process of the same number: dead.
       lives += 1;
-      const own = openMemoryStore({ world, clock, identity: { ...processIdentity(), started: String(-lives) } });
+      const own = openMemoryStore({ database, clock, identity: { ...processIdentity(), started: String(-lives) } });
       const mortal = dies === undefined ? { store: own, isDead: () => false } : mortalStore(own, dies);
       const adapters = partsOf(mortal.store, clock);
       const workflow = implWorkflow(options, adapters);
