@@ -1,18 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  NOTHING,
-  RESOURCES,
-  costOf,
-  exceeded,
-  forkBudget,
-  newBudget,
-  priceOf,
-  reserve,
-  settle,
-  settleLost,
-  shareSpending,
-} from "./budget.ts";
+import { NOTHING, RESOURCES, costOf, exceeded, newBudget, priceOf, reserve, settle, settleLost } from "./budget.ts";
 import type { Amounts, Budget } from "./position.ts";
 
 describe("budget", () => {
@@ -114,24 +102,6 @@ describe("budget", () => {
           budget = settle(result.budget, { estimate: tokens(estimate), actual });
           expect(budget.spent.tokens).toBeLessThanOrEqual(limit);
         }
-      }),
-    );
-  });
-
-  const small = fc.record({ tokens: fc.nat(1000), microUsd: fc.nat(1000), milliseconds: fc.nat(1000) });
-
-  test("what forks spend adds up, in any order and grouping", () => {
-    fc.assert(
-      fc.property(small, small, fc.array(small), (spent, inFlight, costs) => {
-        const base: Budget = { ...newBudget(), spent, reserved: inFlight };
-        const forks = costs.map((actual) => settle(forkBudget(base), { estimate: NOTHING, actual }));
-        const shared = shareSpending({ base, forks });
-        for (const resource of RESOURCES) {
-          const total = costs.reduce((sum, cost) => sum + cost[resource], spent[resource]);
-          expect(shared.spent[resource]).toBe(total);
-          expect(shared.reserved[resource]).toBe(inFlight[resource]);
-        }
-        expect(shareSpending({ base, forks: forks.toReversed() })).toEqual(shared);
       }),
     );
   });

@@ -119,30 +119,6 @@ export function exceeded(budget: Budget): readonly Resource[] {
   });
 }
 
-/** A fork starts with what is spent, without its parent's running calls. */
-export function forkBudget(budget: Budget): Budget {
-  return { ...budget, reserved: NOTHING };
-}
-
-/** Combined usage of a run and its forks: the base once, plus what each fork spent, reserved and held since it was created. */
-export function shareSpending(params: { readonly base: Budget; readonly forks: readonly Budget[] }): Budget {
-  const { base } = params;
-  let { spent, reserved } = base;
-  let held = base.held ?? NOTHING;
-  for (const fork of params.forks) {
-    const since = each((resource) => Math.max(0, fork.spent[resource] - base.spent[resource]));
-    const unpriced = Math.max(0, (fork.spent.unpriced ?? 0) - (base.spent.unpriced ?? 0));
-    const uncounted = Math.max(0, (fork.spent.uncounted ?? 0) - (base.spent.uncounted ?? 0));
-    spent = sum(spent, { ...since, unpriced, uncounted });
-    reserved = sum(reserved, fork.reserved);
-    held = sum(
-      held,
-      each((resource) => Math.max(0, (fork.held?.[resource] ?? 0) - (base.held?.[resource] ?? 0))),
-    );
-  }
-  return { ...base, spent, reserved, ...(isNothing(held) ? {} : { held }) };
-}
-
 /** Resources that have reached 80 % of their limit. */
 export function nearLimit(budget: Budget): readonly Resource[] {
   return RESOURCES.filter((resource) => isNear(budget, resource));
@@ -161,10 +137,6 @@ function checkAmounts(amounts: Amounts): void {
     message: `An amount of ${bad} must be a whole number from 0, not ${amounts[bad]}`,
     hint: "Round up what a provider reports as a fraction; money is in millionths of a US dollar.",
   });
-}
-
-function isNothing(amounts: Amounts): boolean {
-  return RESOURCES.every((resource) => amounts[resource] === 0);
 }
 
 function isAmount(amount: number): boolean {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Planes, emptyPlanes, parseContext, parseGraph, parsePlanes, parsePosition } from "./checkpoint.ts";
+import { parseContext, parseGraph, parsePlanes, parsePosition } from "@holdfast/test-support/core/parse-planes";
+import { type Planes, emptyPlanes } from "./checkpoint.ts";
 import type { Json, JsonObject } from "./json.ts";
 
 const full: Planes = {

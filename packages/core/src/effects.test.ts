@@ -7,7 +7,6 @@ import {
   checkIntent,
   decideEffect,
   effectKey,
-  foldEffects,
   stepEffect,
 } from "./effects.ts";
 import type { EntryKind } from "./journal.ts";
@@ -100,6 +99,15 @@ describe("effect fold", () => {
 
   function journal(lines: readonly Line[]) {
     return lines.map(([kind, body], index) => ({ run: "r", entry: index + 1, kind, at: `t${index + 1}`, body }));
+  }
+
+  function foldEffects(entries: ReturnType<typeof journal>): readonly Effect[] {
+    const effects = new Map<string, Effect>();
+    for (const entry of entries) {
+      const change = stepEffect((key) => effects.get(key), entry);
+      if (change !== null) effects.set(change.key, change);
+    }
+    return [...effects.values()];
   }
 
   const stateAfter = (...lines: readonly Line[]) => foldEffects(journal(lines))[0]?.state;

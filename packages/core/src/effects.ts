@@ -144,16 +144,6 @@ export function effectKey(params: { readonly run: string; readonly stage: string
 
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
 
-/** The effects of a run, in the order of their first intent. */
-export function foldEffects(entries: Iterable<FoldedEntry>): readonly Effect[] {
-  const effects = new Map<string, Effect>();
-  for (const entry of entries) {
-    const change = stepEffect((key) => effects.get(key), entry);
-    if (change !== null) effects.set(change.key, change);
-  }
-  return [...effects.values()];
-}
-
 /**
  * Returns the effect that this entry changes, in its new state. null: it changes none. Used by stores that keep the
  * effects in a table. Done is final: no later entry can undo an effect that happened.

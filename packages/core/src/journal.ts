@@ -179,7 +179,7 @@ export function birthRecord(run: Run): JsonObject {
     createdAt: run.createdAt,
     workflow: run.workflow,
     work: run.work,
-    forkedFrom: parentRecord(run.forkedFrom),
+    forkedFrom: run.forkedFrom === null ? null : { id: run.forkedFrom.id, digest: run.forkedFrom.digest },
     labels: run.labels,
   };
 }
@@ -200,23 +200,7 @@ export interface CheckpointHead {
   readonly root: Digest;
 }
 
-export function checkpointBody(head: CheckpointHead, parent: CheckpointParent | null): JsonObject {
-  return {
-    added: head.added,
-    iteration: head.iteration,
-    logical: head.logical,
-    name: head.name,
-    parent: parentRecord(parent),
-    root: head.root,
-    score: head.score,
-    sequence: head.sequence,
-    stage: head.stage,
-    tree: head.tree,
-    trigger: head.trigger,
-  };
-}
-
-/** Canonical JSON of checkpointBody, written by hand because this runs for every checkpoint. */
+/** The canonical JSON of a checkpoint entry, written by hand because this runs for every checkpoint. */
 export function checkpointBodyText(head: CheckpointHead, parent: CheckpointParent | null): string {
   const parentText = parent === null ? "null" : `{"digest":"${parent.digest}","id":"${parent.id}"}`;
   return `{"added":${head.added},"iteration":${head.iteration},"logical":${head.logical},"name":${text(head.name)},"parent":${parentText},"root":"${head.root}","score":${head.score},"sequence":${head.sequence},"stage":${text(head.stage)},"tree":${text(head.tree)},"trigger":"${head.trigger}"}`;
@@ -225,10 +209,6 @@ export function checkpointBodyText(head: CheckpointHead, parent: CheckpointParen
 /** Equal to canonical JSON for strings without lone surrogates, which capture refuses. */
 function text(value: string | null): string {
   return value === null ? "null" : JSON.stringify(value);
-}
-
-function parentRecord(parent: CheckpointParent | null): JsonObject | null {
-  return parent === null ? null : { id: parent.id, digest: parent.digest };
 }
 
 /** Reads a string from an entry's body leniently: a missing value or another type gives "". */

@@ -10,7 +10,6 @@ import {
   type RunSummary,
   type Work,
   checkTagName,
-  formatAddress,
   makeRunId,
   numberedId,
   parseAddress,
@@ -75,7 +74,10 @@ describe("address", () => {
           expect(error).toMatchObject({ code: "USAGE" });
           return;
         }
-        expect(formatAddress(address)).toBe(text);
+        const { run, at } = address;
+        const end = { none: "", latest: "@latest", sequence: "@", tag: "@" }[at.kind];
+        const rest = at.kind === "sequence" ? String(at.sequence) : at.kind === "tag" ? at.name : "";
+        expect(`${run ?? ""}${end}${rest}`).toBe(text);
       }),
     );
   });

@@ -229,7 +229,7 @@ type AddressAt =
   | { readonly kind: "latest" }
   | { readonly kind: "tag"; readonly name: string };
 
-/** Throws USAGE. Every address has one spelling: `formatAddress(parseAddress(text))` is `text`. */
+/** Throws USAGE. Every address has one spelling. */
 export function parseAddress(text: string): Address {
   // JavaScript callers of the library may pass any value.
   if (typeof text !== "string") throw badAddress(String(text), "it is not a text");
@@ -240,20 +240,6 @@ export function parseAddress(text: string): Address {
     throw badAddress(text, `${JSON.stringify(run)} cannot be a run id (lower-case letters, digits and hyphens)`);
   }
   return { run: run === "" ? null : run, at: sign === -1 ? { kind: "none" } : parseAt(text, text.slice(sign + 1)) };
-}
-
-export function formatAddress(address: Address): string {
-  const run = address.run ?? "";
-  switch (address.at.kind) {
-    case "none":
-      return run;
-    case "sequence":
-      return `${run}@${address.at.sequence}`;
-    case "latest":
-      return `${run}@latest`;
-    case "tag":
-      return `${run}@${address.at.name}`;
-  }
 }
 
 const TAG = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/;

@@ -5,11 +5,10 @@ import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { type RunState, isEnded } from "./run.ts";
 import {
-  NEW_RUN,
   type RunStatus,
   type StatusFacts,
+  NEW_RUN,
   concernsRun,
-  foldRun,
   isResumable,
   STATUS_KINDS,
   isHeld,
@@ -21,6 +20,7 @@ import {
 } from "./status.ts";
 
 describe("run fold", () => {
+  const foldRun = (entries: readonly Parameters<typeof stepRun>[1][]) => entries.reduce(stepRun, NEW_RUN);
   type Line = readonly [EntryKind, JsonObject?];
 
   function journal(lines: readonly Line[]) {

@@ -235,12 +235,6 @@ export const NEW_RUN: RunFold = { state: { kind: "active" }, unfinishedRestore: 
 
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
 
-export function foldRun(entries: Iterable<FoldedEntry>): RunFold {
-  let fold = NEW_RUN;
-  for (const entry of entries) fold = stepRun(fold, entry);
-  return fold;
-}
-
 /**
  * Applies one entry, for stores that keep the fold next to the journal. An end remains until the run is reopened: a later end or wait
  * changes nothing, so the first reason is never lost.

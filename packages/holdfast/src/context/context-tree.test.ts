@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseContext } from "@holdfast/core/checkpoint";
+import { parseContext } from "@holdfast/test-support/core/parse-planes";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import {
   type ContextTree,
