@@ -7,7 +7,7 @@ import {
   type Digest,
   type Hasher,
   type Json,
-  type Shape,
+  type TypeOf,
   count,
   dictionary,
   finite,
@@ -60,12 +60,11 @@ export class Tape {
     const last = this.#waiting.at(-1)?.body;
     const values = last?.["kind"] === "clock" && last["stageAttempt"] === stageAttempt ? last["values"] : undefined;
     if (isJsonArray(values)) this.#waiting.pop();
-    const note: RecordedClock = {
+    this.note({
       kind: "clock",
       stageAttempt,
       values: [...(isJsonArray(values) ? values.map(Number) : []), value],
-    };
-    this.note(note);
+    });
     return value;
   }
 
@@ -127,120 +126,19 @@ export class Hearing {
   }
 }
 
-/**
- * A call of a run to the outside world, as a `call.recorded` entry holds it. It is in the commit of its step, so a kill leaves either all
- * of it or nothing. The step has the result; this has the input that the result was made from.
- */
-type RecordedCall = RecordedAgent | RecordedCommand | RecordedLookup | RecordedClock;
+const texts = dictionary(text);
+const fileMark = object({ tree: text, snapshot: text, head: nullable(text), branch: nullable(text) });
+export type FileMark = TypeOf<typeof fileMark>;
 
-/** One try of an agent call. */
-export type RecordedAgent = {
-  readonly kind: "agent";
-  readonly stageAttempt: number;
-  readonly step: string;
-  /** 1 for the first. */
-  readonly attempt: number;
-  readonly asked: AskedAgent;
-  readonly sent: {
-    /** Null: the prompt of `asked`. */
-    readonly prompt: string | null;
-    readonly session: string | null;
-    readonly forkAt: string | null;
-  };
-  readonly ran: {
-    /** The agent that ran; it differs from the requested one after a fallback. */
-    readonly agent: string;
-    readonly model: string | null;
-    /** As the agent reports it; null: it does not. */
-    readonly version: string | null;
-    /** Null: no process was started. */
-    readonly argv: readonly string[] | null;
-    readonly environment: RecordedEnvironment;
-    /** Null: the run has no seed. "not_taken": the agent does not support one. */
-    readonly seed: { readonly value: number; readonly how: "taken" | "not_taken" } | null;
-  };
-  readonly heard: {
-    readonly events: readonly Json[];
-    /** How many events are not kept. */
-    readonly left: number;
-    /** Digest of all events, those not kept included. */
-    readonly digest: Digest;
-  };
-  readonly files: { readonly before: FileMark | null; readonly after: FileMark | null };
-  readonly milliseconds: number;
-  /** Why the try failed; null: the step's result says how it ended. */
-  readonly failed: { readonly cause: string; readonly message: string } | null;
-};
+const environment = object({
+  hash: text,
+  /** With secrets masked; null: recorded before under this hash. */
+  values: nullable(texts),
+});
+type RecordedEnvironment = TypeOf<typeof environment>;
 
 /** What the workflow requested: the same workflow at the same position requests the same. */
-export type AskedAgent = {
-  readonly agent: string;
-  readonly model: string | null;
-  readonly role: string;
-  readonly prompt: string;
-  readonly yolo: boolean;
-  readonly timeoutMs: number | null;
-  readonly env: Readonly<Record<string, string>>;
-  readonly collect: readonly string[];
-  /** Where the agent may change files. */
-  readonly works: "files" | "reads" | "sideWorktree";
-  readonly iteration: number;
-};
-
-type RecordedEnvironment = {
-  readonly hash: Digest;
-  /** With secrets masked; null: recorded before under this hash. */
-  readonly values: Readonly<Record<string, string>> | null;
-};
-
-export type FileMark = {
-  readonly tree: string;
-  readonly snapshot: string;
-  readonly head: string | null;
-  readonly branch: string | null;
-};
-
-/** A command of the user: a gate or a verification. */
-type RecordedCommand = {
-  readonly kind: "command";
-  readonly stageAttempt: number;
-  /** Null: the command belongs to an effect, not to a step of a stage attempt. */
-  readonly step: string | null;
-  readonly command: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly timeoutMs: number | null;
-  readonly environment: RecordedEnvironment;
-  readonly result: Json;
-};
-
-/** A query to the forge, and its answer. */
-export type RecordedLookup = {
-  readonly kind: "forge";
-  readonly stageAttempt: number;
-  readonly method: string;
-  readonly args: readonly Json[];
-  readonly answer:
-    | { readonly kind: "answered"; readonly value: Json }
-    | { readonly kind: "refused"; readonly code: string; readonly message: string };
-};
-
-/** Clock readings of a stage, in order. */
-type RecordedClock = { readonly kind: "clock"; readonly stageAttempt: number; readonly values: readonly number[] };
-
-export function parseRecordedCall(entry: Pick<JournalEntry, "run" | "entry" | "body">): RecordedCall {
-  const what = `Journal entry ${entry.entry} of run ${entry.run} (call.recorded)`;
-  return parseShape({ shape: callShape, value: entry.body, what });
-}
-
-const texts: Shape<Readonly<Record<string, string>>> = dictionary(text);
-const environment: Shape<RecordedEnvironment> = object<RecordedEnvironment>({ hash: text, values: nullable(texts) });
-const fileMark: Shape<FileMark> = object<FileMark>({
-  tree: text,
-  snapshot: text,
-  head: nullable(text),
-  branch: nullable(text),
-});
-const askedShape: Shape<AskedAgent> = object<AskedAgent>({
+const askedShape = object({
   agent: text,
   model: nullable(text),
   role: text,
@@ -249,34 +147,57 @@ const askedShape: Shape<AskedAgent> = object<AskedAgent>({
   timeoutMs: nullable(count),
   env: texts,
   collect: list(text),
+  /** Where the agent may change files. */
   works: oneOf({ files: true, reads: true, sideWorktree: true }),
   iteration: count,
 });
-const agentShape: Shape<RecordedAgent> = object<RecordedAgent>({
+export type AskedAgent = TypeOf<typeof askedShape>;
+
+/** One try of an agent call. */
+const agentShape = object({
   kind: oneOf({ agent: true }),
   stageAttempt: count,
   step: text,
+  /** 1 for the first. */
   attempt: count,
   asked: askedShape,
-  sent: object<RecordedAgent["sent"]>({ prompt: nullable(text), session: nullable(text), forkAt: nullable(text) }),
-  ran: object<RecordedAgent["ran"]>({
+  sent: object({
+    /** Null: the prompt of `asked`. */
+    prompt: nullable(text),
+    session: nullable(text),
+    forkAt: nullable(text),
+  }),
+  ran: object({
+    /** The agent that ran; it differs from the requested one after a fallback. */
     agent: text,
     model: nullable(text),
+    /** As the agent reports it; null: it does not. */
     version: nullable(text),
+    /** Null: no process was started. */
     argv: nullable(list(text)),
     environment,
-    seed: nullable(
-      object<NonNullable<RecordedAgent["ran"]["seed"]>>({ value: count, how: oneOf({ taken: true, not_taken: true }) }),
-    ),
+    /** Null: the run has no seed. "not_taken": the agent does not support one. */
+    seed: nullable(object({ value: count, how: oneOf({ taken: true, not_taken: true }) })),
   }),
-  heard: object<RecordedAgent["heard"]>({ events: list(json), left: count, digest: text }),
-  files: object<RecordedAgent["files"]>({ before: nullable(fileMark), after: nullable(fileMark) }),
+  heard: object({
+    events: list(json),
+    /** How many events are not kept. */
+    left: count,
+    /** Digest of all events, those not kept included. */
+    digest: text,
+  }),
+  files: object({ before: nullable(fileMark), after: nullable(fileMark) }),
   milliseconds: count,
-  failed: nullable(object<NonNullable<RecordedAgent["failed"]>>({ cause: text, message: text })),
+  /** Why the try failed; null: the step's result says how it ended. */
+  failed: nullable(object({ cause: text, message: text })),
 });
-const commandShape: Shape<RecordedCommand> = object<RecordedCommand>({
+export type RecordedAgent = TypeOf<typeof agentShape>;
+
+/** A command of the user: a gate or a verification. */
+const commandShape = object({
   kind: oneOf({ command: true }),
   stageAttempt: count,
+  /** Null: the command belongs to an effect, not to a step of a stage attempt. */
   step: nullable(text),
   command: text,
   env: texts,
@@ -284,26 +205,40 @@ const commandShape: Shape<RecordedCommand> = object<RecordedCommand>({
   environment,
   result: json,
 });
-type Answer = RecordedLookup["answer"];
-type Answered = Extract<Answer, { readonly kind: "answered" }>;
-type Refused = Extract<Answer, { readonly kind: "refused" }>;
-const answerShape: Shape<Answer> = tagged<Answer, "kind">("kind", {
-  answered: object<Answered>({ kind: oneOf({ answered: true }), value: json }),
-  refused: object<Refused>({ kind: oneOf({ refused: true }), code: text, message: text }),
-});
-const lookupShape: Shape<RecordedLookup> = object<RecordedLookup>({
+
+const answered = object({ kind: oneOf({ answered: true }), value: json });
+const refused = object({ kind: oneOf({ refused: true }), code: text, message: text });
+type Answer = TypeOf<typeof answered> | TypeOf<typeof refused>;
+
+/** A query to the forge, and its answer. */
+const lookupShape = object({
   kind: oneOf({ forge: true }),
   stageAttempt: count,
   method: text,
   args: list(json),
-  answer: answerShape,
+  answer: tagged<Answer, "kind">("kind", { answered, refused }),
 });
-const callShape: Shape<RecordedCall> = tagged<RecordedCall, "kind">("kind", {
+export type RecordedLookup = TypeOf<typeof lookupShape>;
+
+/** Clock readings of a stage, in order. */
+const clockShape = object({ kind: oneOf({ clock: true }), stageAttempt: count, values: list(finite) });
+
+/**
+ * A call of a run to the outside world, as a `call.recorded` entry holds it. It is in the commit of its step, so a kill leaves either all
+ * of it or nothing. The step has the result; this has the input that the result was made from.
+ */
+type RecordedCall = RecordedAgent | TypeOf<typeof commandShape> | RecordedLookup | TypeOf<typeof clockShape>;
+const callShape = tagged<RecordedCall, "kind">("kind", {
   agent: agentShape,
   command: commandShape,
   forge: lookupShape,
-  clock: object<RecordedClock>({ kind: oneOf({ clock: true }), stageAttempt: count, values: list(finite) }),
+  clock: clockShape,
 });
+
+export function parseRecordedCall(entry: Pick<JournalEntry, "run" | "entry" | "body">): RecordedCall {
+  const what = `Journal entry ${entry.entry} of run ${entry.run} (call.recorded)`;
+  return parseShape({ shape: callShape, value: entry.body, what });
+}
 
 export interface Environment {
   readonly hash: Digest;
