@@ -207,9 +207,9 @@ export class StepLine {
     return this.#steps.filter((step) => step.stageAttempt === stageAttempt && !this.#done.has(step.entry));
   }
 
-  /** The next step of any stage attempt. */
-  next(): RecordedStep | undefined {
-    return this.#steps.find(({ entry }) => !this.#done.has(entry));
+  /** The next step of any stage attempt after this entry. */
+  next(after = 0): RecordedStep | undefined {
+    return this.#steps.find(({ entry }) => entry > after && !this.#done.has(entry));
   }
 
   /** Returns the step of this name if its turn has come, otherwise null. */

@@ -163,3 +163,21 @@ test("where somebody gave it other options on the way, each side of that has the
   expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["after"] });
   expect(await run.replay()).toMatchObject(SAME);
 });
+
+const QUESTION = { name: "which", question: "Which way?", options: ["left", "right"], recheck: true };
+
+test("behind a question that was never answered, the replay continues where the user changed the options", async () => {
+  const run = await startAsking(async (context, ask) => {
+    const title = await ask();
+    if (title === "ask") await context.decide(QUESTION);
+    await context.step("a", () => "a");
+    return title;
+  });
+  run.say("ask");
+  await run.live(null);
+  expect((await knownRun(run.toy.store, ID)).state.kind).toBe("waiting");
+  await changeOptions({ adapters: run.adapters, run: ID, options: { more: true }, goesOn: null, reason: "More" });
+  run.say("go");
+  await run.live(null);
+  expect(await run.replay()).toMatchObject({ ...SAME, to: (await run.toy.store.latest(ID))?.sequence });
+});

@@ -154,28 +154,28 @@ class Play {
     for (let before = -1; replayer.progress > before;) {
       before = replayer.progress;
       signal.throwIfAborted();
-      const outcome = await this.#goOn(signal);
-      if (replayer.divergence !== null) return replayer.divergence;
-      if (replayer.stop?.kind === "jump") {
-        const { sequence } = replayer.stop;
-        const next = this.#recording.checkpoints.find((one) => one.sequence === sequence);
-        if (next === undefined || (to !== null && sequence > to)) return null;
-        await this.#standAt(next);
-        if (sequence === to) return null;
+      const outcome = await this.#execute(signal);
+      const { divergence, stop } = replayer;
+      if (divergence !== null) return divergence;
+      if (stop?.kind === "end") return null;
+      // A question that was never answered has nothing behind it: the run continued at the next jump.
+      if (stop === null && outcome === "stopped" && replayer.hasMoreBeforeJump()) {
+        replayer.passTime();
         continue;
       }
-      if (replayer.stop !== null) return null;
-      if (outcome === "ended") {
-        const next = replayer.nextJump();
-        if (next === null || (to !== null && next.sequence > to)) return await this.#sameEnd(to);
-        await this.#standAt(next);
-      }
-      replayer.passTime();
+      const next =
+        stop === null
+          ? replayer.nextJump()
+          : this.#recording.checkpoints.find(({ sequence }) => sequence === stop.sequence);
+      if (next === null || next === undefined || (to !== null && next.sequence > to))
+        return outcome === "ended" ? await this.#sameEnd(to) : null;
+      await this.#standAt(next);
+      if (next.sequence === to) return null;
     }
     return null;
   }
 
-  async #goOn(signal: AbortSignal): Promise<"ended" | "stopped"> {
+  async #execute(signal: AbortSignal): Promise<"ended" | "stopped"> {
     const { replayer: driver } = this;
     const params = { adapters: this.#adapters, run: this.#params.run.id, workflow: this.#workflow, driver, signal };
     try {
@@ -303,7 +303,8 @@ class Play {
   }
 }
 
-const PATIENCE_MS = 1_500;
+/** Longer than any pause of a busy machine between two steps of one stage, so that a slow replay is not taken for a divergence. */
+const PATIENCE_MS = 10_000;
 
 const NO_FILE: ResultFile = { write: () => undefined, read: () => null, remove: () => undefined };
 

@@ -116,6 +116,13 @@ export class Replayer implements SessionDriver {
     return this.#checkpoints.nextJump();
   }
 
+  /** True when the record has a step or a checkpoint of the workflow before the next jump, or no jump. */
+  hasMoreBeforeJump(): boolean {
+    const before = this.nextJump()?.entry;
+    const next = [this.#steps.next(this.#from), this.firstLeft()];
+    return before === undefined || next.some((one) => one !== null && one !== undefined && one.entry < before);
+  }
+
   /** The first checkpoint that the workflow saved in the record and has not reached in the replay. */
   firstLeft(): RecordedCheckpoint | null {
     return this.#checkpoints.firstLeft();
