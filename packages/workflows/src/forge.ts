@@ -6,7 +6,7 @@ import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
 import { removeMentions } from "@holdfast/core/mask";
 import type { WaitingFor } from "@holdfast/core/run";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { AnyStageContext } from "./worktree.ts";
 
 /** Delay before the run asks again when a forge or remote does not answer and gives no retry time. */
@@ -53,11 +53,10 @@ export async function waitOnce(
 /** Throws USAGE for a run without an issue. */
 export function issueNumber({ run }: Pick<AnyStageContext, "run">): number {
   if (run.work.kind === "issue") return run.work.number;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Run ${run.id} has no issue, and the ${run.workflow} workflow works on an issue`,
-    hint: `Start it with an issue number: \`holdfast run 42 --workflow ${run.workflow}\`.`,
-  });
+  throw usageError(
+    `Run ${run.id} has no issue, and the ${run.workflow} workflow works on an issue`,
+    `Start it with an issue number: \`holdfast run 42 --workflow ${run.workflow}\`.`,
+  );
 }
 
 /**
@@ -93,11 +92,10 @@ export async function fetchImportedIssue(
     });
   const issue = await forge.getIssue(number);
   if (issue !== null && issue.number === number) return { forge, issue };
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `There is no issue ${number} at ${forge.location}, which the imported run is about`,
-    hint: "Resume it in a clone of the repository that it came from.",
-  });
+  throw usageError(
+    `There is no issue ${number} at ${forge.location}, which the imported run is about`,
+    "Resume it in a clone of the repository that it came from.",
+  );
 }
 
 /**

@@ -8,7 +8,7 @@ import type { ProgressListener } from "@holdfast/core/progress";
 import type { Run, RunSummary, Work } from "@holdfast/core/run";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Encoded, ExternalCheckpoint, FormatName, Loss } from "@holdfast/formats/format";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 
 export interface WorkflowPlugin {
   readonly name: string;
@@ -187,17 +187,15 @@ export function namedRoles(roles: Readonly<Record<string, Json | undefined>>): r
 /** The issue of an imported run. `member`: where the document names it. */
 export function importedIssueNumber({ id, work }: RunSummary, workflow: string, member: string): number {
   if (work.kind === "issue") return work.number;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Imported run ${id} names no issue, and the ${workflow} workflow works on an issue`,
-    hint: `Add the number of the issue (${member}) to its document and import it again.`,
-  });
+  throw usageError(
+    `Imported run ${id} names no issue, and the ${workflow} workflow works on an issue`,
+    `Add the number of the issue (${member}) to its document and import it again.`,
+  );
 }
 
 export function importWithoutAgent({ id }: RunSummary): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `Imported run ${id} names no agent that could continue the work`,
-    hint: "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
-  });
+  return usageError(
+    `Imported run ${id} names no agent that could continue the work`,
+    "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml.",
+  );
 }

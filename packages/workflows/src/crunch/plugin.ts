@@ -1,7 +1,7 @@
 // The crunch workflow as a plug-in: created from options, continued from an imported checkpoint, and given a later target.
 
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import {
   type ChangeLimit,
   type WorkflowPlugin,
@@ -66,11 +66,10 @@ const changeTarget: ChangeLimit = ({ run, planes, value }) => {
   const stopped = position.stage === "stopped" ? lastCompletedPhase(context.values) : null;
   const at = stopped ?? (isCrunchStage(position.stage) ? position.stage : null);
   if (at !== null && at !== target && isAtOrPast(at, target))
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run.id} is at ${at} already, which is past ${target}`,
-      hint: `To go back to an earlier state: \`holdfast resume ${run.id}@SEQUENCE --force\`; see \`holdfast list ${run.id}\`.`,
-    });
+    throw usageError(
+      `Run ${run.id} is at ${at} already, which is past ${target}`,
+      `To go back to an earlier state: \`holdfast resume ${run.id}@SEQUENCE --force\`; see \`holdfast list ${run.id}\`.`,
+    );
   return {
     options: crunchOptionsJson({ ...options, target }),
     continuesAt: stopped === null ? null : entryOf(stageAfter(stopped), position.iteration),

@@ -1,15 +1,8 @@
 // The forms that crunch agents fill in: one table describes each field in the prompt and reads it from the answer.
 
 import { type Json, type JsonObject, isJsonArray, isJsonObject, objectsIn } from "@holdfast/core/json";
-import { KNOWLEDGE_TYPES, type KnowledgeType } from "./knowledge.ts";
-import {
-  type Compromise,
-  type ConflictPosition,
-  type Finding,
-  type ReplyStatus,
-  type VetoClaim,
-  clamp,
-} from "./messages.ts";
+import { KNOWLEDGE_TYPES } from "./knowledge.ts";
+import { type ConflictPosition, clamp } from "./messages.ts";
 
 /**
  * A field of an agent's answer: its description for the agent, and its reader. Both are one value, so that prompt and
@@ -103,7 +96,7 @@ function lines(about: string): Field<readonly string[]> {
   };
 }
 
-function members<T extends object>(fields: { readonly [K in keyof T]-?: Field<T[K]> }): Field<T> {
+function members<T extends object>(fields: { readonly [K in keyof T]-?: Field<T[K]> }): Field<Readonly<T>> {
   const names = Object.keys(fields) as (keyof T & string)[];
   return {
     described: { kind: "members", members: names.map((name) => [snakeCase(name), fields[name].described] as const) },
@@ -195,57 +188,20 @@ function plainText(value: Json | undefined): string {
   return given.trim().slice(0, MAX_TEXT).toWellFormed();
 }
 
-type ReplyRecommendation = {
-  readonly scope: string;
-  readonly choice: string;
-  readonly rationale: string;
-  readonly confidence: number;
-  readonly actionable: boolean;
-};
-
-type ReplyKnowledge = {
-  readonly type: KnowledgeType;
-  readonly content: string;
-  readonly tags: readonly string[];
-};
-
-/** A question that only the user can answer. Without options, any answer is accepted. */
-export type ReplyEscalation = { readonly reason: string; readonly options: readonly string[] };
-
-const REPLY_BROADCASTS = ["CONTEXT_UPDATE", "CHECKPOINT", "ABORT"] as const;
 /** A message to all agents. CHECKPOINT requests a checkpoint, ABORT ends the phase. */
-type ReplyBroadcast = { readonly event: (typeof REPLY_BROADCASTS)[number]; readonly message: string };
-
-/** Work that the agent found for another agent. */
-type FollowUp = { readonly agent: string; readonly action: string; readonly task: string };
-
-export type AgentReply = {
-  readonly status: ReplyStatus;
-  readonly summary: string;
-  /** Paths of files that the agent wrote for others to read. */
-  readonly outputs: readonly string[];
-  readonly filesModified: readonly string[];
-  readonly filesCreated: readonly string[];
-  readonly findings: readonly Finding[];
-  readonly recommendations: readonly ReplyRecommendation[];
-  readonly handoff: { readonly to: string; readonly reason: string } | null;
-  readonly followUps: readonly FollowUp[];
-  readonly escalate: ReplyEscalation | null;
-  readonly broadcasts: readonly ReplyBroadcast[];
-  readonly knowledge: readonly ReplyKnowledge[];
-};
-
+const REPLY_BROADCASTS = ["CONTEXT_UPDATE", "CHECKPOINT", "ABORT"] as const;
 const STATUSES = ["SUCCESS", "PARTIAL", "BLOCKED", "FAILED"] as const;
 const SEVERITIES = ["CRITICAL", "HIGH", "MEDIUM", "LOW", "INFO"] as const;
 
-const REPLY = members<AgentReply>({
+const REPLY = members({
   status: oneWord(STATUSES, "PARTIAL"),
   summary: words("what you did and what came out, in a few sentences"),
+  /** Paths of files that the agent wrote for others to read. */
   outputs: lines("path of a file that you wrote for others to read"),
   filesModified: lines("path of a file that you changed"),
   filesCreated: lines("path of a file that you made"),
   findings: listOf(
-    members<Finding>({
+    members({
       id: words("F-001"),
       severity: oneWord(SEVERITIES, "INFO"),
       category: words("security | quality | performance | style"),
@@ -258,7 +214,7 @@ const REPLY = members<AgentReply>({
     (finding) => finding.title !== "" || finding.description !== "",
   ),
   recommendations: listOf(
-    members<ReplyRecommendation>({
+    members({
       scope: words("what it is about: a file, a component, a decision; others use the same words for the same thing"),
       choice: words("what should be done, in one line"),
       rationale: words("why"),
@@ -268,36 +224,38 @@ const REPLY = members<AgentReply>({
     (recommendation) => recommendation.scope !== "" && recommendation.choice !== "",
   ),
   handoff: maybe(
-    members<NonNullable<AgentReply["handoff"]>>({
+    members({
       to: words("agent who should do it instead of you; leave this member out otherwise"),
       reason: words("why"),
     }),
     (handoff) => handoff.to !== "",
   ),
+  /** Work that the agent found for another agent. */
   followUps: listOf(
-    members<FollowUp>({
+    members({
       agent: words("agent who should do further work"),
       action: words("implement | review_code | investigate | document"),
       task: words("what is to be done"),
     }),
     (followUp) => followUp.agent !== "" && followUp.task !== "",
   ),
+  /** A question that only the user can answer. Without options, any answer is accepted. */
   escalate: maybe(
-    members<ReplyEscalation>({
+    members({
       reason: words("what only a person can decide; leave this member out otherwise"),
       options: lines("answer that the person can give"),
     }),
     (escalate) => escalate.reason !== "",
   ),
   broadcasts: listOf(
-    members<ReplyBroadcast>({
+    members({
       event: oneWord(REPLY_BROADCASTS, "CONTEXT_UPDATE"),
       message: words("what everybody must know"),
     }),
     (broadcast) => broadcast.message !== "",
   ),
   knowledge: listOf(
-    members<ReplyKnowledge>({
+    members({
       type: oneWord(KNOWLEDGE_TYPES, "pattern"),
       content: words("what later work should know"),
       tags: lines("word that finds it again"),
@@ -305,6 +263,9 @@ const REPLY = members<AgentReply>({
     (knowledge) => knowledge.content !== "",
   ),
 });
+
+export type AgentReply = ReturnType<typeof REPLY.read>;
+export type ReplyEscalation = NonNullable<AgentReply["escalate"]>;
 
 /** The form of an answer in a prompt, built from the table that reads the answer. */
 export const REPLY_FORM: string = describeField(REPLY);
@@ -331,7 +292,7 @@ export function parseReply(text: string): ParsedReply {
 
 function hasStatus(object: Json): boolean {
   // Reads the status as nullable, because REPLY replaces a missing one by a default.
-  const status = members<{ readonly status: ReplyStatus | null }>({ status: maybeWord(STATUSES) });
+  const status = members({ status: maybeWord(STATUSES) });
   return status.read(object).status !== null;
 }
 
@@ -340,21 +301,19 @@ function shortened(text: string): string {
   return text.trim().slice(-MAX_TEXT).toWellFormed();
 }
 
-type PositionReply = Omit<ConflictPosition, "agent">;
-
-const POSITION = members<PositionReply>({
+const POSITION = members({
   choice: words("what should be done, in one line; in the words of the choice when it is one of those given"),
   rationale: words("why"),
   evidence: lines("what proves it: a place in the code, a measurement, a document"),
   confidence: percent("how sure you are", 50),
   relevance: share("how much the matter belongs to what you know", 0.5),
-  compromise: members<Compromise>({
+  compromise: members({
     acceptable: yesOrNo("could you live with another choice?", false),
     conditions: lines("condition under which you could"),
     hybrid: maybeWords("the choice that you could live with, in one line"),
   }),
   veto: maybe(
-    members<VetoClaim>({
+    members({
       severity: oneWord(["CRITICAL", "HIGH"], "HIGH"),
       target: words("the choice that must not be taken; leave this member out when none is that dangerous"),
       reason: words("what would happen"),

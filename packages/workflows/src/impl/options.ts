@@ -13,7 +13,7 @@ import {
   texts,
   word,
 } from "@holdfast/core/options";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { parseGate } from "../worktree.ts";
 
 export type PromptRole = "impl" | "review" | "simplify" | "rebase";
@@ -234,11 +234,10 @@ function deprecatedSpellings(given: JsonObject): {
     const current = Object.hasOwn(RENAMED, name) ? RENAMED[name] : undefined;
     if (current === undefined) return [name, value] as const;
     if (Object.hasOwn(given, current)) {
-      throw new HoldfastError({
-        code: "USAGE",
-        message: `The impl workflow was given both ${name} and ${current}`,
-        hint: `Leave ${name} out: it is the old spelling of ${current}.`,
-      });
+      throw usageError(
+        `The impl workflow was given both ${name} and ${current}`,
+        `Leave ${name} out: it is the old spelling of ${current}.`,
+      );
     }
     warnings.push(`${name} is the old spelling of ${current}`);
     return [current, value] as const;

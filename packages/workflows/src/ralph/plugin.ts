@@ -1,6 +1,6 @@
 // The ralph workflow as a plug-in: created from options, continued from an imported checkpoint, and given more iterations.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type ChangeLimit, type WorkflowPlugin, importWithoutAgent, namedRoles } from "../plugin.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import { writerOf } from "./loop-checkpoint.ts";
@@ -58,11 +58,10 @@ const changeIterations: ChangeLimit = ({ run, planes, value }) => {
   const { maxIterations: max } = parseRalphOptions({ ...config.inputs, maxIterations: value });
   const atLimit = run.state.kind === "failed" && position.stage === "limit";
   if (max <= position.iteration && (atLimit || max < position.iteration))
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run.id} is at iteration ${position.iteration} already, so a total of ${max} allows no more`,
-      hint: `Give a number above ${position.iteration}.`,
-    });
+    throw usageError(
+      `Run ${run.id} is at iteration ${position.iteration} already, so a total of ${max} allows no more`,
+      `Give a number above ${position.iteration}.`,
+    );
   if (max === options.maxIterations && !atLimit) return null;
   return {
     options: ralphOptionsJson({ ...options, maxIterations: max }),
