@@ -10,6 +10,8 @@ interface BuiltIn {
   readonly completing: readonly string[];
   /** Whether the number of runs at the same time is limited, if the user does not choose other workflows. */
   readonly slots: boolean;
+  /** Whether `holdfast run --task` first files the task as an issue. */
+  readonly filesTasks: boolean;
   /** The outcome of an imported run whose document is at one of these stages. */
   readonly endsOnImport: Readonly<Record<string, "done" | "failed">>;
   load(): Promise<WorkflowPlugin>;
@@ -19,18 +21,21 @@ const BUILT_IN = {
   impl: {
     completing: ["done", "fatal"],
     slots: false,
+    filesTasks: true,
     endsOnImport: { done: "done", fatal: "failed" },
     load: async () => (await import("./impl/plugin.ts")).implPlugin,
   },
   crunch: {
     completing: ["stopped", "done", "fatal"],
     slots: false,
+    filesTasks: true,
     endsOnImport: {},
     load: async () => (await import("./crunch/plugin.ts")).crunchPlugin,
   },
   ralph: {
     completing: ["publish", "done", "limit", "fatal"],
     slots: true,
+    filesTasks: false,
     endsOnImport: { done: "done", fatal: "failed", limit: "failed" },
     load: async () => (await import("./ralph/plugin.ts")).ralphPlugin,
   },
@@ -38,11 +43,17 @@ const BUILT_IN = {
 
 export type BuiltInName = keyof typeof BUILT_IN;
 
+export const BUILT_IN_NAMES: readonly BuiltInName[] = ["impl", "crunch", "ralph"];
+
 /** The workflow of a run that names none. */
 export const DEFAULT_WORKFLOW: BuiltInName = "impl";
 
 export function isBuiltIn(name: string): name is BuiltInName {
   return Object.hasOwn(BUILT_IN, name);
+}
+
+export function filesTasks(name: string): boolean {
+  return isBuiltIn(name) && BUILT_IN[name].filesTasks;
 }
 
 /** null: the name is not that of a built-in workflow. */

@@ -9,6 +9,7 @@ import type { Budget } from "@holdfast/core/position";
 import type { Work } from "@holdfast/core/run";
 import { MODEL, milliseconds, money } from "@holdfast/formats/setting-values";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
 import { parsePhase } from "@holdfast/workflows/crunch/phases";
 import { type ImplSettings, PROMPT_ROLES, type WorkSettings } from "../config/work-settings.ts";
 import type { Input } from "./command.ts";
@@ -37,7 +38,7 @@ export interface RunRequest {
 }
 
 export function readRequest(input: RunInput, settings: WorkSettings): RunRequest {
-  const workflow = input.text("workflow") ?? "impl";
+  const workflow = input.text("workflow") ?? DEFAULT_WORKFLOW;
   rejectOtherWorkflowFlags(input, workflow);
   const work = readWork(input, workflow);
   return {

@@ -9,6 +9,7 @@ import { isAbsolute, relative, resolve } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
 import { canonicalJson } from "@holdfast/core/values";
 import { sha256 } from "@holdfast/core/json";
+import { BUILT_IN_NAMES, type BuiltInName } from "@holdfast/workflows/built-in";
 import type { FileConfig } from "./schema.ts";
 
 /**
@@ -21,7 +22,7 @@ export type Danger = "executes" | "loads" | "rights" | "prompt" | "captures" | "
  * When a setting takes effect: on every save, whenever agents work, when any run starts, or when a run of this workflow
  * starts.
  */
-export type Use = "store" | "save" | "work" | "start" | "impl" | "crunch" | "ralph";
+export type Use = "store" | "save" | "work" | "start" | BuiltInName;
 
 /** One setting of the repository that needs consent. */
 export interface ConsentItem {
@@ -82,7 +83,7 @@ type IsGroup<T> = T extends readonly unknown[]
         : false
     : false;
 
-const STARTS = ["impl", "crunch", "ralph"] as const;
+const STARTS = BUILT_IN_NAMES;
 const agentRule = (uses: readonly Use[]): Rule => ({
   danger: "executes",
   uses,

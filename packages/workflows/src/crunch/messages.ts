@@ -59,7 +59,6 @@ export const SEVERITY_SHAPE = anyOf(["CRITICAL", "HIGH"]);
 export type VetoSeverity = TypeOf<typeof SEVERITY_SHAPE>;
 
 const VETO_SHAPE = object({ severity: SEVERITY_SHAPE, target: text, reason: text });
-export type VetoClaim = TypeOf<typeof VETO_SHAPE>;
 
 const COMPROMISE_SHAPE = object({
   acceptable: flag,
@@ -67,7 +66,6 @@ const COMPROMISE_SHAPE = object({
   /** Another choice that the agent accepts; null: any choice of the others. */
   hybrid: nullable(text),
 });
-export type Compromise = TypeOf<typeof COMPROMISE_SHAPE>;
 
 /** Why an agent wants the user to decide although the rules do not require it. */
 const WISHES = ["no_precedent", "business_impact", "explicit_request"] as const;

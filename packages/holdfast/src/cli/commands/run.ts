@@ -3,12 +3,14 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { splitAgent } from "@holdfast/core/agent";
+import type { JsonObject } from "@holdfast/core/json";
 import type { RunSummary, Work } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { type BuiltInName, DEFAULT_WORKFLOW, filesTasks, isBuiltIn } from "@holdfast/workflows/built-in";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
 import type { Holdfast } from "../../holdfast.ts";
-import type { StartParams, StartPlan } from "../../plan-start.ts";
+import type { StartPlan } from "../../plan-start.ts";
 import type { Input, Shell } from "../command.ts";
 import { USES_OF } from "../consent.ts";
 import {
@@ -53,7 +55,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
     pretend: input.on("dry-run"),
     writes: !input.on("dry-run"),
   });
-  const files = OWN.has(request.workflow) && !input.on("dry-run");
+  const files = filesTasks(request.workflow) && !input.on("dry-run");
   // `start` removes the announcement when it holds the lease; every other return removes it here.
   using starting = input.on("dry-run") ? null : holdfast.work.announce(request);
   const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
@@ -140,8 +142,8 @@ async function requireStart(shell: Shell, input: RunInput, settings: WorkSetting
   const replaced = Object.entries(REPLACED_BY).flatMap(([key, flags]) =>
     flags.some((flag) => typed.on(flag)) ? [key] : [],
   );
-  const workflow = STARTS.find((name) => name === (input.text("workflow") ?? "impl"));
-  const uses = [...USES_OF.works, "start" as const, ...(workflow === undefined ? [] : [workflow])];
+  const workflow = input.text("workflow") ?? DEFAULT_WORKFLOW;
+  const uses = [...USES_OF.works, "start" as const, ...(isBuiltIn(workflow) ? [workflow] : [])];
   const agents = await agentsOf(shell, readRequest(input, settings), settings);
   const words = TYPED.flatMap((flag) => input.texts(flag));
   await rememberTyped(
@@ -165,16 +167,12 @@ async function agentsOf(shell: Shell, request: RunRequest, settings: WorkSetting
   return (await rolesOf(plan, settings.errors.fallback.agents)).map((role) => role.agent);
 }
 
-const STARTS = ["impl", "crunch", "ralph"] as const;
-
 /** Files a task as an issue first, if there is a forge. The same text yields the same issue, also after a crash. */
 async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Promise<Work> {
   if (work.kind !== "task") return work;
   const labels = typeof options["type"] === "string" ? [`type:${options["type"]}`] : [];
   return (await holdfast.work.fileTask(work.text, labels)) ?? work;
 }
-
-const OWN: ReadonlySet<string> = new Set(["impl", "crunch"]);
 
 /** The unfinished run of this work. Throws an error that names the holder if another process works on it. */
 async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise<RunSummary | undefined> {
@@ -229,77 +227,62 @@ async function planRun(
   request: RunRequest,
   { settings, input }: { readonly settings: ImplSettings; readonly input: RunInput },
 ): Promise<StartPlan> {
-  const { work, agent, limit } = request;
-  const recording = recordingOf(request);
-  const again = input.on("again");
-  if (request.workflow === "crunch") return await planCrunch(shell, holdfast, request, input);
-  if (request.workflow === "ralph") return await planRalph(shell, holdfast, request, input);
-  if (request.workflow !== "impl") {
-    const file = resolve(shell.cwd, request.workflow);
-    const workflow = await loadConsented(shell, file, "typed");
+  const { work, workflow, agent, limit, mode, seed } = request;
+  const common = { work, agent, limit, mode, again: input.on("again"), ...(seed === null ? {} : { seed }) };
+  if (!isBuiltIn(workflow)) {
+    const file = resolve(shell.cwd, workflow);
     const id = shell.env[RUN_ID_VARIABLE];
     const named = { labels: { "workflow-file": file }, ...(id === undefined ? {} : { id }) };
-    return await holdfast.work.plan({ work, agent, limit, workflow, again, ...named, ...recording });
+    return await holdfast.work.plan({ ...common, workflow: await loadConsented(shell, file, "typed"), ...named });
   }
-  const { implModel, baseBranch } = request.options;
-  if (agent === null && implModel === null) throw noAgent();
-  const options = { ...request.options, prompts: await readPrompts(settings) };
-  return await holdfast.work.plan({
-    work,
-    agent,
-    limit,
-    options,
-    again,
-    ...recording,
-    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
-  });
-}
-
-function recordingOf({ mode, seed }: RunRequest): Pick<StartParams, "mode" | "seed"> {
-  return { mode, ...(seed === null ? {} : { seed }) };
-}
-
-async function planCrunch(shell: Shell, holdfast: Holdfast, request: RunRequest, input: RunInput): Promise<StartPlan> {
-  const { work, agent, limit } = request;
-  const settings = withoutAgents(await shell.consent.crunchSettings(), request.agentTyped);
-  const played = Object.values(settings.agents).every((profile) => profile.agent !== null);
-  if (agent === null && !played) throw noAgent();
+  const { options, namesAgents } = await FILE_OPTIONS[workflow]({ shell, request, settings, input });
+  if (agent === null && !namesAgents) throw noAgent();
   const { baseBranch } = request.options;
   return await holdfast.work.plan({
-    workflow: "crunch",
-    work,
-    agent,
-    limit,
-    again: input.on("again"),
-    options: { ...request.options, settings },
-    ...recordingOf(request),
+    ...common,
+    workflow,
+    options: { ...request.options, ...options },
     ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
   });
 }
+
+interface FileOptions {
+  readonly options: JsonObject;
+  /** Whether options and files name an agent for every role. */
+  readonly namesAgents: boolean;
+}
+
+/** The options of a workflow that are in files, read once when the run starts. */
+const FILE_OPTIONS: Readonly<
+  Record<
+    BuiltInName,
+    (given: {
+      readonly shell: Shell;
+      readonly request: RunRequest;
+      readonly settings: ImplSettings;
+      readonly input: RunInput;
+    }) => Promise<FileOptions>
+  >
+> = {
+  async impl({ request, settings }) {
+    return { options: { prompts: await readPrompts(settings) }, namesAgents: request.options["implModel"] !== null };
+  },
+  async crunch({ shell, request }) {
+    const settings = withoutAgents(await shell.consent.crunchSettings(), request.agentTyped);
+    return { options: { settings }, namesAgents: Object.values(settings.agents).every(({ agent }) => agent !== null) };
+  },
+  async ralph({ shell, request: { work }, input }) {
+    const files = await readRalphFiles(input, (path) => readGiven(resolve(shell.cwd, path)));
+    const task = work.kind === "task" ? work.text : work.kind === "issue" ? `Resolve issue #${work.number}` : "";
+    return { options: { ...files, task }, namesAgents: false };
+  },
+};
 
 /** --agent replaces the agents that `agents.yaml` names; --model still chooses one by role or name. */
 function withoutAgents(settings: CrunchSettings, agentTyped: boolean): CrunchSettings {
   if (!agentTyped) return settings;
   const agents = Object.entries(settings.agents).map(([name, profile]) => [name, { ...profile, agent: null }] as const);
   return { ...settings, agents: Object.fromEntries(agents) };
-}
-
-async function planRalph(shell: Shell, holdfast: Holdfast, request: RunRequest, input: RunInput): Promise<StartPlan> {
-  const { work, agent, limit } = request;
-  if (agent === null) throw noAgent();
-  const files = await readRalphFiles(input, (path) => readGiven(resolve(shell.cwd, path)));
-  const task = work.kind === "task" ? work.text : work.kind === "issue" ? `Resolve issue #${work.number}` : "";
-  const { baseBranch } = request.options;
-  return await holdfast.work.plan({
-    workflow: "ralph",
-    work,
-    agent,
-    limit,
-    again: input.on("again"),
-    options: { ...request.options, ...files, task },
-    ...recordingOf(request),
-    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
-  });
 }
 
 async function readGiven(path: string): Promise<string> {
