@@ -1,11 +1,11 @@
 // Reads crunch's `.claude/checkpoint-config.yaml`: triggers, retention and location of its checkpoints.
 
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
-import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { dictionary, finite, flag, object, text } from "@holdfast/core/json";
 import { type KeepRule, type RetentionPolicy, defaultRetention } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
 import { decodeTrigger, readCrunch } from "./crunch-document.ts";
-import { field, invalidDocument } from "./document.ts";
+import { checkDocument, invalidDocument, maybe } from "./document.ts";
 import type { ExternalFile, Remark } from "./format.ts";
 
 /** `.claude/checkpoint-config.yaml` in Holdfast's terms. */
@@ -21,11 +21,16 @@ export interface CrunchConfig {
 }
 
 const MEGABYTE = 1024 * 1024;
-const KEYS = {
-  "": ["checkpoint"],
-  "/checkpoint": ["enabled", "auto_checkpoint", "checkpoint_triggers", "retention", "storage"],
-  "/checkpoint/storage": ["location", "compress", "max_size_mb"],
-} as const;
+
+const STORAGE = { location: maybe(text), compress: maybe(flag), max_size_mb: maybe(finite) };
+const CHECKPOINT = {
+  enabled: maybe(flag),
+  auto_checkpoint: maybe(flag),
+  checkpoint_triggers: maybe(dictionary(maybe(flag))),
+  retention: maybe(dictionary(maybe(finite))),
+  storage: maybe(object(STORAGE)),
+};
+const configShape = object({ checkpoint: maybe(object(CHECKPOINT)) });
 
 /** A missing key has the value of crunch's own example. Throws FORMAT_INVALID for an impossible value. */
 export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
@@ -33,29 +38,27 @@ export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
   const remarks: Remark[] = [...read];
   const fail = (path: string, why: string): HoldfastError =>
     invalidDocument(source, { path, why, ...(lineOf === null ? {} : { line: lineOf(path) }) });
-  const reader = new FieldReader(fail);
-  const root = reader.object(document, "checkpoint", "");
-  const storage = reader.object(root, "storage", "/checkpoint");
-  for (const [path, keys] of Object.entries(KEYS)) {
-    const object = path === "" ? document : path === "/checkpoint" ? root : storage;
-    for (const key of Object.keys(object)) {
-      if (!keys.some((known) => known === key)) remarks.push({ path: `${path}/${key}`, text: "is not known: ignored" });
-    }
-  }
-  const location = reader.text(storage, "location", "/checkpoint/storage") ?? ".claude/crunch/{issue}/checkpoints";
+  const root = checkDocument(configShape, document, source, fail).checkpoint;
+  const storage = root?.storage;
+  const ignoreUnknown = (given: object, path: string, known: object): void => {
+    for (const key of Object.keys(given))
+      if (!Object.hasOwn(known, key)) remarks.push({ path: `${path}/${key}`, text: "is not known: ignored" });
+  };
+  ignoreUnknown(document, "", { checkpoint: true });
+  ignoreUnknown(root ?? {}, "/checkpoint", CHECKPOINT);
+  ignoreUnknown(storage ?? {}, "/checkpoint/storage", STORAGE);
+  const location = storage?.location ?? ".claude/crunch/{issue}/checkpoints";
   const bad = locationProblem(location);
   if (bad !== null) throw fail("/checkpoint/storage/location", bad);
-  const compress = reader.flag(storage, "compress", "/checkpoint/storage") ?? false;
-  const megabytes = reader.number(storage, "max_size_mb", "/checkpoint/storage") ?? 50;
+  const megabytes = storage?.max_size_mb ?? 50;
   if (megabytes < 0) throw fail("/checkpoint/storage/max_size_mb", "there is a size below 0");
-  const automatic = reader.flag(root, "auto_checkpoint", "/checkpoint") ?? true;
-  const enabled = reader.flag(root, "enabled", "/checkpoint") ?? true;
+  const [enabled, automatic] = [root?.enabled ?? true, root?.auto_checkpoint ?? true];
   return {
     enabled,
-    triggers: crunchTriggers({ enabled, automatic, on: switchesOf(reader, root, remarks) }),
+    triggers: crunchTriggers({ enabled, automatic, on: switchesOf(root?.checkpoint_triggers ?? {}, remarks) }),
     retention: {
       ...defaultRetention,
-      perTrigger: keepsOf(reader, root, remarks),
+      perTrigger: keepsOf(root?.retention ?? {}, { remarks, fail }),
       // Checkpoints without a rule are all kept.
       defaultKeep: { keep: "all", per: "run" },
       maxPerRun: null,
@@ -66,7 +69,7 @@ export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
       maxBytes: Math.round(megabytes * MEGABYTE),
     },
     location,
-    compress,
+    compress: storage?.compress ?? false,
     remarks,
   };
 }
@@ -102,20 +105,19 @@ function locationProblem(template: string): string | null {
 }
 
 /** `conflict_events` sets both conflict triggers; a setting for one of them takes precedence. */
-function switchesOf(reader: FieldReader, root: JsonObject, remarks: Remark[]): TriggerSwitches["on"] {
-  const path = "/checkpoint/checkpoint_triggers";
-  const given = reader.object(root, "checkpoint_triggers", "/checkpoint");
-  const events = reader.flag(given, "conflict_events", path);
+function switchesOf(
+  given: Readonly<Record<string, boolean | null | undefined>>,
+  remarks: Remark[],
+): TriggerSwitches["on"] {
+  const { conflict_events: events = null, ...others } = given;
   const switches: Partial<Record<Trigger, boolean>> = {
     ...DEFAULT_SWITCHES.on,
     ...(events === null ? {} : { conflict_start: events, conflict_resolved: events }),
   };
-  for (const word of Object.keys(given)) {
-    if (word === "conflict_events") continue;
-    const on = reader.flag(given, word, path);
+  for (const [word, on] of Object.entries(others)) {
     const trigger = decodeTrigger(word);
-    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is not a known trigger: ignored" });
-    else if (on !== null) switches[trigger] = on;
+    if (trigger === undefined) remarks.push(unknownTrigger("checkpoint_triggers", word));
+    else if (on != null) switches[trigger] = on;
   }
   return switches;
 }
@@ -150,65 +152,24 @@ const PER_PHASE: ReadonlySet<Trigger> = new Set(["stage", "batch_complete", "age
  * -1 keeps all and 0 keeps none, except the newest and the newest resumable checkpoint. Crunch's own program treats
  * these values almost the opposite way.
  */
-function keepsOf(reader: FieldReader, root: JsonObject, remarks: Remark[]): Partial<Record<Trigger, KeepRule>> {
-  const path = "/checkpoint/retention";
-  const given = reader.object(root, "retention", "/checkpoint");
+function keepsOf(
+  given: Readonly<Record<string, number | null | undefined>>,
+  into: { readonly remarks: Remark[]; readonly fail: (path: string, why: string) => HoldfastError },
+): Partial<Record<Trigger, KeepRule>> {
   const keeps: Partial<Record<Trigger, KeepRule>> = {};
   for (const word of new Set([...Object.keys(DEFAULT_KEEPS), ...Object.keys(given)])) {
-    const number = reader.number(given, word, path) ?? DEFAULT_KEEPS[word] ?? -1;
-    if (!Number.isSafeInteger(number) || number < -1) {
-      throw reader.fail(`${path}/${word}`, `there is ${number} where a count belongs, or -1 for all`);
-    }
+    const number = given[word] ?? DEFAULT_KEEPS[word] ?? -1;
+    if (!Number.isSafeInteger(number) || number < -1)
+      throw into.fail(`/checkpoint/retention/${word}`, `there is ${number} where a count belongs, or -1 for all`);
     const trigger = decodeTrigger(word);
-    if (trigger === undefined) remarks.push({ path: `${path}/${word}`, text: "is not a known trigger: ignored" });
+    if (trigger === undefined) into.remarks.push(unknownTrigger("retention", word));
     else keeps[trigger] = { keep: number === -1 ? "all" : number, per: PER_PHASE.has(trigger) ? "stage" : "run" };
   }
   return keeps;
 }
 
-/** Reads members by name. An empty member counts as missing; a member of another type is rejected with its path. */
-class FieldReader {
-  readonly fail: (path: string, why: string) => HoldfastError;
-
-  constructor(fail: (path: string, why: string) => HoldfastError) {
-    this.fail = fail;
-  }
-
-  object(parent: JsonObject, key: string, path: string): JsonObject {
-    return this.#member(parent, key, path, (value) => (isJsonObject(value) ? value : undefined), "a mapping") ?? {};
-  }
-
-  flag(parent: JsonObject, key: string, path: string): boolean | null {
-    return this.#member(
-      parent,
-      key,
-      path,
-      (value) => (typeof value === "boolean" ? value : undefined),
-      "true or false",
-    );
-  }
-
-  number(parent: JsonObject, key: string, path: string): number | null {
-    return this.#member(parent, key, path, (value) => (typeof value === "number" ? value : undefined), "a number");
-  }
-
-  text(parent: JsonObject, key: string, path: string): string | null {
-    return this.#member(parent, key, path, (value) => (typeof value === "string" ? value : undefined), "a text");
-  }
-
-  #member<T>(
-    parent: JsonObject,
-    key: string,
-    path: string,
-    narrow: (value: Json) => T | undefined,
-    expected: string,
-  ): T | null {
-    const value = field(parent, key) ?? null;
-    if (value === null) return null;
-    const narrowed = narrow(value);
-    if (narrowed !== undefined) return narrowed;
-    throw this.fail(`${path}/${key}`, `there is ${JSON.stringify(value).slice(0, 60)} where ${expected} belongs`);
-  }
+function unknownTrigger(member: string, word: string): Remark {
+  return { path: `/checkpoint/${member}/${word}`, text: "is not a known trigger: ignored" };
 }
 
 /** How a crunch run uses a trigger. */

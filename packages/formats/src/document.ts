@@ -56,12 +56,16 @@ export function unsupportedVersion(
  * Gives a document its type, or throws FORMAT_INVALID with the path of the misfit. Copies nothing, so fields outside
  * the shape remain.
  */
-export function checkDocument<T>(shape: Shape<T>, value: unknown, source: DocumentSource): T {
+export function checkDocument<T>(
+  shape: Shape<T>,
+  value: unknown,
+  source: DocumentSource,
+  fail = (path: string, why: string): HoldfastError => invalidDocument(source, { path, why }),
+): T {
   const misfit = shape(value);
   // The shape is tied to T and found no misfit, so the cast is safe.
   if (misfit === null) return value as T;
-  const why = `there is ${describe(misfit.actual)} where ${misfit.expected} belongs`;
-  throw invalidDocument(source, { path: misfit.path, why });
+  throw fail(misfit.path, `there is ${describe(misfit.actual)} where ${misfit.expected} belongs`);
 }
 
 /** The type of the values that a shape accepts. */
