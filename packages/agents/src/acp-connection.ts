@@ -7,7 +7,14 @@ import type { ClientContext } from "@agentclientprotocol/sdk";
 import type { AgentTask, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, isRecord } from "@holdfast/core/json";
 import type { CliResult } from "./cli-agent.ts";
-import { causeOfMessage, causeOfResponse, causeOfStatus, sharedHint } from "./failure-cause.ts";
+import {
+  type CausePatterns,
+  causeOfMessage,
+  causeOfResponse,
+  causeOfStatus,
+  matchCause,
+  sharedHint,
+} from "./failure-cause.ts";
 
 export interface AcpListener {
   /** Receives every update of the session. `isOld` marks updates that replay an earlier call. */
@@ -403,24 +410,26 @@ function byCode(error: AcpError): FailureCause | null {
 
 /** Used where the code is not conclusive: exact phrases of providers and runtimes. */
 function byWords(error: AcpError): FailureCause | null {
-  const { message } = error;
-  if (/model\S* .*(?:is not found|not found|does not exist)/i.test(message)) return "missing";
-  if (/rate.?limit|too many requests|quota exceeded/i.test(message)) return "rate_limit";
-  if (/overloaded/i.test(message)) return "overload";
-  if (/maximum number of tokens/i.test(message)) return "context_too_long";
-  if (AUTH.test(message)) return "auth";
-  if (/Incomplete JSON segment/.test(message)) return "network";
-  return causeOfMessage(message) ?? (error.isProvider === true ? byProviderWords(wordsOf(error)) : null);
+  const known = matchCause(PATTERNS, error.message) ?? causeOfMessage(error.message);
+  return known ?? (error.isProvider === true ? matchCause(PROVIDER_PATTERNS, wordsOf(error)) : null);
 }
 
-const AUTH =
-  /(?:invalid|incorrect|expired) (?:x-)?api[ _-]?key|api[ _-]?key (?:not valid|is invalid|expired)|token (?:has |is )?expired|unauthori[sz]ed|unauthenticated|authentication (?:failed|error|required)|log ?in again/i;
+const PATTERNS: CausePatterns = [
+  [/model\S* .*(?:is not found|not found|does not exist)/i, "missing"],
+  [/rate.?limit|too many requests|quota exceeded/i, "rate_limit"],
+  [/overloaded/i, "overload"],
+  [/maximum number of tokens/i, "context_too_long"],
+  [/(?:invalid|incorrect|expired) (?:x-)?api[ _-]?key|api[ _-]?key (?:not valid|is invalid|expired)/i, "auth"],
+  [/token (?:has |is )?expired|unauthori[sz]ed|unauthenticated|log ?in again/i, "auth"],
+  [/authentication (?:failed|error|required)/i, "auth"],
+  [/Incomplete JSON segment/, "network"],
+];
 
 /** These phrases are conclusive only in a provider's answer: a file system denies permission too. */
-function byProviderWords(words: string): FailureCause | null {
-  if (/permission denied|forbidden|access denied|not authori[sz]ed/i.test(words)) return "auth";
-  return /internal (?:server )?error|service unavailable|bad gateway/i.test(words) ? "overload" : null;
-}
+const PROVIDER_PATTERNS: CausePatterns = [
+  [/permission denied|forbidden|access denied|not authori[sz]ed/i, "auth"],
+  [/internal (?:server )?error|service unavailable|bad gateway/i, "overload"],
+];
 
 /**
  * The HTTP status from the code, the error's data, the provider's answer in the message, or the first word of the

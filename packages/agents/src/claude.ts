@@ -8,6 +8,7 @@ import {
   CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
+  type CliArgs,
   type CliCall,
   type CliFailure,
   type CliResult,
@@ -19,7 +20,6 @@ import {
   createCliAgent,
   createFailures,
   permissionArgs,
-  sessionNotFound,
   sumTokens,
   toolDetail,
 } from "./cli-agent.ts";
@@ -46,27 +46,28 @@ export function createClaudeAgent(params: CliAgentParams): Agent {
     capabilities: { ...CLI_CAPABILITIES, forkAtMessage: true, chooseSession: true, cost: true },
     sessions: claudeSessions,
     initial: INITIAL_CLAUDE_STATE,
-    isTaken: (session, call) => findTranscript(locate(session, call)) !== null,
-    plan(call) {
-      const { task, session } = call;
-      if (session === null) throw new TypeError("Claude Code's session is chosen before it starts");
-      const from = task.session === null ? null : findTranscript(locate(task.session, call));
-      if (task.session !== null && from === null) return sessionNotFound("Claude Code", task.session);
-      const args = claudeArgs({ task, session, extra: call.extra });
+    findSession: (session, call) => findTranscript(locate(session, call)),
+    plan(call, from) {
+      const args = claudeArgs(call);
       const isRoot = process.getuid?.() === 0;
       const sandbox = sandboxOf({ args, isRoot, isContainer: isContainer(process.env), env: call.env });
       if (sandbox.kind === "refused") return { kind: "refused", ...ROOT_WITHOUT_SANDBOX };
-      return { kind: "start", args, env: sandbox.env, before: { from, sizes: transcriptSizes(locate(session, call)) } };
+      return {
+        kind: "start",
+        args,
+        env: sandbox.env,
+        before: { from, sizes: transcriptSizes(locate(call.session, call)) },
+      };
     },
     read: readClaudeLine,
-    end: ({ state, before }) => classifyClaude(state, { resumes: before.from !== null }),
+    end: ({ state, resumes }) => classifyClaude(state, { resumes }),
     usage(state, call, { from, sizes }) {
       // A fork's file begins with a copy of messages that other calls paid for, so only the stream is counted.
       const isFork = from !== null && call.session !== call.task.session;
       return claudeUsage({
         state,
         costBefore: () => (from === null ? 0 : totalCost(readAgentText(from, 0, sizes.get(from)))),
-        added: () => (isFork ? [] : readAppended(locate(call.session ?? "", call), sizes)),
+        added: () => (isFork ? [] : readAppended(locate(call.session, call), sizes)),
       });
     },
     async checkLogin(run) {
@@ -197,13 +198,7 @@ const ROOT_WITHOUT_SANDBOX: CliFailure = {
 };
 
 /** The arguments of Claude Code. The prompt is passed on standard input, because an argument is limited to 128 KB. */
-export function claudeArgs(params: {
-  readonly task: Pick<AgentTask, "model" | "yolo" | "session" | "forkAt">;
-  /** The session id of the call: `task.session`, or a new one. */
-  readonly session: string;
-  readonly extra: readonly string[];
-}): readonly string[] {
-  const { task, session, extra } = params;
+export function claudeArgs({ task, session, extra }: CliArgs): readonly string[] {
   const ours = task.yolo ? ["--dangerously-skip-permissions"] : ["--permission-mode", "acceptEdits"];
   return [
     "--print",

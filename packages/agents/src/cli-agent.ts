@@ -28,10 +28,11 @@ export function createCliAgent<State, Before>(adapter: CliAdapter<State, Before>
   const callOf = (task: AgentTask): CliCall => {
     const extra = params.args?.[adapter.name] ?? [];
     const env = agentEnvironment({ agent: adapter.name, task, args: extra, named: params.env });
-    const call = { task, session: task.session, extra, env, now: () => params.clock.now() };
+    const call = { task, session: task.session ?? "", extra, env, now: () => params.clock.now() };
     if (task.session !== null && !isFork(task)) return call;
-    if (!adapter.capabilities.chooseSession) return { ...call, session: null };
-    const isTaken = (id: string): boolean => adapter.isTaken?.(id, call) ?? false;
+    if (!adapter.capabilities.chooseSession) return { ...call, session: "" };
+    const isFound = (id: string): boolean => (adapter.findSession?.(id, call) ?? null) !== null;
+    const isTaken = (id: string): boolean => adapter.isTaken?.(id, call) ?? isFound(id);
     return { ...call, session: newSessionId(task, isTaken, adapter.sessionIds) };
   };
   return {
@@ -47,10 +48,10 @@ export function createCliAgent<State, Before>(adapter: CliAdapter<State, Before>
     },
     preview(task) {
       const call = callOf(task);
-      const plan = adapter.plan(call);
+      const plan = planCall(adapter, call);
       const { args, env: more } = plan.kind === "start" ? plan : { args: [], env: {} };
       const shown = args.map((arg) =>
-        arg.replaceAll(task.prompt, "<prompt>").replaceAll(call.session ?? "\0", "<session>"),
+        arg.replaceAll(task.prompt, "<prompt>").replaceAll(call.session || "\0", "<session>"),
       );
       const names = Object.keys({ ...call.env, ...adapter.environment, ...more });
       const program = findProgram(adapter.program, call.env["PATH"]) ?? adapter.program;
@@ -76,7 +77,7 @@ async function runCall<State, Before>(params: {
   const [command, ...launcherArgs] = params.line;
   const { task } = call;
   if (isFork(task) && !adapter.capabilities.forkAtMessage) return notStarted(task.session, cannotFork(adapter));
-  const plan = adapter.plan(call);
+  const plan = planCall(adapter, call);
   if (plan.kind === "refused") return notStarted(task.session, plan);
   const notify = ignoreListenerErrors(task.onEvent);
   let state = adapter.initial;
@@ -94,7 +95,7 @@ async function runCall<State, Before>(params: {
     notify(event);
   };
   // The session is reported before the start, so that a resume after a crash at any later moment can use it.
-  if (call.session !== null && !task.signal.aborted) emit({ kind: "session", id: call.session });
+  if (call.session !== "" && !task.signal.aborted) emit({ kind: "session", id: call.session });
   const signal = AbortSignal.any([task.signal, watch.signal]);
   const raw = await runAgentProcess({
     env: call.env,
@@ -121,9 +122,21 @@ async function runCall<State, Before>(params: {
   const unreported = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0) - reportedTokens;
   if (unreported > 0) emit({ kind: "usage", tokens: unreported });
   // The state before the stop is used, because some agents report success when they are ended.
-  const end = adapter.end({ state: atStop ?? state, exit, call, before: plan.before });
-  const classified = classifyResult({ end, exit, title: adapter.title, worked, now: call.now(), task });
+  const now = call.now();
+  const resumes = task.session !== null;
+  const end = adapter.end({ state: atStop ?? state, exit, resumes, now, call, before: plan.before });
+  const classified = classifyResult({ end, exit, title: adapter.title, worked, now, task });
   return { ...classified, session: session ?? task.session, usage };
+}
+
+/** Refuses to resume a session of which the agent has no record. */
+function planCall<State, Before>(adapter: CliAdapter<State, Before>, call: CliCall): CliPlan<Before> {
+  const { session } = call.task;
+  if (session === null || adapter.findSession === undefined) return adapter.plan(call, null);
+  const found = adapter.findSession(session, call);
+  if (found !== null) return adapter.plan(call, found);
+  const message = `${adapter.title} has no record of session ${session} for this worktree`;
+  return { kind: "refused", cause: "session_lost", message, hint: null, until: null };
 }
 
 function isFork(task: AgentTask): boolean {
@@ -170,9 +183,12 @@ export interface CliAdapter<State, Before = null> {
   native?(path: string): readonly [string, ...string[]];
   /** The UUID version that the agent accepts for a session; "8" by default. */
   readonly sessionIds?: UuidVersion;
-  /** True if this session id was used before. Called only for agents that can choose one. */
+  /** The agent's file of a session; null if it has none. Absent: the agent reports a lost session itself. */
+  findSession?(session: string, call: CliCall): string | null;
+  /** True if a session id cannot be chosen for a new session; by default, if it is found. */
   isTaken?(session: string, call: CliCall): boolean;
-  plan(call: CliCall): CliPlan<Before>;
+  /** `found` is the file of the session to resume; null for a new one. */
+  plan(call: CliCall, found: string | null): CliPlan<Before>;
   /** Reads one line of standard output. Never throws: an irrelevant line changes nothing. */
   read(state: State, line: string): ParsedLine<State>;
   /**
@@ -185,12 +201,7 @@ export interface CliAdapter<State, Before = null> {
    */
   isOverflow?(line: string): boolean;
   /** The result according to the lines, independent of the exit status. */
-  end(params: {
-    readonly state: State;
-    readonly exit: AgentExit;
-    readonly call: CliCall;
-    readonly before: Before;
-  }): CliResult;
+  end(params: CliEnd<State> & { readonly exit: AgentExit; readonly call: CliCall; readonly before: Before }): CliResult;
   /** The usage of this call alone, even if it was killed. No process of the agent runs any more. */
   usage(state: State, call: CliCall, before: Before): AgentUsage;
   /**
@@ -198,6 +209,24 @@ export interface CliAdapter<State, Before = null> {
    * arguments, our environment and no input. It must not cost any tokens.
    */
   checkLogin?(run: ProgramRunner): Promise<LoginProblem | null>;
+}
+
+/** What a result is classified by. */
+export interface CliEnd<State> {
+  readonly state: State;
+  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
+  /** True if the call resumed a session. */
+  readonly resumes: boolean;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** What the arguments of a program depend on. */
+export interface CliArgs {
+  readonly task: Pick<AgentTask, "model" | "yolo" | "session" | "forkAt">;
+  /** The session id of the call: `task.session`, or a new one. */
+  readonly session: string;
+  readonly extra: readonly string[];
 }
 
 type ProgramRunner = (args: readonly string[]) => Promise<ProcessResult>;
@@ -210,10 +239,10 @@ export interface LoginProblem {
 export interface CliCall {
   readonly task: AgentTask;
   /**
-   * The session to resume, or the id chosen for a new one; null if the agent chooses and reports it. With `task.forkAt`
+   * The session to resume, or the id chosen for a new one; empty if the agent chooses and reports it. With `task.forkAt`
    * it is the new one.
    */
-  readonly session: string | null;
+  readonly session: string;
   /** The user's own arguments for the program. */
   readonly extra: readonly string[];
   /** The environment of the program, without the variables of the plan. */
@@ -516,8 +545,11 @@ export function unpricedUsage({ input, output, cached }: TokenCount): AgentUsage
   return { inputTokens: input, outputTokens: output, ...cachedTokens, microUsd };
 }
 
-/** The plan of an adapter when the agent has no record of the session to resume. */
-export function sessionNotFound(title: string, session: string) {
-  const message = `${title} has no record of session ${session} for this worktree`;
-  return { kind: "refused", cause: "session_lost", message, hint: null, until: null } as const;
+/** Usage of the answers that are not in `before`, by their ids. */
+export function usageSince(
+  answers: ReadonlyMap<string, TokenCount>,
+  before: Pick<ReadonlySet<string>, "has">,
+): AgentUsage {
+  const own = [...answers].filter(([id]) => !before.has(id)).map(([, tokens]) => tokens);
+  return own.length === 0 ? UNKNOWN_USAGE : unpricedUsage(own.reduce(addTokens));
 }

@@ -3,13 +3,14 @@
 import { existsSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import type { Agent, AgentEvent, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
+import type { Agent, AgentEvent, AgentUsage, FailureCause } from "@holdfast/core/agent";
 import type { PriceTable } from "@holdfast/core/budget";
 import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
 import {
   CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
+  type CliArgs,
   type CliResult,
   NO_TOKENS,
   type ParsedLine,
@@ -17,11 +18,17 @@ import {
   addTokens,
   createCliAgent,
   createFailures,
-  sessionNotFound,
   unpricedUsage,
   unwrapLauncher,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfResponse, causeOfStatus, isoTime } from "./failure-cause.ts";
+import {
+  type CausePatterns,
+  UNKNOWN_USAGE,
+  causeOfResponse,
+  causeOfStatus,
+  isoTime,
+  matchCause,
+} from "./failure-cause.ts";
 import {
   type Environment,
   type TurnRecord,
@@ -43,16 +50,15 @@ export function createCodexAgent(params: CliAgentParams): Agent {
     sessions: codexSessions,
     initial: INITIAL_CODEX_STATE,
     native: findNativeBinary,
-    plan({ task, env, extra }) {
-      const file = task.session === null ? null : findRollout(locateTranscript({ session: task.session, env }));
-      if (task.session !== null && file === null) return sessionNotFound("Codex", task.session);
+    findSession: (session, { env }) => findRollout(locateTranscript({ session, env })),
+    plan(call, file) {
       const before = file === null ? NO_FILE : { bytes: sizeOf(file), total: totalTokens(readAgentText(file)) };
-      return { kind: "start", args: codexArgs({ task, extra }), env: codexEnv(env), before };
+      return { kind: "start", args: codexArgs(call), env: codexEnv(call.env), before };
     },
     read: readCodexLine,
-    end({ state, exit, call: { task, now } }) {
+    end({ state, exit, resumes, now }) {
       const answered = state.begun.size > 0 || state.text !== "";
-      return classifyCodex({ state, stderr: exit.stderr, resumes: task.session !== null, answered, now: now() });
+      return classifyCodex({ state, stderr: exit.stderr, resumes, answered, now });
     },
     usage: (state, { env }, before) => codexUsage(state, env, before),
     /** `login status` reads stored credentials without a network request. */
@@ -133,11 +139,7 @@ function codexUsage(state: CodexState, env: Environment, before: Before): AgentU
 }
 
 /** The arguments of Codex. The prompt is passed on standard input, because an argument is limited to 128 KB. */
-export function codexArgs(params: {
-  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  readonly extra: readonly string[];
-}): readonly string[] {
-  const { task, extra } = params;
+export function codexArgs({ task, extra }: Omit<CliArgs, "session">): readonly string[] {
   const own = sandboxOf(extra);
   return [
     "exec",
@@ -314,19 +316,16 @@ function failureOf(
 }
 
 function causeOf(text: string, params: { readonly resumes: boolean; readonly answered: boolean }): FailureCause {
-  const answer = causeOfResponse(text);
-  if (answer !== null) return answer;
-  for (const [pattern, cause] of PATTERNS) if (pattern.test(text)) return cause;
   const status = Number(/\bstatus:? (\d{3})\b/.exec(text)?.[1] ?? 0);
-  const byStatus = causeOfStatus(status);
-  if (byStatus !== null) return byStatus;
+  const known = causeOfResponse(text) ?? matchCause(PATTERNS, text) ?? causeOfStatus(status);
+  if (known !== null) return known;
   // This is the first request of a resumed session. If the provider rejects it, the history is invalid.
   const isRefusal = errorOf(text) !== null || status === 400;
   return isRefusal && params.resumes && !params.answered ? "session_lost" : "crash";
 }
 
 /** The order matters: "Reconnecting… (stream disconnected: …)" may contain any of the later phrases. */
-const PATTERNS: readonly (readonly [RegExp, FailureCause])[] = [
+const PATTERNS: CausePatterns = [
   [/context_length_exceeded|exceeds the context window|ran out of room in the model.s context/i, "context_too_long"],
   [/hit your usage limit|usage_limit_reached/i, "rate_limit"],
   [/insufficient_quota|quota exceeded|upgrade to plus|out of credits/i, "billing"],

@@ -3,33 +3,33 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import type { Agent, AgentTask, FailureCause } from "@holdfast/core/agent";
+import type { Agent, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText } from "@holdfast/core/json";
-import type { AgentExit } from "./agent-process.ts";
 import {
   CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
+  type CliArgs,
   type CliCall,
+  type CliEnd,
   type CliResult,
   type ParsedLine,
   type TokenCount,
-  addTokens,
   createCliAgent,
   createFailures,
   permissionArgs,
-  sessionNotFound,
   sumTokens,
   toolDetail,
-  unpricedUsage,
   unwrapLauncher,
+  usageSince,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfProvider, causeOfResponse } from "./failure-cause.ts";
+import { causeOfProvider, causeOfResponse } from "./failure-cause.ts";
 import {
   type Environment,
   type TurnRecord,
   asNumber,
   createFileSessions,
+  existing,
   parseJsonRecord,
   readAgentText,
 } from "./session-files.ts";
@@ -46,28 +46,18 @@ export function createCopilotAgent(params: CliAgentParams): Agent {
     sessions: copilotSessions,
     initial: INITIAL_COPILOT_STATE,
     native: (path) => unwrapLauncher(path, nativeBinary),
-    isTaken: (session, { env }) => existsSync(transcriptPath({ session, env })),
-    plan(call) {
-      const { task, session } = call;
-      if (session === null) throw new TypeError("Copilot CLI's session is chosen before it starts");
-      if (task.session !== null && !existsSync(transcriptPath({ session, env: call.env })))
-        return sessionNotFound("Copilot CLI", task.session);
-      const before = new Set(tokensByEvent(sessionText(call)).keys());
-      return { kind: "start", args: copilotArgs({ task, session, extra: call.extra }), before };
-    },
+    findSession: (session, { env }) => existing(transcriptPath({ session, env })),
+    plan: (call) => ({ kind: "start", args: copilotArgs(call), before: new Set(answersOf(call).keys()) }),
     read: readCopilotLine,
-    end: ({ state, exit, call: { task } }) => classifyCopilot({ state, exit, resumes: task.session !== null }),
+    end: classifyCopilot,
     // The output contains no tokens. The session record contains them for each answer, even of a killed call.
-    usage(_, call, before) {
-      const own = [...tokensByEvent(sessionText(call))].filter(([id]) => !before.has(id)).map(([, tokens]) => tokens);
-      return own.length === 0 ? UNKNOWN_USAGE : unpricedUsage(own.reduce(addTokens));
-    },
+    usage: (_, call, before) => usageSince(answersOf(call), before),
   };
   return createCliAgent(adapter, params);
 }
 
-function sessionText({ session, env }: CliCall): string {
-  return readAgentText(transcriptPath({ session: session ?? "", env }));
+function answersOf(call: CliCall): ReadonlyMap<string, TokenCount> {
+  return tokensByEvent(readAgentText(transcriptPath(call)));
 }
 
 /** Copilot CLI's record of a session: one file. */
@@ -94,13 +84,7 @@ function readTurnLine(line: JsonRecord): TurnRecord | null {
 }
 
 /** The arguments of Copilot CLI. Without a prompt argument it reads standard input, which may have any length. */
-export function copilotArgs(params: {
-  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  /** The session id of the call: `task.session`, or a new one. */
-  readonly session: string;
-  readonly extra: readonly string[];
-}): readonly string[] {
-  const { task, session, extra } = params;
+export function copilotArgs({ task, session, extra }: CliArgs): readonly string[] {
   const ours = [task.yolo ? "--yolo" : "--allow-tool=write"];
   return [
     "--output-format=json",
@@ -196,12 +180,7 @@ function errorOf(data: JsonRecord): CopilotError {
 
 const DETAILS = ["command", "path", "pattern", "url", "query", "prompt"];
 
-export function classifyCopilot(params: {
-  readonly state: CopilotState;
-  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
-  readonly resumes: boolean;
-}): CliResult {
-  const { state, exit, resumes } = params;
+export function classifyCopilot({ state, exit, resumes }: Omit<CliEnd<CopilotState>, "now">): CliResult {
   const isFirst = resumes && !state.hasActed;
   if (state.error !== null) return failureOf(state.error, state.refused, isFirst);
   if (state.exitCode === null) return classifyNoResult(state, exit, isFirst);
@@ -216,7 +195,7 @@ export function classifyCopilot(params: {
 /** Copilot CLI reports errors before the start only as text. */
 function classifyNoResult(
   { refused }: CopilotState,
-  { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
+  { kind, code, stderr }: CliEnd<CopilotState>["exit"],
   isFirst: boolean,
 ): CliResult {
   if (refused !== null) return { ...failureOf(refused, null, isFirst), kind: "waiting" };

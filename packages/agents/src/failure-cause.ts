@@ -112,23 +112,25 @@ function seconds(milliseconds: number | null): string {
 
 /** The meaning of a provider's HTTP status; null if the status alone is not conclusive. */
 export function causeOfStatus(status: number | null): FailureCause | null {
-  switch (status) {
-    case 401:
-    case 403:
-      return "auth";
-    case 402:
-      return "billing";
-    case 404:
-      return "missing";
-    case 408:
-      return "network";
-    case 413:
-      return "context_too_long";
-    case 429:
-      return "rate_limit";
-    default:
-      return status !== null && status >= 500 ? "overload" : null;
-  }
+  if (status === null) return null;
+  return STATUSES.get(status) ?? (status >= 500 ? "overload" : null);
+}
+
+const STATUSES: ReadonlyMap<number, FailureCause> = new Map([
+  [401, "auth"],
+  [402, "billing"],
+  [403, "auth"],
+  [404, "missing"],
+  [408, "network"],
+  [413, "context_too_long"],
+  [429, "rate_limit"],
+]);
+
+/** Phrases and their cause; the first one that matches counts. */
+export type CausePatterns = readonly (readonly [RegExp, FailureCause])[];
+
+export function matchCause(patterns: CausePatterns, text: string): FailureCause | null {
+  return patterns.find(([pattern]) => pattern.test(text))?.[1] ?? null;
 }
 
 /**
@@ -136,26 +138,18 @@ export function causeOfStatus(status: number | null): FailureCause | null {
  * model that declines. It is checked before all other phrases.
  */
 export function causeOfResponse(message: string): FailureCause | null {
-  if (
-    /<!doctype html|<html[\s>]|is an HTML page|blocked by a gateway or proxy|proxy or gateway intercepting/i.test(
-      message,
-    )
-  )
-    return "proxy";
-  if (
-    /requires a newer version|newer version .{0,60}required|version .{0,60}(?:no longer supported|too old|out of date|outdated)|(?:update|upgrade) (?:to the latest version|your (?:client|cli))/i.test(
-      message,
-    )
-  )
-    return "too_old";
-  if (
-    /content[_ -]?filter|legal\/aup|prohibited_content|blocked (?:due to|by) (?:the )?safety|safety settings/i.test(
-      message,
-    )
-  )
-    return "refusal";
-  return null;
+  return matchCause(RESPONSES, message);
 }
+
+const RESPONSES: CausePatterns = [
+  [/<!doctype html|<html[\s>]|is an HTML page|blocked by a gateway or proxy|proxy or gateway intercepting/i, "proxy"],
+  [/requires a newer version|newer version .{0,60}required|version .{0,60}(?:no longer supported|too old)/i, "too_old"],
+  [/version .{0,60}out(?:dated| of date)|(?:update|upgrade) (?:to the latest version|your (?:client|cli))/i, "too_old"],
+  [
+    /content[_ -]?filter|legal\/aup|prohibited_content|blocked (?:due to|by) (?:the )?safety|safety settings/i,
+    "refusal",
+  ],
+];
 
 /** Hints for causes that are the same for every agent; null if the adapter has its own hint. */
 export function sharedHint(cause: FailureCause, agent: string): string | null {
@@ -175,21 +169,16 @@ export function sharedHint(cause: FailureCause, agent: string): string | null {
 
 /** Interprets the providers' own phrases where a status has several meanings. */
 export function causeOfMessage(message: string): FailureCause | null {
-  if (
-    /prompt (?:is|as) too long|context.{0,10}(?:length|window)|maximum context|too many tokens|prompt budget/i.test(
-      message,
-    )
-  )
-    return "context_too_long";
-  if (/insufficient_quota|credit balance|billing/i.test(message)) return "billing";
-  if (
-    /fetch failed|stream (?:ended|closed) (?:without|before)|connection|socket|unexpected EOF|ECONN|ENOTFOUND|ETIMEDOUT|\bterminated\b|network/i.test(
-      message,
-    )
-  )
-    return "network";
-  return null;
+  return matchCause(MESSAGES, message);
 }
+
+const MESSAGES: CausePatterns = [
+  [/prompt (?:is|as) too long|context.{0,10}(?:length|window)|maximum context/i, "context_too_long"],
+  [/too many tokens|prompt budget/i, "context_too_long"],
+  [/insufficient_quota|credit balance|billing/i, "billing"],
+  [/fetch failed|stream (?:ended|closed) (?:without|before)|connection|socket|unexpected EOF/i, "network"],
+  [/ECONN|ENOTFOUND|ETIMEDOUT|\bterminated\b|network/i, "network"],
+];
 
 /**
  * The cause of a provider's error that an agent reports as a message and sometimes a status. `isFirst` marks the first

@@ -2,31 +2,33 @@
 
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import type { Agent, AgentSessions, AgentTask, AgentUsage, FailureCause } from "@holdfast/core/agent";
+import type { Agent, AgentSessions, FailureCause } from "@holdfast/core/agent";
 import type { PriceTable } from "@holdfast/core/budget";
 import { type JsonRecord, asRecord, asRecords, asText, sha256, textOf } from "@holdfast/core/json";
-import type { AgentExit } from "./agent-process.ts";
 import {
   CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
+  type CliArgs,
   type CliCall,
+  type CliEnd,
   type CliResult,
   type ParsedLine,
   type TokenCount,
-  addTokens,
   createCliAgent,
   createFailures,
   permissionArgs,
-  sessionNotFound,
   sumTokens,
   toolDetail,
   unpricedUsage,
+  usageSince,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfResponse, causeOfStatus, isoTime } from "./failure-cause.ts";
+import { type CausePatterns, causeOfResponse, causeOfStatus, isoTime, matchCause } from "./failure-cause.ts";
 import {
   type Environment,
   type SessionKey,
+  asCount,
+  asNumber,
   listNames,
   parseJsonRecord,
   readAgentText,
@@ -49,23 +51,22 @@ export function createGeminiAgent(params: CliAgentParams): Agent {
     // Gemini CLI would start itself a second time with more memory, and killing the first process would leave the
     // second running.
     environment: { GEMINI_CLI_NO_RELAUNCH: "true" },
+    findSession: (session, call) => mainFile(locate(session, call)),
     isTaken: (session, call) => findChats(locate(session, call)).length > 0,
     plan(call) {
-      const { task, session } = call;
-      if (session === null) throw new TypeError("Gemini CLI's session is chosen before it starts");
-      if (Buffer.byteLength(task.prompt) > MAX_PROMPT_BYTES) return tooLong(task.prompt);
-      const location = locate(session, call);
-      removeEmptyChats(location);
-      const chats = findChats(location);
-      if (task.session !== null && chats.every(({ isEmpty }) => isEmpty))
-        return sessionNotFound("Gemini CLI", task.session);
-      const before = new Set(chats.flatMap(({ answers }) => [...answers.keys()]));
-      return { kind: "start", args: geminiArgs({ task, session, extra: call.extra }), before };
+      const { prompt } = call.task;
+      if (Buffer.byteLength(prompt) > MAX_PROMPT_BYTES) return tooLong(prompt);
+      removeEmptyChats(locate(call.session, call));
+      return { kind: "start", args: geminiArgs(call), before: new Set(answersOf(call).keys()) };
     },
     read: readGeminiLine,
-    end: ({ state, exit, call: { task, now } }) =>
-      classifyGemini({ state, exit, resumes: task.session !== null, now: now() }),
-    usage: geminiUsage,
+    end: classifyGemini,
+    // The result counts this process alone, including side calls. Without a result, the new answers in the session's
+    // files are counted.
+    usage(state, call, before) {
+      const total = state.result?.tokens ?? null;
+      return total === null ? usageSince(answersOf(call), before) : unpricedUsage(total);
+    },
     // No command reports the login, so the settings are read.
     checkLogin: () =>
       Promise.resolve(hasAccess(process.env) ? null : { problem: "Gemini CLI is not logged in", hint: LOG_IN }),
@@ -83,17 +84,8 @@ export const GEMINI_PRICES: PriceTable = {
   "gemini:gemini-2.5-pro": { input: 1.25, cached: 0.125, output: 10 },
 };
 
-/**
- * The result counts this process alone, including side calls. Without a result, the new answers in the session's files
- * are counted.
- */
-function geminiUsage(state: GeminiState, call: CliCall, before: ReadonlySet<string>): AgentUsage {
-  const total = state.result?.tokens ?? null;
-  if (total !== null) return unpricedUsage(total);
-  const chats = findChats(locate(call.session ?? "", call));
-  const answers = new Map(chats.flatMap((chat) => [...chat.answers]));
-  const own = [...answers].filter(([id]) => !before.has(id)).map(([, tokens]) => tokens);
-  return own.length === 0 ? UNKNOWN_USAGE : unpricedUsage(own.reduce(addTokens));
+function answersOf(call: CliCall): ReadonlyMap<string, TokenCount> {
+  return new Map(findChats(locate(call.session, call)).flatMap(({ answers }) => [...answers]));
 }
 
 function locate(session: string, { task, env }: CliCall): TranscriptLocation {
@@ -101,13 +93,7 @@ function locate(session: string, { task, env }: CliCall): TranscriptLocation {
 }
 
 /** The arguments of Gemini CLI. Without a prompt argument it reads standard input, which may have any length. */
-export function geminiArgs(params: {
-  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  /** The session id of the call: `task.session`, or a new one. */
-  readonly session: string;
-  readonly extra: readonly string[];
-}): readonly string[] {
-  const { task, session, extra } = params;
+export function geminiArgs({ task, session, extra }: CliArgs): readonly string[] {
   const ours = task.yolo ? ["--yolo"] : ["--approval-mode", "auto_edit"];
   return [
     "--output-format",
@@ -250,17 +236,12 @@ function resultOf(event: JsonRecord, trouble: string): GeminiResult {
   return {
     isError: event["status"] !== "success",
     message: asText(asRecord(event["error"])["message"]) || trouble,
-    tokens: tokensOfStats(event["stats"]),
+    tokens: tokensOf(event["stats"]),
   };
 }
 
 /** Classifies the result by the provider's answer in the message, or else by the status in the exit code. */
-export function classifyGemini(params: {
-  readonly state: GeminiState;
-  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
-  readonly resumes: boolean;
-  readonly now: number;
-}): CliResult {
+export function classifyGemini(params: CliEnd<GeminiState>): CliResult {
   const { state, exit } = params;
   const { result } = state;
   if (result === null) return classifyNoResult(exit, params.resumes);
@@ -270,10 +251,7 @@ export function classifyGemini(params: {
 }
 
 /** Gemini CLI has special exit codes for errors before the start. */
-function classifyNoResult(
-  { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
-  resumes: boolean,
-): CliResult {
+function classifyNoResult({ kind, code, stderr }: CliEnd<GeminiState>["exit"], resumes: boolean): CliResult {
   if (kind !== "exited") return { kind: "open" };
   const cause =
     code === 41 ? "auth" : code === 42 && resumes && /resuming session/i.test(stderr) ? "session_lost" : null;
@@ -285,43 +263,29 @@ function classifyNoResult(
 
 function causeOf(
   { message }: GeminiResult,
-  params: {
-    readonly state: GeminiState;
-    readonly exit: Pick<AgentExit, "code">;
-    readonly resumes: boolean;
-    readonly now: number;
-  },
+  { state, exit, resumes, now }: CliEnd<GeminiState>,
 ): { readonly cause: FailureCause; readonly until: string | null } {
   const error = errorOf(message);
   const code = error["code"];
-  const status = typeof code === "number" ? code : statusOf(params.exit.code);
-  const at = status === 429 ? resetTime(message, params.now) : null;
-  return {
-    cause:
-      causeOfResponse(message) ?? byMessage(message, error) ?? causeOfStatus(status) ?? classifyOther(status, params),
-    until: isoTime(at),
-  };
-}
-
-function byMessage(message: string, error: JsonRecord): FailureCause | null {
+  const status = typeof code === "number" ? code : statusOf(exit.code);
   const reasons = asRecords(error["details"]).map((detail) => asText(detail["reason"]));
-  if (reasons.includes("API_KEY_INVALID") || /API key (?:not valid|expired)/i.test(message)) return "auth";
-  if (/exceeds the maximum number of tokens|context window will overflow/i.test(message)) return "context_too_long";
-  if (/billing (?:to be|is not) enabled|credits are depleted/i.test(message)) return "billing";
-  if (/models?\/?\S* is not found|model .*not found/i.test(message)) return "missing";
-  // A stream that ends in the middle of a line, or a response that is not a stream at all.
-  if (/Incomplete JSON segment|\bterminated\b|fetch failed|socket|ECONN|ENOTFOUND|ETIMEDOUT|network/i.test(message))
-    return "network";
-  return null;
+  const cause =
+    causeOfResponse(message) ??
+    (reasons.includes("API_KEY_INVALID") ? "auth" : matchCause(PATTERNS, message)) ??
+    causeOfStatus(status) ??
+    // This is the first request of a resumed session. If the provider rejects it, the history is invalid.
+    (status === 400 && resumes && !state.hasActed ? "session_lost" : "crash");
+  return { cause, until: isoTime(status === 429 ? resetTime(message, now) : null) };
 }
 
-/** This is the first request of a resumed session. If the provider rejects it, the history is invalid. */
-function classifyOther(
-  status: number | null,
-  { state, resumes }: { readonly state: GeminiState; readonly resumes: boolean },
-): FailureCause {
-  return status === 400 && resumes && !state.hasActed ? "session_lost" : "crash";
-}
+const PATTERNS: CausePatterns = [
+  [/API key (?:not valid|expired)/i, "auth"],
+  [/exceeds the maximum number of tokens|context window will overflow/i, "context_too_long"],
+  [/billing (?:to be|is not) enabled|credits are depleted/i, "billing"],
+  [/models?\/?\S* is not found|model .*not found/i, "missing"],
+  // A stream that ends in the middle of a line, or a response that is not a stream at all.
+  [/Incomplete JSON segment|\bterminated\b|fetch failed|socket|ECONN|ENOTFOUND|ETIMEDOUT|network/i, "network"],
+];
 
 /** Gemini CLI exits with the HTTP status of the failed request, of which an exit code keeps the last eight bits. */
 function statusOf(code: number | null): number | null {
@@ -391,23 +355,16 @@ function nextMidnight(now: number): number {
 
 const ZONE = "America/Los_Angeles";
 
-/** Parses the `stats` of a result; null if it is none. */
-function tokensOfStats(value: unknown): TokenCount | null {
-  const { input_tokens: input, total_tokens: total, cached } = asRecord(value);
-  return split(input, total, cached);
-}
-
-/** Parses the `tokens` of a message in a session's file. */
-function tokensOfChat(value: unknown): TokenCount | null {
-  const { input, total, cached } = asRecord(value);
-  return split(input, total, cached);
-}
-
-/** Reasoning is counted separately from answers or not at all. The total contains both. */
-function split(input: unknown, total: unknown, cached: unknown): TokenCount | null {
-  if (typeof input !== "number" || typeof total !== "number") return null;
-  const given = typeof cached === "number" && cached >= 0 ? cached : 0;
-  return input >= 0 && total >= input ? { input, output: total - input, cached: given } : null;
+/**
+ * Parses the `stats` of a result, or the `tokens` of a message in a session's file; null if it is neither. Reasoning is
+ * counted separately from answers or not at all. The total contains both.
+ */
+function tokensOf(value: unknown): TokenCount | null {
+  const usage = asRecord(value);
+  const input = asNumber(usage["input_tokens"] ?? usage["input"]);
+  const total = asNumber(usage["total_tokens"] ?? usage["total"]);
+  if (input === null || total === null || input < 0 || total < input) return null;
+  return { input, output: total - input, cached: asCount(usage["cached"]) };
 }
 
 /** The content of a session's file: lines that add or replace a message by its id, or set fields of the session. */
@@ -434,7 +391,7 @@ export function parseChat(text: string): Chat {
     startTime ||= asText(record["startTime"]);
     for (const message of [record, ...asRecords(set["messages"])]) {
       if (isMessage(message)) isEmpty = false;
-      const tokens = message["type"] === "gemini" ? tokensOfChat(message["tokens"]) : null;
+      const tokens = message["type"] === "gemini" ? tokensOf(message["tokens"]) : null;
       if (tokens !== null) answers.set(asText(message["id"]), tokens);
     }
   }

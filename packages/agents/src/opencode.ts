@@ -5,11 +5,11 @@ import { join } from "node:path";
 import type { Agent, AgentTask, FailureCause, SessionReader } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asText } from "@holdfast/core/json";
 import { createMasking } from "@holdfast/core/mask";
-import type { AgentExit } from "./agent-process.ts";
 import {
   CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
+  type CliEnd,
   type CliResult,
   NO_TOKENS,
   type ParsedLine,
@@ -47,8 +47,7 @@ export function createOpencodeAgent(params: CliAgentParams): Agent {
     read: readOpencodeLine,
     isWaiting: (line) => STREAM_ERROR.test(line),
     isOverflow,
-    end: ({ state, exit, call: { task, now } }) =>
-      classifyOpencode({ state, exit, resumes: task.session !== null, now: now() }),
+    end: classifyOpencode,
     // Each step is reported once, for this call alone.
     usage: ({ spent }) => pricedUsage(spent),
   };
@@ -98,12 +97,7 @@ export function opencodeEnv(params: {
 const ASK = { bash: "ask", webfetch: "ask", external_directory: "ask" };
 
 /** OpenCode has no terminal event: a call is complete when its last step ended with the reason "stop". */
-export function classifyOpencode(params: {
-  readonly state: OpencodeState;
-  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
-  readonly resumes: boolean;
-  readonly now: number;
-}): CliResult {
+export function classifyOpencode(params: CliEnd<OpencodeState>): CliResult {
   const { state, exit } = params;
   const waiting = waitingInLog(exit.stderr);
   // The call was ended because OpenCode summarized its history repeatedly and the prompt remained too long.
@@ -143,10 +137,7 @@ export function waitingInLog(stderr: string): CliResult {
   return { ...failure(cause, message), kind: "waiting" };
 }
 
-function failedWith(
-  error: JsonRecord,
-  { state, resumes, now }: { readonly state: OpencodeState; readonly resumes: boolean; readonly now: number },
-): CliResult {
+function failedWith(error: JsonRecord, { state, resumes, now }: CliEnd<OpencodeState>): CliResult {
   const data = asRecord(error["data"]);
   const name = asText(error["name"]);
   const text = asText(data["message"]) || name;

@@ -1,13 +1,14 @@
 // The CLI adapter for pi: arguments, output lines, usage, failures and session files.
 
 import { join } from "node:path";
-import type { Agent, AgentTask } from "@holdfast/core/agent";
+import type { Agent } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
-import type { AgentExit } from "./agent-process.ts";
 import {
   CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
+  type CliArgs,
+  type CliEnd,
   type CliResult,
   type ParsedLine,
   type TokenCount,
@@ -16,7 +17,6 @@ import {
   createFailures,
   permissionArgs,
   pricedUsage,
-  sessionNotFound,
   sumTokens,
   toolDetail,
 } from "./cli-agent.ts";
@@ -42,15 +42,11 @@ export function createPiAgent(params: CliAgentParams): Agent {
     sessions: piSessions,
     initial: INITIAL_PI_STATE,
     environment: { PI_SKIP_VERSION_CHECK: "1" },
-    plan({ task, env, extra }) {
-      const { session, cwd } = task;
-      // pi would offer to import a session of another worktree and wait for an answer.
-      if (session !== null && findSession({ session, cwd, env }) === null) return sessionNotFound("pi", session);
-      return { kind: "start", args: piArgs({ task, extra }), before: null };
-    },
+    // pi would offer to import a session of another worktree and wait for an answer.
+    findSession: (session, { task, env }) => findSession({ session, cwd: task.cwd, env }),
+    plan: (call) => ({ kind: "start", args: piArgs(call), before: null }),
     read: readPiLine,
-    end: ({ state, exit, call: { task } }) =>
-      classifyPi({ state, exit, resumes: task.session !== null, yolo: task.yolo }),
+    end: ({ call, ...params }) => classifyPi({ ...params, yolo: call.task.yolo }),
     // Each message is reported once, for this call alone.
     usage: ({ spent, open }) => pricedUsage(open === null ? spent : add(spent, open)),
   };
@@ -89,11 +85,7 @@ export function findSession(key: SessionKey): string | null {
  * The arguments of pi; the prompt is passed on standard input. pi never asks for permission, so a tool that is not
  * allowed must not be offered.
  */
-export function piArgs(params: {
-  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  readonly extra: readonly string[];
-}): readonly string[] {
-  const { task, extra } = params;
+export function piArgs({ task, extra }: Omit<CliArgs, "session">): readonly string[] {
   const ours = task.yolo ? [] : ["--tools", "read,edit,write,grep,find,ls"];
   return [
     "--print",
@@ -106,12 +98,7 @@ export function piArgs(params: {
 }
 
 /** pi always exits with 0, so the end of its last message decides. */
-export function classifyPi(params: {
-  readonly state: PiState;
-  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
-  readonly resumes: boolean;
-  readonly yolo: boolean;
-}): CliResult {
+export function classifyPi(params: Omit<CliEnd<PiState>, "now"> & { readonly yolo: boolean }): CliResult {
   const { state, exit, resumes, yolo } = params;
   const { last } = state;
   if (last === null) return classifyNoMessage(exit);
@@ -137,7 +124,7 @@ export function classifyPi(params: {
 }
 
 /** pi reports errors before the start only as text. */
-function classifyNoMessage({ kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">): CliResult {
+function classifyNoMessage({ kind, code, stderr }: CliEnd<PiState>["exit"]): CliResult {
   if (kind !== "exited" || code === 0) return { kind: "open" };
   const [, message = ""] = /^(?:Error: )?(.+)/m.exec(stderr) ?? [];
   if (/No session found/.test(stderr)) return failure("session_lost", message);

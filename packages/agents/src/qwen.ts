@@ -2,34 +2,34 @@
 
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import type { Agent, AgentEvent, AgentTask, FailureCause } from "@holdfast/core/agent";
+import type { Agent, AgentEvent, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, isRecord, textOf } from "@holdfast/core/json";
-import type { AgentExit } from "./agent-process.ts";
 import {
   CLI_CAPABILITIES,
   type CliAdapter,
   type CliAgentParams,
+  type CliArgs,
   type CliCall,
+  type CliEnd,
   type CliResult,
   type ParsedLine,
   type TokenCount,
-  addTokens,
   createCliAgent,
   createFailures,
   permissionArgs,
-  sessionNotFound,
   sumTokens,
   toolDetail,
-  unpricedUsage,
   unwrapLauncher,
+  usageSince,
 } from "./cli-agent.ts";
-import { UNKNOWN_USAGE, causeOfProvider } from "./failure-cause.ts";
+import { causeOfProvider } from "./failure-cause.ts";
 import {
   type SessionKey,
   type TurnRecord,
   asCount,
   asNumber,
   createFileSessions,
+  existing,
   parseJsonRecord,
   readAgentText,
   realPathOf,
@@ -51,44 +51,23 @@ export function createQwenAgent(params: CliAgentParams): Agent {
     environment: { QWEN_CODE_NO_RELAUNCH: "true", QWEN_CODE_SUPPRESS_YOLO_WARNING: "1" },
     native: (path) => unwrapLauncher(path, innerProgram),
     sessionIds: "5",
-    isTaken: (session, call) => existsSync(sessionFile(keyOf(call, session))),
-    plan(call) {
-      const { task, session } = call;
-      if (session === null) throw new TypeError("Qwen Code's session is chosen before it starts");
-      if (task.session !== null && !existsSync(sessionFile(keyOf(call, session))))
-        return sessionNotFound("Qwen Code", task.session);
-      return { kind: "start", args: qwenArgs({ task, session, extra: call.extra }), before: sessionText(call) };
-    },
+    findSession: (session, { task, env }) => existing(sessionFile({ session, cwd: task.cwd, env })),
+    plan: (call) => ({ kind: "start", args: qwenArgs(call), before: sessionText(call) }),
     read: readQwenLine,
-    end({ state, exit, call, before }) {
-      const { refused } = parseRequestRecord(sessionText(call), before);
-      return classifyQwen({ state, refused, exit, resumes: call.task.session !== null });
-    },
+    end: ({ call, before, ...params }) =>
+      classifyQwen({ ...params, refused: parseRequestRecord(sessionText(call), before).refused }),
     // The result omits the usage of killed calls; the session record contains each answer.
-    usage(_, call, before) {
-      const { answers } = parseRequestRecord(sessionText(call), before);
-      return answers.size === 0 ? UNKNOWN_USAGE : unpricedUsage([...answers.values()].reduce(addTokens));
-    },
+    usage: (_, call, before) => usageSince(parseRequestRecord(sessionText(call), before).answers, new Set()),
   };
   return createCliAgent(adapter, params);
 }
 
-function keyOf({ session, task, env }: CliCall, id = session ?? ""): SessionKey {
-  return { session: id, cwd: task.cwd, env };
-}
-
-function sessionText(call: CliCall): string {
-  return readAgentText(sessionFile(keyOf(call)));
+function sessionText({ session, task, env }: CliCall): string {
+  return readAgentText(sessionFile({ session, cwd: task.cwd, env }));
 }
 
 /** The arguments of Qwen Code. Without a prompt argument it reads standard input, which may have any length. */
-export function qwenArgs(params: {
-  readonly task: Pick<AgentTask, "model" | "yolo" | "session">;
-  /** The session id of the call: `task.session`, or a new one. */
-  readonly session: string;
-  readonly extra: readonly string[];
-}): readonly string[] {
-  const { task, session, extra } = params;
+export function qwenArgs({ task, session, extra }: CliArgs): readonly string[] {
   const ours = ["--approval-mode", task.yolo ? "yolo" : "auto-edit"];
   return [
     "--output-format",
@@ -200,13 +179,10 @@ function resultOf(event: JsonRecord): QwenResult {
 
 const DETAILS = ["command", "file_path", "path", "pattern", "query", "url", "prompt"];
 
-export function classifyQwen(params: {
-  readonly state: QwenState;
-  /** The rejected request according to the session record. */
-  readonly refused: QwenApiError | null;
-  readonly exit: Pick<AgentExit, "kind" | "code" | "stderr">;
-  readonly resumes: boolean;
-}): CliResult {
+/** `refused` is the rejected request according to the session record. */
+export function classifyQwen(
+  params: Omit<CliEnd<QwenState>, "now"> & { readonly refused: QwenApiError | null },
+): CliResult {
   const { state, refused, exit, resumes } = params;
   const { result } = state;
   const isFirst = resumes && !state.hasActed;
@@ -229,7 +205,7 @@ function causeOf(text: string, refused: QwenApiError | null, isFirst: boolean): 
 /** Qwen Code retries silently, which only its session record shows. It reports errors before the start only as text. */
 function classifyNoResult(
   refused: QwenApiError | null,
-  { kind, code, stderr }: Pick<AgentExit, "kind" | "code" | "stderr">,
+  { kind, code, stderr }: CliEnd<QwenState>["exit"],
   isFirst: boolean,
 ): CliResult {
   if (refused !== null)

@@ -1,6 +1,6 @@
 // Reads and writes the session files of agents, and finds a completed turn in them.
 
-import { readdirSync, realpathSync, statSync } from "node:fs";
+import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { AgentSessions } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, isRecord } from "@holdfast/core/json";
@@ -120,6 +120,11 @@ const MAX_OWN_FILE_BYTES = 512 * 1024 * 1024;
 /** The text of an agent's own file between two byte offsets; "" if it cannot be read. */
 export function readAgentText(path: string, from = 0, to?: number): string {
   return readAgentFile(path)?.subarray(from, to).toString("utf8") ?? "";
+}
+
+/** The path, or null if there is no file. */
+export function existing(path: string): string | null {
+  return existsSync(path) ? path : null;
 }
 
 /** 0 if the file does not exist. */
