@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import * as z from "zod/mini";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
-import { gitIdentity } from "@holdfast/platform/git-command";
+import { type Git, gitError, gitIdentity } from "@holdfast/platform/git-command";
 import { forgeRefused } from "./api.ts";
 import {
   closedIssues,
@@ -17,12 +17,10 @@ import {
 } from "./body-text.ts";
 import { closeIssue, createWithNextNumber, readIssue } from "./local-issues.ts";
 import {
-  type BareGit,
   type LocalRepository,
   applyChange,
   isAncestor,
   listNumbers,
-  localGitError,
   parseJson,
   readBranch,
   readForgeFile,
@@ -198,14 +196,14 @@ async function toPullRequest(local: LocalRepository, number: number, pull: Store
 }
 
 async function isMerged(
-  git: BareGit,
+  git: Git,
   at: { readonly tip: string; readonly base: string; readonly pull: StoredPull },
 ): Promise<boolean> {
   return (await isAncestor(git, at.tip, at.base)) && !(await isAncestor(git, at.tip, at.pull.baseCommit));
 }
 
 async function mergeabilityOf(
-  git: BareGit,
+  git: Git,
   at: { readonly draft: boolean; readonly tip: string | null; readonly base: string | null },
 ): Promise<Mergeability> {
   if (at.tip === null || at.base === null) return "blocked";
@@ -269,8 +267,8 @@ async function makeMerge(
     throw cannot(number, "conflicting", `${pull.head} conflicts with ${pull.base} in ${merged.files.join(", ")}`);
   const message = `Merge pull request #${number} from ${pull.head}\n\n${pull.title}\n`;
   const args = ["commit-tree", merged.tree, "-p", base, "-p", tip, "-F", "-"];
-  const commit = await local.git.line(args, { input: Buffer.from(message), env: identity(local) });
-  const moved = await local.git.result(["update-ref", `refs/heads/${pull.base}`, commit, base]);
+  const commit = await local.git.line({ args, input: Buffer.from(message), env: identity(local) });
+  const moved = await local.git.result({ args: ["update-ref", `refs/heads/${pull.base}`, commit, base] });
   if (moved.code !== 0) throw cannot(number, "base_moved", `${pull.base} moved while the merge was made`);
   return commit;
 }
@@ -290,10 +288,10 @@ type MergedTree =
   | { readonly kind: "conflict"; readonly files: readonly string[] };
 
 /** Merges two commits in the object database only. */
-async function mergeTree(git: BareGit, base: string, head: string): Promise<MergedTree> {
+async function mergeTree(git: Git, base: string, head: string): Promise<MergedTree> {
   const args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base, head];
-  const done = await git.result(args);
-  if (done.kind !== "exited" || done.code === null || done.code > 1) throw localGitError(git.gitDir, args, done);
+  const done = await git.result({ args });
+  if (done.kind !== "exited" || done.code === null || done.code > 1) throw gitError(args, done);
   const [tree = "", ...files] = done.stdout
     .toString("utf8")
     .split("\0")

@@ -9,15 +9,14 @@ import type * as z from "zod/mini";
 import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { makeDurableDirectory, readRegularFile, writeDurable } from "@holdfast/platform/files";
-import { SAFE_GIT_ARGS, safeGitEnvironment } from "@holdfast/platform/git-command";
+import { type Git, createGit, gitError } from "@holdfast/platform/git-command";
 import { randomId } from "@holdfast/platform/identity";
-import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 
 /** A repository with the directory that contains the issues and pull requests. */
 export interface LocalRepository {
   readonly gitDir: string;
   readonly directory: string;
-  readonly git: BareGit;
+  readonly git: Git;
   readonly clock: Clock;
 }
 
@@ -37,7 +36,9 @@ export function openLocalRepository(params: {
       data: { path },
     });
   }
-  return { gitDir, directory: localForgeDirectory(params), git: createBareGit(gitDir), clock: params.clock };
+  // The repository acts as the server, so its hooks do not run: they are for pushes.
+  const git = createGit({ cwd: "/", gitDir });
+  return { gitDir, directory: localForgeDirectory(params), git, clock: params.clock };
 }
 
 /** The directory for issues and pull requests, whether or not it exists. */
@@ -76,73 +77,23 @@ function isGitDir(path: string): boolean {
   );
 }
 
-/**
- * Git plumbing on the forge's repository. No hooks run: the repository acts as the server, and its hooks are for
- * pushes.
- */
-function createBareGit(gitDir: string): BareGit {
-  const result = (args: readonly string[], options: BareGitOptions = {}): Promise<ProcessResult> =>
-    runProcess({
-      command: "git",
-      args: [...SAFE_GIT_ARGS, ...args],
-      cwd: gitDir,
-      env: { ...safeGitEnvironment(process.env), GIT_DIR: gitDir, ...options.env },
-      input: options.input,
-      timeoutMs: TIMEOUT_MS,
-    });
-  return {
-    gitDir,
-    result,
-    async line(args, options) {
-      const done = await result(args, options);
-      if (done.kind === "exited" && done.code === 0) return done.stdout.toString("utf8").replace(/\n$/, "");
-      throw localGitError(gitDir, args, done);
-    },
-  };
-}
-
-export interface BareGit {
-  readonly gitDir: string;
-  /** For calls whose exit code is part of the result; does not throw when git fails. */
-  result(args: readonly string[], options?: BareGitOptions): Promise<ProcessResult>;
-  line(args: readonly string[], options?: BareGitOptions): Promise<string>;
-}
-
-interface BareGitOptions {
-  readonly env?: Readonly<Record<string, string>>;
-  readonly input?: Uint8Array;
-}
-
-export function localGitError(gitDir: string, args: readonly string[], done: ProcessResult): HoldfastError {
-  const reason = done.stderr.trim().split("\n").slice(-3).join("; ");
-  return new HoldfastError({
-    code: "FORGE_FAILED",
-    message: `git ${args[0] ?? ""} failed in the forge's repository ${gitDir}: ${reason === "" ? done.kind : reason}`,
-    hint: "Run `git fsck` there if the repository may be damaged.",
-    retry: "later",
-    data: { args, stderr: done.stderr },
-  });
-}
-
 /** Commit of a branch; null if the branch does not exist. Takes the exact name: `main^` is not a branch. */
-export async function readBranch(git: BareGit, branch: string): Promise<string | null> {
+export async function readBranch(git: Git, branch: string): Promise<string | null> {
   if (branch.includes("\0")) return null;
   const args = ["show-ref", "--verify", "--hash", "--", `refs/heads/${branch}`];
-  const found = await git.result(args);
+  const found = await git.result({ args });
   if (found.kind === "exited" && found.code === 0) return found.stdout.toString("utf8").trim();
   // If the repository is gone or git died, the branch is not proven absent.
   if (found.kind === "exited" && found.stderr.includes("not a valid ref")) return null;
-  throw localGitError(git.gitDir, args, found);
+  throw gitError(args, found);
 }
 
-export async function isAncestor(git: BareGit, ancestor: string, of: string): Promise<boolean> {
+export async function isAncestor(git: Git, ancestor: string, of: string): Promise<boolean> {
   const args = ["merge-base", "--is-ancestor", ancestor, of];
-  const found = await git.result(args);
+  const found = await git.result({ args });
   if (found.kind === "exited" && (found.code === 0 || found.code === 1)) return found.code === 0;
-  throw localGitError(git.gitDir, args, found);
+  throw gitError(args, found);
 }
-
-const TIMEOUT_MS = 10 * 60_000;
 
 type ForgeDirectory = Pick<LocalRepository, "directory">;
 

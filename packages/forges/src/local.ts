@@ -10,6 +10,7 @@ import { commandVariables, namedInEnvironment } from "@holdfast/core/agent-envir
 import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
+import { gitError } from "@holdfast/platform/git-command";
 import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
 import { subjectNumber } from "./body-text.ts";
 import { combineChecks, requireCommit } from "./checks.ts";
@@ -30,7 +31,6 @@ import {
   applyChange,
   corruptFile,
   localForgeDirectory,
-  localGitError,
   openLocalRepository,
   parseFields,
   parseJson,
@@ -87,7 +87,7 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
 }
 
 async function findDefaultBranch(local: LocalRepository): Promise<string> {
-  const named = (await local.git.line(["symbolic-ref", "HEAD"])).replace(/^refs\/heads\//, "");
+  const named = (await local.git.line({ args: ["symbolic-ref", "HEAD"] })).replace(/^refs\/heads\//, "");
   if ((await readBranch(local.git, named)) !== null) return named;
   // A new bare repository names a branch before any push, and the first push may have another name.
   const usual: string[] = [];
@@ -102,12 +102,13 @@ async function findDefaultBranch(local: LocalRepository): Promise<string> {
   });
 }
 
-/** Converts system errors into a HoldfastError with a hint. A HoldfastError passes unchanged. */
+/** Converts errors of the system and of git into a HoldfastError of a forge, with a hint. Others pass unchanged. */
 async function wrapForgeErrors<T>(local: LocalRepository, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof HoldfastError) throw error;
+    const isOfGit = error instanceof HoldfastError && error.code === "GIT_FAILED";
+    if (error instanceof HoldfastError && !isOfGit) throw error;
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     const locking = error instanceof Error && "errcode" in error ? error.errcode : undefined;
     const isDenied = ["EACCES", "EPERM", "EROFS"].some((name) => name === code) || isLockDenied(locking);
@@ -117,7 +118,9 @@ async function wrapForgeErrors<T>(local: LocalRepository, work: () => T | Promis
       message: `the forge in ${local.directory} failed: ${error instanceof Error ? error.message : String(error)}`,
       hint: isDenied
         ? "Check the owner and permissions of the folder."
-        : "Check the folder and the disk, then try again.",
+        : isOfGit
+          ? `Run \`git -C ${local.gitDir} fsck\` if the repository may be damaged.`
+          : "Check the folder and the disk, then try again.",
       retry: isDenied ? "ask" : "later",
       cause: error,
     });
@@ -187,10 +190,10 @@ function runOf(state: CheckRun["state"], summary: string): CheckRun {
 
 async function hasCommit(local: LocalRepository, commit: string): Promise<boolean> {
   const args = ["cat-file", "-e", `${commit}^{commit}`];
-  const found = await local.git.result(args);
+  const found = await local.git.result({ args });
   if (found.kind === "exited" && (found.code === 0 || found.stderr.includes("Not a valid object name")))
     return found.code === 0;
-  throw localGitError(local.gitDir, args, found);
+  throw gitError(args, found);
 }
 
 function pathOf(commit: string): string {
