@@ -1,6 +1,6 @@
 import { isFullRun, sample } from "../faults/harness/seed.ts";
 import type { Chance } from "../faults/harness/seed.ts";
-import { familyOf } from "./mortal-adapters.ts";
+import { familyOf } from "./crashing-adapters.ts";
 import type { Kill } from "./sweep.ts";
 
 /**

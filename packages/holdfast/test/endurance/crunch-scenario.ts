@@ -5,7 +5,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
 import { node } from "../crunch/answers.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
-import type { Testimony } from "./witness.ts";
+import type { FinalState } from "./final-state.ts";
 
 const usage = { input: 300, output: 100, microUsd: 5000 };
 
@@ -72,7 +72,7 @@ function crunchOptions(): JsonObject {
 }
 
 /** Three conflicts of three kinds, a timeout, a failed node and its dependent, every request answered once, every lesson kept once. */
-function claims({ values, position, forge }: Pick<Testimony, "values" | "position" | "forge">): readonly string[] {
+function claims({ values, position, forge }: Pick<FinalState, "values" | "position" | "forge">): readonly string[] {
   const state = parseCrunchState(values as JsonObject);
   const { graph } = position as Pick<Position, "graph">;
   const { records, refused } = state.messages;

@@ -3,12 +3,12 @@ import { afterAll, expect, test, vi } from "vitest";
 import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
-import { startCommand } from "./command-life.ts";
-import { type Place, buildWorker, prepareGround } from "./ground.ts";
+import { startCommand } from "./start-command.ts";
+import { type Scene, buildWorker, prepareScene } from "./scene.ts";
 import { judge } from "./judge.ts";
 import { SCENARIOS } from "./scenarios.ts";
-import { inPlace } from "./in-place.ts";
-import { type Testimony, finishedSteps, orphans, testify } from "./witness.ts";
+import { inScene } from "./in-scene.ts";
+import { type FinalState, finishedSteps, orphans, readFinalState } from "./final-state.ts";
 
 const seed = suiteSeed();
 const INSTANTS = isFullRun() ? 50 : 5;
@@ -26,8 +26,8 @@ test(`Ctrl+C at ${INSTANTS} instants: exit 130, nobody left behind, and the resu
   if (scenario === undefined) throw new Error("there is no such scenario");
   const command = await buildCommand();
   try {
-    const ground = await prepareGround(scenario, await buildWorker());
-    const { calm, lines } = await inPlace(ground, (place) => runCalmly(command, place));
+    const template = await prepareScene(scenario, await buildWorker());
+    const { calm, lines } = await inScene(template, (scene) => runCalmly(command, scene));
     const chance = chanceOf(seed, "interrupts");
     const instants = Array.from({ length: INSTANTS }, (_, nth): Instant => {
       // One in each stretch of the run; a few milliseconds on, what follows the line is under way.
@@ -37,7 +37,7 @@ test(`Ctrl+C at ${INSTANTS} instants: exit 130, nobody left behind, and the resu
     const told = await Promise.all(
       instants.map(async (instant) => ({
         ...instant,
-        problems: await inPlace(ground, (place) => interrupt(command, place, { calm, instant })),
+        problems: await inScene(template, (scene) => interrupt(command, scene, { calm, instant })),
       })),
     );
     const bad = told.filter(({ problems }) => problems.length > 0);
@@ -52,37 +52,37 @@ test(`Ctrl+C at ${INSTANTS} instants: exit 130, nobody left behind, and the resu
 
 async function runCalmly(
   command: BuiltCommand,
-  place: Place,
-): Promise<{ readonly calm: Testimony; readonly lines: number }> {
-  const done = await startCommand(command, place, "run", "1", "--agent", place.agent).ended;
+  scene: Scene,
+): Promise<{ readonly calm: FinalState; readonly lines: number }> {
+  const done = await startCommand(command, scene, "run", "1", "--agent", scene.agent).ended;
   expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
   // Later than the push it may have ended before the signal comes, and that is exit 0.
   const lines = done.stdout.split("\n").findIndex((line) => line.endsWith(" push done"));
   expect(lines, done.stdout).toBeGreaterThan(INSTANTS / 10);
-  return { calm: await testify(place), lines };
+  return { calm: await readFinalState(scene), lines };
 }
 
 async function interrupt(
   command: BuiltCommand,
-  place: Place,
-  { calm, instant }: { readonly calm: Testimony; readonly instant: Instant },
+  scene: Scene,
+  { calm, instant }: { readonly calm: FinalState; readonly instant: Instant },
 ): Promise<readonly string[]> {
-  const life = startCommand(command, place, "run", "1", "--agent", place.agent);
-  await life.line(instant.line);
+  const ended = startCommand(command, scene, "run", "1", "--agent", scene.agent);
+  await ended.line(instant.line);
   await pause(instant.ms);
-  life.signal("SIGINT");
-  const { status, by, stdout, stderr } = await life.ended;
+  ended.signal("SIGINT");
+  const { status, by, stdout, stderr } = await ended.ended;
   const problems: string[] = [];
   // Before Node has heard of any handler, the system ends it as it ends every program: to a shell that is 130 too.
   const early = instant.line === 0 && by === "SIGINT";
   if (status !== 130 && !early) problems.push(`exit ${status ?? by}: ${stdout}${stderr}`);
   const resume = /Continue with: holdfast (resume issue-1)/.exec(stdout)?.[1];
   if (resume === undefined && instant.line > 0) problems.push(`no resume command is printed: ${stdout}${stderr}`);
-  const began = { finished: await finishedSteps(place), calls: await place.calls() };
-  problems.push(...(await orphans(place)));
-  const args = resume?.split(" ") ?? ["run", "1", "--resume", "--agent", place.agent];
-  const done = await startCommand(command, place, ...args).ended;
+  const began = { finished: await finishedSteps(scene), calls: await scene.calls() };
+  problems.push(...(await orphans(scene)));
+  const args = resume?.split(" ") ?? ["run", "1", "--resume", "--agent", scene.agent];
+  const done = await startCommand(command, scene, ...args).ended;
   if (done.status !== 0)
     return [...problems, `resumed with ${args.join(" ")}: exit ${done.status}: ${done.stdout}${done.stderr}`];
-  return [...problems, ...judge(calm, { before: began, end: await testify(place) })];
+  return [...problems, ...judge(calm, { before: began, end: await readFinalState(scene) })];
 }

@@ -1,15 +1,15 @@
 import type { Scenario } from "./scenarios.ts";
-import type { Testimony } from "./witness.ts";
+import type { FinalState } from "./final-state.ts";
 
 /** What happened around a kill, besides the final result. */
 export interface Story {
   readonly before: { readonly finished: readonly string[]; readonly calls: readonly string[] };
-  readonly end: Testimony;
+  readonly end: FinalState;
 }
 
 /** Everything in which a run that was killed differs from one that was not, or from what was promised. */
 export function judge(
-  calm: Testimony,
+  calm: FinalState,
   { before, end }: Story,
   scenario: Pick<Scenario, "atOnce"> = {},
 ): readonly string[] {
@@ -38,10 +38,10 @@ const SAME = [
   "effects",
   "position",
   "values",
-] as const satisfies readonly (keyof Testimony)[];
+] as const satisfies readonly (keyof FinalState)[];
 
 /** The same checks must hold for a run that was not killed. */
-export function judgeCalm(scenario: Scenario, calm: Testimony): readonly string[] {
+export function judgeCalm(scenario: Scenario, calm: FinalState): readonly string[] {
   const problems = [...calm.problems];
   const finished = new Set(calm.finished);
   if (finished.size !== calm.finished.length) problems.push("a step finished twice");
@@ -54,7 +54,7 @@ export function judgeCalm(scenario: Scenario, calm: Testimony): readonly string[
 }
 
 /** An agent that was at work when its run died works again; none whose answer was written down does. */
-function judgeCalls(calm: Testimony, { before, end }: Story): readonly string[] {
+function judgeCalls(calm: FinalState, { before, end }: Story): readonly string[] {
   const again = end.calls.slice(before.calls.length).filter((call) => before.finished.includes(stepOf(call)));
   const lost = before.calls.filter((call) => !before.finished.includes(stepOf(call)));
   const expected = [...calm.calls, ...lost].map(stepOf).toSorted();
@@ -68,7 +68,7 @@ function judgeCalls(calm: Testimony, { before, end }: Story): readonly string[] 
 }
 
 /** Those that were about to begin when their run died may or may not have; each ends once, and none begins again after that. */
-function judgeCallsAtOnce(calm: Testimony, { before, end }: Story): readonly string[] {
+function judgeCallsAtOnce(calm: FinalState, { before, end }: Story): readonly string[] {
   const again = end.calls.slice(before.calls.length).filter((call) => before.finished.includes(stepOf(call)));
   const counts = Map.groupBy(end.calls, stepOf);
   const wrong = [...new Set([...calm.calls.map(stepOf), ...counts.keys()])].filter((step) => {
@@ -85,7 +85,7 @@ function judgeCallsAtOnce(calm: Testimony, { before, end }: Story): readonly str
  * Every call whose answer was recorded is counted once. An interrupted call is counted if it could still report its
  * usage (Ctrl+C allows that), and not if it was killed; every call of a script uses the same amount.
  */
-function judgeSpending(calm: Testimony, { before, end }: Story): readonly string[] {
+function judgeSpending(calm: FinalState, { before, end }: Story): readonly string[] {
   const { spent } = calm;
   if (end.spent === null || spent === null) return [];
   const lost = before.calls.filter((call) => !before.finished.includes(stepOf(call))).length;

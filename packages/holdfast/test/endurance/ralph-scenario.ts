@@ -1,7 +1,7 @@
 import { parseRalphState } from "@holdfast/workflows/ralph/state";
 import type { JsonObject } from "@holdfast/core/json";
 import type { Leg, Scenario } from "./scenarios.ts";
-import type { Testimony } from "./witness.ts";
+import type { FinalState } from "./final-state.ts";
 
 const usage = { input: 300, output: 100, microUsd: 5000 };
 
@@ -33,7 +33,7 @@ const options: JsonObject = {
 const leg: Leg = { options, limit: {}, raises: false, own: "ralph", ends: "done" };
 
 /** None lost, none skipped, none twice: four iterations, one way back to the best, one budget that ran out. */
-function claims({ values }: Pick<Testimony, "values" | "position" | "forge">): readonly string[] {
+function claims({ values }: Pick<FinalState, "values" | "position" | "forge">): readonly string[] {
   const state = parseRalphState(values as JsonObject);
   const facts: Readonly<Record<string, unknown>> = {
     numbers: state.iterations.map(({ number }) => number),

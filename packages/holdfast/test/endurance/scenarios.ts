@@ -1,5 +1,5 @@
 import type { JsonObject } from "@holdfast/core/json";
-import type { Testimony } from "./witness.ts";
+import type { FinalState } from "./final-state.ts";
 import type { Budget } from "@holdfast/core/position";
 
 /** One process after another, each to the end that is expected of it; a scenario is over with its last leg. */
@@ -9,7 +9,7 @@ export interface Leg {
   /** Whether the resume raises the limit to that. */
   readonly raises: boolean;
   /** The workflow of one's own instead of `impl`. */
-  readonly own: "deeds" | "sideWorktrees" | "crunch" | "ralph" | null;
+  readonly own: "effects" | "sideWorktrees" | "crunch" | "ralph" | null;
   readonly ends: "done" | "failed" | "waiting";
 }
 
@@ -24,7 +24,7 @@ export interface Scenario {
   /** Whether agents work at the same time. One may then begin after the death of another was noticed. */
   readonly atOnce?: boolean;
   /** What the undisturbed run must show to be the one that the scenario is about; every killed one is compared with it. */
-  readonly claims?: (calm: Pick<Testimony, "values" | "position" | "forge">) => readonly string[];
+  readonly claims?: (calm: Pick<FinalState, "values" | "position" | "forge">) => readonly string[];
   /** Of the final files. */
   readonly expected: Readonly<Record<string, string>>;
 }
@@ -112,7 +112,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     ...plain,
     name: "CI failure and fix",
-    answers: [finish(1, "helo\n"), finish(2, "hello\n", "Why, and what CI said."), score(95)],
+    answers: [finish(1, "helo\n"), finish(2, "hello\n", "Why, and what CI printed."), score(95)],
     legs: [{ ...watched, options: { waitForCi: true, ci: { pollMs: 20 } } }],
     ci: "grep -q hello greeting.txt || { echo it is misspelt; exit 1; }",
   },
@@ -143,8 +143,8 @@ export const SCENARIOS: readonly Scenario[] = [
     ...plain,
     name: "comment and merge",
     answers: [],
-    legs: [{ ...leg, own: "deeds" }],
-    expected: { "deed.txt": "done\n" },
+    legs: [{ ...leg, own: "effects" }],
+    expected: { "effect.txt": "done\n" },
   },
 ];
 

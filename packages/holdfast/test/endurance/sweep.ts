@@ -1,11 +1,11 @@
-import { buildWorker, prepareGround } from "./ground.ts";
-import type { Place } from "./ground.ts";
-import { inPlace } from "./in-place.ts";
+import { buildWorker, prepareScene } from "./scene.ts";
+import type { Scene } from "./scene.ts";
+import { inScene } from "./in-scene.ts";
 import { judge, judgeCalm } from "./judge.ts";
-import { live } from "./live.ts";
+import { runWorker } from "./run-worker.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
-import { finishedSteps, testify } from "./witness.ts";
-import type { Testimony } from "./witness.ts";
+import { finishedSteps, readFinalState } from "./final-state.ts";
+import type { FinalState } from "./final-state.ts";
 import type { PassedPoint } from "./worker.ts";
 
 /** A point in one leg of a scenario. */
@@ -14,7 +14,7 @@ export interface Kill extends PassedPoint {
 }
 
 export interface Calm {
-  readonly testimony: Testimony;
+  readonly final: FinalState;
   readonly kills: readonly Kill[];
 }
 
@@ -36,14 +36,14 @@ export async function sweep(
   tell: (bad: Bad) => void,
 ): Promise<{ readonly points: number; readonly tried: number; readonly bad: readonly Bad[] }> {
   const program = await (worker ??= buildWorker());
-  const ground = await prepareGround(scenario, program);
+  const template = await prepareScene(scenario, program);
   try {
-    const calm = await inPlace(ground, (place) => runCalmly(place, program, scenario));
+    const calm = await inScene(template, (scene) => runCalmly(scene, program, scenario));
     const kills = choose(calm.kills);
     const bad: Bad[] = [];
     await Promise.all(
       kills.map(async (kill) => {
-        const problems = await inPlace(ground, (place) => endure(place, program, { scenario, calm, kill }));
+        const problems = await inScene(template, (scene) => endure(scene, program, { scenario, calm, kill }));
         if (problems.length === 0) return;
         const found = { where: nameOf(scenario, kill), problems };
         bad.push(found);
@@ -52,7 +52,7 @@ export async function sweep(
     );
     return { points: calm.kills.length, tried: kills.length, bad };
   } finally {
-    await ground.remove();
+    await template.remove();
   }
 }
 
@@ -60,22 +60,22 @@ function nameOf(scenario: Scenario, { leg, point, stage }: Kill): string {
   return `${scenario.name}, leg ${leg}, ${point} (${stage === "" ? "begin" : stage})`;
 }
 
-async function runCalmly(place: Place, program: string, scenario: Scenario): Promise<Calm> {
+async function runCalmly(scene: Scene, program: string, scenario: Scenario): Promise<Calm> {
   const kills: Kill[] = [];
   for (const [leg, what] of scenario.legs.entries()) {
-    const life = await live(place, program, what, null);
-    if (life.kind !== "ended" || life.outcome !== what.ends)
-      throw new Error(`${scenario.name}, undisturbed, leg ${leg}: to end ${what.ends}, but ${JSON.stringify(life)}`);
-    kills.push(...life.points.map((passed) => ({ ...passed, leg })));
+    const ended = await runWorker(scene, program, what, null);
+    if (ended.kind !== "ended" || ended.outcome !== what.ends)
+      throw new Error(`${scenario.name}, undisturbed, leg ${leg}: to end ${what.ends}, but ${JSON.stringify(ended)}`);
+    kills.push(...ended.points.map((passed) => ({ ...passed, leg })));
   }
-  const testimony = await testify(place);
-  const problems = judgeCalm(scenario, testimony);
+  const final = await readFinalState(scene);
+  const problems = judgeCalm(scenario, final);
   if (problems.length > 0) throw new Error(`${scenario.name}, undisturbed: ${problems.join("; ")}`);
-  return { testimony, kills };
+  return { final, kills };
 }
 
 async function endure(
-  place: Place,
+  scene: Scene,
   program: string,
   params: { readonly scenario: Scenario; readonly calm: Calm; readonly kill: Kill },
 ): Promise<readonly string[]> {
@@ -83,20 +83,20 @@ async function endure(
   const [died, ...rest] = scenario.legs.slice(kill.leg);
   if (died === undefined) return ["there is no such leg"];
   const problems: string[] = [];
-  for (const leg of scenario.legs.slice(0, kill.leg)) problems.push(...(await expectEnd(place, program, leg)));
-  const death = await live(place, program, died, kill.point);
+  for (const leg of scenario.legs.slice(0, kill.leg)) problems.push(...(await expectEnd(scene, program, leg)));
+  const death = await runWorker(scene, program, died, kill.point);
   if (death.kind !== "killed") return [...problems, `it did not die: ${JSON.stringify(death)}`];
-  const before = { finished: await finishedSteps(place), calls: await place.calls() };
-  for (const leg of [died, ...rest]) problems.push(...(await expectEnd(place, program, leg)));
+  const before = { finished: await finishedSteps(scene), calls: await scene.calls() };
+  for (const leg of [died, ...rest]) problems.push(...(await expectEnd(scene, program, leg)));
   if (problems.length > 0) return problems;
-  return judge(calm.testimony, { before, end: await testify(place) }, scenario);
+  return judge(calm.final, { before, end: await readFinalState(scene) }, scenario);
 }
 
 /** One resume must be enough. A run that had failed before the kill reports it again, as an error. */
-async function expectEnd(place: Place, program: string, leg: Leg): Promise<readonly string[]> {
-  const life = await live(place, program, leg, null);
-  if (life.kind === "ended" && life.outcome === leg.ends) return [];
-  if (life.kind === "failed" && leg.ends === "failed" && life.why.startsWith("HoldfastError: Run issue-1 ended at"))
+async function expectEnd(scene: Scene, program: string, leg: Leg): Promise<readonly string[]> {
+  const ended = await runWorker(scene, program, leg, null);
+  if (ended.kind === "ended" && ended.outcome === leg.ends) return [];
+  if (ended.kind === "failed" && leg.ends === "failed" && ended.why.startsWith("HoldfastError: Run issue-1 ended at"))
     return [];
-  return [`resumed, it was to end ${leg.ends}: ${life.kind === "killed" ? "killed" : `${life.kind} ${life.why}`}`];
+  return [`resumed, it was to end ${leg.ends}: ${ended.kind === "killed" ? "killed" : `${ended.kind} ${ended.why}`}`];
 }

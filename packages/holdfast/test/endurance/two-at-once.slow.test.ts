@@ -4,12 +4,12 @@ import { afterAll, expect, test, vi } from "vitest";
 import { buildCommand } from "@holdfast/test-support/built-command";
 import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
-import { startCommand } from "./command-life.ts";
-import { buildWorker, prepareGround } from "./ground.ts";
+import { startCommand } from "./start-command.ts";
+import { buildWorker, prepareScene } from "./scene.ts";
 import { judge } from "./judge.ts";
 import { SCENARIOS } from "./scenarios.ts";
-import { inPlace } from "./in-place.ts";
-import { testify } from "./witness.ts";
+import { inScene } from "./in-scene.ts";
+import { readFinalState } from "./final-state.ts";
 
 const seed = suiteSeed();
 vi.setConfig({ testTimeout: 1_800_000 });
@@ -20,11 +20,11 @@ test("two runs of one issue at once: one works, the other says who holds it and 
   if (scenario === undefined) throw new Error("there is no scenario");
   const command = await buildCommand();
   try {
-    const ground = await prepareGround(scenario, await buildWorker());
+    const template = await prepareScene(scenario, await buildWorker());
     const chance = chanceOf(seed, "two at once");
-    const calm = await inPlace(ground, async (place) => {
-      expect(await startCommand(command, place, "run", "1", "--agent", place.agent).ended).toMatchObject({ status: 0 });
-      return await testify(place);
+    const calm = await inScene(template, async (scene) => {
+      expect(await startCommand(command, scene, "run", "1", "--agent", scene.agent).ended).toMatchObject({ status: 0 });
+      return await readFinalState(scene);
     });
     for (const apart of [
       0,
@@ -32,8 +32,8 @@ test("two runs of one issue at once: one works, the other says who holds it and 
       chance.below(400),
       ...(isFullRun() ? [10, 50, 100, 150, 200, 250, 300, 500] : []),
     ]) {
-      await inPlace(ground, async (place) => {
-        const begin = () => startCommand(command, place, "run", "1", "--agent", place.agent);
+      await inScene(template, async (scene) => {
+        const begin = () => startCommand(command, scene, "run", "1", "--agent", scene.agent);
         const first = begin();
         await pause(apart);
         const second = begin();
@@ -44,7 +44,7 @@ test("two runs of one issue at once: one works, the other says who holds it and 
         const { stderr } = await loser.ended;
         expect(stderr, where).toMatch(new RegExp(`(?:pid|process) ${winner.pid} on ${hostname()}`));
         const nobody = { finished: [], calls: [] };
-        expect(judge(calm, { before: nobody, end: await testify(place) }), where).toEqual([]);
+        expect(judge(calm, { before: nobody, end: await readFinalState(scene) }), where).toEqual([]);
       });
     }
   } finally {

@@ -1,5 +1,5 @@
 /**
- * One life: starts the run of issue 1 in the current directory or resumes it, exactly as the command line does. It
+ * One ended: starts the run of issue 1 in the current directory or resumes it, exactly as the command line does. It
  * kills itself with SIGKILL at a given point. Its last line lists the points that it passed and its outcome.
  */
 import { writeFileSync } from "node:fs";
@@ -9,11 +9,11 @@ import type { ProgressEvent } from "@holdfast/core/progress";
 import type { Workflow } from "@holdfast/core/workflow";
 import { readProcessTable } from "@holdfast/platform/process-tree";
 import type { Leg } from "./scenarios.ts";
-import { type Point, mortalParts } from "./mortal-adapters.ts";
+import { type Point, crashingAdapters } from "./crashing-adapters.ts";
 import { sideWorktreesWorkflow } from "./side-worktrees-workflow.ts";
-import { deedsWorkflow } from "./deeds-workflow.ts";
+import { effectsWorkflow } from "./effects-workflow.ts";
 
-export interface Life {
+export interface WorkerParams {
   readonly agent: string;
   readonly leg: Leg;
   readonly dieAt: Point | null;
@@ -27,7 +27,7 @@ export interface PassedPoint {
   readonly stage: string;
 }
 
-live(JSON.parse(process.argv[2] ?? "") as Life).catch((error: unknown) => {
+runWorker(JSON.parse(process.argv[2] ?? "") as WorkerParams).catch((error: unknown) => {
   process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   process.exitCode = 1;
 });
@@ -43,8 +43,8 @@ function freezeAgents(): void {
 
 async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow | "crunch" | "ralph" | undefined> {
   switch (own) {
-    case "deeds":
-      return deedsWorkflow(await holdfast.work.adapters());
+    case "effects":
+      return effectsWorkflow(await holdfast.work.adapters());
     case "sideWorktrees":
       return sideWorktreesWorkflow();
     case "crunch":
@@ -55,7 +55,7 @@ async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow
   }
 }
 
-async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
+async function runWorker({ agent, leg, dieAt, dieInPush }: WorkerParams): Promise<void> {
   const points: PassedPoint[] = [];
   let stage = "";
   const listen = (event: ProgressEvent): void => {
@@ -68,7 +68,7 @@ async function live({ agent, leg, dieAt, dieInPush }: Life): Promise<void> {
     if (/^agent\.edit#\d*[13579] /.test(point)) freezeAgents();
     process.kill(process.pid, "SIGKILL");
   };
-  await using holdfast = await openHoldfast({ adapters: (adapters) => mortalParts(adapters, reach) });
+  await using holdfast = await openHoldfast({ adapters: (adapters) => crashingAdapters(adapters, reach) });
   const { options, limit, own } = leg;
   const workflow = await workflowOf(own, holdfast);
   const found = await holdfast.work.findRunFor(1);

@@ -20,8 +20,8 @@ describe.each(["closed", "killed"] as const)(
   "damage at rest to a %s store is told, never shown as good, never taken for a fresh store",
   (how) => {
     test("deleted, emptied, cut, replaced, zeroed, flipped", async () => {
-      const pristine = await makeStore(how === "closed" ? "birth" : "die");
-      const older = await makeStore("birth");
+      const pristine = await makeStore(how === "closed" ? "new-store" : "die");
+      const older = await makeStore("new-store");
       const damages = planDamages(pristine, older, suite.chance(how));
       const results = await examineAll(pristine, damages);
       const bad: Bad[] = results.flatMap((result, i) => {
@@ -34,7 +34,7 @@ describe.each(["closed", "killed"] as const)(
   },
 );
 
-async function makeStore(plan: "birth" | "die"): Promise<string> {
+async function makeStore(plan: "new-store" | "die"): Promise<string> {
   const directory = join(scratchFolder("pristine"), "store");
   const [file = "", ...args] = await writerCommand("store-writer", directory, plan);
   try {

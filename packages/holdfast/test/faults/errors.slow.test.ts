@@ -6,7 +6,7 @@ import { sweepErrors } from "./harness/sweep-errors.ts";
 import type { ErrorName, FaultyRun } from "./harness/sweep-errors.ts";
 import { filesSubject } from "./judges/files-subject.ts";
 import { storeSubject } from "./judges/store-subject.ts";
-import { parseSaid } from "./writers/said.ts";
+import { parsePrinted } from "./writers/printed.ts";
 
 const suite = faultSuite("errors", "tracer");
 
@@ -30,8 +30,8 @@ describe("an error of the disk is told, costs nothing that was saved, and passes
     const { root, earlier } = await prepared(subject);
     const command = await subject.command(root);
     const recording = await record({ command, root });
-    const judgeRun = ({ error, sticky, code, said, stderr }: FaultyRun): readonly string[] => {
-      const lines = parseSaid(said);
+    const judgeRun = ({ error, sticky, code, printed, stderr }: FaultyRun): readonly string[] => {
+      const lines = parsePrinted(printed);
       const problems = lines.flatMap((line) =>
         line.kind === "refused" && ![...CODES[error], ...also].includes(line.code)
           ? [`REFUSED: ${error} is told as ${line.code}: ${line.what}`]
@@ -39,7 +39,7 @@ describe("an error of the disk is told, costs nothing that was saved, and passes
       );
       if (code !== 0) problems.push(`CRASHED: exit ${code} instead of a refusal: ${stderr}`);
       const done = lines.some((line) => line.kind === "saved" && line.sequence === saves);
-      if (!sticky && !done) problems.push(`STUCK: the error passed, but the writer could not go on: ${said.at(-1)}`);
+      if (!sticky && !done) problems.push(`STUCK: the error passed, but the writer could not go on: ${printed.at(-1)}`);
       return problems;
     };
     suite.check(

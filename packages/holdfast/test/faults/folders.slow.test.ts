@@ -8,7 +8,7 @@ import { storeIn, storeSubject } from "./judges/store-subject.ts";
 faultSuite("folders", "tracer");
 
 test("a new store gets its marker when the names of all its other files are durable", async () => {
-  const subject = storeSubject("birth");
+  const subject = storeSubject("new-store");
   const { root } = await prepared(subject);
   const { operations } = await record({ command: await subject.command(root), root });
   const store = storeIn(root);

@@ -9,7 +9,7 @@ import { trace } from "./harness/traced.ts";
 import { writeWorld } from "./harness/world.ts";
 import { openImpatiently } from "./judges/open-store.ts";
 import { storeIn, storeSubject } from "./judges/store-subject.ts";
-import { parseSaid } from "./writers/said.ts";
+import { parsePrinted } from "./writers/printed.ts";
 import { planesOf, RUN } from "./writers/scenario.ts";
 
 const suite = faultSuite("frozen", "tracer");
@@ -23,7 +23,7 @@ interface Place {
 
 /** Runs the writer, freezes it at these places, lets `meanwhile` work, wakes it up, and judges the output of both. */
 async function sweepFrozen(params: {
-  readonly plan: "steady" | "foreign";
+  readonly plan: "steady" | "other-host";
   readonly places: (recording: Recording) => readonly Place[];
   readonly meanwhile: (frozen: Frozen) => Promise<Meanwhile>;
   readonly judgeEnd: (end: End) => readonly string[];
@@ -36,7 +36,7 @@ async function sweepFrozen(params: {
   const places = params.places(recording);
   for (const place of places) {
     writeWorld(root, recording.before);
-    let other: Meanwhile = { said: [], problems: ["the writer was never frozen"] };
+    let other: Meanwhile = { printed: [], problems: ["the writer was never frozen"] };
     const whilePaused = async (): Promise<void> => {
       other = await params.meanwhile({
         root,
@@ -47,10 +47,10 @@ async function sweepFrozen(params: {
     const mine = woken.stdout.split("\n").filter((line) => line !== "");
     const problems = [
       ...other.problems,
-      ...params.judgeEnd({ code: woken.code, mine, other: other.said, stderr: woken.stderr }),
+      ...params.judgeEnd({ code: woken.code, mine, other: other.printed, stderr: woken.stderr }),
     ];
     // Both got "saved", so both must exist.
-    problems.push(...(await judgeSafely(subject.judge(earlier), { root, said: [...mine, ...other.said] })));
+    problems.push(...(await judgeSafely(subject.judge(earlier), { root, printed: [...mine, ...other.printed] })));
     if (problems.length > 0)
       bad.push({ where: `frozen before ${JSON.stringify(place)} of ${countedIn(recording)}`, problems });
   }
@@ -59,7 +59,7 @@ async function sweepFrozen(params: {
 
 /** Every line that the writer prints: two per save. */
 function betweenTransactions(recording: Recording): readonly Place[] {
-  return recording.operations.filter(({ kind }) => kind === "say").map((_, i) => ({ at: i + 1, kinds: ["say"] }));
+  return recording.operations.filter(({ kind }) => kind === "print").map((_, i) => ({ at: i + 1, kinds: ["print"] }));
 }
 
 function inOperations(recording: Recording, count: number): readonly Place[] {
@@ -72,7 +72,7 @@ interface Frozen {
   readonly exclusive: boolean;
 }
 interface Meanwhile {
-  readonly said: readonly string[];
+  readonly printed: readonly string[];
   readonly problems: readonly string[];
 }
 interface End {
@@ -100,14 +100,14 @@ describe("two processes, one of them frozen at any operation", () => {
       if (beside.kind === "refused" && beside.code !== "STORE_BUSY")
         problems.push(`REFUSED: another run's save tells ${beside.code}`);
       await store.close();
-      return { said: [], problems };
+      return { printed: [], problems };
     };
     const places = (recording: Recording): readonly Place[] => [
       ...inOperations(recording, 5),
       ...betweenTransactions(recording).slice(0, 2),
     ];
     const judgeEnd = ({ code, mine, stderr }: End): readonly string[] => {
-      const lines = parseSaid(mine);
+      const lines = parsePrinted(mine);
       const saved = lines.filter((line) => line.kind === "saved").length;
       const refused = lines.flatMap((line) =>
         line.kind === "refused" ? [`REFUSED: the owner is told ${line.code}: ${line.what}`] : [],
@@ -126,14 +126,17 @@ describe("two processes, one of them frozen at any operation", () => {
         const lease = await attempt(store.takeLease({ run: RUN, label: "the successor", staleAfterMs: 0 }));
         // A writer that is frozen inside a transaction keeps the database locked, so no other process can take over.
         if (lease.kind === "refused")
-          return { said: [], problems: lease.code === "STORE_BUSY" ? [] : [`REFUSED: takeLease tells ${lease.code}`] };
+          return {
+            printed: [],
+            problems: lease.code === "STORE_BUSY" ? [] : [`REFUSED: takeLease tells ${lease.code}`],
+          };
         const sequence = ((await store.latest(RUN))?.sequence ?? 0) + 1;
         const saved = await store.commit({
           lease: lease.value,
           checkpoint: { sequence, trigger: "manual", planes: planesOf(sequence) },
         });
         const line = { kind: "saved", sequence, digest: saved.checkpoint?.digest };
-        return { said: [JSON.stringify({ kind: "saving", sequence }), JSON.stringify(line)], problems: [] };
+        return { printed: [JSON.stringify({ kind: "saving", sequence }), JSON.stringify(line)], problems: [] };
       } finally {
         await store.close();
       }
@@ -143,10 +146,10 @@ describe("two processes, one of them frozen at any operation", () => {
       ...inOperations(recording, 2),
     ];
     const judgeEnd = ({ code, mine, other, stderr }: End): readonly string[] => {
-      const lines = parseSaid(mine);
+      const lines = parsePrinted(mine);
       if (code !== 0) return [`CRASHED: exit ${code} ${stderr}`];
       const refused = lines.flatMap((line) => (line.kind === "refused" ? [line.code] : []));
-      const taken = parseSaid(other).find((line) => line.kind === "saved");
+      const taken = parsePrinted(other).find((line) => line.kind === "saved");
       if (taken?.kind !== "saved")
         return refused.length === 0 ? [] : [`REFUSED: nobody took over, but the owner is told ${refused.join()}`];
       const double = lines.some(
@@ -161,21 +164,21 @@ describe("two processes, one of them frozen at any operation", () => {
         ? []
         : [`UNFENCED: the owner that lost its lease is told ${refused.join() || "nothing"}`];
     };
-    await sweepFrozen({ plan: "foreign", places, meanwhile, judgeEnd });
+    await sweepFrozen({ plan: "other-host", places, meanwhile, judgeEnd });
   });
 });
 
 function shutOut(code: string, exclusive: boolean): Meanwhile {
   const allowed = exclusive && code === "STORE_BUSY";
-  return { said: [], problems: allowed ? [] : [`READ: the store cannot be opened while another works: ${code}`] };
+  return { printed: [], problems: allowed ? [] : [`READ: the store cannot be opened while another works: ${code}`] };
 }
 
 /** Before its first save or after its last. */
 function isExclusive(recording: Recording, at: number): boolean {
   const done = recording.operations.findIndex((operation) => operation.number === at);
-  const said = parseSaid(saidBefore(recording, done));
-  const saved = said.filter((line) => line.kind === "saved").length;
-  return saved === 4 || !said.some((line) => line.kind === "saving");
+  const printed = parsePrinted(saidBefore(recording, done));
+  const saved = printed.filter((line) => line.kind === "saved").length;
+  return saved === 4 || !printed.some((line) => line.kind === "saving");
 }
 
 async function readPast(store: Store): Promise<void> {

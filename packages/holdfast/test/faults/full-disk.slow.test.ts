@@ -9,7 +9,7 @@ import { writerCommand } from "./harness/writer.ts";
 import { verifyStore } from "./judges/judge-store.ts";
 import { openStore } from "./judges/open-store.ts";
 import { storeIn, storeSubject } from "./judges/store-subject.ts";
-import { parseSaid } from "./writers/said.ts";
+import { parsePrinted } from "./writers/printed.ts";
 import { RUN } from "./writers/scenario.ts";
 
 const suite = faultSuite("full-disk");
@@ -23,8 +23,8 @@ async function write(root: string): Promise<readonly string[]> {
 }
 
 /** What was saved can be read where nothing can be written. */
-async function readBack(root: string, said: readonly string[]): Promise<readonly string[]> {
-  const saved = parseSaid(said).filter((line) => line.kind === "saved");
+async function readBack(root: string, printed: readonly string[]): Promise<readonly string[]> {
+  const saved = parsePrinted(printed).filter((line) => line.kind === "saved");
   if (saved.length === 0) return [];
   const store = await openStore(storeIn(root));
   try {
@@ -57,17 +57,17 @@ describe("a file system that is really full, or read-only", () => {
     for (const size of chosen) {
       await withMount(`${size}k`, async (mounted) => {
         const root = mounted.path;
-        const said = await write(root);
-        const problems = parseSaid(said).flatMap((line) =>
+        const printed = await write(root);
+        const problems = parsePrinted(printed).flatMap((line) =>
           line.kind === "refused" && line.code !== "DISK_FULL" ? [`REFUSED: told as ${line.code}: ${line.what}`] : [],
         );
         problems.push(
-          ...(await judgeSafely(async () => readBack(root, said), { root, said })).map(
+          ...(await judgeSafely(async () => readBack(root, printed), { root, printed })).map(
             (problem) => `while full: ${problem}`,
           ),
         );
         mounted.remount("size=64m");
-        problems.push(...(await judgeSafely(subject.judge([]), { root, said })));
+        problems.push(...(await judgeSafely(subject.judge([]), { root, printed })));
         if (problems.length > 0) bad.push({ where: `a disk of ${size} KB`, problems });
       });
     }
@@ -81,9 +81,9 @@ describe("a file system that is really full, or read-only", () => {
     for (const how of ["closed", "killed"] as const) {
       await withMount("64m", async (mounted) => {
         const root = mounted.path;
-        const said = how === "closed" ? await write(root) : await writeAndDie(root);
+        const printed = how === "closed" ? await write(root) : await writeAndDie(root);
         mounted.remount("ro");
-        const problems = [...(await judgeSafely(async () => readBack(root, said), { root, said }))];
+        const problems = [...(await judgeSafely(async () => readBack(root, printed), { root, printed }))];
         const store = await openStore(storeIn(root));
         const codes = await Promise.all([
           refusal(store.takeLease({ run: RUN, label: "nobody" })),
@@ -92,7 +92,7 @@ describe("a file system that is really full, or read-only", () => {
         await store.close();
         if (codes.some((code) => code !== "STORE_READ_ONLY")) problems.push(`REFUSED: told as ${codes.join(", ")}`);
         mounted.remount("rw");
-        problems.push(...(await judgeSafely(subject.judge([]), { root, said })));
+        problems.push(...(await judgeSafely(subject.judge([]), { root, printed })));
         if (problems.length > 0) bad.push({ where: `a ${how} store on a read-only disk`, problems });
       });
     }

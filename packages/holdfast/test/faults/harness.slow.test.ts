@@ -24,8 +24,8 @@ beforeEach(async ({ skip }) => {
   if (reason !== undefined) skip(reason);
 });
 
-const judgeToy: Judge = async ({ root, said }) => {
-  const acked = said.filter((line) => line.startsWith("ACK ")).length;
+const judgeToy: Judge = async ({ root, printed }) => {
+  const acked = printed.filter((line) => line.startsWith("ACK ")).length;
   const path = join(root, "inner", "state");
   if (!existsSync(path)) return acked === 0 ? [] : [`LOST: ${acked} acknowledged, none found`];
   const [digest, ...rest] = readFileSync(path, "utf8").split("\n");
@@ -70,7 +70,7 @@ describe("the harness tells wrong ways to save from the right one", () => {
       const fault = { at, do: "kill", phase: at % 2 === 0 ? "before" : "after" } as const;
       const killed = await trace({ command: await writerCommand("toy", "right", root, "3"), root, fault });
       expect(killed.code).toBe(137);
-      expect(await judgeToy({ root, said: killed.stdout.split("\n") })).toEqual([]);
+      expect(await judgeToy({ root, printed: killed.stdout.split("\n") })).toEqual([]);
       const done = killed.operations.filter((operation) => operation.number > 0).length;
       expect(done).toBe(fault.phase === "after" ? at : at - 1);
     }
@@ -127,7 +127,7 @@ describe("the harness tells wrong ways to save from the right one", () => {
         .filter(({ kind }) => kind === "write")
         .map((write) => (write.kind === "write" ? write.bytes.length : 0)),
     ).toEqual([4_783]);
-    expect(await judgeToy({ root, said: [] })).toEqual(["TORN"]);
+    expect(await judgeToy({ root, printed: [] })).toEqual(["TORN"]);
 
     const other = scratchFolder("toy");
     const refused = await trace({
@@ -144,6 +144,6 @@ describe("the harness tells wrong ways to save from the right one", () => {
       fault: { at: 1, kinds: ["write"], do: "short" },
     });
     expect(short.operations.filter(({ kind }) => kind === "write")).toHaveLength(2);
-    expect(await judgeToy({ root: third, said: short.stdout.split("\n") })).toEqual([]);
+    expect(await judgeToy({ root: third, printed: short.stdout.split("\n") })).toEqual([]);
   });
 });

@@ -16,7 +16,7 @@ const suite = faultSuite("one-of-each", "tracer");
 
 describe.skipIf(isFullRun())("an acknowledged checkpoint survives a kill and a power cut", () => {
   test.each([
-    { name: "in a store", subject: storeSubject("life"), cases: 4 },
+    { name: "in a store", subject: storeSubject("with-history"), cases: 4 },
     { name: "during a restore", subject: restoreSubject(), cases: 1 },
   ])("$name", async ({ name, subject, cases }) => {
     const { root, earlier } = await prepared(subject);

@@ -9,8 +9,8 @@ import { storeSubject } from "./judges/store-subject.ts";
 const suite = faultSuite("power-real", "tracer");
 
 const SUBJECTS = [
-  { name: "a store from nothing", subject: storeSubject("birth"), cases: 3 },
-  { name: "a store with a past", subject: storeSubject("life"), cases: 3 },
+  { name: "a store from nothing", subject: storeSubject("new-store"), cases: 3 },
+  { name: "a store with a past", subject: storeSubject("with-history"), cases: 3 },
   { name: "a repository", subject: filesSubject(), cases: 2 },
   { name: "a repository whose user commits", subject: filesSubject("commit"), cases: 2 },
   { name: "a restore", subject: restoreSubject(), cases: 2 },

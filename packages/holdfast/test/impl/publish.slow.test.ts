@@ -63,37 +63,37 @@ async function expectDoneOnce({ bench, repository }: GithubBench): Promise<void>
 
 describe("an HTTP error at the creation of the pull request costs no implementation round", () => {
   test("a rate limit waits until the time that GitHub gives", async () => {
-    const ground = await makeGithubBench();
+    const scene = await makeGithubBench();
     const reset = Math.ceil(Date.now() / 1000) + 3600;
     const headers = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(reset) };
     const body = { message: "API rate limit exceeded for user ID 1." };
-    ground.server.faults.set(creating({ kind: "answer", status: 403, headers, body }));
-    expect(await ground.bench.work()).toMatchObject({
+    scene.server.faults.set(creating({ kind: "answer", status: 403, headers, body }));
+    expect(await scene.bench.work()).toMatchObject({
       kind: "waiting",
       for: "forge",
       reason: expect.stringContaining("API rate limit exceeded"),
       until: new Date(reset * 1000).toISOString(),
     });
-    expect(ground.repository.pulls).toEqual([]);
-    expect(await ground.bench.work({ clock: hours(0.5) })).toMatchObject({ kind: "waiting", for: "forge" });
-    expect(await ground.bench.work({ clock: hours(2) })).toMatchObject({ kind: "done" });
-    await expectDoneOnce(ground);
+    expect(scene.repository.pulls).toEqual([]);
+    expect(await scene.bench.work({ clock: hours(0.5) })).toMatchObject({ kind: "waiting", for: "forge" });
+    expect(await scene.bench.work({ clock: hours(2) })).toMatchObject({ kind: "done" });
+    await expectDoneOnce(scene);
   });
 
   test("so does one that begins with the look before the creation", async () => {
-    const ground = await makeGithubBench();
+    const scene = await makeGithubBench();
     const limited = { kind: "answer", status: 429, headers: { "retry-after": "600" }, body: {} } as const;
-    ground.server.faults.set(creating({ kind: "drop" }), {
+    scene.server.faults.set(creating({ kind: "drop" }), {
       match: /^GET .*\/pulls\?/,
       times: 2,
       when: "after",
       effect: { kind: "cut" },
     });
-    ground.server.faults.set({ match: /^GET .*\/pulls\?/, times: 1, when: "before", effect: limited });
-    const outcome = await ground.bench.work();
+    scene.server.faults.set({ match: /^GET .*\/pulls\?/, times: 1, when: "before", effect: limited });
+    const outcome = await scene.bench.work();
     expect(outcome).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
-    expect(await ground.bench.work({ clock: hours(1) })).toMatchObject({ kind: "done" });
-    await expectDoneOnce(ground);
+    expect(await scene.bench.work({ clock: hours(1) })).toMatchObject({ kind: "done" });
+    await expectDoneOnce(scene);
   });
 
   test.each([
@@ -102,52 +102,52 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     ["a connection cut before GitHub acted", { kind: "drop" }, "before"],
     ["a connection cut after GitHub acted", { kind: "drop" }, "after"],
   ] as const)("%s is looked up, then tried again", async (_name, effect, when) => {
-    const ground = await makeGithubBench();
-    ground.server.faults.set(creating(effect, { when, times: when === "after" ? 1 : 2 }));
-    expect(await ground.bench.work()).toMatchObject({ kind: "done" });
-    await expectDoneOnce(ground);
+    const scene = await makeGithubBench();
+    scene.server.faults.set(creating(effect, { when, times: when === "after" ? 1 : 2 }));
+    expect(await scene.bench.work()).toMatchObject({ kind: "done" });
+    await expectDoneOnce(scene);
   });
 
   test("5xx for as long as it is retried waits for the forge, until a time", async () => {
-    const ground = await makeGithubBench();
-    ground.server.faults.set(creating({ kind: "answer", status: 500, body: {} }, { times: 6 }));
-    const outcome = await ground.bench.work();
+    const scene = await makeGithubBench();
+    scene.server.faults.set(creating({ kind: "answer", status: 500, body: {} }, { times: 6 }));
+    const outcome = await scene.bench.work();
     expect(outcome).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
-    expect(await ground.bench.work({ clock: hours(1) })).toMatchObject({ kind: "done" });
-    await expectDoneOnce(ground);
+    expect(await scene.bench.work({ clock: hours(1) })).toMatchObject({ kind: "done" });
+    await expectDoneOnce(scene);
   });
 
   test("a refused login waits for you, as often as it is refused", async () => {
-    const ground = await makeGithubBench();
-    ground.server.faults.set(
+    const scene = await makeGithubBench();
+    scene.server.faults.set(
       creating({ kind: "answer", status: 401, body: { message: "Bad credentials" } }, { times: 2 }),
     );
     const refused = { kind: "waiting", for: "you", reason: expect.stringContaining("Bad credentials") };
-    expect(await ground.bench.work()).toMatchObject(refused);
-    expect(await ground.bench.work()).toMatchObject(refused);
-    expect(await ground.bench.work()).toMatchObject({ kind: "done" });
-    await expectDoneOnce(ground);
+    expect(await scene.bench.work()).toMatchObject(refused);
+    expect(await scene.bench.work()).toMatchObject(refused);
+    expect(await scene.bench.work()).toMatchObject({ kind: "done" });
+    await expectDoneOnce(scene);
   });
 
   test("a repository without drafts gets one that is none", async () => {
-    const ground = await makeGithubBench({ draft: true });
+    const scene = await makeGithubBench({ draft: true });
     const message = "Draft pull requests are not supported in this repository.";
-    ground.server.faults.set(creating({ kind: "answer", status: 422, body: { message } }));
-    expect(await ground.bench.work()).toMatchObject({ kind: "done" });
-    expect(ground.repository.pulls).toMatchObject([{ draft: false }]);
-    await expectDoneOnce(ground);
+    scene.server.faults.set(creating({ kind: "answer", status: 422, body: { message } }));
+    expect(await scene.bench.work()).toMatchObject({ kind: "done" });
+    expect(scene.repository.pulls).toMatchObject([{ draft: false }]);
+    await expectDoneOnce(scene);
   });
 
   test("any other refusal of GitHub waits for you with its words", async () => {
-    const ground = await makeGithubBench();
-    ground.server.faults.set(creating({ kind: "answer", status: 422, body: { message: "Base is archived" } }));
-    expect(await ground.bench.work()).toMatchObject({
+    const scene = await makeGithubBench();
+    scene.server.faults.set(creating({ kind: "answer", status: 422, body: { message: "Base is archived" } }));
+    expect(await scene.bench.work()).toMatchObject({
       kind: "waiting",
       for: "you",
       reason: expect.stringContaining("Base is archived"),
     });
-    expect(await ground.bench.work()).toMatchObject({ kind: "done" });
-    await expectDoneOnce(ground);
+    expect(await scene.bench.work()).toMatchObject({ kind: "done" });
+    await expectDoneOnce(scene);
   });
 });
 

@@ -8,7 +8,7 @@ import { clearScratch } from "../faults/harness/scratch.ts";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { judgeLooks } from "./judge-looks.ts";
 import { type LoopLives, killLoop } from "./kill-loop.ts";
-import { type LoopGround, idOf, prepareLoops } from "./loop-ground.ts";
+import { type LoopScene, idOf, prepareLoops } from "./loop-scene.ts";
 import { watchLoops } from "./watch-loops.ts";
 
 const seed = suiteSeed();
@@ -21,46 +21,46 @@ afterAll(clearScratch);
 test(`four loops at once, killed ${KILLS} times in all (seed ${seed}): every one ends right, and every look at them was true`, async () => {
   const command = await buildCommand();
   try {
-    const ground = prepareLoops();
-    const calmWords = ground.words("calm", ITERATIONS);
-    const calm = await idOf(command, ground, calmWords);
-    const undisturbedEnd = await command.run(calmWords, { cwd: ground.repository });
+    const scene = prepareLoops();
+    const calmWords = scene.words("calm", ITERATIONS);
+    const calm = await idOf(command, scene, calmWords);
+    const undisturbedEnd = await command.run(calmWords, { cwd: scene.repository });
     expect(undisturbedEnd.status, undisturbedEnd.stdout + undisturbedEnd.stderr).toBe(0);
-    const files = ground.files(calm);
+    const files = scene.files(calm);
     expect(Object.keys(files)).toHaveLength(ITERATIONS + 4);
-    const undisturbed = iterationsIn(await journalOf(ground, calm));
+    const undisturbed = iterationsIn(await journalOf(scene, calm));
     expect(undisturbed.entered).toEqual(Array.from({ length: ITERATIONS }, (_, i) => i + 1));
 
     let kills = 0;
     let atWork = 0;
     let seen = 0;
     for (let round = 1; kills < KILLS; round += 1) {
-      const observer = watchLoops(command, ground);
+      const observer = watchLoops(command, scene);
       const share = Math.ceil((KILLS - kills) / LOOPS.length);
       const loops = await Promise.all(
         LOOPS.map(async (name) => {
-          const words = ground.words(`${name}${round}`, ITERATIONS);
-          const run = await idOf(command, ground, words);
+          const words = scene.words(`${name}${round}`, ITERATIONS);
+          const run = await idOf(command, scene, words);
           let left = share;
           return await killLoop({
             command,
-            ground,
+            scene,
             run,
             words,
             chance: chanceOf(seed, `${name}${round}`),
             mayKill: () => (left -= 1) >= 0,
-            hasEnded: (id) => hasEnded(ground, id),
+            hasEnded: (id) => hasEnded(scene, id),
           });
         }),
       );
       const looks = await observer.stop();
       for (const loop of loops) {
         const where = `seed ${seed}, round ${round}, ${loop.run}: ${loop.last.stderr}`;
-        const entries = await journalOf(ground, loop.run);
+        const entries = await journalOf(scene, loop.run);
         expect(judgeLooks(looks, loop, entries), where).toEqual([]);
-        expect(ground.files(loop.run), where).toEqual(files);
+        expect(scene.files(loop.run), where).toEqual(files);
         expect(iterationsIn(entries), where).toEqual(undisturbed);
-        expect(callsWrong(ground, loop), where).toEqual([]);
+        expect(callsWrong(scene, loop), where).toEqual([]);
         const killed = loop.lives.filter(({ killedAt }) => killedAt !== null);
         kills += killed.length;
         atWork += killed.filter(({ heardAt }) => heardAt !== null).length;
@@ -71,25 +71,25 @@ test(`four loops at once, killed ${KILLS} times in all (seed ${seed}): every one
       seen += looks.length;
       if (isFullRun()) process.stderr.write(`round ${round}: ${kills} kills, ${atWork} at work, ${seen} looks\n`);
     }
-    await using holdfast = await openHoldfast({ cwd: ground.repository, create: false });
+    await using holdfast = await openHoldfast({ cwd: scene.repository, create: false });
     const problems = await Array.fromAsync(holdfast.verify());
     expect(problems.filter(({ kind }) => kind === "problem")).toEqual([]);
     expect((await holdfast.statuses()).filter(({ status }) => status.kind !== "done")).toEqual([]);
     const left = readProcessTable()?.live ?? [];
     expect(left.filter(({ mark }) => mark?.startsWith(`${holdfast.store.id}/`) === true)).toEqual([]);
-    expect(execFileSync("git", ["status", "--porcelain"], { cwd: ground.repository, encoding: "utf8" })).toBe("");
+    expect(execFileSync("git", ["status", "--porcelain"], { cwd: scene.repository, encoding: "utf8" })).toBe("");
   } finally {
     await command.remove();
   }
 }, 3_600_000);
 
-async function journalOf(ground: LoopGround, run: string): Promise<readonly JournalEntry[]> {
-  await using holdfast = await openHoldfast({ cwd: ground.repository, create: false });
+async function journalOf(scene: LoopScene, run: string): Promise<readonly JournalEntry[]> {
+  await using holdfast = await openHoldfast({ cwd: scene.repository, create: false });
   return await Array.fromAsync(holdfast.store.readJournal({ run }));
 }
 
-async function hasEnded(ground: LoopGround, run: string): Promise<boolean> {
-  await using holdfast = await openHoldfast({ cwd: ground.repository });
+async function hasEnded(scene: LoopScene, run: string): Promise<boolean> {
+  await using holdfast = await openHoldfast({ cwd: scene.repository });
   const state = (await holdfast.store.getRun(run))?.state.kind;
   return state === "done" || state === "failed";
 }
@@ -107,8 +107,8 @@ function iterationsIn(entries: readonly JournalEntry[]) {
 }
 
 /** The agent's own word: no iteration is missing, none comes after a later one, and none is called again but after a kill. */
-function callsWrong(ground: LoopGround, { run, lives }: LoopLives): readonly string[] {
-  const begun = ground
+function callsWrong(scene: LoopScene, { run, lives }: LoopLives): readonly string[] {
+  const begun = scene
     .calls(run)
     .filter(({ what }) => what === "begin")
     .map(({ iteration }) => iteration);

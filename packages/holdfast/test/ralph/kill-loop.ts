@@ -1,6 +1,6 @@
 import type { BuiltCommand, Finished } from "@holdfast/test-support/built-command";
 import type { Chance } from "../faults/harness/seed.ts";
-import type { LoopGround } from "./loop-ground.ts";
+import type { LoopScene } from "./loop-scene.ts";
 
 /** One process that executed a loop, as seen by the process that started and killed it. */
 export interface Life {
@@ -25,18 +25,18 @@ export interface LoopLives {
  */
 export async function killLoop(params: {
   readonly command: BuiltCommand;
-  readonly ground: LoopGround;
+  readonly scene: LoopScene;
   readonly run: string;
   readonly words: readonly string[];
   readonly chance: Chance;
   readonly mayKill: () => boolean;
   readonly hasEnded: (run: string) => Promise<boolean>;
 }): Promise<LoopLives> {
-  const { command, ground, run, words, chance } = params;
+  const { command, scene, run, words, chance } = params;
   const lives: Life[] = [];
   for (;;) {
     const [since, after] = [chance.coin() ? "spawn" : "work", chance.below(LONGEST_MS)] as const;
-    const { life, finished } = await live(command, ground, words, params.mayKill() ? { since, after } : null);
+    const { life, finished } = await live(command, scene, words, params.mayKill() ? { since, after } : null);
     lives.push(life);
     // A loop that was killed after its last commit has ended; starting it again would be another loop.
     if (life.killedAt === null || (await params.hasEnded(run))) return { run, lives, last: finished };
@@ -54,11 +54,11 @@ interface Death {
 
 async function live(
   command: BuiltCommand,
-  ground: LoopGround,
+  scene: LoopScene,
   words: readonly string[],
   death: Death | null,
 ): Promise<{ readonly life: Life; readonly finished: Finished }> {
-  const child = command.start(["--json", ...words], { cwd: ground.repository });
+  const child = command.start(["--json", ...words], { cwd: scene.repository });
   let [stdout, stderr] = ["", ""];
   let heardAt: number | null = null;
   let killedAt: number | null = null;

@@ -2,18 +2,18 @@ import { expect, test, vi } from "vitest";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ProgressEvent } from "@holdfast/core/progress";
-import { makeGround } from "../replay/recorded-loop.ts";
+import { makeScene } from "../replay/recorded-loop.ts";
 import { type Bench, inTurn, makeBench } from "./bench.ts";
 
 test("a loop that is paused while it waits for its first place is resumed as any other", async () => {
-  await using ground = await makeGround();
-  const holdfast = await ground.open({ loops: { max: 1, workflows: ["ralph"] } });
+  await using scene = await makeScene();
+  const holdfast = await scene.open({ loops: { max: 1, workflows: ["ralph"] } });
   const { store } = holdfast;
   await store.createRun({ id: "other", workflow: "ralph", work: { kind: "none" }, labels: {} });
   await store.takeLease({ run: "other", label: "at work", slot: { limit: null, wait: false } });
   const work = { kind: "task", text: "count" } as const;
   const options = { task: "Count", until: ["test -e log.txt"] };
-  const plan = await holdfast.work.plan({ workflow: "ralph", id: "queued", work, agent: ground.agent, options });
+  const plan = await holdfast.work.plan({ workflow: "ralph", id: "queued", work, agent: scene.agent, options });
   const working = holdfast.work.start(plan, { loopSlot: { whenFull: "wait" } });
   await vi.waitUntil(() => store.getRun("queued"), { timeout: 600_000 });
   const signal = { id: "s-1", run: "queued", by: "eva", at: new Date(0).toISOString(), reason: "", now: false };
@@ -21,10 +21,10 @@ test("a loop that is paused while it waits for its first place is resumed as any
   const { outcome } = await working;
   expect(outcome).toMatchObject({ kind: "paused" });
   expect((await holdfast.status("queued")).status).toMatchObject({ kind: "paused" });
-  expect(await ground.started()).toBe(0);
+  expect(await scene.started()).toBe(0);
   const resumed = await holdfast.resume({ run: "queued", loopSlot: { whenFull: "force" } });
   expect(resumed.outcome).toMatchObject({ kind: "done" });
-  expect(await ground.started()).toBe(1);
+  expect(await scene.started()).toBe(1);
   await holdfast.close();
 });
 
@@ -73,12 +73,12 @@ test("who is begun and waits for a place asks about what else changed while it w
 });
 
 test("whoever loses the last place at the last moment leaves no run behind, and is the same run when there is one", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   const loops = { max: 1, workflows: ["ralph"] };
-  const rival = await ground.open({ loops });
+  const rival = await scene.open({ loops });
   await rival.store.createRun({ id: "other", workflow: "ralph", work: { kind: "none" }, labels: {} });
   let tries = 0;
-  const holdfast = await ground.open({
+  const holdfast = await scene.open({
     loops,
     adapters: (adapters) => {
       const { store } = adapters;
@@ -93,7 +93,7 @@ test("whoever loses the last place at the last moment leaves no run behind, and 
   });
   const work = { kind: "task", text: "count" } as const;
   const options = { task: "Count", until: ["test -e log.txt"] };
-  const plan = await holdfast.work.plan({ workflow: "ralph", id: "late", work, agent: ground.agent, options });
+  const plan = await holdfast.work.plan({ workflow: "ralph", id: "late", work, agent: scene.agent, options });
   await expect(holdfast.work.start(plan, {})).rejects.toMatchObject({ code: "LOOP_LIMIT" });
   expect((await rival.listRuns()).map(({ id }) => id)).toEqual(["other"]);
   await rival.close();
@@ -103,9 +103,9 @@ test("whoever loses the last place at the last moment leaves no run behind, and 
 });
 
 test("one whose number is not limited is held from its first act to its last: nobody finds it begun and left", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   let released = 0;
-  const holdfast = await ground.open({
+  const holdfast = await scene.open({
     loops: { max: 1, workflows: [] },
     adapters: (adapters) => {
       const { store } = adapters;
@@ -118,7 +118,7 @@ test("one whose number is not limited is held from its first act to its last: no
   });
   const work = { kind: "task", text: "count" } as const;
   const options = { task: "Count", until: ["test -e log.txt"] };
-  const { outcome } = await holdfast.start({ workflow: "ralph", work, agent: ground.agent, options });
+  const { outcome } = await holdfast.start({ workflow: "ralph", work, agent: scene.agent, options });
   expect(outcome).toMatchObject({ kind: "done" });
   expect(released).toBe(1);
   await holdfast.close();

@@ -1,6 +1,6 @@
 import type { RunStatus } from "@holdfast/core/status";
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
-import type { LoopGround } from "./loop-ground.ts";
+import type { LoopScene } from "./loop-scene.ts";
 
 /** The output of one read of the unfinished runs, and the moments between which it was taken. */
 export interface Look {
@@ -12,10 +12,10 @@ export interface Look {
 /** `holdfast status --json --watch` in a separate process, restarted on request. */
 export function watchLoops(
   command: BuiltCommand,
-  ground: LoopGround,
+  scene: LoopScene,
 ): { readonly looks: readonly Look[]; stop(): Promise<readonly Look[]> } {
   const looks: Look[] = [];
-  const child = command.start(["--json", "status", "--watch"], { cwd: ground.repository });
+  const child = command.start(["--json", "status", "--watch"], { cwd: scene.repository });
   let rest = "";
   let stderr = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));

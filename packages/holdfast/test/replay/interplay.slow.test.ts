@@ -9,7 +9,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import { defineWorkflow } from "@holdfast/core/workflow";
 import type { AgentTask } from "@holdfast/core/agent";
 import { type BenchOutcome, createBenchAgent } from "@holdfast/test-support/core/work-bench";
-import { type Ground, loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
+import { type Scene, loopWorkflow, makeScene, runLoop } from "./recorded-loop.ts";
 
 const RUN = "loop";
 const OVERLOADED = { kind: "failed", cause: "overload", message: "busy" } as const;
@@ -17,12 +17,12 @@ const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 0, microUsd
 
 /** Agents with the test's answers, under this policy; waits take no time. */
 async function open(
-  ground: Ground,
+  scene: Scene,
   run: (task: AgentTask, provider: string) => BenchOutcome,
   policy: Partial<ErrorPolicy> = {},
   capabilities = {},
 ): Promise<Holdfast> {
-  return await ground.open({
+  return await scene.open({
     adapters: (adapters) => ({
       ...adapters,
       agent: (provider) => createBenchAgent(`the ${provider}`, (task) => run(task, provider), capabilities),
@@ -40,15 +40,15 @@ function count(task: AgentTask): BenchOutcome {
 
 const half = (task: AgentTask): void => writeFileSync(join(task.cwd, "half.txt"), "half");
 
-async function loop(ground: Ground, holdfast: Holdfast): Promise<RunReport> {
-  return await runLoop({ ...ground, agent: "a" }, holdfast, { iterations: 2, mode: "logged" });
+async function loop(scene: Scene, holdfast: Holdfast): Promise<RunReport> {
+  return await runLoop({ ...scene, agent: "a" }, holdfast, { iterations: 2, mode: "logged" });
 }
 
 test("tries that failed, and the agent that took over, are no part of what the workflow asks: the run is replayed whole", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   const tries: string[] = [];
   const holdfast = await open(
-    ground,
+    scene,
     (task, provider) => {
       tries.push(`${provider}:${task.model ?? ""}/${task.attempt}`);
       half(task);
@@ -56,7 +56,7 @@ test("tries that failed, and the agent that took over, are no part of what the w
     },
     { exhausted: "fallback", retry: { delaysMs: [1], jitter: 0 }, fallback: { agents: ["b:small"], tries: 1 } },
   );
-  expect((await loop(ground, holdfast)).outcome).toMatchObject({ kind: "done" });
+  expect((await loop(scene, holdfast)).outcome).toMatchObject({ kind: "done" });
   expect(tries.slice(0, 3)).toEqual(["a:/1", "a:/2", "b:small/3"]);
   const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(2) });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
@@ -65,7 +65,7 @@ test("tries that failed, and the agent that took over, are no part of what the w
 });
 
 test("a run that a rule ended is replayed to that end", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   const rule: ErrorRule = {
     id: "over",
     causes: ["crash"],
@@ -76,14 +76,14 @@ test("a run that a rule ended is replayed to that end", async () => {
     exhausted: "wait",
   };
   const holdfast = await open(
-    ground,
+    scene,
     (task) => {
       const isBroken = task.env?.["HOLDFAST_PART"] === "2";
       return isBroken ? { kind: "failed", cause: "crash", message: "broken", usage: usage(4) } : count(task);
     },
     { rules: [rule] },
   );
-  const { outcome } = await loop(ground, holdfast);
+  const { outcome } = await loop(scene, holdfast);
   expect(outcome).toMatchObject({ kind: "failed", reason: expect.stringContaining("Rule over") });
   const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(2) });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "failed" });
@@ -91,10 +91,10 @@ test("a run that a rule ended is replayed to that end", async () => {
 });
 
 test("a session that was lost, and the fresh one that took over, replay whole", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   let calls = 0;
   const holdfast = await open(
-    ground,
+    scene,
     (task) => {
       calls += 1;
       task.onEvent({ kind: "session", id: `s-${calls}` });
@@ -107,7 +107,7 @@ test("a session that was lost, and the fresh one that took over, replay whole", 
     {},
     { resume: true },
   );
-  expect((await loop(ground, holdfast)).outcome).toMatchObject({ kind: "done" });
+  expect((await loop(scene, holdfast)).outcome).toMatchObject({ kind: "done" });
   const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(2) });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
   await holdfast.close();
@@ -130,8 +130,8 @@ async function ralph(holdfast: Holdfast, options: JsonObject = {}): Promise<RunR
 }
 
 test("a loop whose limit was raised is replayed with the limit of its day", async () => {
-  await using ground = await makeGround();
-  const holdfast = await open(ground, count);
+  await using scene = await makeScene();
+  const holdfast = await open(scene, count);
   expect((await ralph(holdfast, { maxIterations: 2 })).outcome).toMatchObject({ kind: "failed" });
   await holdfast.work.changeLimit({ run: RUN, limit: "max", value: 5 });
   expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "done" });
@@ -142,9 +142,9 @@ test("a loop whose limit was raised is replayed with the limit of its day", asyn
 });
 
 test("a loop whose limit was raised while it waited is replayed with the limit of its day", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   let calls = 0;
-  const holdfast = await open(ground, (task) => {
+  const holdfast = await open(scene, (task) => {
     calls += 1;
     return calls === 2 ? { kind: "failed", cause: "auth", message: "sign in" } : count(task);
   });
@@ -158,9 +158,9 @@ test("a loop whose limit was raised while it waited is replayed with the limit o
 });
 
 test("a loop that another agent carried on is replayed with each of them", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   let calls = 0;
-  const holdfast = await open(ground, (task) => {
+  const holdfast = await open(scene, (task) => {
     calls += 1;
     return calls === 2 ? { kind: "failed", cause: "auth", message: "sign in" } : count(task);
   });
@@ -172,7 +172,7 @@ test("a loop that another agent carried on is replayed with each of them", async
 });
 
 test("a checkpoint before something risky is where it was, whatever the switches say today", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   const workflow = defineWorkflow<{ readonly left: number }>({
     name: "risky",
     initial: "work",
@@ -197,9 +197,9 @@ test("a checkpoint before something risky is where it was, whatever the switches
   const work = { kind: "task", text: "t" } as const;
   for (const then of [true, false]) {
     const id = `risky-${then}`;
-    const at = (beforeRisky: boolean) => ground.open({ checkpoints: { ...ALL_CHECKPOINTS, beforeRisky } });
+    const at = (beforeRisky: boolean) => scene.open({ checkpoints: { ...ALL_CHECKPOINTS, beforeRisky } });
     const first = await at(then);
-    await first.start({ workflow, work, id, agent: ground.agent, mode: "logged" });
+    await first.start({ workflow, work, id, agent: scene.agent, mode: "logged" });
     await first.close();
     const later = await at(!then);
     const report = await later.work.replay({ run: id, workflow });

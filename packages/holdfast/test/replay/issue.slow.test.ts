@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openLocalForge } from "@holdfast/forges/local";
-import { makeGround } from "./recorded-loop.ts";
+import { makeScene } from "./recorded-loop.ts";
 
 const AGENT = `#!/bin/sh
 cat > /dev/null
@@ -18,12 +18,12 @@ fi
 `;
 
 test("an issue's run comes out as it was, and nothing is pushed or opened once more", async () => {
-  await using ground = await makeGround();
-  const remote = join(ground.root, "remote.git");
+  await using scene = await makeScene();
+  const remote = join(scene.root, "remote.git");
   await promisify(execFile)("git", ["init", "-q", "--bare", "-b", "main", remote]);
-  await ground.git("remote", "add", "origin", remote);
-  await ground.git("push", "-q", "origin", "main");
-  const agent = join(ground.root, "issue-agent.sh");
+  await scene.git("remote", "add", "origin", remote);
+  await scene.git("push", "-q", "origin", "main");
+  const agent = join(scene.root, "issue-agent.sh");
   await writeFile(agent, AGENT);
   await chmod(agent, 0o755);
   const forge = openLocalForge({ repository: remote });
@@ -33,7 +33,7 @@ test("an issue's run comes out as it was, and nothing is pushed or opened once m
     labels: [],
     key: "replay",
   });
-  await using holdfast = await ground.open({ forge: { kind: "local", path: remote, host: null } });
+  await using holdfast = await scene.open({ forge: { kind: "local", path: remote, host: null } });
   const { run, outcome } = await holdfast.start({
     work: { kind: "issue", number },
     agent: `command:${agent}`,

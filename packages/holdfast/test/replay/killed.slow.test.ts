@@ -3,31 +3,31 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { chanceOf, suiteSeed } from "../faults/harness/seed.ts";
-import { loopWorkflow, makeGround } from "./recorded-loop.ts";
-import type { Ground } from "./recorded-loop.ts";
+import { loopWorkflow, makeScene } from "./recorded-loop.ts";
+import type { Scene } from "./recorded-loop.ts";
 
 const LOOPS = 3;
 const KILLS = 3;
 
 test("a run that was killed at whatever moments comes out of its record as it was", async () => {
-  await using ground = await makeGround();
+  await using scene = await makeScene();
   const chance = chanceOf(suiteSeed(), "replay-kills");
-  for (let kill = 0; kill < KILLS; kill += 1) await live(ground, 1 + chance.below(5));
-  await live(ground, null);
-  await ground.removeAgent();
-  await using holdfast = await ground.open();
+  for (let kill = 0; kill < KILLS; kill += 1) await live(scene, 1 + chance.below(5));
+  await live(scene, null);
+  await scene.removeAgent();
+  await using holdfast = await scene.open();
   expect(await holdfast.store.getRun("loop")).toMatchObject({ state: { kind: "done" } });
-  const started = await ground.started();
+  const started = await scene.started();
   const report = await holdfast.work.replay({ run: "loop", workflow: loopWorkflow(LOOPS) });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done", agents: LOOPS });
   expect(report.to).toBe((await holdfast.store.latest("loop"))?.sequence);
-  expect(await ground.started()).toBe(started);
+  expect(await scene.started()).toBe(started);
 });
 
 /** Dies by SIGKILL at the nth event that it emits; null: lives to the end. */
-async function live(ground: Ground, nth: number | null): Promise<void> {
+async function live(scene: Scene, nth: number | null): Promise<void> {
   const worker = join(import.meta.dirname, "worker.ts");
-  const child = spawn(process.execPath, [worker, ground.repository, ground.agent, String(LOOPS)], {
+  const child = spawn(process.execPath, [worker, scene.repository, scene.agent, String(LOOPS)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   let told = 0;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { makeGround } from "./recorded-loop.ts";
+import { makeScene } from "./recorded-loop.ts";
 
 const RUN = "loop";
 const OPTIONS = {
@@ -10,10 +10,10 @@ const OPTIONS = {
 };
 
 test("a loop that went on beyond its limit is replayed to its last end, with the options that it had then", async () => {
-  await using ground = await makeGround();
-  await using holdfast = await ground.open();
+  await using scene = await makeScene();
+  await using holdfast = await scene.open();
   const work = { kind: "task", text: "count" } as const;
-  await holdfast.start({ workflow: "ralph", id: RUN, work, agent: ground.agent, mode: "logged", options: OPTIONS });
+  await holdfast.start({ workflow: "ralph", id: RUN, work, agent: scene.agent, mode: "logged", options: OPTIONS });
   await holdfast.work.changeLimit({ run: RUN, limit: "max", value: 3 });
   expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "failed" });
   const raised = await holdfast.store.latest(RUN);

@@ -12,7 +12,7 @@ import { benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
 
 /** A repository with an agent of a few lines of shell that leaves a trace outside whenever it is started. */
-export interface Ground extends AsyncDisposable {
+export interface Scene extends AsyncDisposable {
   readonly root: string;
   readonly repository: string;
   readonly agent: string;
@@ -26,7 +26,7 @@ export interface Ground extends AsyncDisposable {
 
 export type LoopState = { readonly seen: readonly string[]; readonly left: number };
 
-export async function makeGround(): Promise<Ground> {
+export async function makeScene(): Promise<Scene> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-replay-test-"));
   const repository = join(root, "repo");
   const agent = join(root, "agent.sh");
@@ -97,7 +97,7 @@ export function loopWorkflow(
 }
 
 export async function runLoop(
-  ground: Ground,
+  scene: Scene,
   holdfast: Holdfast,
   params: {
     readonly iterations: number;
@@ -112,7 +112,7 @@ export async function runLoop(
   return await holdfast.start({
     workflow: workflow ?? loopWorkflow(iterations),
     work: { kind: "task", text: "count" },
-    agent: ground.agent,
+    agent: scene.agent,
     id: "loop",
     ...rest,
   });

@@ -6,22 +6,22 @@ import type { Holdfast } from "../../src/holdfast.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import { parseRecordedCall } from "@holdfast/core/recorded-calls";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
-import { type Ground, loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
+import { type Scene, loopWorkflow, makeScene, runLoop } from "./recorded-loop.ts";
 
 const ITERATIONS = 30;
 const RUN = "loop";
 
 describe("a recorded loop of 30 iterations", () => {
-  let ground: Ground;
+  let scene: Scene;
   let holdfast: Holdfast;
   beforeAll(async () => {
-    ground = await makeGround();
-    holdfast = await ground.open();
+    scene = await makeScene();
+    holdfast = await scene.open();
     const { outcome } = await holdfast.start({
       workflow: "ralph",
       id: RUN,
       work: { kind: "task", text: "count" },
-      agent: ground.agent,
+      agent: scene.agent,
       mode: "logged",
       options: {
         task: "Count",
@@ -31,17 +31,17 @@ describe("a recorded loop of 30 iterations", () => {
       },
     });
     expect(outcome).toMatchObject({ kind: "done" });
-    expect(await ground.started()).toBe(ITERATIONS);
-    await ground.removeAgent();
+    expect(await scene.started()).toBe(ITERATIONS);
+    await scene.removeAgent();
   });
   afterAll(async () => {
     await holdfast.close();
-    await ground[Symbol.asyncDispose]();
+    await scene[Symbol.asyncDispose]();
   });
 
   test("comes out the same, and no agent is started", async () => {
-    const refs = await ground.git("for-each-ref");
-    const trees = await ground.git("worktree", "list");
+    const refs = await scene.git("for-each-ref");
+    const trees = await scene.git("worktree", "list");
     const entries = (await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).length;
     const report = await holdfast.work.replay({ run: RUN });
     expect(report).toMatchObject({
@@ -56,9 +56,9 @@ describe("a recorded loop of 30 iterations", () => {
     const newest = await holdfast.store.latest(RUN);
     expect(report).toMatchObject({ from: 1, to: newest?.sequence, compared: (newest?.sequence ?? 0) - 1 });
     // The program is not even there any more, and nothing of the run or its repository was touched.
-    expect(await ground.started()).toBe(ITERATIONS);
-    expect(await ground.git("for-each-ref")).toBe(refs);
-    expect(await ground.git("worktree", "list")).toBe(trees);
+    expect(await scene.started()).toBe(ITERATIONS);
+    expect(await scene.git("for-each-ref")).toBe(refs);
+    expect(await scene.git("worktree", "list")).toBe(trees);
     expect(await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).toHaveLength(entries);
   });
 
@@ -89,7 +89,7 @@ describe("a recorded loop of 30 iterations", () => {
   });
 
   test("retention drops nothing that the record needs", async () => {
-    const later = await ground.open({ adapters: (adapters) => adapters });
+    const later = await scene.open({ adapters: (adapters) => adapters });
     const plan = await later.planGc({ run: RUN });
     expect(plan.plans.flatMap(({ decisions }) => decisions.filter(({ action }) => action === "drop"))).toEqual([]);
     await later.close();
@@ -97,21 +97,21 @@ describe("a recorded loop of 30 iterations", () => {
 });
 
 describe("a byte of the record that is not what it was", () => {
-  let ground: Ground;
+  let scene: Scene;
   const LOOPS = 3;
   beforeAll(async () => {
-    ground = await makeGround();
-    const holdfast = await ground.open();
-    await runLoop(ground, holdfast, { iterations: LOOPS, mode: "logged" });
+    scene = await makeScene();
+    const holdfast = await scene.open();
+    await runLoop(scene, holdfast, { iterations: LOOPS, mode: "logged" });
     // Everything in the database file itself, nothing in its log.
     await holdfast.close();
   });
-  afterAll(() => ground[Symbol.asyncDispose]());
+  afterAll(() => scene[Symbol.asyncDispose]());
 
   const look = async (): Promise<{ readonly found: string | null }> => {
     let holdfast: Holdfast | undefined;
     try {
-      holdfast = await ground.open();
+      holdfast = await scene.open();
       const report = await holdfast.work.replay({ run: RUN, to: 2, workflow: loopWorkflow(LOOPS) });
       if (report.verdict === "identical") return { found: null };
       return { found: report.problems[0]?.what ?? report.divergence?.field ?? "" };
@@ -124,10 +124,10 @@ describe("a byte of the record that is not what it was", () => {
   };
 
   test("is found and named wherever it stands in the store, or the record reads as it was written", async () => {
-    const store = join(ground.repository, ".git", "holdfast");
-    const kept = join(ground.root, "kept");
+    const store = join(scene.repository, ".git", "holdfast");
+    const kept = join(scene.root, "kept");
     await cp(store, kept, { recursive: true });
-    const before = await readWhole(ground);
+    const before = await readWhole(scene);
     const files = readdirSync(store).filter((name) => statSync(join(store, name)).isFile() && name.endsWith(".db"));
     expect(files.length).toBeGreaterThan(0);
     const chance = chanceOf(suiteSeed(), "replay-bytes");
@@ -143,7 +143,7 @@ describe("a byte of the record that is not what it was", () => {
         writeFileSync(join(store, name), flipped);
         const { found: what } = await look();
         // A byte that nothing reads (free space of a page) may be anything.
-        if (what === null) expect(await readWhole(ground), `byte ${place} of ${name}`).toEqual(before);
+        if (what === null) expect(await readWhole(scene), `byte ${place} of ${name}`).toEqual(before);
         else {
           expect(what, `byte ${place} of ${name}`).not.toBe("");
           found += 1;
@@ -157,7 +157,7 @@ describe("a byte of the record that is not what it was", () => {
   });
 
   test("is found in the text of a recorded call, with its entry", async () => {
-    const store = join(ground.repository, ".git", "holdfast");
+    const store = join(scene.repository, ".git", "holdfast");
     const [name = ""] = readdirSync(store).filter((file) => file.endsWith(".db"));
     const bytes = readFileSync(join(store, name));
     const place = bytes.indexOf("Do part 2");
@@ -165,7 +165,7 @@ describe("a byte of the record that is not what it was", () => {
     const flipped = Buffer.from(bytes);
     flipped.write("Do part 3", place);
     writeFileSync(join(store, name), flipped);
-    const holdfast = await ground.open();
+    const holdfast = await scene.open();
     const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(LOOPS) });
     await holdfast.close();
     writeFileSync(join(store, name), bytes);
@@ -174,10 +174,10 @@ describe("a byte of the record that is not what it was", () => {
   });
 
   test("is found in a git object that a checkpoint needs", async () => {
-    const holdfast = await ground.open();
+    const holdfast = await scene.open();
     const tree = (await holdfast.store.getCheckpoint({ run: RUN, sequence: 3 })).tree ?? "";
-    const blob = (await ground.git("rev-parse", `${tree}:file-1.txt`)).trim();
-    const object = join(ground.repository, ".git", "objects", blob.slice(0, 2), blob.slice(2));
+    const blob = (await scene.git("rev-parse", `${tree}:file-1.txt`)).trim();
+    const object = join(scene.repository, ".git", "objects", blob.slice(0, 2), blob.slice(2));
     const bytes = readFileSync(object);
     await rm(object, { force: true });
     await mkdir(join(object, ".."), { recursive: true });
@@ -194,8 +194,8 @@ describe("a byte of the record that is not what it was", () => {
   });
 });
 
-async function readWhole(ground: Ground): Promise<readonly string[]> {
-  const holdfast = await ground.open();
+async function readWhole(scene: Scene): Promise<readonly string[]> {
+  const holdfast = await scene.open();
   const entries = await Array.fromAsync(holdfast.store.readJournal({ run: RUN }));
   await holdfast.close();
   return entries.map(({ hash, digest }) => `${hash} ${digest}`);

@@ -4,20 +4,20 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Holdfast } from "../../src/holdfast.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Workflow } from "@holdfast/core/workflow";
-import { type Ground, type LoopState, loopWorkflow, makeGround, runLoop } from "./recorded-loop.ts";
+import { type Scene, type LoopState, loopWorkflow, makeScene, runLoop } from "./recorded-loop.ts";
 
 const RUN = "loop";
 const LOOPS = 3;
 
-let ground: Ground;
+let scene: Scene;
 let holdfast: Holdfast;
 beforeEach(async () => {
-  ground = await makeGround();
-  holdfast = await ground.open();
+  scene = await makeScene();
+  holdfast = await scene.open();
 });
 afterEach(async () => {
   await holdfast.close();
-  await ground[Symbol.asyncDispose]();
+  await scene[Symbol.asyncDispose]();
 });
 
 /** Interrupted after so many checkpoints, as Ctrl+C does. */
@@ -27,7 +27,7 @@ async function begun(mode: "strict" | "logged", checkpoints: number): Promise<vo
   await holdfast.start({
     workflow: loopWorkflow(LOOPS),
     work: { kind: "task", text: "count" },
-    agent: ground.agent,
+    agent: scene.agent,
     id: RUN,
     mode,
     signal: stop.signal,
@@ -39,13 +39,13 @@ async function begun(mode: "strict" | "logged", checkpoints: number): Promise<vo
 
 async function refusal(workflow: Workflow<LoopState> = loopWorkflow(LOOPS)): Promise<HoldfastError> {
   const entries = (await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).length;
-  const started = await ground.started();
+  const started = await scene.started();
   const error = await holdfast.resume({ run: RUN, workflow }).then(
     () => undefined,
     (thrown: unknown) => thrown,
   );
   expect(await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).toHaveLength(entries);
-  expect(await ground.started()).toBe(started);
+  expect(await scene.started()).toBe(started);
   if (error instanceof HoldfastError) return error;
   throw new Error("it went on", { cause: error });
 }
@@ -55,7 +55,7 @@ describe("a strict run that goes on", () => {
     await begun("strict", 4);
     const { outcome } = await holdfast.resume({ run: RUN, workflow: loopWorkflow(LOOPS) });
     expect(outcome.kind).toBe("done");
-    expect(await ground.started()).toBe(LOOPS);
+    expect(await scene.started()).toBe(LOOPS);
     const report = await holdfast.work.replay({ run: RUN, workflow: loopWorkflow(LOOPS) });
     expect(report).toMatchObject({ verdict: "identical", outcome: "done", agents: LOOPS });
   });
@@ -64,7 +64,7 @@ describe("a strict run that goes on", () => {
     const { outcome } = await holdfast.start({
       workflow: "ralph",
       work: { kind: "task", text: "count" },
-      agent: ground.agent,
+      agent: scene.agent,
       id: RUN,
       mode: "strict",
       options: { task: "Count", until: ["false"], maxIterations: 1 },
@@ -108,14 +108,14 @@ describe("a strict run that goes on", () => {
 
 describe("a replay", () => {
   test("of a run that was not recorded is refused", async () => {
-    await runLoop(ground, holdfast, { iterations: 1 });
+    await runLoop(scene, holdfast, { iterations: 1 });
     await expect(holdfast.work.replay({ run: RUN, workflow: loopWorkflow(1) })).rejects.toMatchObject({
       code: "NOT_RECORDED",
     });
   });
 
   test("names the first checkpoint whose values come out otherwise", async () => {
-    await runLoop(ground, holdfast, { iterations: LOOPS, mode: "logged" });
+    await runLoop(scene, holdfast, { iterations: LOOPS, mode: "logged" });
     const original = loopWorkflow(LOOPS);
     const changed: Workflow<LoopState> = {
       ...original,
@@ -137,7 +137,7 @@ describe("a replay", () => {
   });
 
   test("names an event, a step that is new, and one that is gone", async () => {
-    await runLoop(ground, holdfast, { iterations: 1, mode: "logged" });
+    await runLoop(scene, holdfast, { iterations: 1, mode: "logged" });
     const original = loopWorkflow(1);
     const { iterate } = original.stages;
     if (iterate === undefined) throw new Error("no such stage");
@@ -190,7 +190,7 @@ describe("a replay", () => {
   });
 
   test("of a fork begins with what it was forked from", async () => {
-    await runLoop(ground, holdfast, { iterations: LOOPS, mode: "logged" });
+    await runLoop(scene, holdfast, { iterations: LOOPS, mode: "logged" });
     const prefix = await holdfast.work.replay({ run: RUN, to: 4, workflow: loopWorkflow(LOOPS) });
     expect(prefix).toMatchObject({ verdict: "identical", to: 4 });
     const forked = await (await holdfast.run(RUN)).fork({ sequence: 4, id: "other" });
@@ -203,7 +203,7 @@ describe("a replay", () => {
 
 describe("a run executed again", () => {
   test("is the same where the agent is, and told where it is not", async () => {
-    await runLoop(ground, holdfast, { iterations: 2, mode: "seeded", seed: 5 });
+    await runLoop(scene, holdfast, { iterations: 2, mode: "seeded", seed: 5 });
     const workflow = loopWorkflow(2);
     const again = async (id: string) =>
       await holdfast.work.rerun({ of: RUN, plan: await holdfast.work.planRerun({ run: RUN, id, workflow }) });
@@ -212,7 +212,7 @@ describe("a run executed again", () => {
     expect(same.compared).toMatchObject({ step: null, files: null, verdict: null });
     expect((await holdfast.store.latest("second"))?.planes.config).toMatchObject({ mode: "seeded", seed: 5 });
     const lines = ["#!/bin/sh", "cat >/dev/null", 'echo "$HOLDFAST_PART" >> log.txt', 'echo "did $HOLDFAST_PART"'];
-    await writeFile(ground.agent.replace("command:", ""), `${lines.join("\n")}\n`);
+    await writeFile(scene.agent.replace("command:", ""), `${lines.join("\n")}\n`);
     const other = await again("third");
     expect(other.compared.step).toBeNull();
     expect(other.compared.files).toMatchObject({ a: { stage: "iterate", step: "agent" }, field: "" });

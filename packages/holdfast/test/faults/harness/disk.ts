@@ -139,7 +139,7 @@ export class Disk {
         return;
       }
       case "open":
-      case "say":
+      case "print":
         return;
     }
   }

@@ -147,7 +147,7 @@ sub write_to {
   my $fd = int32($call eq 'copy_file_range' ? $a[2] : $a[0]);
   my $link = readlink("/proc/$tid/fd/$fd") // return undef;
   if ($call eq 'write' && $fd == 1 && $link eq $stdout) {
-    return { %$o, kind => 'say', text => ptrace::memory($tid, $a[1], $a[2] > 4096 ? 4096 : $a[2]) };
+    return { %$o, kind => 'print', text => ptrace::memory($tid, $a[1], $a[2] > 4096 ? 4096 : $a[2]) };
   }
   my $operation = on_fd($tid, { %$o, kind => 'write' }, $fd) // return undef;
   $operation->{wanted} = $a[2] if $call eq 'write' || $call eq 'pwrite64';

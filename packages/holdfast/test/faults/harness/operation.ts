@@ -27,7 +27,7 @@ export type Operation = {
   | { readonly kind: "sync" }
   | { readonly kind: "map"; readonly path: string }
   | { readonly kind: "open"; readonly path: string; readonly writable: boolean }
-  | { readonly kind: "say"; readonly text: string }
+  | { readonly kind: "print"; readonly text: string }
   /** Made no change; kept because it was counted. */
   | {
       readonly kind: "failed";
@@ -89,7 +89,7 @@ export function parseOperation(line: string, data: Buffer): Operation | undefine
       return { ...common, kind: "map", path };
     case "open":
       return { ...common, kind, path, writable: (count("flags") & O_ACCMODE) !== 0 };
-    case "say":
+    case "print":
       return { ...common, kind, text: text("text") };
     case "end":
       return undefined;

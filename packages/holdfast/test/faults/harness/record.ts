@@ -42,7 +42,7 @@ export async function recordFaulty(
 export function saidBefore(recording: Recording, count: number): readonly string[] {
   const lines: string[] = [];
   for (const operation of recording.operations.slice(0, count)) {
-    if (operation.kind === "say") lines.push(...operation.text.split("\n").filter((line) => line !== ""));
+    if (operation.kind === "print") lines.push(...operation.text.split("\n").filter((line) => line !== ""));
   }
   return lines;
 }

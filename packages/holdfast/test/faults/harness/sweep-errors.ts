@@ -14,7 +14,7 @@ export interface FaultyRun {
   readonly error: ErrorName;
   readonly sticky: boolean;
   readonly code: number | null;
-  readonly said: readonly string[];
+  readonly printed: readonly string[];
   readonly stderr: string;
 }
 
@@ -40,11 +40,11 @@ export async function sweepErrors(
     progress(states, bad.length);
     writeWorld(recording.root, recording.before);
     const faulty = await recordFaulty({ command: params.command, root: recording.root, fault });
-    const said = faulty.stdout.split("\n").filter((line) => line !== "");
+    const printed = faulty.stdout.split("\n").filter((line) => line !== "");
     const problems = [
-      ...params.judgeRun({ error, sticky: fault.sticky === true, code: faulty.code, said, stderr: faulty.stderr }),
+      ...params.judgeRun({ error, sticky: fault.sticky === true, code: faulty.code, printed, stderr: faulty.stderr }),
     ];
-    problems.push(...(await judgeSafely(params.judge, { root: recording.root, said })));
+    problems.push(...(await judgeSafely(params.judge, { root: recording.root, printed })));
     states += 1;
     const failedSync = faulty.operations.some(
       (operation) => operation.kind === "failed" && operation.errno === ERRNO.EIO && operation.what.endsWith("sync"),

@@ -22,8 +22,8 @@ export async function sweepRealKills(
     progress(at, bad.length);
     writeWorld(recording.root, recording.before);
     const killed = await trace({ command: params.command, root: recording.root, fault });
-    const said = killed.stdout.split("\n").filter((line) => line !== "");
-    const problems = [...(await judgeSafely(params.judge, { root: recording.root, said }))];
+    const printed = killed.stdout.split("\n").filter((line) => line !== "");
+    const problems = [...(await judgeSafely(params.judge, { root: recording.root, printed }))];
     // A fault that never came would make the whole sweep green. (Children run side by side: a later run may count fewer.)
     if (killed.code === 0 && countedIn(killed) >= fault.at) problems.push("the writer was not killed");
     if (problems.length > 0) bad.push({ where: `${JSON.stringify(fault)} of ${countedIn(recording)}`, problems });

@@ -57,8 +57,8 @@ export async function sweepRealPower(params: {
       });
       await disk.reboot();
       startNextBoot(root);
-      const said = cut.stdout.split("\n").filter((line) => line !== "");
-      const problems = [...(await judgeSafely(subject.judge(start.earlier), { root, said }))];
+      const printed = cut.stdout.split("\n").filter((line) => line !== "");
+      const problems = [...(await judgeSafely(subject.judge(start.earlier), { root, printed }))];
       if (cut.code === 0 && countedIn(cut) >= at) problems.push("the power was not cut");
       if (problems.length > 0)
         bad.push({ where: `power cut ${phase} operation ${at} of ${countedIn(start.recording)}`, problems });

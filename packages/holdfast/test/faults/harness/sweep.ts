@@ -11,7 +11,10 @@ import type { WorldFolder } from "./world.ts";
 import { digestWorld, writeWorld } from "./world.ts";
 
 /** Opens the state at `root` after a crash and lists every problem, given what the writer had printed by then. */
-export type Judge = (found: { readonly root: string; readonly said: readonly string[] }) => Promise<readonly string[]>;
+export type Judge = (found: {
+  readonly root: string;
+  readonly printed: readonly string[];
+}) => Promise<readonly string[]>;
 
 export interface Bad {
   readonly where: string;
@@ -111,14 +114,14 @@ async function sweep(
     progress(judged.size, bad.length);
     for (const operation of recording.operations.slice(done, point)) disk.apply(operation);
     done = point;
-    const said = saidBefore(recording, point);
+    const printed = saidBefore(recording, point);
     for (const world of params.statesAt(disk, point)) {
-      const key = `${said.length} ${digestWorld(world)}`;
+      const key = `${printed.length} ${digestWorld(world)}`;
       if (judged.has(key)) continue;
       judged.add(key);
       writeWorld(recording.root, world);
       if (params.rebooted) startNextBoot(recording.root);
-      const problems = await judgeSafely(params.judge, { root: recording.root, said });
+      const problems = await judgeSafely(params.judge, { root: recording.root, printed });
       if (problems.length > 0) bad.push({ where: `after operation ${describe(recording, point)}`, problems });
     }
   }
@@ -127,11 +130,11 @@ async function sweep(
 
 /** Prints a line a minute in a full run, which takes hours. Call it once for each point. */
 export function fullRunProgress(points: number): (states: number, bad: number) => void {
-  let [at, printed] = [0, Date.now()];
+  let [at, reportedAt] = [0, Date.now()];
   return (states, bad) => {
     at += 1;
-    if (!isFullRun() || Date.now() - printed < 60_000) return;
-    printed = Date.now();
+    if (!isFullRun() || Date.now() - reportedAt < 60_000) return;
+    reportedAt = Date.now();
     process.stdout.write(`faults: point ${at} of ${points}, ${states} states, ${bad} bad\n`);
   };
 }

@@ -120,9 +120,9 @@ async function run(params: TraceParams, args: readonly string[]): Promise<Omit<T
     child.on("close", resolve);
   });
   clearTimeout(timer);
-  const [said, complained] = await output;
+  const [printed, complained] = await output;
   await paused;
-  return { code, stdout: said, stderr: complained };
+  return { code, stdout: printed, stderr: complained };
 }
 
 async function holdWhile(

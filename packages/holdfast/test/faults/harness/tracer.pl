@@ -5,7 +5,7 @@
 #   tracer.pl --log FILE --data FILE --root DIR [--root DIR] [--reads]
 #             [--at N --do ACTION [--phase before|after] [--sticky] [--kinds write,fsync,...]] -- command...
 #
-# With --kinds only those are counted; "say" (a line on standard output) is counted only then.
+# With --kinds only those are counted; "print" (a line on standard output) is counted only then.
 # ACTION: kill (all at once), kill-leader (children live on), tear (half a write, then kill), errno:N, short, pause (until a byte on fd 4), shutdown:DIR
 # Log lines are tab-separated: number, tid, kind, result, then the fields of the kind. Text is percent-escaped.
 use strict;
@@ -86,9 +86,9 @@ sub at_entry {
   my ($tid) = @_;
   my ($name, @args) = ptrace::entry($tid);
   my $operation = defined $name ? operation::parse($tid, $name, \@args, $stdout) : undef;
-  my $said = $operation && $operation->{kind} eq 'say';
-  if ($said && !$kinds{say}) { emit($tid, 0, $operation, 0); $operation = undef }
-  if ($operation && !$said && !inside($operation)) {
+  my $printed = $operation && $operation->{kind} eq 'print';
+  if ($printed && !$kinds{print}) { emit($tid, 0, $operation, 0); $operation = undef }
+  if ($operation && !$printed && !inside($operation)) {
     $operation->{attempted} = 1;    # its outcome is not waited for
     emit($tid, 0, $operation, 0) if $option{reads};
     $operation = undef;
@@ -147,7 +147,7 @@ sub release_next {
     next unless defined $name;
     # Parsed again: what was under way may have made or removed the very file.
     my $operation = operation::parse($tid, $name, \@args, $stdout);
-    if (!$operation || ($operation->{kind} ne 'say' && !inside($operation))) { ptrace::resume($tid); next }
+    if (!$operation || ($operation->{kind} ne 'print' && !inside($operation))) { ptrace::resume($tid); next }
     start($tid, $operation);
     return;
   }

@@ -2,7 +2,7 @@ import { openHoldfast } from "../../../src/open.ts";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
-import { parseSaid } from "../writers/said.ts";
+import { parsePrinted } from "../writers/printed.ts";
 import { runHere, saveHere } from "../writers/save-here.ts";
 import { writeWorktree } from "../writers/worktree.ts";
 import { judgeFiles } from "./judge-files.ts";
@@ -19,8 +19,8 @@ export function filesSubject(commits: "commit" | "" = ""): Subject {
     command: (root) => writerCommand("files-writer", repositoryIn(root), commits),
     judge:
       () =>
-      async ({ root, said }) => {
-        const { problems, found } = await judgeRepository(root, { said: parseSaid(said) });
+      async ({ root, printed }) => {
+        const { problems, found } = await judgeRepository(root, { printed: parsePrinted(printed) });
         return problems.length > 0 ? problems : resume(repositoryIn(root), found);
       },
   };

@@ -1,7 +1,7 @@
 import { openHoldfast } from "../../../src/open.ts";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
-import { parseSaid } from "../writers/said.ts";
+import { parsePrinted } from "../writers/printed.ts";
 import { runHere } from "../writers/save-here.ts";
 import { differences, readWorktree, worktreeOf } from "../writers/worktree.ts";
 import { judgeFiles } from "./judge-files.ts";
@@ -21,8 +21,8 @@ export function housekeepingSubject(): Subject {
     command: (root) => writerCommand("housekeeping-writer", repositoryIn(root), "tidy"),
     judge:
       (earlier) =>
-      async ({ root, said }) => {
-        const { problems } = await judgeRepository(root, { said: parseSaid([...earlier, ...said]) });
+      async ({ root, printed }) => {
+        const { problems } = await judgeRepository(root, { printed: parsePrinted([...earlier, ...printed]) });
         return problems.length > 0 ? problems : finish(repositoryIn(root));
       },
   };

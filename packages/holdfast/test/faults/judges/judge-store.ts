@@ -3,7 +3,7 @@ import type { Checkpoint, Planes } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Store, VerifyEvent } from "@holdfast/core/store";
 import { digestWorld, readWorld } from "../harness/world.ts";
-import type { Said } from "../writers/said.ts";
+import type { PrintedLine } from "../writers/printed.ts";
 import { planesOf, RUN } from "../writers/scenario.ts";
 import { dumpStore } from "./dump-store.ts";
 
@@ -20,7 +20,7 @@ export interface StoreJudgement {
 export async function judgeStore(params: {
   readonly open: () => Promise<Store>;
   readonly directory: string;
-  readonly said: readonly Said[];
+  readonly printed: readonly PrintedLine[];
   /** What a checkpoint must hold; default what the scenario makes of its sequence. */
   readonly expected?: (checkpoint: Checkpoint) => Planes;
 }): Promise<StoreJudgement> {
@@ -31,9 +31,9 @@ export async function judgeStore(params: {
   try {
     found = await readAll(store, problems, params.expected ?? scenarioPlanes);
     problems.push(
-      ...checkSaid(params.said, found),
-      ...(await checkDropped(store, params.said)),
-      ...(await checkEffects(store, params.said)),
+      ...checkPrinted(params.printed, found),
+      ...(await checkDropped(store, params.printed)),
+      ...(await checkEffects(store, params.printed)),
     );
     problems.push(...(await verifyStore(store)));
     first = await dumpStore(store);
@@ -110,12 +110,12 @@ async function readAll(
   return found;
 }
 
-function checkSaid(said: readonly Said[], found: readonly Checkpoint[]): readonly string[] {
+function checkPrinted(printed: readonly PrintedLine[], found: readonly Checkpoint[]): readonly string[] {
   const problems: string[] = [];
   const bySequence = new Map(found.map((checkpoint) => [checkpoint.sequence, checkpoint]));
-  const dropping = new Set(said.flatMap((line) => (line.kind === "dropping" ? [line.sequence] : [])));
+  const dropping = new Set(printed.flatMap((line) => (line.kind === "dropping" ? [line.sequence] : [])));
   let asked = 0;
-  for (const line of said) {
+  for (const line of printed) {
     if (line.kind === "saving") asked = Math.max(asked, line.sequence);
     if (line.kind === "saved") {
       const checkpoint = bySequence.get(line.sequence);
@@ -132,9 +132,9 @@ function checkSaid(said: readonly Said[], found: readonly Checkpoint[]): readonl
   return problems;
 }
 
-async function checkDropped(store: Store, said: readonly Said[]): Promise<readonly string[]> {
+async function checkDropped(store: Store, printed: readonly PrintedLine[]): Promise<readonly string[]> {
   const problems: string[] = [];
-  for (const line of said) {
+  for (const line of printed) {
     if (line.kind !== "dropped") continue;
     const code = await store.getCheckpoint({ run: RUN, sequence: line.sequence }).then(
       () => "still there",
@@ -145,8 +145,8 @@ async function checkDropped(store: Store, said: readonly Said[]): Promise<readon
   return problems;
 }
 
-async function checkEffects(store: Store, said: readonly Said[]): Promise<readonly string[]> {
-  const wanted = new Map(said.flatMap((line) => (line.kind === "effect" ? [[line.key, line.state] as const] : [])));
+async function checkEffects(store: Store, printed: readonly PrintedLine[]): Promise<readonly string[]> {
+  const wanted = new Map(printed.flatMap((line) => (line.kind === "effect" ? [[line.key, line.state] as const] : [])));
   if (wanted.size === 0) return [];
   const effects = new Map((await store.listEffects(RUN)).map((effect) => [effect.key, effect.state.kind]));
   // The writer may have been one step further than it reported.

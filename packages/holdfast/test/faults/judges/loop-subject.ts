@@ -24,9 +24,9 @@ export function loopSubject(): Subject {
     command: (root) => writerCommand("loop-writer", root, "mirror"),
     judge:
       () =>
-      async ({ root, said }) => {
+      async ({ root, printed }) => {
         const problems = [...torn(root), ...newest(root)];
-        const left = said.some((line) => line.includes("cleaned up")) ? contentOf(root) : null;
+        const left = printed.some((line) => line.includes("cleaned up")) ? contentOf(root) : null;
         await act(root, "mirror");
         const after = contentOf(root);
         problems.push(...torn(root), ...newest(root));

@@ -4,7 +4,7 @@ import { openHoldfast } from "../../../src/open.ts";
 import type { Checkpoint, Planes } from "@holdfast/core/checkpoint";
 import type { Subject } from "../harness/subject.ts";
 import { writerCommand } from "../harness/writer.ts";
-import { type Said, parseSaid } from "../writers/said.ts";
+import { type PrintedLine, parsePrinted } from "../writers/printed.ts";
 import { runHere } from "../writers/save-here.ts";
 import { differences, IGNORED, readWorktree, sameEntry, worktreeOf } from "../writers/worktree.ts";
 import { judgeFiles } from "./judge-files.ts";
@@ -27,11 +27,11 @@ export function restoreSubject(): Subject {
     command: (root) => writerCommand("restore-writer", repositoryIn(root), "restore"),
     judge:
       (earlier) =>
-      async ({ root, said }) => {
+      async ({ root, printed }) => {
         const repository = repositoryIn(root);
-        const lines = parseSaid([...earlier, ...said]);
+        const lines = parsePrinted([...earlier, ...printed]);
         const expected = ({ planes }: Checkpoint): Planes => planes;
-        const { problems, found } = await judgeRepository(root, { said: lines, expected, contentOf });
+        const { problems, found } = await judgeRepository(root, { printed: lines, expected, contentOf });
         const all = [...problems, ...judgeWorktree(repository, found, lines)];
         return all.length > 0 ? all : finish(repository);
       },
@@ -44,7 +44,11 @@ function contentOf({ sequence, trigger }: Checkpoint): number {
   return trigger === "restore" ? TARGET : sequence;
 }
 
-function judgeWorktree(repository: string, found: readonly Checkpoint[], said: readonly Said[]): readonly string[] {
+function judgeWorktree(
+  repository: string,
+  found: readonly Checkpoint[],
+  printed: readonly PrintedLine[],
+): readonly string[] {
   const problems: string[] = [];
   const now = readWorktree(repository);
   const [edited, target] = [worktreeOf(EDITED), worktreeOf(TARGET)];
@@ -55,7 +59,7 @@ function judgeWorktree(repository: string, found: readonly Checkpoint[], said: r
     if (!sameEntry(now.get(path), target.get(path)))
       problems.push(`TORN: ${path} is neither what it was nor what it shall be`);
   }
-  const done = said.some((line) => line.kind === "saved" && line.sequence === 4);
+  const done = printed.some((line) => line.kind === "saved" && line.sequence === 4);
   if (done && differences(now, target).length > 0)
     problems.push(`LOST: the restore was acknowledged, but ${differences(now, target)[0]} is another`);
   if (readFileSync(join(repository, IGNORED), "utf8") !== PRIVATE) problems.push("LOST: an ignored file was touched");

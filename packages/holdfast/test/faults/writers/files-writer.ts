@@ -1,7 +1,7 @@
 import { openHoldfast } from "../../../src/open.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import { git } from "../judges/repository.ts";
-import { say } from "./said.ts";
+import { printLine } from "./printed.ts";
 import { runHere, saveHere } from "./save-here.ts";
 import { writeWorktree } from "./worktree.ts";
 
@@ -26,9 +26,9 @@ async function attempt(): Promise<void> {
     sequence = ((await run.latest())?.sequence ?? 0) + 1;
     for (; sequence <= 3; sequence += 1) {
       if (edited < sequence) edit();
-      say({ kind: "saving", sequence });
+      printLine({ kind: "saving", sequence });
       const { digest } = await saveHere(run, sequence);
-      say({ kind: "saved", sequence, digest });
+      printLine({ kind: "saved", sequence, digest });
     }
   } finally {
     await orRefused(() => run.close());
@@ -41,7 +41,7 @@ async function orRefused(work: () => Promise<void>): Promise<void> {
     await work();
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
-    say({ kind: "refused", code: error.code, what: error.message });
+    printLine({ kind: "refused", code: error.code, what: error.message });
   }
 }
 
@@ -55,7 +55,7 @@ function edit(): void {
     }
     edited = sequence;
   } catch (error) {
-    say({ kind: "note", text: `the user could not edit: ${String(error)}` });
+    printLine({ kind: "note", text: `the user could not edit: ${String(error)}` });
     process.exit(0);
   }
 }

@@ -1,6 +1,6 @@
 import { openHoldfast } from "../../../src/open.ts";
 import { keepTwo } from "../judges/keep-two.ts";
-import { say } from "./said.ts";
+import { printLine } from "./printed.ts";
 import { runHere, saveHere } from "./save-here.ts";
 import { writeWorktree } from "./worktree.ts";
 
@@ -15,20 +15,20 @@ const run = await runHere(holdfast);
 if (plan === "past") {
   for (let sequence = 1; sequence <= 5; sequence += 1) {
     writeWorktree(repository, sequence);
-    say({ kind: "saving", sequence });
+    printLine({ kind: "saving", sequence });
     const { digest } = await saveHere(run, sequence, "automatic");
-    say({ kind: "saved", sequence, digest });
+    printLine({ kind: "saved", sequence, digest });
   }
 } else {
   const gc = await holdfast.planGc({ policy: keepTwo });
   const drops = gc.plans.flatMap(({ decisions }) =>
     decisions.flatMap(({ action, sequence }) => (action === "drop" ? [sequence] : [])),
   );
-  for (const sequence of drops) say({ kind: "dropping", sequence });
+  for (const sequence of drops) printLine({ kind: "dropping", sequence });
   await holdfast.applyGc(gc);
-  for (const sequence of drops) say({ kind: "dropped", sequence });
+  for (const sequence of drops) printLine({ kind: "dropped", sequence });
   await run.fork({ sequence: 5, id: "forked" });
-  say({ kind: "note", text: "forked" });
+  printLine({ kind: "note", text: "forked" });
 }
 await run.close();
 await holdfast.close();

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { openHoldfast } from "../../../src/open.ts";
 import { LOOP, beginLoop, save } from "../../ralph-layout/loop-run.ts";
-import { say } from "./said.ts";
+import { printLine } from "./printed.ts";
 
 /**
  * Usage: loop-writer <root> begin | mirror
@@ -22,8 +22,8 @@ if (plan === "begin") {
   await save(holdfast, { iteration: 6, trigger: "restore" });
 } else {
   await mirror();
-  say({ kind: "note", text: "mirrored" });
+  printLine({ kind: "note", text: "mirrored" });
   await holdfast.formats.applyLayoutCleanup(await holdfast.formats.planLayoutCleanup());
-  say({ kind: "note", text: "cleaned up" });
+  printLine({ kind: "note", text: "cleaned up" });
 }
 await holdfast.close();

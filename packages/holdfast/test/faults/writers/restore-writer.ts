@@ -1,5 +1,5 @@
 import { openHoldfast } from "../../../src/open.ts";
-import { say } from "./said.ts";
+import { printLine } from "./printed.ts";
 import { runHere, saveHere } from "./save-here.ts";
 import { writeWorktree } from "./worktree.ts";
 
@@ -14,16 +14,16 @@ const run = await runHere(holdfast);
 if (plan === "past") {
   for (const sequence of [1, 2]) {
     writeWorktree(repository, sequence);
-    say({ kind: "saving", sequence });
+    printLine({ kind: "saving", sequence });
     const { digest } = await saveHere(run, sequence);
-    say({ kind: "saved", sequence, digest });
+    printLine({ kind: "saved", sequence, digest });
   }
   writeWorktree(repository, 3);
 } else {
-  for (const sequence of [3, 4]) say({ kind: "saving", sequence });
+  for (const sequence of [3, 4]) printLine({ kind: "saving", sequence });
   const { undo, checkpoint } = await run.restore({ sequence: 1 });
   for (const { sequence, digest } of [undo, checkpoint].filter((made) => made !== null))
-    say({ kind: "saved", sequence, digest });
+    printLine({ kind: "saved", sequence, digest });
 }
 await run.close();
 await holdfast.close();

@@ -2,30 +2,30 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Lease } from "@holdfast/core/lease";
 import type { Store } from "@holdfast/core/store";
 import { openStore } from "../judges/open-store.ts";
-import { say } from "./said.ts";
+import { printLine } from "./printed.ts";
 import { planesOf, RUN } from "./scenario.ts";
 
 /**
  * Saves, and prints each save. Usage: store-writer <store directory> <plan>
- * birth: from nothing, one save of each size. life: on an existing store, all other kinds of writes.
- * steady: four more saves, until one is refused. foreign: the same as a process of another host, whose liveness cannot
+ * new-store: from nothing, one save of each size. with-history: on an existing store, all other kinds of writes.
+ * steady: four more saves, until one is refused. other-host: the same as a process of another host, whose liveness cannot
  * be checked here.
- * die: birth, then kill -9 of itself, with the store open.
- * stubborn: birth, but a refused save is tried again, first with the same handle, then with a new one.
+ * die: new-store, then kill -9 of itself, with the store open.
+ * stubborn: new-store, but a refused save is tried again, first with the same handle, then with a new one.
  */
 const [, , directory = "", plan = ""] = process.argv;
 
 switch (plan) {
-  case "birth":
-    await birth();
+  case "new-store":
+    await createStore();
     break;
-  case "life":
-    await life();
+  case "with-history":
+    await continueStore();
     break;
   case "steady":
     await steady(await openStore(directory));
     break;
-  case "foreign":
+  case "other-host":
     await steady(await openStore(directory, { host: "elsewhere", pid: 1, started: "1", boot: "1" }));
     break;
   case "die":
@@ -38,7 +38,7 @@ switch (plan) {
     throw new Error(`no plan is called ${plan}`);
 }
 
-async function birth(): Promise<void> {
+async function createStore(): Promise<void> {
   const store = await openStore(directory);
   const lease = await start(store);
   for (let sequence = 1; sequence <= 6; sequence += 1) await save(store, lease, sequence);
@@ -52,23 +52,23 @@ async function die(): Promise<void> {
   process.kill(process.pid, "SIGKILL");
 }
 
-async function life(): Promise<void> {
+async function continueStore(): Promise<void> {
   const store = await openStore(directory);
   const lease = await start(store);
   const first = ((await store.latest(RUN))?.sequence ?? 0) + 1;
   await save(store, lease, first);
   await effect(store, lease, "push");
   await store.tag({ run: RUN, sequence: first, name: "kept" });
-  say({ kind: "tagged", sequence: first, name: "kept" });
+  printLine({ kind: "tagged", sequence: first, name: "kept" });
   // Three at once, to share a sync.
   await Promise.all([1, 2, 3].map((more) => save(store, lease, first + more)));
   const renewed = await store.renewLease(lease);
-  for (const sequence of [2, 3]) say({ kind: "dropping", sequence });
+  for (const sequence of [2, 3]) printLine({ kind: "dropping", sequence });
   await store.drop({ run: RUN, drops: [2, 3].map((sequence) => ({ sequence, why: "a test" })) });
-  for (const sequence of [2, 3]) say({ kind: "dropped", sequence });
+  for (const sequence of [2, 3]) printLine({ kind: "dropped", sequence });
   await save(store, renewed, first + 4);
   await store.sweep();
-  say({ kind: "note", text: "swept" });
+  printLine({ kind: "note", text: "swept" });
   await save(store, renewed, first + 5);
   await store.releaseLease(renewed);
   await store.close();
@@ -81,7 +81,7 @@ async function steady(store: Store): Promise<void> {
     for (let sequence = first; sequence < first + 4; sequence += 1) await save(store, lease, sequence);
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
-    say({ kind: "refused", code: error.code, what: error.message });
+    printLine({ kind: "refused", code: error.code, what: error.message });
   }
   await store.close();
 }
@@ -105,12 +105,12 @@ async function stubborn(): Promise<void> {
       sequence += 1;
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;
-      say({ kind: "refused", code: error.code, what: error.message });
+      printLine({ kind: "refused", code: error.code, what: error.message });
     }
   }
   await handle?.store.close().catch((error: unknown) => {
     if (!(error instanceof HoldfastError)) throw error;
-    say({ kind: "refused", code: error.code, what: error.message });
+    printLine({ kind: "refused", code: error.code, what: error.message });
   });
 }
 
@@ -120,13 +120,13 @@ async function start(store: Store): Promise<Lease> {
 }
 
 async function save(store: Store, lease: Lease, sequence: number): Promise<void> {
-  say({ kind: "saving", sequence });
+  printLine({ kind: "saving", sequence });
   const { checkpoint } = await store.commit({
     lease,
     entries: [{ kind: "note", body: { text: `before ${sequence}` } }],
     checkpoint: { sequence, trigger: "manual", planes: planesOf(sequence) },
   });
-  say({ kind: "saved", sequence, digest: checkpoint?.digest ?? "none" });
+  printLine({ kind: "saved", sequence, digest: checkpoint?.digest ?? "none" });
 }
 
 async function effect(store: Store, lease: Lease, key: string): Promise<void> {
@@ -135,10 +135,10 @@ async function effect(store: Store, lease: Lease, key: string): Promise<void> {
     lease,
     entries: [{ kind: "effect.intended", body: { key, kind: "push", target: "origin", payload, detail: {} } }],
   });
-  say({ kind: "effect", key, state: "intended" });
+  printLine({ kind: "effect", key, state: "intended" });
   await store.commit({
     lease,
     entries: [{ kind: "effect.settled", body: { key, outcome: "done", adopted: false, receipt: "pushed" } }],
   });
-  say({ kind: "effect", key, state: "done" });
+  printLine({ kind: "effect", key, state: "done" });
 }

@@ -1,21 +1,21 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import type { Place } from "./ground.ts";
-import type { Point } from "./mortal-adapters.ts";
+import type { Scene } from "./scene.ts";
+import type { Point } from "./crashing-adapters.ts";
 import type { Leg } from "./scenarios.ts";
-import type { Life, PassedPoint } from "./worker.ts";
+import type { WorkerParams, PassedPoint } from "./worker.ts";
 
-export type Death =
+export type WorkerEnd =
   | { readonly kind: "killed" }
   | { readonly kind: "ended"; readonly points: readonly PassedPoint[]; readonly outcome: string; readonly why: string }
   | { readonly kind: "failed"; readonly why: string };
 
 /** One process that works on the run: to its end, or to the point where it is killed. */
-export async function live(place: Place, worker: string, leg: Leg, dieAt: Point | null): Promise<Death> {
-  const life: Life = { agent: place.agent, leg, dieAt, dieInPush: join(place.root, "die-in-push") };
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", worker, JSON.stringify(life)], {
-    cwd: place.clone,
-    env: place.env,
+export async function runWorker(scene: Scene, worker: string, leg: Leg, dieAt: Point | null): Promise<WorkerEnd> {
+  const ended: WorkerParams = { agent: scene.agent, leg, dieAt, dieInPush: join(scene.root, "die-in-push") };
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", worker, JSON.stringify(ended)], {
+    cwd: scene.clone,
+    env: scene.env,
     stdio: ["ignore", "pipe", "pipe"],
   });
   let [stdout, stderr] = ["", ""];
@@ -28,10 +28,11 @@ export async function live(place: Place, worker: string, leg: Leg, dieAt: Point 
   });
   if (signal === "SIGKILL") return { kind: "killed" };
   await new Promise((resolve) => setImmediate(resolve));
-  const said = parseLast(stdout);
-  if (said === null) return { kind: "failed", why: stderr.trim() || `it said nothing (${signal ?? "no signal"})` };
-  const { kind, ...rest } = said.outcome;
-  return { kind: "ended", points: said.points, outcome: kind, why: JSON.stringify(rest) };
+  const printed = parseLast(stdout);
+  if (printed === null)
+    return { kind: "failed", why: stderr.trim() || `it printed nothing (${signal ?? "no signal"})` };
+  const { kind, ...rest } = printed.outcome;
+  return { kind: "ended", points: printed.points, outcome: kind, why: JSON.stringify(rest) };
 }
 
 function parseLast(

@@ -8,12 +8,12 @@ import type { Store } from "@holdfast/core/store";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { systemCommands } from "@holdfast/core/commands";
 import { readProcessTable } from "@holdfast/platform/process-tree";
-import type { Place } from "./ground.ts";
+import type { Scene } from "./scene.ts";
 
 const RUN = "issue-1";
 
 /** The final state, each part from its own source: files, remote, forge, journal, agents' processes. */
-export interface Testimony {
+export interface FinalState {
   readonly state: string;
   readonly reason: string;
   readonly files: Readonly<Record<string, string>>;
@@ -35,78 +35,78 @@ export interface Testimony {
   readonly problems: readonly string[];
 }
 
-export async function testify(place: Place): Promise<Testimony> {
-  await using holdfast = await openHoldfast({ cwd: place.clone, create: false });
+export async function readFinalState(scene: Scene): Promise<FinalState> {
+  await using holdfast = await openHoldfast({ cwd: scene.clone, create: false });
   const { store } = holdfast;
   const run = await store.getRun(RUN);
   const latest = await store.latest(RUN);
   const entries = await Array.fromAsync(store.readJournal({ run: RUN }));
-  const { git } = place;
+  const { git } = scene;
   const head = await git("worktree", "symbolic-ref", "--short", "HEAD");
   const refs = await git("remote", "for-each-ref", "--format=%(refname) %(tree)", "refs/heads");
   const pushed = refs.includes(`refs/heads/${head} `);
   const forge = (await holdfast.work.adapters()).forge;
   const pull = pushed ? await forge?.findPullRequest(head) : null;
   const position = latest?.planes.position;
-  const bare = (value: unknown): unknown => steady(JSON.parse(plain(place, JSON.stringify(value ?? null))));
+  const bare = (value: unknown): unknown => steady(JSON.parse(plain(scene, JSON.stringify(value ?? null))));
   return {
     state: run?.state.kind ?? "none",
-    reason: plain(place, JSON.stringify(run?.state.kind === "failed" ? run.state.reason : null)),
-    files: await readFiles(place),
+    reason: plain(scene, JSON.stringify(run?.state.kind === "failed" ? run.state.reason : null)),
+    files: await readFiles(scene),
     branch: `${await git("worktree", "rev-parse", "HEAD^{tree}")} ${await git("worktree", "status", "--porcelain")}`,
     remote: refs,
     history: (await git("worktree", "log", "--format=%s", "origin/main..HEAD")).split("\n"),
     pushes: {
       reflog: pushed ? (await git("remote", "reflog", "show", "--format=%H", head)).split("\n").length : 0,
-      hook: (await place.pushes()).length,
+      hook: (await scene.pushes()).length,
     },
-    forge: (await readFile(join(place.remote, "holdfast-forge/log.jsonl"), "utf8"))
+    forge: (await readFile(join(scene.remote, "holdfast-forge/log.jsonl"), "utf8"))
       .split("\n")
       .slice(0, -1)
       .map((line) => JSON.parse(line))
-      .map(({ what, number, key }) => plain(place, `${what} ${number} ${key}`)),
-    pull: plain(place, JSON.stringify(pull ?? null)),
+      .map(({ what, number, key }) => plain(scene, `${what} ${number} ${key}`)),
+    pull: plain(scene, JSON.stringify(pull ?? null)),
     trail: entries
       .filter(({ kind }) => kind === "stage.ended")
       .map(({ body }) => `${String(body["stage"])}:${String(body["event"])}`),
-    finished: finishedIn(entries).map((step) => plain(place, step)),
+    finished: finishedIn(entries).map((step) => plain(scene, step)),
     effects: (await store.listEffects(RUN)).map(({ key, state }) => `${key} ${state.kind}`).toSorted(),
     position: bare(position === undefined ? null : comparable(position)),
     spent: position?.budget.spent ?? null,
     values: bare(latest?.planes.context.values),
-    calls: await place.calls(),
+    calls: await scene.calls(),
     problems: [
       ...(await verify(holdfast)),
       ...leftBehind(store.id),
-      ...(await unfinished(place)),
-      ...(await sideWorktreesLeft(place, head)),
+      ...(await unfinished(scene)),
+      ...(await sideWorktreesLeft(scene, head)),
       ...(await changedFence(store)),
     ],
   };
 }
 
 /** Steps that are recorded as finished, `<stage attempt>/<step>`: they must never be repeated. */
-export async function finishedSteps(place: Place): Promise<readonly string[]> {
-  const found = await lookIntoStore(place, async (store) => {
+export async function finishedSteps(scene: Scene): Promise<readonly string[]> {
+  const found = await lookIntoStore(scene, async (store) => {
     const run = await store.getRun(RUN);
     return run === undefined ? [] : finishedIn(await Array.fromAsync(store.readJournal({ run: RUN })));
   });
   return found ?? [];
 }
 
-/** Processes of a place's runs that live on. */
-export async function orphans(place: Place): Promise<readonly string[]> {
-  return (await lookIntoStore(place, async ({ id }) => leftBehind(id))) ?? [];
+/** Processes of a scene's runs that live on. */
+export async function orphans(scene: Scene): Promise<readonly string[]> {
+  return (await lookIntoStore(scene, async ({ id }) => leftBehind(id))) ?? [];
 }
 
 /** Ends what a run that went wrong may have left. */
-export async function clearProcesses(place: Place): Promise<void> {
-  await lookIntoStore(place, ({ id }) => systemCommands.endMarked(id));
+export async function clearProcesses(scene: Scene): Promise<void> {
+  await lookIntoStore(scene, ({ id }) => systemCommands.endMarked(id));
 }
 
 /** undefined: the process that was to create the store died before. */
-async function lookIntoStore<T>(place: Place, look: (store: Store) => Promise<T>): Promise<T | undefined> {
-  const directory = join(place.clone, ".git/holdfast");
+async function lookIntoStore<T>(scene: Scene, look: (store: Store) => Promise<T>): Promise<T | undefined> {
+  const directory = join(scene.clone, ".git/holdfast");
   const store = await openSqliteStore({ directory, create: false }).catch((error: unknown) => {
     if (error instanceof HoldfastError && error.code === "STORE_ABSENT") return undefined;
     throw error;
@@ -142,9 +142,9 @@ function comparable(position: Position): unknown {
   };
 }
 
-function plain(place: Place, text: string): string {
+function plain(scene: Scene, text: string): string {
   return text
-    .replaceAll(place.root, "ROOT")
+    .replaceAll(scene.root, "ROOT")
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, "TIME")
     .replaceAll(/\b[0-9a-f]{40}\b/g, "COMMIT")
     .replaceAll(/\b(MSG|CONF|GRAPH|TEAM|KE-[a-z_]+)-\d[\dT]*-/g, "$1-WHEN-")
@@ -174,12 +174,12 @@ function byText(a: unknown, b: unknown): number {
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-async function readFiles(place: Place): Promise<Readonly<Record<string, string>>> {
+async function readFiles(scene: Scene): Promise<Readonly<Record<string, string>>> {
   const files: Record<string, string> = {};
-  for (const entry of await readdir(place.worktree, { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name).slice(place.worktree.length + 1);
+  for (const entry of await readdir(scene.worktree, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name).slice(scene.worktree.length + 1);
     if (!entry.isFile() || path === ".git" || path.startsWith(".tmp/")) continue;
-    files[path] = await readFile(join(place.worktree, path), "utf8");
+    files[path] = await readFile(join(scene.worktree, path), "utf8");
   }
   return files;
 }
@@ -210,10 +210,10 @@ function leftBehind(store: string): readonly string[] {
 }
 
 /** Side worktrees, their folders, and refs outside the user's and the run's namespaces. */
-async function sideWorktreesLeft(place: Place, head: string): Promise<readonly string[]> {
-  const worktrees = (await place.git("clone", "worktree", "list", "--porcelain")).match(/^worktree .*$/gm) ?? [];
-  const folders = await readdir(join(place.worktree, ".."));
-  const heads = (await place.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).split("\n");
+async function sideWorktreesLeft(scene: Scene, head: string): Promise<readonly string[]> {
+  const worktrees = (await scene.git("clone", "worktree", "list", "--porcelain")).match(/^worktree .*$/gm) ?? [];
+  const folders = await readdir(join(scene.worktree, ".."));
+  const heads = (await scene.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).split("\n");
   return [
     ...worktrees.filter((line) => line.includes(".side/")).map((line) => `left: ${line}`),
     ...folders.filter((name) => name.includes(".side")).map((name) => `left: ${name}`),
@@ -222,7 +222,7 @@ async function sideWorktreesLeft(place: Place, head: string): Promise<readonly s
 }
 
 /** What a killed process may have left lying where it disturbs others. */
-async function unfinished(place: Place): Promise<readonly string[]> {
-  const forge = await readdir(join(place.remote, "holdfast-forge"));
+async function unfinished(scene: Scene): Promise<readonly string[]> {
+  const forge = await readdir(join(scene.remote, "holdfast-forge"));
   return forge.includes("pending.json") ? ["a change at the forge is half done"] : [];
 }

@@ -6,7 +6,7 @@ import type { Adapters } from "@holdfast/core/adapters";
 import type { Branch } from "@holdfast/core/workspace";
 
 /** A custom workflow with the external effects that `impl` leaves to users: it comments, labels and merges. */
-export function deedsWorkflow(adapters: Adapters): Workflow<JsonObject> {
+export function effectsWorkflow(adapters: Adapters): Workflow<JsonObject> {
   const { forge } = adapters;
   if (forge === null) throw new TypeError("there is no forge");
   const branchOf = async (root: string | undefined): Promise<Branch> => {
@@ -14,15 +14,15 @@ export function deedsWorkflow(adapters: Adapters): Workflow<JsonObject> {
     return await adapters.branches.of(root);
   };
   return defineWorkflow<JsonObject>({
-    name: "deeds",
+    name: "effects",
     initial: "write",
     stages: {
       async write({ step, workspace, now }) {
         const at = await step("at", () => new Date(now()).toISOString());
         const branch = await branchOf(workspace?.root);
         const write = async (): Promise<string> => {
-          await writeFile(join(branch.root, "deed.txt"), "done\n");
-          const made = await branch.commit({ message: "A deed\n", at, exclude: [".tmp"] });
+          await writeFile(join(branch.root, "effect.txt"), "done\n");
+          const made = await branch.commit({ message: "An effect\n", at, exclude: [".tmp"] });
           return made?.commit ?? (await branch.head());
         };
         const head = await step("write", write, { changesFiles: true });
@@ -58,7 +58,7 @@ export function deedsWorkflow(adapters: Adapters): Workflow<JsonObject> {
             return found === null ? { kind: "absent" } : { kind: "present", receipt: found.number };
           },
           act: async (key) => {
-            const request = { title: "A deed", body: "Why.", head: branch.name, base: "main", draft: false, key };
+            const request = { title: "An effect", body: "Why.", head: branch.name, base: "main", draft: false, key };
             return { kind: "done", receipt: (await forge.createPullRequest(request)).number };
           },
         });
@@ -68,12 +68,12 @@ export function deedsWorkflow(adapters: Adapters): Workflow<JsonObject> {
           target: "issue 1",
           payload: { body: "On its way." },
           lookUp: async () => {
-            const found = await forge.findComment(1, "deeds/comment");
+            const found = await forge.findComment(1, "effects/comment");
             return found === null ? { kind: "absent" } : { kind: "present", receipt: found.url };
           },
           act: async () => ({
             kind: "done",
-            receipt: (await forge.comment(1, { body: "On its way.", key: "deeds/comment" })).url,
+            receipt: (await forge.comment(1, { body: "On its way.", key: "effects/comment" })).url,
           }),
         });
         await effect({

@@ -1,4 +1,7 @@
 import type { Adapters } from "@holdfast/core/adapters";
+import type { Forge } from "@holdfast/core/forge";
+import type { Store } from "@holdfast/core/store";
+import type { Branch, SideWorktrees, Workspace, Workspaces } from "@holdfast/core/workspace";
 
 /** A point at which a process can be killed: `store.commit#12 before` is right before its 12th commit to the store. */
 export type Point = string;
@@ -8,7 +11,7 @@ export type Point = string;
  * the remote and the forge. An agent's edits are points as well, because the agent survives its parent. "during" is a
  * push in progress.
  */
-export function mortalParts(adapters: Adapters, reach: (point: Point) => void): Adapters {
+export function crashingAdapters(adapters: Adapters, reach: (point: Point) => void): Adapters {
   const counts = new Map<string, number>();
   const count = (name: string): string => {
     const nth = (counts.get(name) ?? 0) + 1;
@@ -70,9 +73,18 @@ export function familyOf(point: Point): "journal" | "files" | "agent" | "outside
   return part === "forge" || method === "push" ? "outside" : "files";
 }
 
-type Part = "store" | "workspaces" | "workspace" | "sideWorktrees" | "forge" | "branch";
+interface Parts {
+  readonly store: Store;
+  readonly workspaces: Workspaces;
+  readonly workspace: Workspace;
+  readonly sideWorktrees: SideWorktrees;
+  readonly forge: Forge;
+  readonly branch: Branch;
+}
+type Part = keyof Parts;
 
-const WRITES: Readonly<Record<Part, readonly string[]>> = {
+/** Typed by the interfaces, so that a renamed method cannot silently lose its points. */
+const METHODS: { readonly [P in Part]: readonly (keyof Parts[P])[] } = {
   store: ["createRun", "takeLease", "releaseLease", "commit"],
   workspaces: ["create"],
   workspace: ["applyRestore"],
@@ -81,4 +93,5 @@ const WRITES: Readonly<Record<Part, readonly string[]>> = {
   forge: ["createPullRequest", "updatePullRequest", "mergePullRequest", "comment", "setLabels", "checks"],
   branch: ["commit", "push", "rebase", "placeConflict", "commitResolved"],
 };
+const WRITES: Readonly<Record<Part, readonly unknown[]>> = METHODS;
 const OPENS: readonly string[] = ["create", "find", "open"];

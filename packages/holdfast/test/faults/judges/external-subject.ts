@@ -32,17 +32,17 @@ export function importSubject(): Subject {
       writeTheirs(root);
       return [];
     },
-    command: (root) => writerCommand("foreign-writer", root, "import"),
+    command: (root) => writerCommand("external-writer", root, "import"),
     judge:
       () =>
-      async ({ root, said }) => {
+      async ({ root, printed }) => {
         const problems: string[] = [];
         const before = await lookAtImport(root);
-        if (said.length > 0 && before.kind !== "whole")
+        if (printed.length > 0 && before.kind !== "whole")
           problems.push(`LOST: it was acknowledged and is ${before.kind}`);
         if (before.kind === "part" && before.refusal !== "NEEDS_DECISION")
           problems.push(`a part of an import was not refused: ${before.refusal}`);
-        const [file = "", ...args] = await writerCommand("foreign-writer", root, "import");
+        const [file = "", ...args] = await writerCommand("external-writer", root, "import");
         execFileSync(file, args, { encoding: "utf8" });
         const after = await lookAtImport(root);
         if (after.kind !== "whole") problems.push(`RESUME: the same import again leaves it ${after.kind}`);
@@ -58,7 +58,7 @@ export function mirrorSubject(): Subject {
   return {
     async prepare(root) {
       writeTheirs(root);
-      const [file = "", ...args] = await writerCommand("foreign-writer", root, "import");
+      const [file = "", ...args] = await writerCommand("external-writer", root, "import");
       execFileSync(file, args);
       mkdirSync(join(root, "crunch/.claude"), { recursive: true });
       writeFileSync(join(root, "crunch/.claude/checkpoint-config.yaml"), CONFIG);
@@ -68,13 +68,13 @@ export function mirrorSubject(): Subject {
         cpSync(join(root, "theirs", name), join(root, "crunch/cp", name));
       return [];
     },
-    command: (root) => writerCommand("foreign-writer", root, "mirror"),
+    command: (root) => writerCommand("external-writer", root, "mirror"),
     judge:
       () =>
-      async ({ root, said }) => {
+      async ({ root, printed }) => {
         const problems = [...wholeFiles(root), ...latestOf(root)];
-        const left = said.some((line) => line.includes("crunch-yaml")) ? contentOf(join(root, "crunch/cp")) : null;
-        const [file = "", ...args] = await writerCommand("foreign-writer", root, "mirror");
+        const left = printed.some((line) => line.includes("crunch-yaml")) ? contentOf(join(root, "crunch/cp")) : null;
+        const [file = "", ...args] = await writerCommand("external-writer", root, "mirror");
         execFileSync(file, args);
         const after = new Map([...contentOf(join(root, "crunch/cp")), ...contentOf(join(root, "loops"))]);
         if (left !== null && !sameContent(left, contentOf(join(root, "crunch/cp"))))

@@ -11,7 +11,7 @@ import type { Scenario } from "./scenarios.ts";
 const PACKAGES = join(import.meta.dirname, "../../..");
 
 /** A remote with an issue, a clone of it and an agent's script, all inside one folder. */
-export interface Place {
+export interface Scene {
   readonly root: string;
   readonly clone: string;
   readonly remote: string;
@@ -53,24 +53,24 @@ export async function buildWorker(): Promise<string> {
 }
 
 /** Made once for a scenario; `copy` is a folder copied and one line changed. */
-export async function prepareGround(
+export async function prepareScene(
   scenario: Scenario,
   worker: string,
-): Promise<{ readonly copy: () => Promise<Place>; readonly remove: () => Promise<void> }> {
-  const root = scratchFolder("ground");
-  const place = placeAt(root, worker);
-  const { git, clone, remote } = place;
+): Promise<{ readonly copy: () => Promise<Scene>; readonly remove: () => Promise<void> }> {
+  const root = scratchFolder("template");
+  const scene = placeAt(root, worker);
+  const { git, clone, remote } = scene;
   await mkdir(clone);
   await git("clone", "init", "-q", "--bare", "-b", "main", remote);
   await git("clone", "init", "-q", "-b", "main");
   await git("clone", "config", "user.name", "A");
   await git("clone", "config", "user.email", "a@example.org");
   await git("remote", "config", "core.logAllRefUpdates", "true");
-  await commit(place, { "readme.md": "hello\n" });
+  await commit(scene, { "readme.md": "hello\n" });
   await git("clone", "push", "-q", remote, "main");
   if (scenario.moved !== null) {
     const { path, text } = scenario.moved;
-    await commit(place, { [path]: text });
+    await commit(scene, { [path]: text });
     await git("clone", "push", "-q", remote, "main:refs/moved/main");
     await git("clone", "reset", "-q", "--hard", "HEAD~1");
   }
@@ -93,11 +93,11 @@ export async function prepareGround(
       await writeFile(config, (await readFile(config, "utf8")).replace(PLACEHOLDER, made.remote));
       return made;
     },
-    remove: () => place.remove(),
+    remove: () => scene.remove(),
   };
 }
 
-/** Git's folder first: each life starts hundreds of git processes, and each would search all folders before it. */
+/** Git's folder first: each ended starts hundreds of git processes, and each would search all folders before it. */
 const PATH = [
   ...(process.env["PATH"] ?? "").split(":").filter((folder) => existsSync(join(folder, "git"))),
   dirname(process.execPath),
@@ -131,7 +131,7 @@ if (/script-runner/.test(process.argv[1] ?? "")) {
 }
 `;
 
-function placeAt(root: string, worker: string): Place {
+function placeAt(root: string, worker: string): Scene {
   const at = {
     clone: join(root, "clone"),
     remote: join(root, "remote.git"),
@@ -165,7 +165,7 @@ function placeAt(root: string, worker: string): Place {
   };
 }
 
-async function commit({ clone, git }: Place, files: Readonly<Record<string, string>>): Promise<void> {
+async function commit({ clone, git }: Scene, files: Readonly<Record<string, string>>): Promise<void> {
   await putFiles(clone, files);
   await git("clone", "add", "-A");
   await git("clone", "commit", "-qm", "change");

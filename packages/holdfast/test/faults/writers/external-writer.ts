@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { openHoldfast } from "../../../src/open.ts";
-import { say } from "./said.ts";
+import { printLine } from "./printed.ts";
 
 /**
- * Usage: foreign-writer <root> import | mirror
+ * Usage: external-writer <root> import | mirror
  * import: the checkpoints in <root>/theirs become a run. mirror: that run is mirrored to <root>/crunch and to
  * <root>/loops.
  */
@@ -14,7 +14,7 @@ if (plan === "import") {
   const [imported] = await holdfast.formats.planImport({ paths: ["theirs"] });
   if (imported === undefined) throw new Error("nothing would be imported");
   await holdfast.formats.applyImport(imported);
-  say({ kind: "note", text: "imported" });
+  printLine({ kind: "note", text: "imported" });
 } else {
   const [run] = await holdfast.store.listRuns();
   if (run === undefined) throw new Error("there is no run");
@@ -24,7 +24,7 @@ if (plan === "import") {
   ] as const) {
     const mirror = await holdfast.formats.mirror({ run: run.id, to, directory });
     await mirror.catchUp();
-    say({ kind: "note", text: to });
+    printLine({ kind: "note", text: to });
   }
 }
 await holdfast.close();

@@ -5,7 +5,7 @@ import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import { scratchFolder } from "../faults/harness/scratch.ts";
 
 /** A repository, an agent that follows its own script and logs each call outside, and a check that counts. */
-export interface LoopGround {
+export interface LoopScene {
   readonly root: string;
   readonly repository: string;
   /** Words of a command that starts the loop of this name or resumes it. */
@@ -16,7 +16,7 @@ export interface LoopGround {
   readonly files: (run: string) => Readonly<Record<string, string>>;
 }
 
-export function prepareLoops(): LoopGround {
+export function prepareLoops(): LoopScene {
   const root = scratchFolder("loops");
   const repository = join(root, "repo");
   const witness = join(root, "witness");
@@ -98,8 +98,8 @@ function readTree(directory: string): Readonly<Record<string, string>> {
   return files;
 }
 
-export async function idOf(command: BuiltCommand, ground: LoopGround, words: readonly string[]): Promise<string> {
-  const { stdout, stderr } = await command.run(["--json", ...words, "--dry-run"], { cwd: ground.repository });
+export async function idOf(command: BuiltCommand, scene: LoopScene, words: readonly string[]): Promise<string> {
+  const { stdout, stderr } = await command.run(["--json", ...words, "--dry-run"], { cwd: scene.repository });
   const id: unknown = JSON.parse(stdout || "{}").plan?.id;
   if (typeof id !== "string") throw new Error(`no plan: ${stderr}`);
   return id;

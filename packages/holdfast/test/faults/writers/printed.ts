@@ -1,7 +1,7 @@
 import { writeSync } from "node:fs";
 
 /** The lines that a writer prints, each once its promise has resolved; "saving" and "dropping" before the request. */
-export type Said =
+export type PrintedLine =
   | { readonly kind: "saving"; readonly sequence: number }
   | { readonly kind: "saved"; readonly sequence: number; readonly digest: string }
   | { readonly kind: "dropping"; readonly sequence: number }
@@ -13,25 +13,25 @@ export type Said =
   | { readonly kind: "note"; readonly text: string };
 
 /** One write(2), so that a line is whole or absent, and the tracer sees it in its place. */
-export function say(said: Said): void {
-  writeSync(1, `${JSON.stringify(said)}\n`);
+export function printLine(printed: PrintedLine): void {
+  writeSync(1, `${JSON.stringify(printed)}\n`);
 }
 
-export function parseSaid(lines: readonly string[]): readonly Said[] {
-  return lines.filter((line) => line !== "").map((line) => checkSaid(JSON.parse(line)));
+export function parsePrinted(lines: readonly string[]): readonly PrintedLine[] {
+  return lines.filter((line) => line !== "").map((line) => checkPrinted(JSON.parse(line)));
 }
 
-function checkSaid(value: unknown): Said {
+function checkPrinted(value: unknown): PrintedLine {
   if (typeof value !== "object" || value === null || !("kind" in value))
-    throw new Error(`a writer said ${JSON.stringify(value)}`);
+    throw new Error(`a writer printed ${JSON.stringify(value)}`);
   const text = (key: string): string => {
     const found: unknown = Reflect.get(value, key);
-    if (typeof found !== "string") throw new Error(`a writer said ${JSON.stringify(value)} without ${key}`);
+    if (typeof found !== "string") throw new Error(`a writer printed ${JSON.stringify(value)} without ${key}`);
     return found;
   };
   const count = (key: string): number => {
     const found: unknown = Reflect.get(value, key);
-    if (typeof found !== "number") throw new Error(`a writer said ${JSON.stringify(value)} without ${key}`);
+    if (typeof found !== "number") throw new Error(`a writer printed ${JSON.stringify(value)} without ${key}`);
     return found;
   };
   switch (value.kind) {
@@ -52,6 +52,6 @@ function checkSaid(value: unknown): Said {
     case "note":
       return { kind: "note", text: text("text") };
     default:
-      throw new Error(`a writer said ${JSON.stringify(value)}`);
+      throw new Error(`a writer printed ${JSON.stringify(value)}`);
   }
 }

@@ -1,20 +1,20 @@
-import type { Place } from "./ground.ts";
-import { clearProcesses } from "./witness.ts";
+import type { Scene } from "./scene.ts";
+import { clearProcesses } from "./final-state.ts";
 
-/** A copy of the ground, to be used and thrown away. */
-export async function inPlace<T>(
-  ground: { readonly copy: () => Promise<Place> },
-  use: (place: Place) => Promise<T>,
+/** A copy of the template, to be used and thrown away. */
+export async function inScene<T>(
+  template: { readonly copy: () => Promise<Scene> },
+  use: (scene: Scene) => Promise<T>,
 ): Promise<T> {
   if (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
   else free -= 1;
   try {
-    const place = await ground.copy();
+    const scene = await template.copy();
     try {
-      return await use(place);
+      return await use(scene);
     } finally {
-      await clearProcesses(place);
-      await place.remove();
+      await clearProcesses(scene);
+      await scene.remove();
     }
   } finally {
     const next = waiting.shift();

@@ -1,5 +1,5 @@
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
-import type { Place } from "./ground.ts";
+import type { Scene } from "./scene.ts";
 
 export interface Started {
   readonly pid: number;
@@ -16,9 +16,9 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** The real command at work in a place. */
-export function startCommand(command: BuiltCommand, place: Place, ...args: readonly string[]): Started {
-  const child = command.start(args, { cwd: place.clone, env: place.env });
+/** The real command at work in a scene. */
+export function startCommand(command: BuiltCommand, scene: Scene, ...args: readonly string[]): Started {
+  const child = command.start(args, { cwd: scene.clone, env: scene.env });
   let [stdout, stderr] = ["", ""];
   const waiting = new Set<() => void>();
   child.stdout?.setEncoding("utf8").on("data", (text: string) => {

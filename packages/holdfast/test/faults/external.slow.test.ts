@@ -8,10 +8,10 @@ import { sweepKills } from "./harness/sweep.ts";
 import { sweepRealKills } from "./harness/sweep-real-kills.ts";
 import { trace } from "./harness/traced.ts";
 import { writeWorld } from "./harness/world.ts";
-import { importSubject, mirrorSubject } from "./judges/foreign-subject.ts";
+import { importSubject, mirrorSubject } from "./judges/external-subject.ts";
 import { loopSubject } from "./judges/loop-subject.ts";
 
-const suite = faultSuite("foreign", "tracer");
+const suite = faultSuite("external", "tracer");
 const EPERM = 1;
 
 describe("checkpoints of other tools, killed at any operation", () => {
@@ -47,6 +47,6 @@ describe("where symbolic links are refused", () => {
       expect(lstatSync(latest).isFile()).toBe(true);
       expect(readFileSync(latest, "utf8")).toBe("CP-enrich-3.yaml\n");
     }
-    expect(await subject.judge([])({ root, said: [] })).toEqual([]);
+    expect(await subject.judge([])({ root, printed: [] })).toEqual([]);
   });
 });
