@@ -7,8 +7,8 @@ import { createAcpAgent } from "./acp.ts";
 import { findChats, locateTranscript } from "./gemini.ts";
 
 describe("contract", () => {
-  const APART: Readonly<Record<string, string>> = {
-    "what the agent does not say about its usage is null, which is not zero": "Gemini CLI always says",
+  const SKIPS: Readonly<Record<string, string>> = {
+    "usage that the agent does not report is null, which is not zero": "Gemini CLI always says",
   };
 
   const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
@@ -17,7 +17,7 @@ describe("contract", () => {
     title: "a real agent that speaks ACP keeps the contract",
     agent: createAcpAgent({ clock: systemClock }),
     gone,
-    apart: APART,
+    skips: SKIPS,
     harnessOf,
     alone: /^the child has the allowed part/,
     timeout: 600_000,

@@ -279,8 +279,8 @@ describe("claude", () => {
 });
 
 describe("contract", () => {
-  const APART: Readonly<Record<string, string>> = {
-    "what the agent does not say about its usage is null, which is not zero": "Claude Code always says",
+  const SKIPS: Readonly<Record<string, string>> = {
+    "usage that the agent does not report is null, which is not zero": "Claude Code always says",
   };
 
   const gone = REAL_CLAUDE.kind === "absent" ? REAL_CLAUDE.why : null;
@@ -289,7 +289,7 @@ describe("contract", () => {
     title: "the real Claude Code keeps the contract",
     agent: createClaudeAgent({ clock: systemClock }),
     gone,
-    apart: APART,
+    skips: SKIPS,
     harnessOf,
     alone: READS_OUR_ENVIRONMENT,
   });

@@ -16,9 +16,9 @@ import { type AgentHarness, appears, assertGone, prepareCall } from "@holdfast/t
 import { codexSessions, createCodexAgent, findRollout, locateTranscript } from "./codex.ts";
 
 describe("contract", () => {
-  const APART: Readonly<Record<string, string>> = {
-    "what the agent does not say about its usage is null, which is not zero": "Codex always says",
-    "a prompt of five megabytes that nobody reads harms nobody":
+  const SKIPS: Readonly<Record<string, string>> = {
+    "usage that the agent does not report is null, which is not zero": "Codex always says",
+    "a prompt of five megabytes that the agent does not read does no harm":
       "Codex takes a million characters; faults.slow.test.ts",
   };
 
@@ -28,7 +28,7 @@ describe("contract", () => {
     title: "the real Codex keeps the contract",
     agent: createCodexAgent({ clock: systemClock }),
     gone,
-    apart: APART,
+    skips: SKIPS,
     harnessOf,
     alone: READS_OUR_ENVIRONMENT,
   });

@@ -41,7 +41,7 @@ test("a missing program, a signal and a missing directory are results", async ()
   expect(nul).toMatchObject({ kind: "not_started" });
 });
 
-test("timeout and abort end it with everything it started, and an abort from before starts nothing", async () => {
+test("timeout and abort end it with everything it started, and a call that is aborted before its start starts nothing", async () => {
   const at = place();
   const command = `setsid sh -c 'echo $$ > pid; exec sleep 600' & sleep 600`;
   const pidOf = (cwd: string): number => Number(readFileSync(join(cwd, "pid"), "utf8"));

@@ -149,7 +149,7 @@ const endingCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "an abort from before starts nothing",
+    name: "a call that is aborted before its start starts nothing",
     async run(harness) {
       const { outcome } = await call(harness, { write: UP, reply: "ok" }, { signal: AbortSignal.abort() });
       failedWith(outcome, "interrupted");
@@ -157,14 +157,14 @@ const endingCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "no sign of life for the given time is a hang",
+    name: "no output for the given time is a hang",
     async run(harness) {
       const { outcome } = await call(harness, { write: UP, hang: true }, { idleMs: 700 });
       assert.equal(failedWith(outcome, "hang").instant, false);
     },
   },
   {
-    name: "an agent that takes longer than that but says something now and then is no hang",
+    name: "an agent that takes longer than that but prints something now and then is not a hang",
     async run(harness) {
       // Long enough for an agent to start on a busy machine.
       const idleMs = Math.max(10_000, 2500 * (harness.slowness ?? 1));
@@ -174,7 +174,7 @@ const endingCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "the time limit holds also for one that talks all the time",
+    name: "the time limit also ends an agent that prints all the time",
     async run(harness) {
       const { outcome } = await call(harness, { chatter: { lines: 100_000, everyMs: 20 } }, { timeoutMs: 600 });
       failedWith(outcome, "timeout");
@@ -203,7 +203,7 @@ const endingCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "an abort reaches what has left the agent's session",
+    name: "an abort ends processes that have left the agent's session",
     skip: NEEDS_PROC,
     async run(harness) {
       const behaviour = { orphan: { path: "late", afterMs: 60_000 }, hang: true };
@@ -216,7 +216,7 @@ const endingCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "two calls at once: the end of one leaves the other alone",
+    name: "two calls at once: the end of one does not affect the other",
     async run(harness) {
       const model = await harness.behave({ chatter: { lines: 12, everyMs: 100 }, write: UP, reply: "ok" });
       const first = prepareCall(harness, { model });
@@ -265,7 +265,7 @@ const OUTER: Readonly<Record<string, string>> = {
 
 const environmentCases: readonly AgentCase[] = [
   {
-    name: "the child has the allowed part of our environment, without any token, plus the task's, its facts and its mark",
+    name: "the child has the allowed part of our environment without any token, the task's variables and its mark",
     skip: NEEDS_PROC,
     async run(harness) {
       const before = Object.keys(OUTER).map((name) => [name, process.env[name]] as const);
@@ -330,7 +330,7 @@ function checkProcess(params: { readonly pid: number; readonly cwd: string; read
 
 const outcomeCases: readonly AgentCase[] = [
   {
-    name: "a call that succeeds: files edited, the last words as text, every line an event",
+    name: "a call that succeeds: files edited, the last message as text, every line an event",
     async run(harness) {
       const written = { path: "made.txt", text: "by the agent\n" };
       const { outcome, events } = await call(harness, { write: written, reply: "All done, é ✓" });
@@ -342,14 +342,14 @@ const outcomeCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "what the agent does not say about its usage is null, which is not zero",
+    name: "usage that the agent does not report is null, which is not zero",
     async run(harness) {
       const { outcome } = await call(harness, { reply: "ok" });
       assert.deepEqual(outcome.usage, { inputTokens: null, outputTokens: null, microUsd: null });
     },
   },
   {
-    name: "a usage of zero is zero, and what was spent before a crash is told",
+    name: "a usage of zero is zero, and usage before a crash is reported",
     skip: (agent) => (agent.capabilities.usage ? null : "the agent does not tell its usage"),
     async run(harness) {
       const free = await call(harness, { reply: "ok", usage: { input: 0, output: 0, microUsd: 0 } });
@@ -371,7 +371,7 @@ const outcomeCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "a program or script that is not there is missing, and the hint says what to do",
+    name: "a program or script that does not exist is missing, and the hint names the fix",
     async run(harness) {
       for (const model of [harness.missingModel, null]) {
         const { task } = prepareCall(harness, { model });
@@ -381,7 +381,7 @@ const outcomeCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "a worktree that is not there is a failure, not an exception",
+    name: "a worktree that does not exist is a failure, not an exception",
     async run(harness) {
       const { task } = prepareCall(harness, {
         model: await harness.behave({ reply: "ok" }),
@@ -393,14 +393,14 @@ const outcomeCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "a prompt of five megabytes that nobody reads harms nobody",
+    name: "a prompt of five megabytes that the agent does not read does no harm",
     async run(harness) {
       const { outcome } = await call(harness, { reply: "ok" }, { prompt: "é".repeat(2_500_000) });
       assert.equal(outcome.kind, "completed", JSON.stringify(outcome));
     },
   },
   {
-    name: "a listener that throws does not cost the call",
+    name: "a listener that throws does not fail the call",
     async run(harness) {
       const onEvent = (): never => {
         throw new Error("a careless listener");
@@ -410,7 +410,7 @@ const outcomeCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "a session is told, as an event and in the outcome, exactly where the agent can go on with one",
+    name: "a session is reported, as an event and in the outcome, if and only if the agent can resume one",
     async run(harness) {
       const first = await call(harness, { reply: "one" });
       if (!harness.agent.capabilities.resume) {

@@ -7,7 +7,7 @@ import { rejectsWith } from "./refuses.ts";
 
 const checkCases: readonly ForgeCase[] = [
   {
-    name: "a commit without any check is none, which is no failure",
+    name: 'a commit without any check is "none", which is not a failure',
     async run({ open, push }) {
       const commit = await push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
       assert.deepEqual(await (await open()).checks(commit), { state: "none", runs: [] });
@@ -42,7 +42,7 @@ const ISSUE = { title: "Greet people", body: "Say hello.\n\n- politely", labels:
 
 const issueCases: readonly ForgeCase[] = [
   {
-    name: "an issue is read back as it was written; one that is not there is null",
+    name: "an issue is read back as it was written; one that does not exist is null",
     async run({ open }) {
       const forge = await open();
       const made = await forge.createIssue({ ...ISSUE, key: "run-1/setup/issue" });
@@ -80,7 +80,7 @@ const issueCases: readonly ForgeCase[] = [
     },
   },
   {
-    name: "issues created at once get numbers of their own",
+    name: "issues created at once get different numbers",
     async run({ open }) {
       const [forge, other] = [await open(), await open()];
       const made = await Promise.all(
@@ -130,7 +130,7 @@ const issueCases: readonly ForgeCase[] = [
     },
   },
   {
-    name: "a comment is made once a key, and found by it",
+    name: "a comment is created once for each key, and found by it",
     async run({ open }) {
       const [forge, other] = [await open(), await open()];
       const { number } = await forge.createIssue({ ...ISSUE, key: "run-1/setup/issue" });
@@ -148,7 +148,7 @@ const issueCases: readonly ForgeCase[] = [
 
 const mergeCases: readonly ForgeCase[] = [
   {
-    name: "mergeability is told from the branches: mergeable, behind or mergeable when the base moved, conflicting",
+    name: "mergeability follows the branches: mergeable, behind or mergeable when the base moved, conflicting",
     async run({ open, push }) {
       const forge = await open();
       await push({ branch: "topic", from: "main", files: { "a.txt": "topic\n" } });
@@ -162,7 +162,7 @@ const mergeCases: readonly ForgeCase[] = [
     },
   },
   {
-    name: "a merge brings the head into the base; again is the same; the issue that it closes is closed",
+    name: "a merge brings the head into the base; a repeated merge changes nothing; the issue that it closes is closed",
     async run({ open, push, tip, isAncestor }) {
       const forge = await open();
       const issue = await forge.createIssue({ title: "One", body: "", labels: [], key: "run-1/setup/one" });
@@ -271,7 +271,7 @@ const pullCases: readonly ForgeCase[] = [
     },
   },
   {
-    name: "a second one for the same head is refused, and says which is there",
+    name: "a second one for the same head is refused, and the error names the first",
     async run({ open, push }) {
       const forge = await open();
       await push({ branch: "topic", from: "main", files: FILES });
@@ -283,7 +283,7 @@ const pullCases: readonly ForgeCase[] = [
     },
   },
   {
-    name: "a head that was never pushed, a base that is not there, and a head with nothing new are refused",
+    name: "a head that was never pushed, a base that does not exist, and a head with nothing new are refused",
     async run({ open, push }) {
       const forge = await open();
       const why = async (change: Parameters<typeof pullRequest>[0]): Promise<unknown> =>
@@ -315,7 +315,7 @@ const pullCases: readonly ForgeCase[] = [
 
 const reviewCases: readonly ForgeCase[] = [
   {
-    name: "reviews are told oldest first, each with a name of its own, who wrote it, what it decides and what it says",
+    name: "reviews come oldest first, each with its id, author, decision and text",
     async run({ open, push, writeReview }) {
       const forge = await open();
       const commit = await push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
@@ -341,7 +341,7 @@ const reviewCases: readonly ForgeCase[] = [
     },
   },
   {
-    name: "a pull request that is not there has no reviews to tell, and that is said",
+    name: "the reviews of a pull request that does not exist are refused",
     async run({ open }) {
       await rejectsWith("FORGE_REFUSED", async () => (await open()).reviews(1000));
     },
@@ -368,7 +368,7 @@ export interface ForgeHarness {
   isAncestor(ancestor: string, of: string): Promise<boolean>;
   /** Makes an existing branch the default, as the owner of the repository would. */
   makeDefault(branch: string): Promise<void>;
-  /** Writes a review as a person would. */
+  /** Writes a review as a user would. */
   writeReview(pullRequest: number, review: WrittenReview): Promise<void>;
   /** Writes checks as a CI service would. */
   writeChecks(commit: string, runs: readonly Pick<CheckRun, "name" | "state" | "summary">[]): Promise<void>;

@@ -170,7 +170,7 @@ const upkeepCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "facts of the store are kept, last write wins",
+    name: "metadata of the store is kept, and the last write wins",
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       assert.equal(await store.getMeta("gc"), undefined);
@@ -182,7 +182,7 @@ const upkeepCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "stats count what is there",
+    name: "stats count runs, entries and checkpoints",
     async run({ open }) {
       const store = await open();
       await populate(store);
@@ -192,7 +192,7 @@ const upkeepCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "closing settles what is under way; a second close is no error; every other call is refused",
+    name: "closing completes pending calls; a second close is not an error; every other call is refused",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);

@@ -21,9 +21,10 @@ export const REAL_COPILOT: RealAgent = {
   shell: (command) => ({ name: "bash", input: { command, description: "a command" } }),
   model: "claude-sonnet-4.5",
   missingModel: "claude-opus-4.5",
-  apart: {
-    "what the agent does not say about its usage is null, which is not zero": "Copilot CLI always says",
-    "a prompt of five megabytes that nobody reads harms nobody": "Copilot CLI refuses it before it asks",
+  skips: {
+    "usage that the agent does not report is null, which is not zero": "Copilot CLI always reports it",
+    "a prompt of five megabytes that the agent does not read does no harm":
+      "Copilot CLI refuses it before it calls the model",
   },
   isRecorded({ env }, session, answers) {
     const place = transcriptPath({ session, env });
@@ -54,9 +55,10 @@ export const REAL_OPENCODE: RealAgent = {
   shell: (command) => ({ name: "bash", input: { command, description: "a command" } }),
   model: "scripted/model",
   missingModel: "scripted/gone",
-  apart: {
-    "what the agent does not say about its usage is null, which is not zero": "opencode always says",
-    "two calls at once: the end of one leaves the other alone": "its first start makes a database; real.slow.test.ts",
+  skips: {
+    "usage that the agent does not report is null, which is not zero": "opencode always reports it",
+    "two calls at once: the end of one does not affect the other":
+      "its first start makes a database; real.slow.test.ts",
   },
   isSilent: true,
   priceOf: ({ input, output }) => input + 2 * output,
@@ -98,7 +100,7 @@ export const REAL_PI: RealAgent = {
   shell: (command) => ({ name: "bash", input: { command } }),
   model: "scripted/model",
   missingModel: "nobody/knows",
-  apart: { "what the agent does not say about its usage is null, which is not zero": "pi always says" },
+  skips: { "usage that the agent does not report is null, which is not zero": "pi always reports it" },
   priceOf: ({ input, output }) => input + 2 * output,
   slowness: 4,
   samples: { contract: 4, kills: 2, faults: 3 },
@@ -127,9 +129,10 @@ export const REAL_QWEN: RealAgent = {
   shell: (command) => ({ name: "run_shell_command", input: { command, is_background: false } }),
   model: "scripted-model",
   missingModel: "no-such-model",
-  apart: {
-    "what the agent does not say about its usage is null, which is not zero": "Qwen Code always says",
-    "a prompt of five megabytes that nobody reads harms nobody": "Qwen Code refuses it before it asks",
+  skips: {
+    "usage that the agent does not report is null, which is not zero": "Qwen Code always reports it",
+    "a prompt of five megabytes that the agent does not read does no harm":
+      "Qwen Code refuses it before it calls the model",
   },
   isRecorded: ({ env, cwd }, session, answers) =>
     readAgentText(sessionFile({ session, cwd, env })).split(".api_response").length > answers,

@@ -34,7 +34,7 @@ export interface RealAgent {
   readonly model: string;
   readonly missingModel: string;
   /** Cases of the contract that do not apply to this agent, and why. */
-  readonly apart: Readonly<Record<string, string>>;
+  readonly skips: Readonly<Record<string, string>>;
   /** It reports an answer only when it is complete. */
   readonly isSilent?: boolean;
   readonly priceOf?: AgentHarness["priceOf"];
@@ -59,7 +59,7 @@ export function contractSuite(real: RealAgent): void {
   const gone = absence(real);
   describe(`the real ${real.agent.name} keeps the contract, by seed ${SEED}`, () => {
     for (const { name: promise, skip, run } of sampleBySeed(agentContract, real.samples.contract)) {
-      const why = gone ?? real.apart[promise] ?? skip?.(real.agent) ?? null;
+      const why = gone ?? real.skips[promise] ?? skip?.(real.agent) ?? null;
       test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, LIMIT, async (context) => {
         await run(await harnessOf(real, context.onTestFinished));
       });
@@ -246,7 +246,7 @@ export function runAgentContract(params: {
   /** Why the program is missing; null: it is installed. */
   readonly gone: string | null;
   /** Cases that do not apply to this agent, and why. */
-  readonly apart: Readonly<Record<string, string>>;
+  readonly skips: Readonly<Record<string, string>>;
   readonly harnessOf: (later: (undo: () => void | Promise<void>) => void) => Promise<AgentHarness>;
   /** Cases that read or change this process's environment: they do not run in parallel. */
   readonly alone: RegExp;
@@ -254,10 +254,10 @@ export function runAgentContract(params: {
   /** How many cases to run, chosen by the seed, for a program that starts slowly. Default all. */
   readonly sample?: number;
 }): void {
-  const { agent, gone, apart, alone, timeout } = params;
+  const { agent, gone, skips, alone, timeout } = params;
   describe(params.title, () => {
     for (const { name: promise, skip, run } of sampleBySeed(agentContract, params.sample ?? agentContract.length)) {
-      const why = gone ?? apart[promise] ?? skip?.(agent) ?? null;
+      const why = gone ?? skips[promise] ?? skip?.(agent) ?? null;
       const options = { concurrent: !alone.test(promise), ...(timeout === undefined ? {} : { timeout }) };
       test.skipIf(why !== null)(why === null ? promise : `${promise} (${why})`, options, async (context) => {
         await run(await params.harnessOf(context.onTestFinished));

@@ -29,7 +29,7 @@ export const checkpointCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "latest is the newest checkpoint whatever the clock says, and undefined when there is none",
+    name: "latest is the newest checkpoint by sequence, not by time, and undefined when there is none",
     async run({ open, clock }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -78,7 +78,7 @@ export const checkpointCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a checkpoint that is not there is refused",
+    name: "a checkpoint that does not exist is refused",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -283,7 +283,7 @@ export const tagAndDropCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "removing a tag, also one that is not there, is no error",
+    name: "removing a tag, even one that does not exist, is not an error",
     async run({ open }) {
       const store = await open();
       await withCheckpoints(store, 2);
@@ -302,7 +302,7 @@ export const tagAndDropCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a dropped checkpoint leaves a tombstone, its place in the journal, and nothing else",
+    name: "a dropped checkpoint leaves a tombstone, its entry in the journal, and nothing else",
     async run({ open, clock }) {
       const [store, other] = [await open(), await open()];
       const lease = await withCheckpoints(store, 5);
@@ -363,7 +363,7 @@ export const tagAndDropCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "dropping what is gone is no error; the newest, a tagged and a missing one are refused, all or nothing",
+    name: "dropping a dropped checkpoint is not an error; the newest, a tagged and a missing one are refused, all or nothing",
     async run({ open }) {
       const store = await open();
       await withCheckpoints(store, 4);

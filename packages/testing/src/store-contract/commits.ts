@@ -10,7 +10,7 @@ import { type StoreCase, assertFrozen, collect, leasedRun, samplePlanes, save } 
 
 export const commitCases: readonly StoreCase[] = [
   {
-    name: "a commit writes its entries, then its checkpoint, and tells where the run stands",
+    name: "a commit writes its entries, then its checkpoint, and returns the run's last entry",
     async run({ open, clock }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -240,7 +240,7 @@ export const commitCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "an empty commit changes nothing and tells where the run stands",
+    name: "an empty commit changes nothing and returns the run's last entry",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -284,7 +284,7 @@ export const journalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "the journal is read from any place on, and as far as asked",
+    name: "the journal is read from any entry, up to any entry",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -360,7 +360,7 @@ export const watchCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a watch begins where it is told, and nothing between the call and the first look is missed",
+    name: "a watch begins at the given entry, and misses nothing between the call and its first read",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);

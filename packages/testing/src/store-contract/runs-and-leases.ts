@@ -249,7 +249,7 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a dead owner's lease is taken at once with the next epoch, and the dead one is fenced",
+    name: "a dead owner's lease is acquired immediately with the next epoch, and the dead owner is fenced",
     async run({ open }) {
       const dead = await open(endedProcess());
       const stale = await leasedRun(dead);
@@ -303,7 +303,7 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a clock that jumps back makes no lease stale at once, nor one that lasts for ever",
+    name: "a clock that jumps back makes no lease stale immediately, nor one that lasts for ever",
     async run({ open, clock }) {
       clock.set("2026-03-01T10:00:00.000Z");
       const far = await open({ host: "elsewhere", pid: 1, started: "1", boot: "other" });
@@ -336,7 +336,7 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "places at work are given to as many as may be, freed by release and by death, and whoever has one keeps it",
+    name: "slots are given up to the limit, freed by release and by death, and kept by their holder",
     async run({ open }) {
       const [store, other, third, dead] = [await open(), await open(), await open(), await open(endedProcess())];
       for (const id of ["a", "b", "c", "d"]) await store.createRun({ id, workflow: "none", work: { kind: "none" } });
@@ -391,7 +391,7 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "whoever waits for a place holds its run, and its turn comes by priority, then by age",
+    name: "a run that waits for a slot keeps its lease, and its turn comes by priority, then by age",
     async run({ open, clock }) {
       const handles = [await open(), await open(), await open(), await open()];
       const [store, early, late, urgent] = handles;
