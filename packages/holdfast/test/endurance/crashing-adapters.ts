@@ -88,7 +88,7 @@ const METHODS: { readonly [P in Part]: readonly (keyof Parts[P])[] } = {
   store: ["createRun", "takeLease", "releaseLease", "commit"],
   workspaces: ["create"],
   workspace: ["applyRestore"],
-  sideWorktrees: ["base", "pin", "place", "remove"],
+  sideWorktrees: ["commit", "pin", "place", "remove"],
   // "checks" starts the CI of a commit.
   forge: ["createPullRequest", "updatePullRequest", "mergePullRequest", "comment", "setLabels", "checks"],
   branch: ["commit", "push", "rebase", "placeConflict", "commitResolved"],
