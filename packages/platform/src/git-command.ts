@@ -178,7 +178,7 @@ function numbersOf(version: string): readonly [number, number] {
  * Options for every git call. A repository is untrusted: its config may name programs for hooks, filters, diffs,
  * pagers, monitors and transports. Every call disables them, whether or not it could reach one.
  */
-export const SAFE_GIT_ARGS: readonly string[] = [
+const SAFE_GIT_ARGS: readonly string[] = [
   "--no-pager",
   ...[
     `core.hooksPath=${devNull}`,
@@ -212,7 +212,7 @@ export const SAFE_GIT_ARGS: readonly string[] = [
 ];
 
 /** Returns the environment without variables that redirect git, make it prompt, or change its language. */
-export function safeGitEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+function safeGitEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(([name]) => !/^(GIT_|SSH_ASKPASS|PAGER$|LESS|EDITOR$|VISUAL$)/i.test(name));
   return {
     ...Object.fromEntries(kept),
