@@ -4,6 +4,7 @@ import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
 import type { Agent } from "./agent.ts";
+import type { AgentLogs } from "./agent-log.ts";
 import type { PriceTable } from "./budget.ts";
 import type { CheckpointSwitches } from "./checkpoint.ts";
 import type { Commands } from "./commands.ts";
@@ -21,8 +22,9 @@ import type { Branches, SnapshotParams, SnapshotRef, Workspace, Workspaces, Work
 /** Adapters that checkpoints, restore, fork and gc need. The application injects them. */
 export interface CoreAdapters {
   readonly store: Store;
-  /** Where processes keep files beside the store, such as logs. null: the store has no directory. */
+  /** Where processes keep files beside the store. null: the store has no directory. */
   readonly storeDirectory: string | null;
+  readonly logs: AgentLogs;
   /** null outside a git repository. */
   readonly workspaces: Workspaces | null;
   readonly clock: Clock;
@@ -86,10 +88,6 @@ export interface Adapters extends CoreAdapters {
   readonly commands: Commands;
   readonly syntax: SyntaxGate;
   readonly outputs: (root: string) => Outputs;
-  /** Log file for the raw output of one agent call. Each line is appended. */
-  readonly agentLog: (params: AgentCallKey) => AgentLog;
-  /** Holds the result of a call until the journal has it. After a crash, the next process adopts the result instead of paying again. */
-  readonly agentAnswer: (params: AgentCallKey) => ResultFile;
   /** The main worktree, where users and other tools keep their configuration. Also during a replay. */
   readonly projectRoot: () => Promise<string>;
   /** Recorder of one run's calls to agents, commands and the forge. Absent: the run is not recorded. */
@@ -100,25 +98,6 @@ export interface Adapters extends CoreAdapters {
   readonly checksState?: boolean;
   /** Waits, or rejects with the signal's reason. Injected so that tests do not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
-}
-
-export interface AgentCallKey {
-  readonly run: string;
-  readonly stageAttempt: number;
-  readonly step: string;
-}
-
-export interface ResultFile {
-  /** The text is durable when this returns. A failed write is ignored, because the worst result is one more agent call. */
-  write(text: string): void;
-  read(): string | null;
-  remove(): void;
-}
-
-interface AgentLog {
-  readonly path: string;
-  append(line: string): void;
-  close(): Promise<void>;
 }
 
 /** Checks that files parse. The file extension selects the parser, and only installed tools are used. */

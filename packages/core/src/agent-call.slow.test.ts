@@ -400,14 +400,14 @@ test.each([
             if (changesFiles) writeFileSync(join(root, "made.txt"), `${calls}`);
             return { text: `call ${calls}`, session, usage: usage(7) };
           }, capabilities);
-          Object.assign(toy.adapters, { agentAnswer: memoryAnswers() });
+          Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result: memoryAnswers() } });
           const reports: AgentReport[] = [];
           const estimate = { tokens: 3, microUsd: 0, milliseconds: 0 };
           const workflow = define({ work: calling(reports, { changesFiles, estimate }) });
           await begin(toy.adapters, workflow, toy.workspace);
           how = await toy.crash(workflow, at, moment);
           const where = `commit ${at}, ${moment}`;
-          const isKept = toy.adapters.agentAnswer({ run: ID, stageAttempt: 1, step: "edit" }).read() !== null;
+          const isKept = toy.adapters.logs.result({ run: ID, stageAttempt: 1, step: "edit" }).read() !== null;
           if (isKept) adopted += 1;
           // The commit that names the session comes while the agent works: dead there, nothing has finished.
           const isCutOff = calls === 1 && !isKept && reports.length === 0;
@@ -418,7 +418,7 @@ test.each([
           // A process that died before or in the call had reserved its estimate, and that counts.
           expect(planes?.position.budget.spent.tokens, where).toBeOneOf(isKept ? [7] : [7, 10]);
           expect(toy.file("made.txt"), where).toBe(changesFiles);
-          expect(toy.adapters.agentAnswer({ run: ID, stageAttempt: 1, step: "edit" }).read(), where).toBeNull();
+          expect(toy.adapters.logs.result({ run: ID, stageAttempt: 1, step: "edit" }).read(), where).toBeNull();
         }
       }
     }
@@ -436,12 +436,12 @@ test("a finished call is adopted once although the resume that adopts it is kill
         writeFileSync(join(root, "made.txt"), `${calls}`);
         return { text: `call ${calls}`, session: null, usage: usage(7) };
       });
-      Object.assign(toy.adapters, { agentAnswer: memoryAnswers() });
+      Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result: memoryAnswers() } });
       const reports: AgentReport[] = [];
       const workflow = define({ work: calling(reports, { changesFiles: true }) });
       await begin(toy.adapters, workflow, toy.workspace);
       first = await toy.crash(workflow, at, "after");
-      if (toy.adapters.agentAnswer({ run: ID, stageAttempt: 1, step: "edit" }).read() === null) break;
+      if (toy.adapters.logs.result({ run: ID, stageAttempt: 1, step: "edit" }).read() === null) break;
       adopted += 1;
       second = await toy.crash(workflow, again, "after");
       if (second === "died") await toy.go(workflow);
@@ -463,17 +463,19 @@ test("a kept result of another agent or another try is not adopted, and the file
   });
   const reports: AgentReport[] = [];
   const workflow = define({ work: calling(reports) });
-  const agentAnswer = memoryAnswers();
-  Object.assign(toy.adapters, { agentAnswer });
+  const result = memoryAnswers();
+  Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result } });
   await begin(toy.adapters, workflow, toy.workspace);
-  const altered: typeof agentAnswer = (key) => ({
-    ...agentAnswer(key),
-    read: () => agentAnswer(key).read()?.replace('"agent":"toy"', '"agent":"other"') ?? null,
+  const altered: typeof result = (key) => ({
+    ...result(key),
+    read: () => result(key).read()?.replace('"agent":"toy"', '"agent":"other"') ?? null,
   });
   // The first commit is step.started, the second would be the answer.
   expect(await toy.crash(workflow, 2, "before")).toBe("died");
   expect(calls).toBe(1);
-  expect(await toy.go(workflow, { adapters: { ...toy.adapters, agentAnswer: altered } })).toMatchObject({
+  expect(
+    await toy.go(workflow, { adapters: { ...toy.adapters, logs: { ...toy.adapters.logs, result: altered } } }),
+  ).toMatchObject({
     kind: "done",
   });
   expect(reports.at(-1)).toMatchObject({ text: "call 2" });
@@ -495,8 +497,8 @@ test.each([
     },
     { resume: true },
   );
-  const agentAnswer = memoryAnswers();
-  Object.assign(toy.adapters, { agentAnswer });
+  const result = memoryAnswers();
+  Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result } });
   const workflow = define({ work: calling([]) });
   await begin(toy.adapters, workflow, toy.workspace);
   // The third commit would record the failure. A dead process records nothing.
@@ -584,7 +586,7 @@ test("an interrupted call whose usage was settled is not counted again when the 
     },
     { resume: true },
   );
-  Object.assign(toy.adapters, { agentAnswer: memoryAnswers() });
+  Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result: memoryAnswers() } });
   const workflow = define({ work: calling([]) });
   await begin(toy.adapters, workflow, toy.workspace);
   expect(await toy.go(workflow, { signal: controller.signal })).toEqual({ kind: "interrupted" });

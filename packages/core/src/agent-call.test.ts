@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { createGitBranches } from "@holdfast/git/branches";
 import { type TestWorktree, sessionsIn, startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, TOY_CONFIG, begin, define } from "@holdfast/test-support/core/work-bench";
-import type { ResultFile } from "./adapters.ts";
+import type { ResultFile } from "./agent-log.ts";
 import { defaultFindingPolicy } from "./findings.ts";
 import { applyResumeCheck, checkResume } from "./resume.ts";
 
@@ -24,7 +24,7 @@ async function diedAfterCall(where: "sideWorktree" | "own") {
     write: (text) => void (kept = text),
     remove: () => void (kept = null),
   };
-  Object.assign(toy.adapters, { agentAnswer: () => answer });
+  Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result: () => answer } });
   const merges: unknown[] = [];
   const roots: string[] = [];
   const workflow = define({
@@ -89,7 +89,7 @@ test("nor is a turn adopted that only the agent's own record shows", async () =>
     { resume: true },
     sessions,
   );
-  Object.assign(toy.adapters, { agentAnswer: memoryAnswer() });
+  Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result: memoryAnswer() } });
   const workflow = define({
     work: async ({ agent }) => {
       await agent({ ...CALL, name: "work" });

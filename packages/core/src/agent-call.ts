@@ -357,7 +357,7 @@ async function callAgent(
   const { runSession } = execution;
   const { call, agent, model, workspace } = trying;
   const { name } = call;
-  const log = runSession.adapters.agentLog({
+  const log = runSession.adapters.logs.open({
     run: runSession.run.id,
     stageAttempt: runSession.attempt.number,
     step: name,

@@ -1,103 +1,66 @@
-// Files of one agent call: the raw output log, and the result file that survives until the journal has the result.
-import { closeSync, constants, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
-import { join } from "node:path";
-import { readRegularFile, writeDurable } from "@holdfast/platform/files";
-import type { AgentCallKey, ResultFile } from "./adapters.ts";
+// What is kept of an agent call outside the journal: its raw output, and its result until the journal has it.
+import { HoldfastError } from "@holdfast/platform/error";
 import type { AgentOutcome } from "./agent.ts";
-import { sha256 } from "./json.ts";
 import type { RunSession } from "./run-session.ts";
 import type { StageExecution } from "./step.ts";
 
-/**
- * Opens the log of one agent call, `<directory>/<run>/<stage attempt>-<step>.log`. Each line is in the file when
- * `append` returns, so a kill loses no line. The log is information for users, not the record: a failed write is
- * ignored.
- */
-export function openAgentLog(params: {
-  readonly directory: string;
+export interface AgentCallKey {
   readonly run: string;
   readonly stageAttempt: number;
   readonly step: string;
-  readonly maxBytes?: number;
-}): { readonly path: string; append(line: string): void; close(): Promise<void> } {
-  const path = agentLogPath(params);
-  let room = params.maxBytes ?? MAX_BYTES;
-  let fd: number | null = null;
-  let isOpen = true;
-  const append = (line: string): void => {
-    if (!isOpen || room <= 0) return;
-    try {
-      fd ??= openForAppend(params, path);
-      const bytes = Buffer.from(`${line.replaceAll("\n", "\\n")}\n`);
-      room -= bytes.length;
-      writeSync(fd, room > 0 ? bytes : FULL);
-    } catch {
-      room = 0;
-    }
-  };
-  const close = (): Promise<void> => {
-    isOpen = false;
-    if (fd !== null) closeSync(fd);
-    fd = null;
-    return Promise.resolve();
-  };
-  return { path, append, close };
 }
 
-/** Opens `<stage attempt>-<step>.answer` next to the call's log, mode 0600. It holds the result until the journal has it. */
-export function openResultFile(params: {
-  readonly directory: string;
-  readonly run: string;
+/** The logs of a store's runs. They are information for users, not the record: a failed write is ignored. */
+export interface AgentLogs {
+  /** The raw output of one agent call. A second call with the same key appends. */
+  open(call: AgentCallKey): AgentLog;
+  /** Holds the result of a call until the journal has it. After a crash, the next process adopts the result instead of paying again. */
+  result(call: AgentCallKey): ResultFile;
+  /** A new file for the output of a process in the background. It is listed before the logs of the agents. */
+  openConsole(run: string): { readonly path: string; readonly fd: number };
+  /** In the order of the calls; empty for a run that called no agent. */
+  list(run: string): Promise<readonly AgentLogFile[]>;
+  /** Whole lines from the byte `start` on, and the byte at which to continue. An incomplete last line is left for the next read. */
+  read(log: AgentLogFile, start: number): Promise<{ readonly lines: readonly string[]; readonly next: number }>;
+}
+
+export interface AgentLog {
+  /** Each line is kept when this returns, so a kill loses no line. */
+  append(line: string): void;
+  close(): Promise<void>;
+}
+
+export interface ResultFile {
+  /** The text is durable when this returns. A failed write is ignored, because the worst result is one more agent call. */
+  write(text: string): void;
+  read(): string | null;
+  remove(): void;
+}
+
+/** The raw output of one agent call. */
+export interface AgentLogFile {
+  /** Where it is; unique among the logs of a store. */
+  readonly path: string;
   readonly stageAttempt: number;
   readonly step: string;
-}): { write(text: string): void; read(): string | null; remove(): void } {
-  const path = agentLogPath(params).replace(/\.log$/, ".answer");
-  return {
-    write(text) {
-      try {
-        mkdirSync(join(params.directory, params.run), { recursive: true, mode: 0o700 });
-        writeDurable({ path, data: Buffer.from(text), mode: "replace" });
-      } catch {
-        // The journal may still receive the result. If it does not, the call runs again, as without this file.
-      }
-    },
-    read() {
-      try {
-        const file = readRegularFile({ path, maxBytes: MAX_BYTES });
-        return file.kind === "read" ? file.bytes.toString("utf8") : null;
-      } catch {
-        return null;
-      }
-    },
-    remove: () => rmSync(path, { force: true }),
-  };
+  readonly bytes: number;
+  readonly modifiedAt: string;
 }
 
-/** Encodes the step name, which a workflow chooses freely. Unsafe bytes become %hex. A long name is cut and gets its digest. */
-function agentLogPath(params: {
-  readonly directory: string;
-  readonly run: string;
-  readonly stageAttempt: number;
-  readonly step: string;
-}): string {
-  const safe = Array.from(Buffer.from(params.step), (byte) => {
-    const character = String.fromCharCode(byte);
-    return /[A-Za-z0-9_.-]/.test(character) ? character : `%${byte.toString(16).padStart(2, "0")}`;
-  }).join("");
-  const name = safe.length > MAX_NAME ? `${safe.slice(0, MAX_NAME)}~${sha256(params.step).slice(0, 12)}` : safe;
-  return join(params.directory, params.run, `${params.stageAttempt}-${name}.log`);
-}
-
-const MAX_BYTES = 64 * 1024 * 1024;
-const MAX_NAME = 100;
-const FULL = Buffer.from("… the log of this call is full; what came after is not in it\n");
-
-function openForAppend(params: { readonly directory: string; readonly run: string }, path: string): number {
-  mkdirSync(join(params.directory, params.run), { recursive: true, mode: 0o700 });
-  const flags =
-    constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-  return openSync(path, flags, 0o600);
-}
+/** Keeps nothing, for runs that leave nothing behind: dry runs and replays. */
+export const NO_LOGS: AgentLogs = {
+  open: () => ({ append: () => undefined, close: () => Promise.resolve() }),
+  result: () => ({ write: () => undefined, read: () => null, remove: () => undefined }),
+  openConsole() {
+    throw new HoldfastError({
+      code: "UNSUPPORTED",
+      message: "This store keeps no logs, so no process can run in the background",
+      hint: "Run the command without --detach.",
+    });
+  },
+  list: () => Promise.resolve([]),
+  read: (_log, start) => Promise.resolve({ lines: [], next: start }),
+};
 
 /**
  * State of one agent call attempt that is not in the journal yet: the tokens reported so far and, after the end, the
@@ -142,7 +105,7 @@ export function forgetResult(file: ResultFile): void {
 
 export function answerFile(runSession: RunSession, step: string): ResultFile {
   const key: AgentCallKey = { run: runSession.run.id, stageAttempt: runSession.attempt.number, step };
-  return runSession.adapters.agentAnswer(key);
+  return runSession.adapters.logs.result(key);
 }
 
 /** Returns the stored result of this attempt of this agent. null: there is none, or it belongs to another attempt or agent. */

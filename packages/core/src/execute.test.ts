@@ -396,7 +396,7 @@ describe("conduct stops", () => {
       const full = new Proxy(store, {
         get: (target, key) => (key === "commit" ? commit : key === "makeRoom" ? makeRoom : Reflect.get(target, key)),
       });
-      const measured = { ...adapters, freeBytes: async () => free };
+      const measured = { ...adapters, storeDirectory: "/full", freeBytes: async () => free };
       let runs = 0;
       const workflow = define({
         work: async ({ step }) => ({ event: "worked", reason: String(await step("a", () => ++runs)) }),

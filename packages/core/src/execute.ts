@@ -387,7 +387,7 @@ async function waitForDisk(adapters: CoreAdapters, lease: Lease, error: unknown)
   return { kind: "waiting", for: "disk", reason, until };
 }
 
-type Measured = Pick<CoreAdapters, "store" | "workspaces" | "freeBytes" | "maxStoreBytes">;
+type Measured = Pick<CoreAdapters, "store" | "storeDirectory" | "workspaces" | "freeBytes" | "maxStoreBytes">;
 
 /** True when there is enough space to continue a run that waits for it. If nothing can be measured, the attempt decides. */
 export async function hasDiskSpace(adapters: Measured, run: string): Promise<boolean> {
@@ -412,14 +412,14 @@ async function diskFullReason(adapters: CoreAdapters, run: string, error: Holdfa
 
 /** Finds the file system with the least free space. Store, repository, git objects and worktree may be on different ones. */
 async function findTightest(
-  { store, workspaces, freeBytes }: Measured,
+  { storeDirectory, workspaces, freeBytes }: Measured,
   run: string,
   named?: string,
 ): Promise<{ readonly path: string; readonly free: number } | null> {
   if (freeBytes === undefined) return null;
   const worktree = (await workspaces?.find(run).catch(() => undefined))?.root;
   const repository = workspaces === null ? [] : [workspaces.commonDir, `${workspaces.commonDir}/objects`];
-  const paths = [named, worktree, store.location, ...repository].flatMap((path) => path ?? []);
+  const paths = [named, worktree, storeDirectory, ...repository].flatMap((path) => path ?? []);
   const measured = await Promise.all(
     paths.map(async (path) => ({ path, free: await freeBytes(path).catch(() => Number.POSITIVE_INFINITY) })),
   );

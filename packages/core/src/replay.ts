@@ -1,7 +1,8 @@
 // Replays a recorded run in a scratch store and a scratch repository, and reports whether it comes out identical.
 
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Adapters, type CoreAdapters, type ResultFile, WORKTREE, snapshotParams } from "./adapters.ts";
+import { type Adapters, type CoreAdapters, WORKTREE, snapshotParams } from "./adapters.ts";
+import { NO_LOGS } from "./agent-log.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
 import { executeRun } from "./execute.ts";
 import type { NewEntry } from "./journal.ts";
@@ -130,7 +131,7 @@ class Play {
     this.#adapters = {
       ...scratch,
       workspaces: workspaces === null ? null : this.#readOnly(workspaces),
-      agentAnswer: () => NO_FILE,
+      logs: NO_LOGS,
     };
     this.#workflow = this.#workflowWith(at.begin.planes.config.inputs);
   }
@@ -305,8 +306,6 @@ class Play {
 
 /** Longer than any pause of a busy machine between two steps of one stage, so that a slow replay is not taken for a divergence. */
 const PATIENCE_MS = 10_000;
-
-const NO_FILE: ResultFile = { write: () => undefined, read: () => null, remove: () => undefined };
 
 type Load = (sequence: number) => Promise<Checkpoint>;
 

@@ -346,7 +346,7 @@ async function forgetResults({ adapters, run }: ResumeWork): Promise<void> {
   const { state } = await loadRun(adapters, run.id);
   const { number: stageAttempt, running = {} } = state.position.stageAttempt;
   for (const [step, { files }] of Object.entries(running))
-    if (files) forgetResult(adapters.agentAnswer({ run: run.id, stageAttempt, step }));
+    if (files) forgetResult(adapters.logs.result({ run: run.id, stageAttempt, step }));
 }
 
 /** Actions whose result is part of the next checkpoint. */

@@ -2,13 +2,11 @@
  * Builds the adapters that runs work with (agents, commands, forge, store), hides secrets in them, and checks agents
  * before a run starts.
  */
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { type Agent, type AgentArgs, splitAgent } from "@holdfast/core/agent";
-import { openAgentLog, openResultFile } from "@holdfast/core/agent-log";
 import type { PriceTable } from "@holdfast/core/budget";
 import type { CheckpointSwitches, ExecutionConfig } from "@holdfast/core/checkpoint";
 import { createCommands } from "@holdfast/core/commands";
@@ -41,7 +39,6 @@ export async function buildAdapters(
     args: params.agentArgs,
     env: params.agentEnv,
   });
-  const logs = join(adapters.store.location, "logs");
   return {
     ...adapters,
     agent: (provider) => registry.agent(provider),
@@ -57,8 +54,6 @@ export async function buildAdapters(
     syntax: createSyntaxGate(),
     outputs: createOutputs,
     projectRoot: () => mainWorktreeRoot(adapters.workspaces, params.directory),
-    agentLog: (call) => openAgentLog({ ...call, directory: logs }),
-    agentAnswer: (call) => openResultFile({ ...call, directory: logs }),
     wait: async (milliseconds, signal) => {
       for (let left = milliseconds; left > 0; left -= MAX_TIMER_MS) {
         await sleep(Math.min(left, MAX_TIMER_MS), undefined, { signal }).catch((error: unknown) => {
@@ -108,9 +103,12 @@ export function maskAdapters(adapters: Adapters, masking: Masking): Adapters {
       run: async (params) => hide(await adapters.commands.run(params)),
       endMarked: (mark) => adapters.commands.endMarked(mark),
     },
-    agentLog(call) {
-      const log = adapters.agentLog(call);
-      return { path: log.path, append: (line) => log.append(mask(line)), close: () => log.close() };
+    logs: {
+      ...adapters.logs,
+      open(call) {
+        const log = adapters.logs.open(call);
+        return { ...log, append: (line) => log.append(mask(line)) };
+      },
     },
   };
 }

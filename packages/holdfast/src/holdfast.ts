@@ -1,5 +1,4 @@
 /** The Holdfast class, the facade that the CLI and library users call, with its run creation and diff. */
-import { join } from "node:path";
 import {
   type CoreAdapters,
   WORKTREE,
@@ -7,6 +6,7 @@ import {
   snapshotParams,
   worktreeLabel,
 } from "@holdfast/core/adapters";
+import type { AgentLogs } from "@holdfast/core/agent-log";
 import type { Checkpoint, CheckpointSummary, FilesPlane } from "@holdfast/core/checkpoint";
 import { hasDiskSpace } from "@holdfast/core/execute";
 import { type GcPlan, type GcReport, applyGc, gcIsDue, planGc } from "@holdfast/core/gc";
@@ -26,7 +26,6 @@ import { type Repaired, repair, verifyRun } from "@holdfast/core/verify";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
-import { type AgentLogFile, listAgentLogs, readLogLines } from "./agent-output.ts";
 import { type CompareWork, type Comparison, compareRuns } from "./compare-runs.ts";
 import type { GraphPicture } from "./graph-view.ts";
 import type { ImportExport } from "./interop/import-export.ts";
@@ -137,14 +136,9 @@ export class Holdfast implements AsyncDisposable {
     return await readGraph(handle, { now: this.#adapters.clock.now(), status });
   }
 
-  /** What the agents of a run printed, one file per call. */
-  async agentLogs(run: string): Promise<readonly AgentLogFile[]> {
-    return await listAgentLogs(join(this.store.location, "logs", run));
-  }
-
-  /** Returns whole lines of one of these files from the byte `start` on, and the byte at which to continue. */
-  async readLog(path: string, start: number): Promise<{ readonly lines: readonly string[]; readonly next: number }> {
-    return await readLogLines(path, start);
+  /** What the agents of runs printed, one log per call. */
+  get logs(): AgentLogs {
+    return this.#adapters.logs;
   }
 
   /** Newest first. */

@@ -2,6 +2,8 @@
 import { join, resolve as resolvePath } from "node:path";
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import type { AgentArgs } from "@holdfast/core/agent";
+import { NO_LOGS } from "@holdfast/core/agent-log";
+import { createAgentLogFiles } from "@holdfast/core/agent-log-files";
 import { namedInEnvironment } from "@holdfast/core/agent-environment";
 import type { PriceTable } from "@holdfast/core/budget";
 import { ALL_CHECKPOINTS, type CheckpointSwitches } from "@holdfast/core/checkpoint";
@@ -43,6 +45,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const adapters: CoreAdapters = {
       store,
       storeDirectory: params.pretend === true ? null : directory,
+      logs: params.pretend === true ? NO_LOGS : createAgentLogFiles(join(directory, "logs")),
       workspaces,
       clock: systemClock,
       random: randomName,

@@ -79,7 +79,6 @@ export async function replay(
         endMarked: () => Promise.resolve({ ended: 0, supported: true }),
       },
       syntax: { check: () => refuse("syntax gate") },
-      agentLog: () => ({ path: "", append: () => undefined, close: () => Promise.resolve() }),
       wait: () => Promise.resolve(),
     }),
   });

@@ -1,7 +1,6 @@
 /** Executes a run in the foreground with a live view, or in a detached process, and prints its outcome. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { closeSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
 import type { Lease } from "@holdfast/core/lease";
@@ -320,7 +319,7 @@ export async function executeDetached(
   params: { readonly run: string; readonly workflow: string; readonly work: Work },
 ): Promise<Exit> {
   const { run } = params;
-  const log = openLog(join(holdfast.store.location, "logs", run));
+  const log = holdfast.logs.openConsole(run);
   const child = start(log.fd, { ...shell.env, [RUN_ID_VARIABLE]: run });
   closeSync(log.fd);
   // Announces the child until it can do so itself.
@@ -357,19 +356,6 @@ function start(fd: number, env: NodeJS.ProcessEnv): ChildProcess {
     detached: true,
     stdio: ["ignore", fd, fd],
   });
-}
-
-/** `0-console.log`, then `0-console-2.log`: `holdfast output` shows them before the agents' logs. */
-function openLog(directory: string): { readonly path: string; readonly fd: number } {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
-  for (let count = 1; ; count += 1) {
-    const path = join(directory, `0-console${count === 1 ? "" : `-${count}`}.log`);
-    try {
-      return { path, fd: openSync(path, "wx", 0o600) };
-    } catch (error) {
-      if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
-    }
-  }
 }
 
 function endOf(child: ChildProcess): Promise<number> {

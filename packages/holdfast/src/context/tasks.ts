@@ -1,5 +1,6 @@
 /** Keeps the tasks of `holdfast/context` in a store: each task is a run, and its versions are checkpoint sequences. */
 import type { CoreAdapters } from "@holdfast/core/adapters";
+import { NO_LOGS } from "@holdfast/core/agent-log";
 import type { Checkpoint as StoredCheckpoint } from "@holdfast/core/checkpoint";
 import { type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import { checkOptions } from "@holdfast/core/options";
@@ -80,6 +81,7 @@ function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
   return {
     store,
     storeDirectory: null,
+    logs: NO_LOGS,
     workspaces: null,
     clock: systemClock,
     random: () => randomId().slice(0, 8),

@@ -13,7 +13,6 @@ import { layoutIn } from "@holdfast/workflows/built-in";
 import { writeDocument } from "@holdfast/workflows/layout-files";
 import { uniqueLosses } from "@holdfast/workflows/mirror";
 import type { WriteResult } from "@holdfast/workflows/plugin";
-import { listAgentLogs, readLogLines } from "../agent-output.ts";
 
 /**
  * Writes to a file, or into a directory under the name that the format defines, with index and `latest` if the format
@@ -63,8 +62,9 @@ export async function exportTranscript(adapters: CoreAdapters, run: RunSummary):
   const entries = await Array.fromAsync(store.readJournal({ run: run.id }));
   const logs = [];
   const cut: string[] = [];
-  for (const { path, stageAttempt, step, bytes } of await listAgentLogs(join(store.location, "logs", run.id))) {
-    const { lines, next } = await readLogLines(path, 0);
+  for (const log of await adapters.logs.list(run.id)) {
+    const { stageAttempt, step, bytes } = log;
+    const { lines, next } = await adapters.logs.read(log, 0);
     logs.push({ stageAttempt, step, lines });
     if (next < bytes) cut.push(`${stageAttempt}-${step}`);
   }

@@ -102,7 +102,7 @@ test("a checkpoint of its middle, written out and imported again, goes on at its
   const stages = entries.filter(({ kind }) => kind === "stage.entered").map(({ body }) => body["stage"]);
   expect(stages).toEqual(["implementing", "e2e", "docs", "ready-to-merge", "stopped"]);
   // What was complete was not done again: no agent was called for it.
-  const called = (await holdfast.agentLogs("again")).map(({ step }) => step);
+  const called = (await holdfast.logs.list("again")).map(({ step }) => step);
   expect(called.filter((step) => step.includes("build") || step.includes("spec"))).toEqual([]);
   const before = parseCrunchState((await holdfast.store.getCheckpoint(middle)).planes.context.values);
   const after = parseCrunchState((await holdfast.store.latest("again"))?.planes.context.values ?? {});

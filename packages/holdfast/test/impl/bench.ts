@@ -13,7 +13,7 @@ import { type Clock, systemClock } from "@holdfast/platform/clock";
 import type { Forge } from "@holdfast/core/forge";
 import type { Store } from "@holdfast/core/store";
 import { createMemoryDatabase, openMemoryStore } from "@holdfast/core/store-memory";
-import { openAgentLog, openResultFile } from "@holdfast/core/agent-log";
+import { createAgentLogFiles } from "@holdfast/core/agent-log-files";
 import { systemCommands } from "@holdfast/core/commands";
 import { createOutputs } from "@holdfast/platform/outputs";
 import { livenessOf, processIdentity } from "@holdfast/platform/identity";
@@ -97,8 +97,7 @@ export async function makeBench(params: {
     commands: systemCommands,
     syntax: createSyntaxGate(),
     outputs: createOutputs,
-    agentLog: (call) => openAgentLog({ directory: join(root, "logs"), ...call }),
-    agentAnswer: (call) => openResultFile({ directory: join(root, "logs"), ...call }),
+    logs: createAgentLogFiles(join(root, "logs")),
   });
   const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
 

@@ -211,7 +211,6 @@ function partsOf(has: Pick<Adapters, "store" | "workspaces" | "forge">): Adapter
     commands: { run: unused, endMarked: systemCommands.endMarked },
     outputs: unused,
     projectRoot: unused,
-    agentLog: unused,
     wait: unused,
   };
 }

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { dirname, join } from "node:path";
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Agent, AgentOutcome, AgentTask } from "@holdfast/core/agent";
+import { type AgentLogs, NO_LOGS } from "@holdfast/core/agent-log";
 import { ALL_CHECKPOINTS } from "@holdfast/core/checkpoint";
 import { beginRun } from "@holdfast/core/control-run";
 import { defaultErrorPolicy } from "@holdfast/core/error-policy";
@@ -126,6 +127,14 @@ export function createTestAdapters(params: {
   const adapters: Adapters = {
     store: params.store,
     storeDirectory: null,
+    // Keeps no result, as if each process died before it was kept; memoryAnswers() keeps them.
+    logs: {
+      ...NO_LOGS,
+      open: ({ step }) => ({
+        append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),
+        close: () => Promise.resolve(),
+      }),
+    },
     workspaces: params.workspaces ?? null,
     clock: params.clock,
     random: () => "abc12",
@@ -155,13 +164,6 @@ export function createTestAdapters(params: {
     syntax: { check: unused },
     outputs: plainOutputs,
     projectRoot: unused,
-    agentLog: ({ step }) => ({
-      path: step,
-      append: (line) => void logs.set(step, [...(logs.get(step) ?? []), line]),
-      close: () => Promise.resolve(),
-    }),
-    // Behaves as if each process died before an answer was kept; memoryAnswers() keeps them.
-    agentAnswer: () => ({ write: () => undefined, read: () => null, remove: () => undefined }),
     wait: async (milliseconds, signal) => {
       signal.throwIfAborted();
       waits.push(milliseconds);
@@ -174,7 +176,7 @@ export function createTestAdapters(params: {
 }
 
 /** Keeps the results of calls as files would, beyond the death of a process. */
-export function memoryAnswers(): Adapters["agentAnswer"] {
+export function memoryAnswers(): AgentLogs["result"] {
   const answers = new Map<string, string>();
   return ({ run, stageAttempt, step }) => {
     const key = `${run}/${stageAttempt}/${step}`;

@@ -1,7 +1,7 @@
 /** The `output` command: prints what the agents of a run printed. */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { AgentLogFile } from "@holdfast/core/agent-log";
 import { isHeld } from "@holdfast/core/status";
-import type { AgentLogFile } from "../../agent-output.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -45,11 +45,11 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const step = input.text("step");
   const holdfast = await shell.open({ create: false });
   const { id } = await findRun(holdfast, input.operand(0));
-  const list = async () => (await holdfast.agentLogs(id)).filter((file) => step === undefined || matches(file, step));
+  const list = async () => (await holdfast.logs.list(id)).filter((file) => step === undefined || matches(file, step));
   if (input.on("follow")) return await follow(shell, holdfast, { run: id, list, limit });
   const files = await list();
   const calls: (AgentLogFile & { readonly lines: readonly string[] })[] = [];
-  for (const file of files) calls.push({ ...file, lines: last((await holdfast.readLog(file.path, 0)).lines, limit) });
+  for (const file of files) calls.push({ ...file, lines: last((await holdfast.logs.read(file, 0)).lines, limit) });
   const found = await holdfast.runWithStatus(id);
   shell.print({
     json: () => ({
@@ -91,7 +91,7 @@ async function follow(
     for (const file of await params.list()) {
       const start = read.get(file.path) ?? 0;
       if (file.bytes <= start) continue;
-      const { lines, next } = await holdfast.readLog(file.path, start);
+      const { lines, next } = await holdfast.logs.read(file, start);
       read.set(file.path, next);
       for (const line of first ? last(lines, params.limit) : lines) {
         if (!shell.json && shown !== file.path) shell.write(header(file, shell.page));
