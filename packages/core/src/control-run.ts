@@ -317,7 +317,7 @@ export async function changeOptions(params: {
   readonly run: string;
   readonly options: JsonObject;
   /** Stage and iteration at which an ended run continues. null: it remains ended. */
-  readonly goesOn: { readonly stage: string; readonly iteration: number } | null;
+  readonly continueAt: { readonly stage: string; readonly iteration: number } | null;
   /** Explanation for the journal and the next stage. */
   readonly reason: string;
 }): Promise<void> {
@@ -326,13 +326,13 @@ export async function changeOptions(params: {
   const summary = await knownRun(adapters.store, run);
   const { newest, top, position: current } = await loadRun(adapters, run);
   const ended = isEnded(summary.state);
-  const position = ended && params.goesOn !== null ? enter(current, { ...params.goesOn, reason }) : current;
-  const goesOn = position !== current;
+  const position = ended && params.continueAt !== null ? enter(current, { ...params.continueAt, reason }) : current;
+  const isReopened = position !== current;
   const sequence = top + 1;
-  if (goesOn) await clearSignals(adapters, run);
+  if (isReopened) await clearSignals(adapters, run);
   await adapters.store.commit({
     lease: lease.lease,
-    entries: goesOn ? entriesOf(position, reason) : [],
+    entries: isReopened ? entriesOf(position, reason) : [],
     checkpoint: {
       sequence,
       trigger: "manual",

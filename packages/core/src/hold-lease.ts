@@ -98,7 +98,7 @@ export async function holdSlot(adapters: CoreAdapters, run: string, request: Slo
     if (lease.slot === "waiting") request.onWaiting(await atWork(adapters, run));
     while (lease.slot === "waiting") {
       await pause(signal);
-      await obeyWhileWaiting(adapters, lease);
+      await handleSignalWhileQueued(adapters, lease);
       lease = await adapters.store.takeLease({ run, label: lease.owner.label, slot: wish });
     }
     const others = whenFull === "force" && request.limit !== null ? await atWork(adapters, run) : [];
@@ -118,7 +118,7 @@ async function atWork(adapters: CoreAdapters, run: string): Promise<readonly str
 }
 
 /** Throws Stopped when a signal pauses or aborts the run while it is queued. */
-async function obeyWhileWaiting(adapters: CoreAdapters, lease: Lease): Promise<void> {
+async function handleSignalWhileQueued(adapters: CoreAdapters, lease: Lease): Promise<void> {
   const run = await adapters.store.getRun(lease.run);
   const outcome = run === undefined ? null : await applySignal(adapters, lease, run);
   if (outcome !== null) throw new Stopped(outcome, { saved: true });

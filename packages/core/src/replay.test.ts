@@ -157,7 +157,7 @@ test("where somebody gave it other options on the way, each side of that has the
   });
   run.say("before");
   await run.live({ at: 1, moment: "after" });
-  await changeOptions({ adapters: run.adapters, run: ID, options: { more: true }, goesOn: null, reason: "More" });
+  await changeOptions({ adapters: run.adapters, run: ID, options: { more: true }, continueAt: null, reason: "More" });
   run.say("after");
   await run.live(null);
   expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["after"] });
@@ -176,7 +176,7 @@ test("behind a question that was never answered, the replay continues where the 
   run.say("ask");
   await run.live(null);
   expect((await knownRun(run.toy.store, ID)).state.kind).toBe("waiting");
-  await changeOptions({ adapters: run.adapters, run: ID, options: { more: true }, goesOn: null, reason: "More" });
+  await changeOptions({ adapters: run.adapters, run: ID, options: { more: true }, continueAt: null, reason: "More" });
   run.say("go");
   await run.live(null);
   expect(await run.replay()).toMatchObject({ ...SAME, to: (await run.toy.store.latest(ID))?.sequence });

@@ -227,7 +227,7 @@ export interface CheckpointRequestParams {
   readonly adapters: CoreAdapters;
   readonly run: string;
   readonly name: string | null;
-  /** When aborted, the request is withdrawn. A request that was taken is answered all the same. */
+  /** When aborted, the request is withdrawn. A request that was taken is still answered. */
   readonly signal: AbortSignal;
   /** How long to wait until a process has taken the request, in milliseconds. */
   readonly patienceMs: number;
@@ -354,7 +354,7 @@ export function saveOnTimer(runSession: RunSession): AsyncDisposable {
   const { checkpointEveryMs } = runSession.adapters;
   if (checkpointEveryMs === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
   let saving: Promise<void> | undefined;
-  const look = (): void => {
+  const saveIfDue = (): void => {
     const unsaved = runSession.unsavedFor;
     if (saving !== undefined || unsaved === null || unsaved < checkpointEveryMs || !mayAsk(runSession)) return;
     saving = saveFromOutside(runSession, { trigger: "timer" })
@@ -364,7 +364,7 @@ export function saveOnTimer(runSession: RunSession): AsyncDisposable {
       });
   };
   // Polls more often than a save is due, because any other checkpoint restarts the period.
-  const timer = setInterval(look, Math.max(1, Math.min(checkpointEveryMs / 4, TIMED_SAVE_POLL_MS, MAX_TIMER_MS)));
+  const timer = setInterval(saveIfDue, Math.max(1, Math.min(checkpointEveryMs / 4, TIMED_SAVE_POLL_MS, MAX_TIMER_MS)));
   timer.unref();
   return {
     async [Symbol.asyncDispose]() {

@@ -173,5 +173,5 @@ export async function changeLimit(
   if (planes.config.mode === "strict")
     await rejectChangedRecording(adapters, { run: run.id, workflow: undefined, signal: new AbortController().signal });
   const { options, continuesAt, reason } = changed;
-  await changeOptions({ adapters, run: run.id, options, goesOn: continuesAt, reason });
+  await changeOptions({ adapters, run: run.id, options, continueAt: continuesAt, reason });
 }
