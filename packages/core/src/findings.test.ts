@@ -5,17 +5,21 @@ import {
   FINDING_KINDS,
   type Finding,
   type FindingKind,
+  type FindingPolicy,
   type LineEdit,
   VERDICTS,
+  type Verdict,
   compareInputs,
   compareSettings,
   defaultFindingPolicy,
   describeTextChange,
   diffLines,
-  worst,
+  worstOf,
 } from "./findings.ts";
 
 describe("finding", () => {
+  const worst = (findings: readonly Finding[], policy: FindingPolicy): Verdict =>
+    worstOf(findings.map(({ kind }) => policy[kind]));
   const issue: IssueSnapshot = {
     number: 42,
     title: "Refresh tokens",
@@ -103,8 +107,7 @@ describe("finding", () => {
       worktree_missing: "warn",
       forge_unreachable: "ask",
       files_changed: "warn",
-      effect_unknown: "ask",
-      lease_held: "refuse",
+      tree_missing: "refuse",
     });
     expect(Object.keys(defaultFindingPolicy).toSorted()).toEqual([...FINDING_KINDS].toSorted());
   });

@@ -41,10 +41,8 @@ export const FINDING_KINDS = [
   "workflow_changed",
   "model_changed",
   "tools_changed",
-  "effect_unknown",
   "effect_in_flight",
   "restore_unfinished",
-  "lease_held",
   "forge_unreachable",
   "remote_unreachable",
 ] as const;
@@ -94,18 +92,15 @@ export const defaultFindingPolicy: FindingPolicy = {
   workflow_changed: "ask",
   model_changed: "warn",
   tools_changed: "warn",
-  effect_unknown: "ask",
   effect_in_flight: "warn",
   restore_unfinished: "warn",
-  lease_held: "refuse",
   forge_unreachable: "ask",
   remote_unreachable: "warn",
 };
 
-/** The worst finding decides. Without findings the verdict is "resume". */
-export function worst(findings: readonly Finding[], policy: FindingPolicy): Verdict {
-  const ranks = findings.map((finding) => VERDICTS.indexOf(policy[finding.kind]));
-  return VERDICTS[Math.max(0, ...ranks)] ?? "refuse";
+/** The worst verdict decides. Without findings it is "resume". */
+export function worstOf(verdicts: readonly Verdict[]): Verdict {
+  return VERDICTS[Math.max(0, ...verdicts.map((verdict) => VERDICTS.indexOf(verdict)))] ?? "refuse";
 }
 
 /** Lists every difference between the run's saved inputs and the current ones. No finding hides another. */

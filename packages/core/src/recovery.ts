@@ -2,10 +2,9 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CoreAdapters } from "./adapters.ts";
-import type { Checkpoint, CheckpointId, CheckpointSummary } from "./checkpoint.ts";
-import { type Finding, type FindingPolicy, type Verdict, defaultFindingPolicy, worst } from "./findings.ts";
+import type { Checkpoint, CheckpointSummary } from "./checkpoint.ts";
+import type { Finding } from "./findings.ts";
 import type { ResumeFrom } from "./resume-plan.ts";
-import { type RunState, isEnded } from "./run.ts";
 import { allCheckpoints } from "./store.ts";
 
 /** Where a run can resume from. `findings` name the checkpoints that were skipped. */
@@ -30,23 +29,31 @@ export async function findStart(params: {
 }): Promise<Start> {
   const { adapters, run, chosen } = params;
   if (chosen !== undefined) return await startAt(adapters, run, chosen);
-  const candidates: Candidate[] = [];
+  const damaged: Finding[] = [];
   for await (const summary of allCheckpoints(adapters.store, run)) {
     const read = await readWhole(adapters, summary);
-    candidates.push(candidateOf(summary, read.kind === "whole" ? null : read.problem));
-    if (read.kind === "damaged") continue;
-    if (candidates.length === 1)
-      return { kind: "found", from: { kind: "newest" }, checkpoint: read.checkpoint, findings: [] };
+    if (read.kind === "damaged") {
+      damaged.push(damageFinding(summary, read.problem));
+      continue;
+    }
+    const { checkpoint } = read;
+    if (damaged.length === 0) return { kind: "found", from: { kind: "newest" }, checkpoint, findings: [] };
     const from = { kind: "newest_intact", sequence: summary.sequence, why: "newer ones are damaged" } as const;
-    return { kind: "found", from, checkpoint: read.checkpoint, findings: damageFindings(run, candidates) };
+    return { kind: "found", from, checkpoint, findings: damaged };
   }
-  if (candidates.length === 0) return { kind: "none" };
+  const [newest] = damaged;
+  if (newest === undefined) return { kind: "none" };
   throw new HoldfastError({
     code: "STORE_CORRUPT",
-    message: `None of the ${candidates.length} checkpoints of run ${run} can be used: ${candidates[0]?.problem ?? ""}`,
+    message: `None of the ${damaged.length} checkpoints of run ${run} can be used: ${String(newest.actual)}`,
     hint: "Run `holdfast verify` to see what is damaged. Nothing was changed, and nothing is begun anew.",
-    data: { run, checkpoints: candidates.length },
+    data: { run, checkpoints: damaged.length },
   });
+}
+
+function damageFinding({ id, sequence, digest }: CheckpointSummary, problem: string): Finding {
+  const summary = `Checkpoint ${id} is damaged and was passed over: ${problem}`;
+  return { kind: "store_damaged", summary, expected: { sequence, digest }, actual: problem };
 }
 
 async function startAt(adapters: CoreAdapters, run: string, sequence: number): Promise<Start> {
@@ -84,188 +91,4 @@ export async function readWhole(
       return { kind: "damaged", problem: error.message };
     throw error;
   }
-}
-
-function candidateOf(checkpoint: CheckpointSummary, problem: string | null): Candidate {
-  return { checkpoint, intact: problem === null, effectsReconcilable: true, problem };
-}
-
-function damageFindings(run: string, candidates: readonly Candidate[]): readonly Finding[] {
-  const plan = planRecovery({
-    run,
-    strategy: { kind: "last" },
-    candidates,
-    state: { kind: "active" },
-    findings: [],
-    policy: defaultFindingPolicy,
-    force: false,
-  });
-  return plan.kind === "restore" ? plan.findings : [];
-}
-
-/** A rollback that selects a checkpoint from the failure (rollback.ts) passes it as "chosen". */
-export type Strategy = { readonly kind: "last" } | { readonly kind: "chosen"; readonly sequence: number };
-
-/** What is known about a checkpoint before the choice. */
-export interface Candidate {
-  readonly checkpoint: CheckpointSummary;
-  readonly intact: boolean;
-  /** False when the outcome of an effect after this checkpoint cannot be looked up. */
-  readonly effectsReconcilable: boolean;
-  /** What is wrong with it; null when it is intact. */
-  readonly problem: string | null;
-}
-
-interface PassedOver {
-  readonly checkpoint: CheckpointId;
-  readonly why: string;
-}
-
-export type RecoveryPlan =
-  | {
-      readonly kind: "restore";
-      readonly checkpoint: CheckpointId;
-      readonly why: string;
-      readonly passedOver: readonly PassedOver[];
-      readonly findings: readonly Finding[];
-      readonly verdict: Verdict;
-      /** The run had ended and is reopened by force. */
-      readonly reopens: boolean;
-    }
-  /** The run is done: a resume succeeds and changes nothing. */
-  | { readonly kind: "done"; readonly why: string }
-  /** The run ended fatally, or the chosen checkpoint cannot be used. */
-  | { readonly kind: "refused"; readonly why: string; readonly hint: string }
-  | { readonly kind: "nothing"; readonly why: string; readonly passedOver: readonly PassedOver[] };
-
-/**
- * Chooses the checkpoint to restore, with the reasons for it and against the others. Each damaged checkpoint is named in the plan and
- * becomes a finding. A chosen checkpoint is never silently replaced by another.
- */
-export function planRecovery(params: {
-  readonly run: string;
-  readonly strategy: Strategy;
-  /** Every checkpoint of the run that retention has not dropped, in any order. */
-  readonly candidates: readonly Candidate[];
-  readonly state: RunState;
-  readonly findings: readonly Finding[];
-  readonly policy: FindingPolicy;
-  /** Reopen a run that has ended. Needs a chosen checkpoint. */
-  readonly force: boolean;
-}): RecoveryPlan {
-  const { strategy, state } = params;
-  const reopens = params.force && strategy.kind === "chosen";
-  if (!reopens) {
-    const ended = planEnded(params.run, state);
-    if (ended !== null) return ended;
-  }
-  const newestFirst = params.candidates.toSorted((a, b) => b.checkpoint.sequence - a.checkpoint.sequence);
-  const choice = choose(strategy, newestFirst);
-  switch (choice.kind) {
-    case "unusable":
-      return { kind: "refused", why: choice.why, hint: `Run \`holdfast list ${params.run}\` and choose another one.` };
-    case "none":
-      return { kind: "nothing", why: noneLeft(params.run, choice.passedOver), passedOver: choice.passedOver };
-    case "found": {
-      const findings = [...params.findings, ...choice.damage, ...effectFinding(choice.candidate)];
-      return {
-        kind: "restore",
-        checkpoint: choice.candidate.checkpoint.id,
-        why: choice.why,
-        passedOver: choice.passedOver,
-        findings,
-        verdict: worst(findings, params.policy),
-        reopens: reopens && isEnded(state),
-      };
-    }
-  }
-}
-
-type Choice =
-  | {
-      readonly kind: "found";
-      readonly candidate: Candidate;
-      readonly why: string;
-      readonly passedOver: readonly PassedOver[];
-      readonly damage: readonly Finding[];
-    }
-  | { readonly kind: "none"; readonly passedOver: readonly PassedOver[] }
-  | { readonly kind: "unusable"; readonly why: string };
-
-function choose(strategy: Strategy, newestFirst: readonly Candidate[]): Choice {
-  switch (strategy.kind) {
-    case "chosen":
-      return chooseChosen(strategy.sequence, newestFirst);
-    case "last":
-      return chooseNewest(newestFirst);
-  }
-}
-
-function chooseChosen(sequence: number, candidates: readonly Candidate[]): Choice {
-  const candidate = candidates.find((one) => one.checkpoint.sequence === sequence);
-  if (candidate === undefined) return { kind: "unusable", why: `There is no checkpoint ${sequence} in this run` };
-  const damage = damageOf(candidate);
-  if (damage !== null)
-    return { kind: "unusable", why: `Checkpoint ${candidate.checkpoint.id} cannot be used: ${damage}` };
-  return { kind: "found", candidate, why: "it was chosen", passedOver: [], damage: [] };
-}
-
-/** Chooses the newest intact checkpoint and reports the damage of newer ones. */
-function chooseNewest(newestFirst: readonly Candidate[]): Choice {
-  const passedOver: PassedOver[] = [];
-  const damage: Finding[] = [];
-  for (const candidate of newestFirst) {
-    const why = damageOf(candidate);
-    if (why === null) return { kind: "found", candidate, why: whyNewest(passedOver), passedOver, damage };
-    passedOver.push({ checkpoint: candidate.checkpoint.id, why });
-    damage.push(damageFinding(candidate));
-  }
-  return { kind: "none", passedOver };
-}
-
-function whyNewest(passedOver: readonly PassedOver[]): string {
-  return passedOver.length === 0 ? "it is the newest" : "it is the newest that is whole";
-}
-
-function damageOf(candidate: Candidate): string | null {
-  return candidate.intact ? null : (candidate.problem ?? "it is damaged");
-}
-
-function damageFinding(candidate: Candidate): Finding {
-  return {
-    kind: "store_damaged",
-    summary: `Checkpoint ${candidate.checkpoint.id} is damaged and was passed over: ${damageOf(candidate)}`,
-    expected: { sequence: candidate.checkpoint.sequence, digest: candidate.checkpoint.digest },
-    actual: candidate.problem,
-  };
-}
-
-function effectFinding(candidate: Candidate): readonly Finding[] {
-  if (candidate.effectsReconcilable) return [];
-  const summary = `An effect after ${candidate.checkpoint.id} cannot be looked up, so going on could do it twice`;
-  return [{ kind: "effect_unknown", summary, expected: true, actual: false }];
-}
-
-function planEnded(run: string, state: RunState): RecoveryPlan | null {
-  switch (state.kind) {
-    case "active":
-    case "waiting":
-    case "paused":
-      return null;
-    case "done":
-      return { kind: "done", why: `Run ${run} is done since ${state.at}` };
-    case "failed":
-    case "aborted":
-      return {
-        kind: "refused",
-        why: `Run ${run} ended at ${state.at}: ${state.reason}`,
-        hint: `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`,
-      };
-  }
-}
-
-function noneLeft(run: string, passedOver: readonly PassedOver[]): string {
-  return passedOver.length === 0
-    ? `Run ${run} has no checkpoint yet`
-    : `None of the ${passedOver.length} checkpoints of run ${run} is whole`;
 }

@@ -218,7 +218,7 @@ describe("resume plan", () => {
     test("an ended run: done is a success, failed is refused with its reason, unless forced from a chosen checkpoint", () => {
       const done: RunState = { kind: "done", at: "t" };
       const chosen = { from: { kind: "chosen", sequence: 2 }, force: true } as const;
-      expect(plan([sample("lease_held")], { state: done })).toMatchObject({ kind: "done", actions: [] });
+      expect(plan([sample("tree_missing")], { state: done })).toMatchObject({ kind: "done", actions: [] });
       expect(plan([], { state: ended })).toMatchObject({ kind: "refuse", why: expect.stringContaining("4 reviews") });
       expect(plan([], { state: ended, force: true }).kind).toBe("refuse");
       expect(plan([], { state: ended, ...chosen })).toMatchObject({ actions: [{ kind: "go_back", reopens: true }] });
@@ -324,7 +324,7 @@ describe("resume plan", () => {
         const policy = { ...defaultFindingPolicy, [kind]: "ask" as const };
         const found = plan([sample(kind)], { policy, answers: { [kind]: "accept" } });
         expect(["warn", "done"]).toContain(found.kind);
-        const never = ["issue_mismatch", "tree_missing", "lease_held"];
+        const never = ["issue_mismatch", "tree_missing"];
         expect(kindsOf(found).length > 0).toBe(!never.includes(kind));
       }
     });

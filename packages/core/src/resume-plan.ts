@@ -9,13 +9,13 @@ import {
   type FindingKind,
   type FindingPolicy,
   type Setting,
-  VERDICTS,
   type Verdict,
   reliedOn,
   wasAccepted,
   withAccepted,
   withIssue,
   withPushed,
+  worstOf,
 } from "./findings.ts";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 import { nearest } from "./options.ts";
@@ -129,7 +129,7 @@ export function planResume(params: {
     const hint = `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`;
     return { kind: "refuse", judgements: [], why, hint };
   }
-  const judgements = setMootSideWorktree(inOrder(params.findings).map((finding) => judge(finding, params)));
+  const judgements = markMoot(inOrder(params.findings).map((finding) => judge(finding, params)));
   return decide({ run, judgements, goesBack: goesBack(from, reopens) });
 }
 
@@ -151,7 +151,7 @@ function decide(params: {
   const kinds = [...new Set(standing.map((one) => one.finding.kind))];
   switch (verdict) {
     case "refuse":
-      return { kind: "refuse", judgements, why, hint: kinds.map((kind) => MEND[kind] ?? MEND_BY_HAND).join(" ") };
+      return { kind: "refuse", judgements, why, hint: kinds.map((kind) => FIX[kind] ?? FIX_BY_HAND).join(" ") };
     case "ask": {
       const flags = kinds.map((kind) => `--accept ${kind}`).join(" ");
       const hint = `Look at what changed, then go on with \`holdfast resume ${run} ${flags}\`.`;
@@ -220,7 +220,7 @@ function judge(
  * A merge closes the issue, moves the base and may delete the branch. If the merge contains the work, none of these is a question; missing
  * work still is.
  */
-function setMootSideWorktree(judgements: readonly Judgement[]): readonly Judgement[] {
+function markMoot(judgements: readonly Judgement[]): readonly Judgement[] {
   const merged = judgements.find(({ finding }) => finding.kind === "pull_request_merged");
   if (merged === undefined || merged.verdict === "ask" || merged.verdict === "refuse") return judgements;
   return judgements.map((one) => {
@@ -239,13 +239,8 @@ function inOrder(findings: readonly Finding[]): readonly Finding[] {
     .map(({ finding }) => finding);
 }
 
-function worstOf(verdicts: readonly Verdict[]): Verdict {
-  return VERDICTS[Math.max(0, ...verdicts.map((verdict) => VERDICTS.indexOf(verdict)))] ?? "refuse";
-}
-
-const MEND_BY_HAND = "Fix it, then resume again.";
-const MEND: Readonly<Partial<Record<FindingKind, string>>> = {
-  lease_held: "Wait for the process that holds the run, or stop it with `holdfast stop`.",
+const FIX_BY_HAND = "Fix it, then resume again.";
+const FIX: Readonly<Partial<Record<FindingKind, string>>> = {
   tree_missing: "Run `holdfast verify` to see what is whole, and fetch the missing objects from another clone.",
   issue_mismatch: "Start a run of its own for the other issue.",
 };
@@ -339,12 +334,8 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   workflow_changed: () => [takeSettings("The run continues with the current definition of the workflow.")],
   model_changed: () => [takeSettings("The run continues with the agent and model that are set now.")],
   tools_changed: () => [takeSettings("The run continues with the tools that are set now.")],
-  effect_unknown: (finding) => [
-    remember(finding, "The run continues; it checks the target before it repeats the effect."),
-  ],
   effect_in_flight: () => [goOn("It is looked up where it happens before anything is done again.")],
   restore_unfinished: () => [{ kind: "finish_restore", why: "The restore that did not finish is finished first." }],
-  lease_held: () => [],
   forge_unreachable: () => [goOn("The run continues without knowing whether the issue or the pull request changed.")],
   remote_unreachable: () => [goOn("The remote is asked again before a push, which carries what it expects there.")],
 };

@@ -275,11 +275,9 @@ function refusal(
   const code =
     isFailedOrAborted(planned.run.state) && planned.findings.length === 0
       ? "RUN_FAILED"
-      : kinds.includes("lease_held")
-        ? "LEASE_HELD"
-        : kinds.includes("tree_missing")
-          ? "TREE_MISSING"
-          : "NEEDS_DECISION";
+      : kinds.includes("tree_missing")
+        ? "TREE_MISSING"
+        : "NEEDS_DECISION";
   return new HoldfastError({ code, message, hint, retry: "ask", data });
 }
 
