@@ -1,7 +1,5 @@
 /** Gathers what `holdfast doctor` reports about this machine, repository and store. */
 import { type OpenParams, openHoldfast } from "./open.ts";
-import { observeAgents } from "./check-agents.ts";
-import { observeForgeLogin } from "./find-forge.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type DoctorReport, type Observations, diagnose } from "./diagnosis.ts";
 import { findProgram, freeBytes, runProcess } from "@holdfast/platform/subprocess";
@@ -10,6 +8,9 @@ const FORGES = ["gh", "glab"];
 
 /** Checks everything that Holdfast depends on. Works even if the store cannot be opened. */
 export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
+  // Loaded on demand: the library exports this function, and agents and forges take half of the time to import it.
+  const { observeAgents } = await import("./check-agents.ts");
+  const { observeForgeLogin } = await import("./find-forge.ts");
   const programs = (names: readonly string[]) => names.map((name) => ({ name, path: findProgram(name) ?? null }));
   const [git, free, agents, forge, opened] = await Promise.all([
     gitVersion(),
