@@ -1,6 +1,6 @@
 // Operations on a run from outside its executor: begin, find, signal, answer a question, raise limits, change options.
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Adapters, type CoreAdapters, rejectRolledBackStore, runMark, snapshotParams } from "./adapters.ts";
+import { type Adapters, type CoreAdapters, runMark, snapshotParams } from "./adapters.ts";
 import { exceeded, newBudget, usedUp } from "./budget.ts";
 import { type ExecutionConfig, type InputsPlane, type Planes, emptyPlanes } from "./checkpoint.ts";
 import { acquireLease } from "./hold-lease.ts";
@@ -9,25 +9,22 @@ import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./run-session.ts";
 import { type Budget, type Position, bump, nextAttempt } from "./position.ts";
-import { RERUN_OF, type Run, type RunSummary, type Work, isEnded } from "./run.ts";
+import { RERUN_OF, type RunSummary, type Work, isEnded } from "./run.ts";
 import type { StopSignal } from "./signal.ts";
 import { applySignal, clearSignals, pendingSignal, withdrawSignal } from "./signals.ts";
 import { continuedEntry, waitingEntry } from "./waiting.ts";
-import { knownRun, writeWithReserve } from "./store.ts";
+import { type CommitBody, type LeasedBirth, knownRun, writeWithReserve } from "./store.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
 interface BeginParams<S extends JsonObject> {
-  readonly adapters: Adapters;
+  readonly adapters: Pick<Adapters, "random">;
   readonly workflow: Workflow<S>;
-  readonly id: string;
   readonly work: Work;
   readonly inputs: InputsPlane;
   /** `config.inputs` holds the workflow's options. */
   readonly config: ExecutionConfig;
   readonly labels?: JsonObject;
-  /** The run's worktree. undefined: the run has no files. */
-  readonly workspace: Workspace | undefined;
   readonly limit?: Partial<Budget["limit"]>;
 }
 
@@ -35,40 +32,51 @@ interface BeginParams<S extends JsonObject> {
  * Creates a run at its workflow's first stage. A repeated call after a kill completes the same run, and a run that has
  * already begun is not changed. RUN_EXISTS: the id belongs to other work.
  */
-export async function beginRun<S extends JsonObject>(params: BeginParams<S>): Promise<Run> {
-  const { adapters, id, workspace, inputs } = params;
+export async function beginRun<S extends JsonObject>(
+  params: BeginParams<S> & {
+    readonly adapters: Adapters;
+    readonly id: string;
+    /** The run's worktree. undefined: the run has no files. */
+    readonly workspace: Workspace | undefined;
+  },
+): Promise<void> {
+  const { adapters, id, workspace } = params;
   const { store } = adapters;
-  await rejectRolledBackStore(adapters, id);
+  const { first, ...birth } = birthOf(params);
+  await using held = await acquireLease(adapters, id, undefined, workspace === undefined ? { ...birth, first } : birth);
+  if (workspace === undefined || (await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return;
+  const { base } = params.inputs;
+  const files = await workspace.snapshot({
+    run: id,
+    sequence: 1,
+    message: "begin",
+    ...snapshotParams(adapters),
+    ...(base === null ? {} : { base }),
+  });
+  const { entries, checkpoint } = first;
+  await store.commit({
+    lease: held.lease,
+    entries,
+    checkpoint: { ...checkpoint, planes: { ...checkpoint.planes, files } },
+  });
+}
+
+/** The run as the store creates it, with its first checkpoint. The checkpoint has no files. */
+export function birthOf<S extends JsonObject>(
+  params: BeginParams<S>,
+): LeasedBirth & { readonly first: Required<CommitBody> } {
   const planes = firstPlanes(params);
-  const run = await store.createRun({
-    id,
+  const { stage, iteration, stageAttempt } = planes.position;
+  const entered: StageEntered = { stageAttempt: stageAttempt.number, stage, iteration };
+  return {
     workflow: params.workflow.shape.name,
     work: params.work,
     ...(params.labels === undefined ? {} : { labels: params.labels }),
-  });
-  if ((await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return run;
-  await using lease = await acquireLease(adapters, id);
-  // Another process may have begun it while this one waited.
-  if ((await store.listCheckpoints({ run: id, limit: 1 })).length > 0) return run;
-  const { base } = inputs;
-  const files =
-    workspace === undefined
-      ? null
-      : await workspace.snapshot({
-          run: id,
-          sequence: 1,
-          message: "begin",
-          ...snapshotParams(adapters),
-          ...(base === null ? {} : { base }),
-        });
-  const { stage, iteration, stageAttempt } = planes.position;
-  const entered: StageEntered = { stageAttempt: stageAttempt.number, stage, iteration };
-  await store.commit({
-    lease: lease.lease,
-    entries: [{ kind: "stage.entered", body: entered }],
-    checkpoint: { sequence: 1, trigger: "stage", planes: { ...planes, files } },
-  });
-  return run;
+    first: {
+      entries: [{ kind: "stage.entered", body: entered }],
+      checkpoint: { sequence: 1, trigger: "stage", planes },
+    },
+  };
 }
 
 function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {

@@ -15,9 +15,9 @@ import { type AcquiredLease, acquireLease } from "./hold-lease.ts";
 import type { NewEntry, RunWaiting, StageEnded, StageEntered } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import { type RunSession, type SessionDriver, loadRun } from "./run-session.ts";
+import { type RunSession, type SaveRequest, type SessionDriver, loadRun } from "./run-session.ts";
 import { betterOf } from "./position.ts";
-import { mayContinue, takeUp } from "./prepare-run.ts";
+import { mayContinue, prepareRun } from "./prepare-run.ts";
 import { Aborted, Halt, type ProgressListener, type RunOutcome, Stopped, reasonOf } from "./progress.ts";
 import { type RunSummary, isFailedOrAborted } from "./run.ts";
 import { sweepSideWorktrees } from "./side-worktrees.ts";
@@ -47,10 +47,12 @@ export interface ExecuteParams<S extends JsonObject> {
   /** Continue although the workflow's definition differs from the one that the run began with. */
   readonly allowChanged?: boolean;
   readonly driver?: SessionDriver;
+  /** The lease, if the caller has just created the run with it. Absent: it is acquired here, and released at the end. */
+  readonly lease?: AcquiredLease | undefined;
 }
 
 /**
- * Executes a run until it ends, waits or is interrupted. Acquires the lease and releases it at the end.
+ * Executes a run until it ends, waits or is interrupted.
  * LEASE_HELD: another process has it. A run that is done is a success and nothing changes. A failed or aborted run throws RUN_FAILED
  * with its reason. What a stage throws passes through: the run remains unfinished and all finished work is kept. LEASE_LOST:
  * another process took over the run. Work has stopped, nothing more was written, and unsaved work is kept as an
@@ -58,14 +60,23 @@ export interface ExecuteParams<S extends JsonObject> {
  */
 export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>): Promise<RunOutcome> {
   const { adapters, run } = params;
+  if (params.lease !== undefined) return await executeLeased(params, params.lease);
   const found = await knownRun(adapters.store, run);
   rejectWaitingRun(found, params.wakes);
   const ended = await endedOutcome(adapters, found);
   if (ended !== null) return ended;
   await rejectRolledBackStore(adapters, run);
-  const held = holdOnce(adapters.store, run);
+  await using lease = await acquireLease(adapters, run);
+  return await executeLeased(params, lease);
+}
+
+async function executeLeased<S extends JsonObject>(
+  params: ExecuteParams<S>,
+  lease: AcquiredLease,
+): Promise<RunOutcome> {
+  const { adapters, run } = params;
+  const end = beginExecution(adapters.store, run);
   try {
-    await using lease = await acquireLease(adapters, run);
     // Another process may have executed the run before this one acquired the lease.
     const summary = await knownRun(adapters.store, run);
     rejectWaitingRun(summary, params.wakes);
@@ -82,19 +93,31 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
       if (isFull || !mayContinue({ state, position, now: adapters.clock.now() }))
         return { kind: "waiting", for: what, reason, until };
     }
-    return await carry(summary, lease).catch((error: unknown) => waitForDisk(adapters, lease.lease, error));
+    return await runStages(params, summary, lease).catch((error: unknown) => waitForDisk(adapters, lease.lease, error));
   } finally {
-    held();
+    end();
   }
+}
 
-  async function carry(summary: RunSummary, lease: AcquiredLease): Promise<RunOutcome> {
-    const { workflow, listen, allowChanged = false, driver } = params;
-    const runSession = await takeUp({ adapters, summary, lease: lease.lease, workflow, listen, allowChanged, driver });
-    lease.onLost((error) => runSession.halt.stop(error));
-    return await work(runSession, params, lease.lease.epoch).catch(async (error: unknown) => {
-      throw isLost(error) ? await keepSideWorktree(runSession, lease.lease, error) : error;
-    });
-  }
+async function runStages<S extends JsonObject>(
+  params: ExecuteParams<S>,
+  summary: RunSummary,
+  lease: AcquiredLease,
+): Promise<RunOutcome> {
+  const { adapters, workflow, listen, allowChanged = false, driver } = params;
+  const runSession = await prepareRun({
+    adapters,
+    summary,
+    lease: lease.lease,
+    workflow,
+    listen,
+    allowChanged,
+    driver,
+  });
+  lease.onLost((error) => runSession.halt.stop(error));
+  return await work(runSession, params, lease).catch(async (error: unknown) => {
+    throw isLost(error) ? await keepSideWorktree(runSession, lease.lease, error) : error;
+  });
 }
 
 /** Checked before a waker does anything, and again after it acquired the lease. Of several wakers, only one passes. */
@@ -116,14 +139,14 @@ function isLost(error: unknown): error is HoldfastError {
 async function work<S extends JsonObject>(
   runSession: RunSession,
   params: ExecuteParams<S>,
-  epoch: number,
+  lease: AcquiredLease,
 ): Promise<RunOutcome> {
   const { signal, workflow } = params;
   const interrupt = (): void => runSession.halt.stop(new Stopped({ kind: "interrupted" }, { saved: false }));
   signal.addEventListener("abort", interrupt);
   if (signal.aborted) interrupt();
   const session = limitSession(runSession, params.sessionMs);
-  const signals = watchSignals(runSession, epoch);
+  const signals = watchSignals(runSession, lease.lease.epoch);
   try {
     await using _watching = signals;
     await using _clock = saveOnTimer(runSession);
@@ -135,7 +158,7 @@ async function work<S extends JsonObject>(
       runSession.tell({ kind: "stage_entered", stage, iteration, stageAttempt: stageAttempt.number });
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
       const ends = Object.hasOwn(workflow.shape.ends, stage);
-      if (stageWork === undefined) return await finishRun(runSession, workflow, null);
+      if (stageWork === undefined) return await finishRun(runSession, lease, workflow, null);
       const result = await runStage(runSession, { workflow, work: stageWork }).catch((error: unknown) => {
         if (!(error instanceof Aborted)) throw error;
         runSession.halt = new Halt();
@@ -143,8 +166,8 @@ async function work<S extends JsonObject>(
         return { event: "fatal", reason: error.message };
       });
       const outcome = ends
-        ? await finishRun(runSession, workflow, result)
-        : await advance(runSession, workflow, result);
+        ? await finishRun(runSession, lease, workflow, result)
+        : await advance(runSession, lease, workflow, result);
       if (outcome !== null) return outcome;
     }
   } catch (error) {
@@ -206,11 +229,12 @@ async function endedOutcome(adapters: Adapters, summary: RunSummary): Promise<Ru
 }
 
 /** Runs that this process executes, by store. All callers of a store handle share its leases, so a lease cannot separate them. */
-const conducted = new WeakMap<Store, Set<string>>();
+const executing = new WeakMap<Store, Set<string>>();
 
-function holdOnce(store: Store, run: string): () => void {
-  const runs = conducted.get(store) ?? new Set<string>();
-  conducted.set(store, runs);
+/** Throws LEASE_HELD when this process executes the run already. Returns the function that ends the execution. */
+function beginExecution(store: Store, run: string): () => void {
+  const runs = executing.get(store) ?? new Set<string>();
+  executing.set(store, runs);
   if (runs.has(run)) {
     throw new HoldfastError({
       code: "LEASE_HELD",
@@ -230,6 +254,7 @@ function holdOnce(store: Store, run: string): () => void {
  */
 async function advance<S extends JsonObject>(
   runSession: RunSession,
+  lease: AcquiredLease,
   workflow: Workflow<S>,
   concluded: StageResult<S>,
 ): Promise<RunOutcome | null> {
@@ -253,7 +278,7 @@ async function advance<S extends JsonObject>(
     iteration: after.iteration,
   };
   const outcome = Object.hasOwn(workflow.stages, after.stage) ? null : outcomeOf(workflow, after.stage, result.reason);
-  await runSession.save({
+  const request: SaveRequest = {
     trigger: result.trigger ?? (after.iteration === before.iteration ? "stage" : "iteration"),
     prepare: () => [
       { kind: "stage.ended", body: ended },
@@ -268,7 +293,8 @@ async function advance<S extends JsonObject>(
         inputs: { ...planes.inputs, ...result.inputs },
       };
     },
-  });
+  };
+  await (outcome === null ? runSession.save(request) : saveEnd(runSession, lease, request));
   await sweepSideWorktrees(runSession, { ended: outcome !== null });
   const { stage, event, reason, score } = ended;
   runSession.tell({ kind: "stage_ended", stage, event, reason, next: after.stage, iteration: before.iteration, score });
@@ -276,16 +302,23 @@ async function advance<S extends JsonObject>(
   return outcome;
 }
 
+/** The lease ends with the run's last commit, unless worktrees are still to be removed under it. */
+async function saveEnd(runSession: RunSession, lease: AcquiredLease, request: SaveRequest): Promise<void> {
+  if (runSession.adapters.workspaces !== null) await runSession.save(request);
+  else await lease.endWith((release) => runSession.save({ ...request, release }));
+}
+
 /** Ends the run in an end stage. If the stage has a function, it has run; the reason that led to this stage is kept. */
 async function finishRun<S extends JsonObject>(
   runSession: RunSession,
+  lease: AcquiredLease,
   workflow: Workflow<S>,
   concluded: StageResult<S> | null,
 ): Promise<RunOutcome> {
   const { stage, reason, stageAttempt } = runSession.state.position;
   const outcome = outcomeOf(workflow, stage, reason ?? concluded?.reason ?? stage);
   const state = capturedState(concluded, runSession.state.values);
-  await runSession.save({
+  await saveEnd(runSession, lease, {
     trigger: "stage",
     change: (planes) => withValues(planes, state),
     prepare: () => {

@@ -5,12 +5,17 @@ import { HEARTBEAT_MS, type Lease } from "./lease.ts";
 import { Stopped } from "./progress.ts";
 import type { Saver } from "./save.ts";
 import { applySignal } from "./signals.ts";
-import type { RunBirth, SlotClaim, Store } from "./store.ts";
+import type { LeasedBirth, SlotClaim, Store } from "./store.ts";
 
 export interface AcquiredLease extends AsyncDisposable {
   readonly lease: Lease;
   /** Called when another process has taken the lease, at the latest after the next heartbeat, even if nothing is written. */
-  onLost(tell: (error: HoldfastError) => void): void;
+  onLost(report: (error: HoldfastError) => void): void;
+  /**
+   * Makes the last commit under this lease, which also releases it when `release` is true: no other caller of this process holds it.
+   * Disposing does nothing then.
+   */
+  endWith<T>(commit: (release: boolean) => Promise<T>): Promise<T>;
 }
 
 /**
@@ -21,7 +26,7 @@ export async function acquireLease(
   adapters: CoreAdapters,
   run: string,
   slot?: SlotClaim,
-  birth?: RunBirth,
+  birth?: LeasedBirth,
 ): Promise<AcquiredLease> {
   // After a rollback of the store, a run that it no longer knows would be repeated under the same name.
   if (birth !== undefined) await rejectRolledBackStore(adapters, run);
@@ -33,11 +38,11 @@ export async function acquireLease(
     ...(slot === undefined ? {} : { slot }),
     ...(birth === undefined ? {} : { birth }),
   });
-  let tellLost: ((error: HoldfastError) => void) | undefined;
+  let reportLost: ((error: HoldfastError) => void) | undefined;
   const beat = (): void => {
     store.renewLease(lease).catch((error: unknown) => {
       // Other errors come from the disk or the network and may be temporary. Each write checks the lease itself.
-      if (error instanceof HoldfastError && error.code === "LEASE_LOST") tellLost?.(error);
+      if (error instanceof HoldfastError && error.code === "LEASE_LOST") reportLost?.(error);
     });
   };
   const timer = setInterval(beat, HEARTBEAT_MS);
@@ -47,13 +52,20 @@ export async function acquireLease(
   holders.set(key, (holders.get(key) ?? 0) + 1);
   return {
     lease,
-    onLost(tell) {
-      tellLost = tell;
+    onLost(report) {
+      reportLost = report;
+    },
+    async endWith(commit) {
+      const release = holders.get(key) === 1;
+      const result = await commit(release);
+      if (release) holders.delete(key);
+      return result;
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
-      const left = (holders.get(key) ?? 1) - 1;
-      if (left > 0) return void holders.set(key, left);
+      const count = holders.get(key);
+      if (count === undefined) return;
+      if (count > 1) return void holders.set(key, count - 1);
       holders.delete(key);
       // An error here would hide the original one. A lease that is not released ends with its store handle.
       await store.releaseLease(lease).catch(() => undefined);
@@ -77,7 +89,7 @@ export interface SlotRequest {
   readonly whenFull: "refuse" | "wait" | "force";
   readonly signal: AbortSignal;
   /** For a run that does not exist yet: it is created together with its slot, so that a refused run leaves nothing behind. */
-  readonly birth?: RunBirth;
+  readonly birth?: LeasedBirth;
   /** Called once with the working runs when no slot is free at first. */
   readonly onWaiting: (atWork: readonly string[]) => void;
   /** Called with the working runs when the run starts above the limit ("force"). */

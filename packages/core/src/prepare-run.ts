@@ -27,7 +27,7 @@ import type { Workspace } from "./workspace.ts";
  * Loads a leased run and makes it ready to continue. It ends processes of the last worker, reconciles files with the position, and counts
  * costs that were never reported. Only then does it mark a waiting run as continued, once.
  */
-export async function takeUp<S extends JsonObject>(params: {
+export async function prepareRun<S extends JsonObject>(params: {
   readonly adapters: Adapters;
   readonly summary: RunSummary;
   readonly lease: Lease;

@@ -39,6 +39,8 @@ export interface SaveRequest {
   readonly change?: (planes: Planes, at: SavedAt) => Planes;
   /** The files are as they should be, whatever is in flight. Default: true, unless only steps are in flight that must not change files. */
   readonly settles?: boolean;
+  /** The commit releases the lease: it is the last one. */
+  readonly release?: boolean;
 }
 
 export interface SavedAt {
@@ -246,7 +248,7 @@ export class RunSession {
     this.#advance(after);
     const checkpoint = { sequence, trigger, planes, ...(name === undefined ? {} : { name }) };
     const committed = await this.adapters.store
-      .commit({ lease: this.#lease, entries, checkpoint })
+      .commit({ lease: this.#lease, entries, checkpoint, release: request.release ?? false })
       .catch((error: unknown) => {
         if (this.#state === after) [this.#talk, this.#earlierMs, this.#countedTo] = [talk, earlierMs, countedTo];
         return this.#refuse(error, { before, after });
@@ -400,9 +402,7 @@ export async function loadRun(
       hint: "Start it again under the same id: what is there is kept.",
     });
   }
-  const loaded = await loadFrom(store, newest, apply);
-  const [top] = await store.listCheckpoints({ run, limit: 1 });
-  return { ...loaded, newest, top: top?.sequence ?? newest.sequence };
+  return { ...(await loadFrom(store, newest, apply)), newest };
 }
 
 /** Loads a run from a checkpoint that the caller already has. */
@@ -410,7 +410,7 @@ export async function loadFrom(
   store: Store,
   newest: Checkpoint,
   apply: ApplyEvent = null,
-): Promise<Omit<LoadedRun, "newest" | "top">> {
+): Promise<Omit<LoadedRun, "newest">> {
   const since = await Array.fromAsync(store.readJournal({ run: newest.run, after: newest.entry - 1 }));
   const entries = since.filter(({ entry }) => entry > newest.entry);
   const settled = await settledBefore(store, newest);
@@ -424,7 +424,8 @@ export async function loadFrom(
   });
   const { position } = loaded.state;
   const milliseconds = workingTime(since);
-  return { ...loaded, position: { ...position, budget: spendTime(position.budget, milliseconds) }, milliseconds };
+  const top = newest.sequence + entries.filter(({ kind }) => kind === "checkpoint").length;
+  return { ...loaded, position: { ...position, budget: spendTime(position.budget, milliseconds) }, milliseconds, top };
 }
 
 /**

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, type State, begin, define, worked } from "@holdfast/test-support/core/work-bench";
 import { readWorktree } from "@holdfast/test-support/git/repository";
-import { RunHandle } from "./run-handle.ts";
+import { RunHandle, runById } from "./run-handle.ts";
 import type { StageFunction } from "./workflow.ts";
 
 const FILES = { changesFiles: true };
@@ -168,9 +168,9 @@ test("after a restore no stage attempt has a number that was given: old effects 
     return { event: "passed", reason: "fine" };
   };
   const workflow = define({ work, check });
-  const run = await begin(adapters, workflow, workspace);
+  await begin(adapters, workflow, workspace);
   await go(workflow);
-  await using handle = new RunHandle(adapters, run);
+  await using handle = new RunHandle(adapters, await runById(adapters, ID));
   await handle.restore({ sequence: 1 });
   await handle.close();
   parks = false;

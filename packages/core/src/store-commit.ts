@@ -8,14 +8,13 @@ import { type Json, type JsonObject, deepFreeze } from "./json.ts";
 import { type Lease, type LeasePlan, type SlotLease, planSlot } from "./lease.ts";
 import { RUN_ID, type Run, type Work } from "./run.ts";
 import { type RunFold, concernsRun, stepRun } from "./status.ts";
-import { type Commit, type NewCheckpoint, effectConflict, slotLimitReached } from "./store.ts";
+import { type CommitBody, type NewCheckpoint, effectConflict, slotLimitReached } from "./store.ts";
 import { canonicalJson, capture } from "./values.ts";
 
 /**
  * A commit as captured in the call: the caller can no longer change it. `E` is what a store adds to each entry, `P` how it keeps the planes.
  */
 export interface CapturedCommit<E, P> {
-  readonly lease: LeaseClaim;
   readonly entries: readonly CapturedEntry<E>[];
   readonly checkpoint: CapturedCheckpoint<P> | null;
 }
@@ -40,7 +39,7 @@ export interface CapturedCheckpoint<P> {
 
 /** The callbacks read what they are given before they return. */
 export function captureCommit<E, P>(
-  commit: Commit,
+  commit: CommitBody,
   store: {
     readonly entry: (body: JsonObject, json: string) => E;
     readonly planes: (live: Planes) => P;
@@ -48,14 +47,13 @@ export function captureCommit<E, P>(
 ): CapturedCommit<E, P> {
   const { entries = [], checkpoint } = commit;
   return {
-    lease: claimOf(commit.lease),
     entries: entries.map((entry) => captureEntry(entry, store.entry)),
     checkpoint: checkpoint === undefined ? null : captureCheckpoint(checkpoint, store.planes),
   };
 }
 
 function captureEntry<E>(
-  { kind, body }: NonNullable<Commit["entries"]>[number],
+  { kind, body }: NonNullable<CommitBody["entries"]>[number],
   own: (body: JsonObject, json: string) => E,
 ): CapturedEntry<E> {
   checkEntryKind(kind);

@@ -38,10 +38,11 @@ export interface Store {
    * - With `slot` it also acquires a slot, decided in the same transaction over the leases of all runs. LOOP_LIMIT, and nothing is written,
    * when none is free (data: the holders). A waiting handle tries again by calling again.
    * - With `birth` a missing run is created in the same transaction (RUN_EXISTS as in `createRun`): a refused caller leaves no run behind.
+   * With `birth.first` that transaction also contains the first commit of a run that has no checkpoint.
    */
   takeLease(params: {
     readonly run: string;
-    readonly birth?: RunBirth;
+    readonly birth?: LeasedBirth;
     readonly label: string;
     readonly staleAfterMs?: number;
     readonly slot?: SlotClaim;
@@ -182,6 +183,12 @@ export interface RunBirth {
   readonly labels?: JsonObject;
 }
 
+/** A run that is created together with its lease. */
+export interface LeasedBirth extends RunBirth {
+  /** Ignored when the run has a checkpoint. */
+  readonly first?: CommitBody;
+}
+
 export interface SlotClaim {
   /** How many runs with a slot may work at the same time; null: this one works whatever their number. */
   readonly limit: number | null;
@@ -208,8 +215,13 @@ export interface CheckpointQuery {
   readonly stage?: string;
 }
 
-export interface Commit {
+export interface Commit extends CommitBody {
   readonly lease: Lease;
+  /** Releases the lease in the same transaction. Nothing is released when the commit is refused. */
+  readonly release?: boolean;
+}
+
+export interface CommitBody {
   readonly entries?: readonly NewEntry[];
   readonly checkpoint?: NewCheckpoint;
 }

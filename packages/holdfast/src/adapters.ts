@@ -8,7 +8,7 @@ import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { type Agent, type AgentArgs, splitAgent } from "@holdfast/core/agent";
 import type { PriceTable } from "@holdfast/core/budget";
-import type { CheckpointSwitches, ExecutionConfig } from "@holdfast/core/checkpoint";
+import type { CheckpointSwitches, ExecutionConfig, Planes } from "@holdfast/core/checkpoint";
 import { createCommands } from "@holdfast/core/commands";
 import type { ErrorPolicy } from "@holdfast/core/error-policy";
 import type { Forge } from "@holdfast/core/forge";
@@ -17,7 +17,7 @@ import { type JsonObject, sha256 } from "@holdfast/core/json";
 import { type Masking, maskSecrets, maskValue, secretValues } from "@holdfast/core/mask";
 import { eachForgeQuestion, recordingParts } from "@holdfast/core/record-run";
 import { type Environment, Tape, describeEnvironment } from "@holdfast/core/recorded-calls";
-import { type Commit, type Store, newestUsable } from "@holdfast/core/store";
+import { type CommitBody, type LeasedBirth, type Store, newestUsable } from "@holdfast/core/store";
 import type { Branch } from "@holdfast/core/workspace";
 import { createGitBranches } from "@holdfast/git/branches";
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
@@ -156,7 +156,7 @@ function maskedStore(store: Store, hide: Hide): Store {
     const body = hide(entry.body);
     return body === entry.body ? entry : { ...entry, body };
   };
-  const commitOf = (commit: Commit): Commit => {
+  const commitOf = <C extends CommitBody>(commit: C): C => {
     const { entries, checkpoint } = commit;
     return {
       ...commit,
@@ -166,11 +166,15 @@ function maskedStore(store: Store, hide: Hide): Store {
   };
   // The conversation plane holds a digest, and its text is masked already. Files belong to git. The config must stay
   // exact because a resume starts agents with it.
-  const planesOf = (planes: NonNullable<Commit["checkpoint"]>["planes"]): typeof planes => ({
+  const planesOf = (planes: Planes): Planes => ({
     ...planes,
     position: hide(planes.position),
     context: hide(planes.context),
     inputs: hide(planes.inputs),
+  });
+  const birthOf = ({ first, ...birth }: LeasedBirth): LeasedBirth => ({
+    ...hide(birth),
+    ...(first === undefined ? {} : { first: commitOf(first) }),
   });
   return {
     id: store.id,
@@ -183,8 +187,8 @@ function maskedStore(store: Store, hide: Hide): Store {
       }),
     getRun: (id) => store.getRun(id),
     listRuns: (query) => store.listRuns(query),
-    takeLease: (params) =>
-      store.takeLease({ ...params, ...(params.birth === undefined ? {} : { birth: hide(params.birth) }) }),
+    takeLease: ({ birth, ...params }) =>
+      store.takeLease({ ...params, ...(birth === undefined ? {} : { birth: birthOf(birth) }) }),
     renewLease: (lease) => store.renewLease(lease),
     releaseLease: (lease) => store.releaseLease(lease),
     getLease: (run) => store.getLease(run),

@@ -1,10 +1,10 @@
 /** Starts and resumes runs: acquires lease and slot, applies the plan, and executes the workflow. */
 import type { Adapters } from "@holdfast/core/adapters";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
-import { beginRun, raiseLimits } from "@holdfast/core/control-run";
+import { beginRun, birthOf, raiseLimits } from "@holdfast/core/control-run";
 import { executeRun, outcomeOfEnded, rejectWaitingRun } from "@holdfast/core/execute";
 import { type Finding, defaultFindingPolicy } from "@holdfast/core/findings";
-import { type SlotRequest, acquireLease, holdSlot } from "@holdfast/core/hold-lease";
+import { type AcquiredLease, type SlotRequest, acquireLease, holdSlot } from "@holdfast/core/hold-lease";
 import { isJsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import { type ProgressListener, type RunOutcome, Stopped } from "@holdfast/core/progress";
@@ -45,21 +45,22 @@ export async function earlierReport(adapters: Adapters, run: RunSummary): Promis
 export async function startRun(adapters: Adapters, plan: StartPlan, watching: ExecuteOptions): Promise<RunReport> {
   const { id, work, workflow, config, inputs, limit, labels } = plan;
   const { slot } = watching;
-  const birth = { workflow: workflow.shape.name, work, labels };
+  const begun = { adapters, workflow, work, inputs, config, labels, limit };
+  // A worktree is created under the lease. Without one, the run is created with its lease and its first checkpoint.
+  const hasFiles = plan.place !== null && adapters.workspaces !== null;
+  const { first, ...bare } = birthOf(begun);
+  const birth = hasFiles ? bare : { ...bare, first };
   // A queued run may get a pause signal or be killed. It is created before it waits, so that it can be resumed like any
   // other run.
   const waits = slot?.whenFull === "wait";
-  if (waits) {
-    await adapters.store.createRun({ id, ...birth });
-    await begin();
-  }
-  if (slot !== null) return await withSlot(adapters, id, { ...slot, birth }, carry);
+  if (waits) await begin();
+  if (slot !== null) return await withSlot(adapters, id, { ...slot, birth }, execute);
   // The lease is held throughout, so other processes never see a run that was started and abandoned.
-  await using _lease = await acquireLease(adapters, id, undefined, birth);
-  return await carry({ waited: false });
+  await using lease = await acquireLease(adapters, id, undefined, birth);
+  return await execute({ waited: false, lease });
 
-  async function carry({ waited }: { readonly waited: boolean }): Promise<RunReport> {
-    if (!waits) await begin();
+  async function execute({ waited, lease }: LeasedWork): Promise<RunReport> {
+    if (hasFiles && !waits) await begin();
     // Another process may have finished the work since it was planned.
     const found = await adapters.store.getRun(id);
     if (found !== undefined && isEnded(found.state)) return await earlierReport(adapters, found);
@@ -71,6 +72,7 @@ export async function startRun(adapters: Adapters, plan: StartPlan, watching: Ex
       adapters,
       run: id,
       workflow,
+      lease,
       signal: watching.signal,
       ...(watching.listen === undefined ? {} : { listen: watching.listen }),
       ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),
@@ -83,10 +85,15 @@ export async function startRun(adapters: Adapters, plan: StartPlan, watching: Ex
    * other gets LEASE_HELD.
    */
   async function begin(): Promise<void> {
-    await using _lease = await acquireLease(adapters, id);
-    const workspace = await makePlace(adapters, plan);
-    await beginRun({ adapters, workflow, id, work, inputs, config, labels, limit, workspace });
+    await using _lease = await acquireLease(adapters, id, undefined, birth);
+    if (hasFiles) await beginRun({ ...begun, id, workspace: await makePlace(adapters, plan) });
   }
+}
+
+/** `waited`: no slot was free at first, so the plan may be outdated. `lease`: held throughout; undefined: the caller acquired none. */
+interface LeasedWork {
+  readonly waited: boolean;
+  readonly lease?: AcquiredLease;
 }
 
 /** Nothing was done yet, so the current text of the issue counts without a question. */
@@ -283,13 +290,12 @@ function refusal(
 
 /**
  * Does the work while a slot is held throughout. A signal that arrives while the run is queued becomes its outcome.
- * `waited`: no slot was free at first, so the plan may be outdated.
  */
 async function withSlot(
   adapters: Adapters,
   run: string,
   slot: SlotRequest | null,
-  work: (how: { readonly waited: boolean }) => Promise<RunReport>,
+  work: (how: LeasedWork) => Promise<RunReport>,
 ): Promise<RunReport> {
   if (slot === null) return await work({ waited: false });
   let waited = false;
@@ -302,6 +308,6 @@ async function withSlot(
     throw error;
   });
   if (held instanceof Stopped) return { run, outcome: held.outcome };
-  await using _place = held;
-  return await work({ waited });
+  await using lease = held;
+  return await work({ waited, lease });
 }

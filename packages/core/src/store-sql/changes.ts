@@ -7,13 +7,14 @@ import type { Signal, SignalState } from "../signal.ts";
 import {
   type CapturedCheckpoint,
   type CapturedCommit,
+  type LeaseClaim,
   captureCommit,
   foldEffects,
   foldRunEntries,
   sameBirth,
 } from "../store-commit.ts";
 import {
-  type Commit,
+  type CommitBody,
   type Committed,
   type Drop,
   type Tombstone,
@@ -117,7 +118,7 @@ interface EntryDetail {
 }
 
 /** `memory`: of the run's states so far. */
-export function captureForSql(commit: Commit, memory: ValueMemory): SqlCommit {
+export function captureForSql(commit: CommitBody, memory: ValueMemory): SqlCommit {
   return captureCommit(commit, {
     entry: (body, json) => ({ about: factsOf(body), long: json.length > LONG_BODY ? encodeValue(body) : null }),
     planes: (live) => encodeValue(live, memory),
@@ -131,9 +132,9 @@ export function captureForSql(commit: Commit, memory: ValueMemory): SqlCommit {
 const COMPRESS_ROOT_FROM = 512;
 const PUT_EFFECT = `INSERT INTO effects (${EFFECT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, key) DO UPDATE SET kind = excluded.kind, target = excluded.target, payload = excluded.payload, state = excluded.state, at = excluded.at, outcome = excluded.outcome`;
 
-export function commit(handle: Handle, captured: SqlCommit): Job<Committed> {
+export function commit(handle: Handle, claim: LeaseClaim, captured: SqlCommit): Job<Committed> {
   return async (writing) => {
-    const head = await headUnder(handle, writing, captured.lease);
+    const head = await headUnder(handle, writing, claim);
     const { entries, checkpoint } = captured;
     const run = head.run.id;
     const moment = handle.now();

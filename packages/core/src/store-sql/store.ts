@@ -4,7 +4,7 @@ import type { JournalEntry } from "../journal.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease } from "../lease.ts";
 import { checkTagName } from "../run.ts";
 import { type StoredSignal, captureSignal } from "../signal.ts";
-import { captureNewRun, checkRunId, checkSequence, othersOf } from "../store-commit.ts";
+import { captureNewRun, checkRunId, checkSequence, claimOf, othersOf } from "../store-commit.ts";
 import { type CutRun, type Store, storeClosed } from "../store.ts";
 import {
   addTag,
@@ -76,6 +76,17 @@ export function createSqlStore(params: {
   const group = createGroup({ handle, committed: notify, onDistrust: () => endToken(token) });
   const cuts = createCuts(driver, id, params.access);
 
+  function memoryOf(run: string): ValueMemory {
+    const memory = memories.get(run) ?? createValueMemory();
+    memories.set(run, memory);
+    return memory;
+  }
+
+  function forget(lease: Lease): void {
+    if (held.get(lease.run)?.epoch === lease.epoch) held.delete(lease.run);
+    memories.delete(lease.run);
+  }
+
   function checkOpen(): void {
     if (closing !== undefined) throw storeClosed(location);
   }
@@ -114,7 +125,6 @@ export function createSqlStore(params: {
   }): AsyncGenerator<JournalEntry> {
     let left = query.limit ?? Number.POSITIVE_INFINITY;
     let reached = query.after ?? 0;
-    await readRun(query.run, async () => undefined);
     while (left > 0) {
       const wanted = Math.min(PAGE, left);
       const from = reached;
@@ -195,7 +205,15 @@ export function createSqlStore(params: {
     async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot, birth }) {
       const lease = await write(() => {
         const born = birth === undefined ? undefined : captureNewRun({ ...birth, id: run });
-        return takeLease(handle, { run: checkRunId(run), label, staleAfterMs, slot, born });
+        const take = takeLease(handle, { run: checkRunId(run), label, staleAfterMs, slot, born });
+        const first = birth?.first === undefined ? undefined : captureForSql(birth.first, memoryOf(run));
+        if (first === undefined) return take;
+        return async (writing) => {
+          const taken = await take(writing);
+          const { sequence } = await writing.head(run);
+          if (sequence === 0) await commit(handle, claimOf(taken), first)(writing);
+          return taken;
+        };
       });
       held.set(run, lease);
       return lease;
@@ -203,19 +221,25 @@ export function createSqlStore(params: {
     renewLease: (lease) => write(() => renewLease(handle, lease)),
     async releaseLease(lease) {
       await write(() => releaseLease(handle, lease));
-      if (held.get(lease.run)?.epoch === lease.epoch) held.delete(lease.run);
-      memories.delete(lease.run);
+      forget(lease);
     },
     getLease: (run) => readRun(run, async (tx, { number }) => (await readLease(tx, { number, id: run })) ?? undefined),
     listLeases: () => read(async (tx) => Object.freeze(await readLeases(tx))),
 
-    commit: (wish) =>
-      write(() => {
-        const run = checkRunId(wish.lease.run);
-        const memory = memories.get(run) ?? createValueMemory();
-        memories.set(run, memory);
-        return commit(handle, captureForSql(wish, memory));
-      }),
+    commit(wish) {
+      const { lease, release } = wish;
+      const committed = write(() => {
+        const job = commit(handle, claimOf(lease), captureForSql(wish, memoryOf(checkRunId(lease.run))));
+        if (release !== true) return job;
+        return async (writing) => {
+          const done = await job(writing);
+          await releaseLease(handle, lease)(writing);
+          return done;
+        };
+      });
+      if (release === true) committed.then(() => forget(lease)).catch(() => undefined);
+      return committed;
+    },
 
     async getCheckpoint({ run, sequence }) {
       checkSequence(sequence);

@@ -12,7 +12,6 @@ import { type ExecuteParams, executeRun } from "@holdfast/core/execute";
 import type { EntryKind } from "@holdfast/core/journal";
 import type { RunOutcome } from "@holdfast/core/progress";
 import { defaultRetention } from "@holdfast/core/retention";
-import type { Run } from "@holdfast/core/run";
 import type { Store } from "@holdfast/core/store";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { type StageFunction, type Workflow, type WorkflowParams, defineWorkflow } from "@holdfast/core/workflow";
@@ -55,7 +54,7 @@ export function define(
   });
 }
 
-export function begin(adapters: Adapters, workflow: Workflow<State>, workspace?: Workspace): Promise<Run> {
+export function begin(adapters: Adapters, workflow: Workflow<State>, workspace?: Workspace): Promise<void> {
   const work = { kind: "none" } as const;
   return beginRun({ adapters, workflow, id: ID, work, inputs: TOY_INPUTS, config: TOY_CONFIG, workspace });
 }

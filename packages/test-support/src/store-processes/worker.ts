@@ -5,7 +5,7 @@ import type { Lease } from "@holdfast/core/lease";
 import type { Store } from "@holdfast/core/store";
 import { HoldfastError } from "@holdfast/platform/error";
 import { processIdentity } from "@holdfast/platform/identity";
-import { save } from "@holdfast/testing/store-contract/harness";
+import { samplePlanes, save } from "@holdfast/testing/store-contract/harness";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 
 const [role = "", directory = "", run = "", count = "0"] = process.argv.slice(2);
@@ -81,8 +81,9 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
    * Acquires each of the runs `<run>-1`, `<run>-2` … when the meta value "round" reaches its number, and holds it until the round is over.
    */
   async race(store) {
-    const birth = { workflow: "sample", work: { kind: "none" } } as const;
     for (let n = 1; n <= times; n++) {
+      const first = { checkpoint: { trigger: "stage", planes: samplePlanes({ values: { n } }) } } as const;
+      const birth = { workflow: "sample", work: { kind: "none" }, first } as const;
       await until(async () => Number((await store.getMeta("round")) ?? 0) >= n);
       try {
         const lease = await store.takeLease({ run: `${run}-${n}`, label: "racer", birth });

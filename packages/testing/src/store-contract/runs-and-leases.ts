@@ -6,7 +6,7 @@ import type { NewEntry } from "@holdfast/core/journal";
 import type { Store } from "@holdfast/core/store";
 import { processIdentity } from "@holdfast/platform/identity";
 import { rejectsWith } from "../refuses.ts";
-import { type OwnerIdentity, type StoreCase, assertFrozen, collect, leasedRun, save } from "./harness.ts";
+import { type OwnerIdentity, type StoreCase, assertFrozen, collect, leasedRun, samplePlanes, save } from "./harness.ts";
 
 async function problemsOf(store: Store): Promise<readonly string[]> {
   const events = await collect(store.verify());
@@ -388,6 +388,83 @@ export const leaseCases: readonly StoreCase[] = [
         other.takeLease({ run: "a", label: "x", birth: { ...birth, workflow: "other" } }),
       );
       await rejectsWith("USAGE", () => other.takeLease({ run: "No Id", label: "x", birth }));
+    },
+  },
+  {
+    name: "a run that is created with its lease has its first commit in the same transaction, once",
+    async run({ open }) {
+      const [store, other] = [await open(), await open()];
+      const first = (n: number) => ({
+        entries: [{ kind: "note", body: { text: `first ${n}` } } as const],
+        checkpoint: { sequence: 1, trigger: "stage", planes: samplePlanes({ values: { n } }) } as const,
+      });
+      const birth = { workflow: "sample", work: { kind: "none" } } as const;
+      const take = (handle: Store, n: number, run = "a") =>
+        handle.takeLease({ run, label: "x", birth: { ...birth, first: first(n) } });
+      // Of two callers at once, one has the run, and the other leaves nothing of its own behind.
+      const answers = await Promise.allSettled([take(store, 1), take(other, 2)]);
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), ["fulfilled", "rejected"]);
+      const kinds = async (run = "a") => (await collect(store.readJournal({ run }))).map(({ kind }) => kind);
+      assert.deepEqual(await kinds(), ["run.created", "lease.taken", "note", "checkpoint"]);
+      const [winner, loser] = answers[0]?.status === "fulfilled" ? [store, other] : [other, store];
+      const n = winner === store ? 1 : 2;
+      assert.deepEqual((await other.latest("a"))?.planes.context.values, { n });
+      const lease = await winner.getLease("a");
+      assert.ok(lease !== undefined);
+      await save(winner, lease);
+      await winner.close();
+      // The next owner finds a checkpoint, so its own first commit does not count.
+      assert.equal((await take(loser, 3)).epoch, 2);
+      assert.deepEqual(
+        (await loser.listCheckpoints({ run: "a" })).map(({ sequence }) => sequence),
+        [2, 1],
+      );
+      // A run whose creator died before the first checkpoint gets it from the next one.
+      await loser.createRun({ id: "b", ...birth });
+      await take(loser, 4, "b");
+      assert.deepEqual((await loser.latest("b"))?.planes.context.values, { n: 4 });
+    },
+  },
+  {
+    name: "a first commit that is refused creates no run and takes no lease",
+    async run({ open }) {
+      const store = await open();
+      const birth = { workflow: "sample", work: { kind: "none" } } as const;
+      const take = (run: string, entry: NewEntry) =>
+        store.takeLease({
+          run,
+          label: "x",
+          birth: { ...birth, first: { entries: [entry], checkpoint: { trigger: "stage", planes: samplePlanes() } } },
+        });
+      // Known only when the entries are applied, after the lease was planned.
+      await rejectsWith("USAGE", () => take("a", { kind: "run.ended", body: {} }));
+      assert.deepEqual([await store.getRun("a"), await store.listLeases()], [undefined, []]);
+      await leasedRun(store, "b");
+      assert.equal((await take("b", { kind: "note", body: { text: "x" } })).epoch, 1);
+      assert.deepEqual(await problemsOf(store), []);
+    },
+  },
+  {
+    name: "a commit can release its lease, and a refused one does not",
+    async run({ open }) {
+      const [store, other] = [await open(), await open()];
+      const lease = await leasedRun(store);
+      const checkpoint = { trigger: "stage", planes: samplePlanes() } as const;
+      await rejectsWith("CONFLICT", () =>
+        store.commit({ lease, checkpoint: { ...checkpoint, sequence: 9 }, release: true }),
+      );
+      await save(store, lease);
+      const { entry } = await store.commit({ lease, checkpoint, release: true });
+      const last = await collect(other.readJournal({ run: "sample", after: entry - 1 }));
+      assert.deepEqual(
+        last.map(({ kind }) => kind),
+        ["checkpoint", "lease.released"],
+      );
+      assert.equal(await other.getLease("sample"), undefined);
+      await rejectsWith("LEASE_LOST", () => save(store, lease));
+      await store.releaseLease(lease);
+      assert.equal((await other.takeLease({ run: "sample", label: "next" })).epoch, 2);
+      assert.deepEqual(await problemsOf(store), []);
     },
   },
   {
