@@ -97,7 +97,7 @@ export function createValueMemory(): ValueMemory {
   };
 }
 
-/** Reads `value` completely before it returns. NOT_JSON, with the path in `data.path`, for anything that JSON cannot carry. */
+/** Reads `value` completely before it returns. NOT_JSON, with the path in `data.path`, for anything that JSON cannot hold. */
 export function encodeValue(value: unknown, memory = createValueMemory()): EncodedValue {
   memory.chunksBefore = memory.chunks;
   memory.chunks = new Map();

@@ -168,10 +168,8 @@ export function stepEffect(find: (key: string) => Effect | undefined, entry: Fol
   }
 }
 
-/** True for the kinds that stepEffect handles. No other kind changes an effect. */
-export function concernsEffect(kind: EntryKind): boolean {
-  return kind === "effect.intended" || kind === "effect.unknown" || kind === "effect.settled";
-}
+/** The kinds that stepEffect handles. No other kind changes an effect. */
+export const EFFECT_KINDS: ReadonlySet<EntryKind> = new Set(["effect.intended", "effect.unknown", "effect.settled"]);
 
 const intendedShape: Shape<EffectIntended> = object<EffectIntended>({
   key: text,

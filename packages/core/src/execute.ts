@@ -188,7 +188,7 @@ function watchStoreSize(runSession: RunSession): () => Promise<void> {
   let reported = false;
   return async () => {
     if (adapters.clock.now() < next) return;
-    next = adapters.clock.now() + LOOK_AGAIN_MS;
+    next = adapters.clock.now() + CHECK_AGAIN_MS;
     const warning = await checkStoreSize(adapters, reported);
     if (warning === null) return;
     runSession.tell({ kind: "note", text: warning });
@@ -373,16 +373,16 @@ function limitSession(runSession: RunSession, milliseconds: number | undefined):
   if (milliseconds === undefined) return { end: () => undefined };
   const until = performance.now() + milliseconds;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const look = (): void => {
+  const check = (): void => {
     const left = until - performance.now();
     if (left > 0) {
-      timer = setTimeout(look, Math.min(Math.ceil(left), MAX_TIMER_MS));
+      timer = setTimeout(check, Math.min(Math.ceil(left), MAX_TIMER_MS));
       return;
     }
     const reason = `The session's time is over: ${durationText(milliseconds)}`;
     runSession.halt.stop(new Stopped({ kind: "waiting", for: "session", reason, until: null }, { saved: false }));
   };
-  look();
+  check();
   return { end: () => clearTimeout(timer) };
 }
 
@@ -402,7 +402,7 @@ function durationText(milliseconds: number): string {
 async function waitForDisk(adapters: CoreAdapters, lease: Lease, error: unknown): Promise<RunOutcome> {
   if (!(error instanceof HoldfastError) || error.code !== "DISK_FULL") throw error;
   const reason = await diskFullReason(adapters, lease.run, error);
-  const until = new Date(adapters.clock.now() + LOOK_AGAIN_MS).toISOString();
+  const until = new Date(adapters.clock.now() + CHECK_AGAIN_MS).toISOString();
   const body: RunWaiting = { for: "disk", reason, until };
   const entries: readonly NewEntry[] = [{ kind: "run.waiting", body: { ...body } }];
   try {
@@ -432,7 +432,7 @@ export async function hasDiskSpace(adapters: Measured, run: string): Promise<boo
 
 /** Enough for a save of usual size, the database's log and the reserve. */
 const NEEDED_BYTES = 8 * 1024 * 1024;
-const LOOK_AGAIN_MS = 60_000;
+const CHECK_AGAIN_MS = 60_000;
 
 async function diskFullReason(adapters: CoreAdapters, run: string, error: HoldfastError): Promise<string> {
   const { path, maxSize } = error.data;

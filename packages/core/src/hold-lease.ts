@@ -97,7 +97,7 @@ export interface SlotRequest {
 }
 
 /**
- * Acquires the lease with a slot. A queued run holds its lease, so that its place in the queue is visible and ends with
+ * Acquires the lease with a slot. A queued run holds its lease, so that its position in the queue is visible and ends with
  * its process. Aborting releases the lease and rejects with the signal's reason.
  */
 export async function holdSlot(adapters: CoreAdapters, run: string, request: SlotRequest): Promise<AcquiredLease> {
@@ -136,7 +136,7 @@ async function handleSignalWhileQueued(adapters: CoreAdapters, lease: Lease): Pr
   if (outcome !== null) throw new Stopped(outcome, { saved: true });
 }
 
-const LOOK_MS = 250;
+const POLL_MS = 250;
 
 async function pause(signal: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
@@ -145,7 +145,7 @@ async function pause(signal: AbortSignal): Promise<void> {
       signal.removeEventListener("abort", end);
       resolve();
     };
-    const timer = setTimeout(end, LOOK_MS);
+    const timer = setTimeout(end, POLL_MS);
     signal.addEventListener("abort", end, { once: true });
   });
   signal.throwIfAborted();

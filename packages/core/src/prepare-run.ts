@@ -131,7 +131,7 @@ function checkDefinition<S extends JsonObject>(
     throw new HoldfastError({
       code: "USAGE",
       message: `Run ${run} follows workflow ${position.workflow}, not ${shape.name}`,
-      hint: "Carry it on with the workflow that it was begun with.",
+      hint: "Resume it with the workflow that it began with.",
     });
   }
   const known = shape.stages.includes(position.stage);
@@ -141,7 +141,7 @@ function checkDefinition<S extends JsonObject>(
     message: known
       ? `Workflow ${shape.name} is not any more what run ${run} began with`
       : `Run ${run} stands in stage ${position.stage}, which workflow ${shape.name} does not have any more`,
-    hint: "Carry it on with the version that began it, or begin a new run.",
+    hint: "Resume it with the version that it began with, or start a new run.",
     retry: "ask",
     data: { run, was: position.definition, is: definition },
   });
@@ -183,10 +183,10 @@ async function recoverFiles(
     ([name, step]) => step.files && keepsFiles(name),
   );
   if (workspace === undefined) return await appendAll(runSession, resumed);
-  if (lost.length === 0 && !continues && !fellBack && !unfinished) await takeBackLeft(runSession);
+  if (lost.length === 0 && !continues && !fellBack && !unfinished) await revertLeftChanges(runSession);
   const base = await baseOf(runSession, lost);
-  const standing = fellBack ? runSession.state.sequence : runSession.state.settled.sequence;
-  const to = fellBack || unfinished ? (base ?? standing) : base;
+  const fallback = fellBack ? runSession.state.sequence : runSession.state.settled.sequence;
+  const to = fellBack || unfinished ? (base ?? fallback) : base;
   if (to !== null) {
     const names = lost.map(([name]) => name).join(", ");
     if (base !== null) {
@@ -229,8 +229,8 @@ async function baseOf(
 /** Saves the user's edits in their own checkpoint, so that no later restore discards them. */
 async function keepEdits(runSession: RunSession): Promise<void> {
   const { workspace, adapters } = runSession;
-  const { at: _at, ...look } = snapshotParams(adapters);
-  if (workspace === undefined || (await workspace.currentFiles(look)).tree === runSession.state.files?.tree) return;
+  const { at: _at, ...params } = snapshotParams(adapters);
+  if (workspace === undefined || (await workspace.currentFiles(params)).tree === runSession.state.files?.tree) return;
   // Between two tries of a call that resumes its session, the changes may be the call's own.
   const text = Object.keys(runSession.attempt.sessions).some(
     (step) => !Object.hasOwn(runSession.attempt.sideWorktrees, step),
@@ -249,7 +249,7 @@ async function keepEdits(runSession: RunSession): Promise<void> {
  * The newest checkpoint contains unexpected changes from before the kill. If the files are unchanged since, the changes are reverted;
  * otherwise they are kept and reported.
  */
-async function takeBackLeft(runSession: RunSession): Promise<void> {
+async function revertLeftChanges(runSession: RunSession): Promise<void> {
   const { workspace, adapters } = runSession;
   const { files, settled } = runSession.state;
   if (workspace === undefined || settled.sequence === runSession.state.sequence) return;

@@ -10,7 +10,7 @@ import type { ResumeAction } from "./resume-plan.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
 import { onlyReaders, sameFiles } from "./state.ts";
-import { NEW_RUN, concernsRun, stepRun } from "./status.ts";
+import { NEW_RUN, RUN_KINDS, stepRun } from "./status.ts";
 import type { Workspace, Workspaces } from "./workspace.ts";
 
 interface PutBack {
@@ -304,7 +304,7 @@ async function makeWorktree(params: {
 async function readUnfinished(adapters: CoreAdapters, run: string): Promise<RepairedPlace["unfinished"]> {
   let fold = NEW_RUN;
   for await (const entry of adapters.store.readJournal({ run }))
-    if (concernsRun(entry.kind)) fold = stepRun(fold, entry);
+    if (RUN_KINDS.has(entry.kind)) fold = stepRun(fold, entry);
   return fold.unfinishedRestore === null ? null : parseStarted(fold.unfinishedRestore.body, run);
 }
 

@@ -160,15 +160,18 @@ export class RunHandle implements AsyncDisposable {
    * Plans to cherry-pick these files of another run's checkpoint into this run's worktree. Reads only. Throws RESTORE_REFUSED if they could
    * not be kept there.
    */
-  async planGraft(params: { readonly source: Checkpoint; readonly paths: readonly string[] }): Promise<CherryPickPlan> {
+  async planCherryPick(params: {
+    readonly source: Checkpoint;
+    readonly paths: readonly string[];
+  }): Promise<CherryPickPlan> {
     const [run, newest, workspace] = await Promise.all([this.summary(), this.#saver.newest(), this.#ownWorkspace()]);
     return await planCherryPick({ ...params, adapters: this.#adapters, run, newest, workspace });
   }
 
-  async applyGraft(plan: CherryPickPlan, options: { readonly force?: boolean } = {}): Promise<CherryPickReport> {
+  async applyCherryPick(plan: CherryPickPlan, options: { readonly force?: boolean } = {}): Promise<CherryPickReport> {
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
     const workspace = await this.#ownWorkspace();
-    if (workspace === undefined) throw new TypeError("a graft was planned without a worktree");
+    if (workspace === undefined) throw new TypeError("a cherry-pick was planned without a worktree");
     const force = options.force ?? false;
     try {
       return await applyCherryPick({ adapters: this.#adapters, plan, saver: this.#saver, lease, workspace, force });

@@ -237,7 +237,7 @@ export function rebaseRunning(planes: Planes, sequence: number): Planes {
   return { ...planes, position: { ...planes.position, stageAttempt } };
 }
 
-/** Marks a conversation that the run went back to. A forked one stays "fork": its session is also the parent's. */
+/** Marks a conversation that the run went back to. A forked one remains "fork": its session is also the parent's. */
 export function rewoundTo(kept: ConversationPlane | null, how: "restore" | "fork"): ConversationPlane | null {
   return kept === null ? null : { ...kept, rewound: kept.rewound === "fork" ? "fork" : how };
 }

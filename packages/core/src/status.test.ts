@@ -8,7 +8,7 @@ import {
   type RunStatus,
   type StatusFacts,
   NEW_RUN,
-  concernsRun,
+  RUN_KINDS,
   isResumable,
   STATUS_KINDS,
   isHeld,
@@ -147,11 +147,11 @@ describe("run fold", () => {
 
   test("whoever keeps the fold may pass over every kind that does not concern the run", () => {
     for (const kind of [...ENTRY_KINDS, "x.own"] as const)
-      if (!concernsRun(kind)) expect(stepRun(NEW_RUN, { ...anEntry, kind })).toBe(NEW_RUN);
+      if (!RUN_KINDS.has(kind)) expect(stepRun(NEW_RUN, { ...anEntry, kind })).toBe(NEW_RUN);
     fc.assert(
       fc.property(fc.array(anyLine), (lines) => {
         const entries = journal(lines);
-        expect(foldRun(entries.filter(({ kind }) => concernsRun(kind)))).toEqual(foldRun(entries));
+        expect(foldRun(entries.filter(({ kind }) => RUN_KINDS.has(kind)))).toEqual(foldRun(entries));
       }),
     );
   });

@@ -262,12 +262,8 @@ export function stepRun(fold: RunFold, entry: FoldedEntry): RunFold {
   }
 }
 
-/** Whether stepRun handles this kind; any other kind leaves the fold unchanged. */
-export function concernsRun(kind: EntryKind): boolean {
-  return RUN_KINDS.has(kind);
-}
-
-const RUN_KINDS: ReadonlySet<EntryKind> = new Set<EntryKind>([
+/** The kinds that stepRun handles. Any other kind leaves the fold unchanged. */
+export const RUN_KINDS: ReadonlySet<EntryKind> = new Set<EntryKind>([
   "run.waiting",
   "run.paused",
   "run.continued",

@@ -80,8 +80,8 @@ export class StageExecution {
       kind: "step.finished",
       body:
         recorded === undefined
-          ? { result, spent, step, stageAttempt }
-          : { recorded, result, spent, step, stageAttempt },
+          ? { result, spent, stageAttempt, step }
+          : { recorded, result, spent, stageAttempt, step },
     };
   }
 

@@ -2,12 +2,12 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CheckpointParent, type Planes, TRIGGERS, type Trigger } from "./checkpoint.ts";
-import { type Effect, checkIntent, concernsEffect, stepEffect } from "./effects.ts";
+import { EFFECT_KINDS, type Effect, checkIntent, stepEffect } from "./effects.ts";
 import { ENTRY_KINDS, type EntryKind } from "./journal.ts";
 import { type Json, type JsonObject, deepFreeze } from "./json.ts";
 import { type Lease, type LeasePlan, type SlotLease, planSlot } from "./lease.ts";
 import { RUN_ID, type Run, type Work } from "./run.ts";
-import { type RunFold, concernsRun, stepRun } from "./status.ts";
+import { RUN_KINDS, type RunFold, stepRun } from "./status.ts";
 import { type CommitBody, type NewCheckpoint, effectConflict, slotLimitReached } from "./store.ts";
 import { canonicalJson, capture } from "./values.ts";
 
@@ -99,7 +99,7 @@ export function foldRunEntries(params: {
   const { run, at, entries } = params;
   let fold: RunFold | null = null;
   for (const [i, { kind, body }] of entries.entries()) {
-    if (!concernsRun(kind)) continue;
+    if (!RUN_KINDS.has(kind)) continue;
     fold = step(fold ?? params.current(), { run, entry: params.after + 1 + i, kind, at, body: body() });
   }
   return fold === null ? null : deepFreeze(fold);
@@ -135,7 +135,7 @@ export function foldEffects(params: {
   const folded = new Map<string, Effect>();
   for (const [i, entry] of params.entries.entries()) {
     const { kind } = entry;
-    if (!concernsEffect(kind)) continue;
+    if (!EFFECT_KINDS.has(kind)) continue;
     const body = entry.body();
     const key = typeof body["key"] === "string" ? body["key"] : "";
     if (key === "") throw effectConflict({ run, why: "the entry names no effect key" });

@@ -114,8 +114,8 @@ function badNames(shape: WorkflowShape): readonly string[] {
   const bad = [shape.name, ...shape.stages, ...shape.events].filter((name) => !NAME.test(name));
   return [
     ...(bad.length === 0 ? [] : [`not a name (lower-case letters, digits, . _ -): ${quoted(bad)}`]),
-    ...told("stage named twice", repeated(shape.stages)),
-    ...told("event named twice", repeated(shape.events)),
+    ...listed("stage named twice", repeated(shape.stages)),
+    ...listed("event named twice", repeated(shape.events)),
     ...(Number.isSafeInteger(shape.version) && shape.version >= 1 ? [] : ["the version must be a whole number from 1"]),
   ];
 }
@@ -134,9 +134,9 @@ function unknownNames(shape: WorkflowShape, functions: readonly string[]): reado
     }
   }
   return [
-    ...told("unknown stage", [...new Set(named.filter((name) => !stages.has(name)))]),
-    ...told("unknown event", badEvents),
-    ...told(
+    ...listed("unknown stage", [...new Set(named.filter((name) => !stages.has(name)))]),
+    ...listed("unknown event", badEvents),
+    ...listed(
       "event that no stage has",
       shape.events.filter((event) => !used.has(event)),
     ),
@@ -146,7 +146,7 @@ function unknownNames(shape: WorkflowShape, functions: readonly string[]): reado
 function missingFunctions(shape: WorkflowShape, functions: readonly string[]): readonly string[] {
   const working = shape.stages.filter((stage) => !Object.hasOwn(shape.ends, stage));
   return [
-    ...told(
+    ...listed(
       "stage without a function",
       working.filter((stage) => !functions.includes(stage)),
     ),
@@ -162,8 +162,8 @@ function missingPairs(shape: WorkflowShape, required: readonly Pair[]): readonly
   );
   const missing = required.filter(([stage, event]) => !rowOf(stage).includes(event));
   return [
-    ...told("stage without a transition", stuck),
-    ...told(
+    ...listed("stage without a transition", stuck),
+    ...listed(
       "missing transition",
       missing.map(([stage, event]) => `${stage}+${event}`),
     ),
@@ -175,13 +175,13 @@ function unreachable(shape: WorkflowShape): readonly string[] {
   for (const stage of reached) {
     for (const target of Object.values(shape.transitions[stage] ?? {})) reached.add(target);
   }
-  return told(
+  return listed(
     "stage that nothing leads to",
     shape.stages.filter((stage) => !reached.has(stage)),
   );
 }
 
-function told(what: string, names: readonly string[]): readonly string[] {
+function listed(what: string, names: readonly string[]): readonly string[] {
   return names.length === 0 ? [] : [`${what}: ${names.join(", ")}`];
 }
 

@@ -1,4 +1,4 @@
-// Plain JSON values: canonical JSON (RFC 8785), frozen copies, and the refusal of anything that JSON cannot carry.
+// Plain JSON values: canonical JSON (RFC 8785), frozen copies, and the refusal of anything that JSON cannot hold.
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Json, isJsonArray, isJsonObject } from "./json.ts";
@@ -6,7 +6,7 @@ import { type Json, isJsonArray, isJsonObject } from "./json.ts";
 /** Containers nested deeper are refused, so that every walk may recurse. */
 export const MAX_DEPTH = 1000;
 
-/** RFC 8785. NOT_JSON, with the path in `data.path`, for anything that JSON cannot carry. */
+/** RFC 8785. NOT_JSON, with the path in `data.path`, for anything that JSON cannot hold. */
 export function canonicalJson(value: unknown): string {
   return refusing(value, () => plainText(value, 0));
 }
@@ -178,7 +178,7 @@ export function isPlainObject(value: object): boolean {
   );
 }
 
-/** Turns Unfit into NOT_JSON, with the path of the first part of `value` that JSON cannot carry. */
+/** Turns Unfit into NOT_JSON, with the path of the first part of `value` that JSON cannot hold. */
 export function refusing<T>(value: unknown, work: () => T): T {
   try {
     return work();
@@ -242,7 +242,7 @@ function findOffender(value: unknown, path: readonly string[], above: Set<unknow
 function reasonAgainst(value: unknown, depth: number): string | undefined {
   switch (typeof value) {
     case "string":
-      return value.isWellFormed() ? undefined : "the string holds a lone surrogate, which UTF-8 cannot carry";
+      return value.isWellFormed() ? undefined : "the string holds a lone surrogate, which UTF-8 cannot encode";
     case "number":
       return Number.isFinite(value) ? undefined : `${value} is not a JSON number`;
     case "boolean":

@@ -130,14 +130,14 @@ export class RunService {
     const { workflow, id: run } = plan;
     if (plan.earlier !== null) return await earlierReport(adapters, plan.earlier);
     watching.starting?.name(run);
-    for (const text of warnings) tellNote({ clock: adapters.clock, run, listen: watching.listen }, text);
+    for (const text of warnings) emitNote({ clock: adapters.clock, run, listen: watching.listen }, text);
     const untaken = seedNotice(adapters, plan.config);
-    if (untaken !== null) tellNote({ clock: adapters.clock, run, listen: watching.listen }, untaken);
+    if (untaken !== null) emitNote({ clock: adapters.clock, run, listen: watching.listen }, untaken);
     const given = plan.config.inputs["priority"];
     const priority = watching.priority ?? (typeof given === "number" && given !== 0 ? given : undefined);
     if (priority !== undefined) await this.setPriority(run, priority);
-    const carried = { ...watching, run, workflow: workflow.shape.name };
-    return await this.#carry(carried, (watched) => startRun(adapters, plan, watched));
+    const execution = { ...watching, run, workflow: workflow.shape.name };
+    return await this.#execute(execution, (watched) => startRun(adapters, plan, watched));
   }
 
   /** Reports what changed since the run stopped, and what a resume would do about it. */
@@ -173,12 +173,12 @@ export class RunService {
     if (plans.planned.plan.kind === "resume" || plans.planned.plan.kind === "warn") {
       const { agent, inputs: options } = request.config;
       for (const text of await checkVersions(adapters, await agentsOf(request.workflow.shape.name, { agent, options })))
-        tellNote({ clock: adapters.clock, run, listen: params.listen }, text);
+        emitNote({ clock: adapters.clock, run, listen: params.listen }, text);
     }
     if (priority !== undefined) await this.setPriority(run, priority);
     await this.withdrawSignal(run, params.force === true ? "any" : "pause");
-    const carried = { ...params, signal, workflow: request.workflow.shape.name };
-    return await this.#carry(carried, (watched) => resumeRun(adapters, request, plans, watched));
+    const execution = { ...params, signal, workflow: request.workflow.shape.name };
+    return await this.#execute(execution, (watched) => resumeRun(adapters, request, plans, watched));
   }
 
   /**
@@ -283,14 +283,14 @@ export class RunService {
   }
 
   /** Executes with a slot if the workflow needs one, and keeps the directories that other tools read up to date. */
-  async #carry(params: Carried, work: (watching: ExecuteOptions) => Promise<RunReport>): Promise<RunReport> {
+  async #execute(params: ExecuteRequest, work: (watching: ExecuteOptions) => Promise<RunReport>): Promise<RunReport> {
     const { workflow, run, loopSlot, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
     const location = { adapters: this.#adapters, cwd, settings: loopLayout, limit: loops.max };
     const mirrored = { ...location, workflow, run, listen: listening(params) };
     try {
       return await mirroredWork(mirrored, async (listen) => {
-        const notify = (text: string): void => tellNote({ clock: this.#adapters.clock, run, listen }, text);
+        const notify = (text: string): void => emitNote({ clock: this.#adapters.clock, run, listen }, text);
         const slot = slotRequest({ workflow, loops, loopSlot, signal, notify });
         return await work({ signal, listen, sessionMs, slot });
       });
@@ -313,7 +313,7 @@ interface Announced {
 }
 
 /** Every event except a note is emitted while the lease is held, so the first such event removes the announcement. */
-function listening({ listen, starting }: Pick<Carried, "listen" | "starting">): ProgressListener | undefined {
+function listening({ listen, starting }: Pick<ExecuteRequest, "listen" | "starting">): ProgressListener | undefined {
   if (starting === undefined || starting === null) return listen;
   return (event) => {
     if (event.kind !== "note") starting.remove();
@@ -321,12 +321,12 @@ function listening({ listen, starting }: Pick<Carried, "listen" | "starting">): 
   };
 }
 
-interface Carried extends Pick<StartParams, "signal" | "listen" | "sessionMs" | "loopSlot">, Announced {
+interface ExecuteRequest extends Pick<StartParams, "signal" | "listen" | "sessionMs" | "loopSlot">, Announced {
   readonly run: string;
   readonly workflow: string;
 }
 
-function tellNote(
+function emitNote(
   to: { readonly clock: Clock; readonly run: string; readonly listen: ProgressListener | undefined },
   text: string,
 ): void {

@@ -86,7 +86,7 @@ export async function startRun(adapters: Adapters, plan: StartPlan, watching: Ex
    */
   async function begin(): Promise<void> {
     await using _lease = await acquireLease(adapters, id, undefined, birth);
-    if (hasFiles) await beginRun({ ...begun, id, workspace: await makePlace(adapters, plan) });
+    if (hasFiles) await beginRun({ ...begun, id, workspace: await createWorktree(adapters, plan) });
   }
 }
 
@@ -103,7 +103,7 @@ const AS_IT_IS_NOW: Answers = {
   issue_labels_changed: "accept",
 };
 
-async function makePlace(adapters: Adapters, plan: StartPlan): Promise<Workspace | undefined> {
+async function createWorktree(adapters: Adapters, plan: StartPlan): Promise<Workspace | undefined> {
   const { place, id } = plan;
   if (place === null || adapters.workspaces === null) return undefined;
   return await adapters.workspaces.create({
@@ -155,7 +155,7 @@ export async function resumeRun(
 ): Promise<RunReport> {
   const { run, wakes } = request;
   rejectWaitingRun(planned.run, wakes);
-  refuseStanding(run, planned);
+  throwIfBlocked(run, planned);
   // A run that has ended, or that needs a decision first, occupies no slot.
   return await withSlot(adapters, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
     if (!waited) return await continueRun(adapters, request, planned, watching);
@@ -170,15 +170,15 @@ async function continueRun(
   request: ResumeRequest,
   planned: ResumeCheck,
   watching: Omit<ExecuteOptions, "slot">,
-  told: readonly Finding[] = planned.findings,
+  reported: readonly Finding[] = planned.findings,
 ): Promise<RunReport> {
   const { run, workflow, limit, wakes } = request;
-  const known = new Set(told.map(({ summary }) => summary));
-  for (const { summary } of planned.findings) if (!known.has(summary)) tell(adapters, run, watching, summary);
-  refuseStanding(run, planned);
+  const known = new Set(reported.map(({ summary }) => summary));
+  for (const { summary } of planned.findings) if (!known.has(summary)) emitNote(adapters, run, watching, summary);
+  throwIfBlocked(run, planned);
   for (const { step, outcome, text } of await apply(adapters, planned))
-    if (outcome !== "skipped") tell(adapters, run, watching, `restore, ${step}: ${text}`);
-  const waiting = await parkOnForge(adapters, planned);
+    if (outcome !== "skipped") emitNote(adapters, run, watching, `restore, ${step}: ${text}`);
+  const waiting = await waitForForge(adapters, planned);
   if (waiting !== null) return { run, outcome: waiting };
   const ended = outcomeOf(planned);
   if (ended !== null) return { run, outcome: ended };
@@ -199,7 +199,7 @@ async function continueRun(
  * If only an unreachable forge prevents the resume, records a wait so that `--wait` and supervisors try again. null:
  * another reason, or a question to the user is open, which a new wait would replace.
  */
-async function parkOnForge(adapters: Adapters, { run, plan }: ResumeCheck): Promise<RunOutcome | null> {
+async function waitForForge(adapters: Adapters, { run, plan }: ResumeCheck): Promise<RunOutcome | null> {
   const { state } = run;
   if (plan.kind !== "ask" || (state.kind === "waiting" && state.decision !== undefined)) return null;
   const asked = plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding);
@@ -226,14 +226,14 @@ async function parkOnForge(adapters: Adapters, { run, plan }: ResumeCheck): Prom
 /** When to ask a forge again that named no time. */
 const ASK_AGAIN_MS = 15_000;
 
-function tell(adapters: Adapters, run: string, { listen }: Pick<ExecuteOptions, "listen">, text: string): void {
+function emitNote(adapters: Adapters, run: string, { listen }: Pick<ExecuteOptions, "listen">, text: string): void {
   listen?.({ run, at: new Date(adapters.clock.now()).toISOString(), kind: "note", text });
 }
 
 /** What prevents a resume before any action: an error is thrown, a question is the returned outcome. null: nothing does. */
 export function blockedReport(planned: ResumeCheck): RunReport | null {
   const run = planned.run.id;
-  refuseStanding(run, planned);
+  throwIfBlocked(run, planned);
   const outcome = planned.plan.kind === "ask" ? outcomeOf(planned) : null;
   return outcome === null ? null : { run, outcome };
 }
@@ -265,7 +265,7 @@ function outcomeOf({ plan, findings }: ResumeCheck): RunOutcome | null {
   }
 }
 
-function refuseStanding(run: string, planned: ResumeCheck): void {
+function throwIfBlocked(run: string, planned: ResumeCheck): void {
   const { plan } = planned;
   if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
 }

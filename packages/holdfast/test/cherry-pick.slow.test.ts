@@ -179,8 +179,8 @@ describe("refused, with nothing changed", () => {
     const source = await scene.theirs.handle.latest();
     if (source === undefined) throw new Error("nothing was saved");
     const handle = await other.run("ours");
-    const plan = await handle.planGraft({ source, paths: ["src"] });
-    await expect(handle.applyGraft(plan)).rejects.toMatchObject({ code: "LEASE_HELD" });
+    const plan = await handle.planCherryPick({ source, paths: ["src"] });
+    await expect(handle.applyCherryPick(plan)).rejects.toMatchObject({ code: "LEASE_HELD" });
     await scene.holdfast.store.releaseLease(lease);
     await other.close();
   });

@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "../checkpoint.ts";
-import { concernsEffect } from "../effects.ts";
+import { EFFECT_KINDS } from "../effects.ts";
 import { type CheckpointHead, birthDigest, birthRecord, checkpointBodyText } from "../journal.ts";
 import { type JsonObject, deepFreeze, sha256 } from "../json.ts";
 import type { Run } from "../run.ts";
@@ -161,7 +161,7 @@ export function commit(handle: Handle, claim: LeaseClaim, captured: SqlCommit): 
 }
 
 async function ledgerFor(writing: Writing, head: Head, entries: SqlCommit["entries"]) {
-  const keys = entries.filter(({ kind }) => concernsEffect(kind)).map(({ body }) => String(body()["key"]));
+  const keys = entries.filter(({ kind }) => EFFECT_KINDS.has(kind)).map(({ body }) => String(body()["key"]));
   const sql = `SELECT ${EFFECT_COLUMNS} FROM effects WHERE run = ? AND key IN (??)`;
   const rows = keys.length === 0 ? [] : await allIn(writing.tx, sql, [...new Set(keys)], [head.number]);
   return new Map(rows.map((row) => [text(row, "key"), effectOf(row, head.run.id)]));

@@ -18,7 +18,7 @@ import { FACT, getMeta } from "./schema.ts";
 import { canonicalJson } from "../values.ts";
 import { type Handle, type Head, type Job, type Writing, headUnder, holds, ownRow } from "./write.ts";
 
-/* Leases: who may write a run, and who has one of the limited places to work. */
+/* Leases: who may write a run, and who has one of the limited slots. */
 
 /*
  * Which handles made here can still write. Threads of one process, and copies of this module in one thread, know nothing of each other's
@@ -82,10 +82,10 @@ export function takeLease(
     const slot = await slotFor(handle, writing, plan, { ...params, now: moment.ms });
     const head = found ?? (born === undefined ? undefined : await createRun(handle, born).make(writing));
     if (head === undefined) throw runNotFound(run);
-    const place = slot === undefined ? {} : { slot };
+    const withSlot = slot === undefined ? {} : { slot };
     if (plan.kind === "held_by_us") {
       if (plan.lease.slot === slot) return plan.lease;
-      const moved: Lease = deepFreeze({ ...plan.lease, ...place });
+      const moved: Lease = deepFreeze({ ...plan.lease, ...withSlot });
       putLease(writing, head, moved);
       writing.remember({ ...head, lease: moved });
       return moved;
@@ -96,7 +96,7 @@ export function takeLease(
       owner: { token: handle.token, ...handle.identity, label: params.label },
       takenAt: moment.iso,
       heartbeatAt: moment.iso,
-      ...place,
+      ...withSlot,
     });
     putLease(writing, head, lease);
     const from = plan.from === null ? null : { ...ownerRecord(plan.from), heartbeatAt: plan.from.heartbeatAt };

@@ -148,10 +148,6 @@ export function digestOrNull(row: Row, column: string): string | null {
   return row[column] === null ? null : digest(row, column);
 }
 
-export function fromHex(hex: string): Uint8Array {
-  return Buffer.from(hex, "hex");
-}
-
 /** A time in milliseconds; damage where a date cannot hold it. */
 export function isoTime(row: Row, column: string): string {
   const time = new Date(integer(row, column));

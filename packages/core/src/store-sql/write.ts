@@ -9,7 +9,7 @@ import type { LeaseClaim } from "../store-commit.ts";
 import { leaseLost, runNotFound } from "../store.ts";
 import type { Driver, WriteTransaction } from "./driver.ts";
 import { parseBirth, readLease } from "./records.ts";
-import { digest, digestOrNull, fromHex, getMeta, integer, putMeta, text, textOrNull } from "./schema.ts";
+import { digest, digestOrNull, getMeta, integer, putMeta, text, textOrNull } from "./schema.ts";
 import { type Chunk, packText } from "../chunks.ts";
 
 /*
@@ -302,7 +302,7 @@ export function createGroup(params: {
           kind,
           moment.ms,
           epoch,
-          fromHex(hash),
+          Buffer.from(hash, "hex"),
           about.step,
           about.started,
           about.summary,
@@ -391,9 +391,9 @@ function updateRun(tx: WriteTransaction, head: Head | undefined): void {
   tx.run(UPDATE_RUN, [
     head.epoch,
     head.entries,
-    fromHex(head.hash),
+    Buffer.from(head.hash, "hex"),
     head.sequence,
-    head.digest === null ? null : fromHex(head.digest),
+    head.digest === null ? null : Buffer.from(head.digest, "hex"),
     head.checkpoints,
     head.state,
     head.number,

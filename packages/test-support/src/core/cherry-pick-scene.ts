@@ -50,7 +50,7 @@ export async function createCherryPickRuns(files: Readonly<Record<string, string
   const plan = async (...paths: readonly string[]): Promise<CherryPickPlan> => {
     const source = await theirs.handle.latest();
     if (source === undefined) throw new Error("nothing was saved");
-    return await ours.handle.planGraft({ source, paths });
+    return await ours.handle.planCherryPick({ source, paths });
   };
   return {
     repo,
@@ -58,6 +58,6 @@ export async function createCherryPickRuns(files: Readonly<Record<string, string
     ours,
     theirs,
     plan,
-    graft: async (paths, options) => await ours.handle.applyGraft(await plan(...paths), options),
+    graft: async (paths, options) => await ours.handle.applyCherryPick(await plan(...paths), options),
   };
 }

@@ -7,4 +7,4 @@ await using holdfast = await openHoldfast({ cwd: repository });
 await using ours = await holdfast.run("ours");
 const source = await (await holdfast.run("theirs")).latest();
 if (source === undefined) throw new Error("nothing was saved");
-await ours.applyGraft(await ours.planGraft({ source, paths: ["src"] }));
+await ours.applyCherryPick(await ours.planCherryPick({ source, paths: ["src"] }));

@@ -123,7 +123,7 @@ async function planOf(
   const roots = places.flatMap((place) => (place === undefined ? [] : [place.root]));
   const paths = await worktreePaths({ paths: typed, cwd: shell.cwd, roots });
   try {
-    return await into.planGraft({ source, paths });
+    return await into.planCherryPick({ source, paths });
   } catch (cause) {
     const unknown = cause instanceof HoldfastError && cause.code === "USAGE";
     const path = unknown ? paths.find((one) => cause.message.startsWith(`${one} is neither`)) : undefined;
@@ -140,7 +140,7 @@ async function planOf(
 async function apply(shell: Shell, into: RunHandle, plan: CherryPickPlan, force: boolean): Promise<CherryPickReport> {
   const work = async (): Promise<CherryPickReport> => {
     try {
-      return await held(into.id, () => into.applyGraft(plan, { force }));
+      return await held(into.id, () => into.applyCherryPick(plan, { force }));
     } finally {
       await into.close();
     }
