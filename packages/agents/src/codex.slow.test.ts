@@ -1,23 +1,24 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { AgentTask, FailureCause } from "@holdfast/core/agent";
+import type { FailureCause } from "@holdfast/core/agent";
 import { systemClock } from "@holdfast/platform/clock";
 import type { ModelFault, ModelStep, ModelUsage } from "@holdfast/test-support/agents/model-script";
 import {
   READS_OUR_ENVIRONMENT,
   killAgent,
+  maskedRecordSuite,
   midStream,
   modelServerHarness,
   runAgentContract,
 } from "@holdfast/test-support/agents/real-agent-suite";
-import { CODEX_MODEL, type CodexScene, REAL_CODEX, openCodexScene } from "@holdfast/test-support/agents/real-agents";
+import { type AgentScene, CODEX_MODEL, REAL_CODEX, openCodexScene } from "@holdfast/test-support/agents/real-agents";
 import { type AgentHarness, appears, assertGone, prepareCall } from "@holdfast/testing/agent-contract";
-import { codexSessions, createCodexAgent, findRollout, locateTranscript } from "./codex.ts";
+import { createCodexAgent, findRollout, locateTranscript } from "./codex.ts";
 
 describe("contract", () => {
   const SKIPS: Readonly<Record<string, string>> = {
-    "usage that the agent does not report is null, which is not zero": "Codex always says",
+    "usage that the agent does not report is null, which is not zero": "Codex always reports it",
     "a prompt of five megabytes that the agent does not read does no harm":
       "Codex takes a million characters; faults.slow.test.ts",
   };
@@ -193,8 +194,8 @@ describe("killed", () => {
   const FINISH = [{ tool: { name: "exec_command", input: { cmd: "echo two >> made.txt" } } }, { text: "All done." }];
 
   const MOMENTS = [
-    { where: "in the middle of a tool call", step: SLOW, moment: (scene: CodexScene) => appears(scene, "started") },
-    { where: "in the middle of a stream", step: STREAM, moment: (scene: CodexScene) => midStream(scene.server) },
+    { where: "in the middle of a tool call", step: SLOW, moment: (scene: AgentScene) => appears(scene, "started") },
+    { where: "in the middle of a stream", step: STREAM, moment: (scene: AgentScene) => midStream(scene.server) },
   ];
 
   function play(step: ModelStep) {
@@ -206,7 +207,7 @@ describe("killed", () => {
     };
   }
 
-  async function killAt(scene: CodexScene, moment: () => Promise<unknown>, session: string | null = null) {
+  async function killAt(scene: AgentScene, moment: () => Promise<unknown>, session: string | null = null) {
     const { task } = prepareCall(scene, { prompt: session === null ? "begin" : "begin again", session });
     const before = scene.server.sent();
     const running = scene.agent.run(task);
@@ -218,7 +219,7 @@ describe("killed", () => {
     return outcome;
   }
 
-  function spent(before: ModelUsage, { server }: CodexScene) {
+  function spent(before: ModelUsage, { server }: AgentScene) {
     const now = server.sent();
     const input = now.input + now.cacheRead - before.input - before.cacheRead;
     return { inputTokens: input, outputTokens: now.output - before.output };
@@ -272,53 +273,9 @@ describe("killed", () => {
   });
 });
 
-describe("sessions", () => {
-  const gone = REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null;
-  const SECRET = "a-secret-that-nobody-keeps";
-
-  describe.skipIf(gone !== null)(`the real Codex's record of a session${gone === null ? "" : ` (${gone})`}`, () => {
-    test(
-      "is read masked; put back, the session goes on from there",
-      { timeout: 600_000 },
-      async ({ onTestFinished }) => {
-        const usage = { input: 60, cacheRead: 40 };
-        const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
-        const script = { rules: ["one", "two", "three", "four"].map(says) };
-        const { server, agent, cwd, env } = await openCodexScene({ script, later: onTestFinished });
-        // Session files are searched with the environment of this process.
-        Object.assign(process.env, env, { OTHER_API_KEY: SECRET });
-        const run = (change: Partial<AgentTask>) => agent.run(prepareCall({ cwd }, change).task);
-        const history = () => JSON.stringify(server.requests.at(-1)?.body);
-
-        const session = (await run({ prompt: `${SECRET}, and one` })).session ?? "";
-        const kept = await codexSessions.read({ session, cwd });
-        expect(kept?.text).toContain("one, said");
-        expect(kept?.text).not.toContain(SECRET);
-
-        await run({ prompt: "two", session });
-        expect((await codexSessions.read({ session, cwd }))?.text).toContain("two, said");
-        await codexSessions.write({ session, cwd, text: kept?.text ?? "" });
-        expect(await codexSessions.read({ session, cwd })).toEqual(kept);
-        const three = await run({ prompt: "three", session });
-        expect(three).toMatchObject({ kind: "completed", text: "three, said", session });
-        expect(three.usage).toEqual({ inputTokens: 100, outputTokens: 20, cachedTokens: 40, microUsd: null });
-        const inRecord = (await codexSessions.read({ session, cwd }))?.text ?? "";
-        expect(codexSessions.tokensIn?.(inRecord)).toEqual({ input: 200, output: 40 });
-        expect(history()).toContain("one, said");
-        expect(history()).not.toContain("two, said");
-
-        const later = (await codexSessions.read({ session, cwd }))?.text ?? "";
-        forget(env, session);
-        expect(await codexSessions.read({ session, cwd })).toBe(null);
-        expect(await run({ prompt: "four", session })).toMatchObject({ cause: "session_lost" });
-        await codexSessions.write({ session, cwd, text: later });
-        expect(await run({ prompt: "four", session })).toMatchObject({ kind: "completed", text: "four, said" });
-        expect(history()).toContain("three, said");
-      },
-    );
-  });
-
-  function forget(env: AgentTask["env"], session: string): void {
-    rmSync(findRollout(locateTranscript({ session, env })) ?? "");
-  }
+maskedRecordSuite({
+  title: "Codex",
+  gone: REAL_CODEX.kind === "absent" ? REAL_CODEX.why : null,
+  open: openCodexScene,
+  forget: (at) => rmSync(findRollout(locateTranscript(at)) ?? ""),
 });

@@ -97,7 +97,7 @@ export const CODEX_PRICES: PriceTable = {
 };
 
 /** Codex' record of a session is one file. Codex cannot fork at a message. */
-export const codexSessions = createFileSessions({
+const codexSessions = createFileSessions({
   title: "Codex",
   find: (key) => findRollout(locateTranscript(key)),
   create: (key, text) => missingRolloutPath(locateTranscript(key), text),

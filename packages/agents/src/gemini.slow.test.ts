@@ -1,27 +1,23 @@
 import { renameSync, rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { AgentTask, FailureCause } from "@holdfast/core/agent";
+import type { FailureCause } from "@holdfast/core/agent";
 import { systemClock } from "@holdfast/platform/clock";
 import type { ModelFault } from "@holdfast/test-support/agents/model-script";
 import {
   READS_OUR_ENVIRONMENT,
   killSuite,
+  maskedRecordSuite,
   modelServerHarness,
   runAgentContract,
 } from "@holdfast/test-support/agents/real-agent-suite";
-import {
-  GEMINI_MODEL,
-  type GeminiScene,
-  REAL_GEMINI,
-  openGeminiScene,
-} from "@holdfast/test-support/agents/real-agents";
+import { type AgentScene, GEMINI_MODEL, REAL_GEMINI, openGeminiScene } from "@holdfast/test-support/agents/real-agents";
 import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { type AgentHarness, prepareCall } from "@holdfast/testing/agent-contract";
-import { createGeminiAgent, findChats, geminiSessions, locateTranscript } from "./gemini.ts";
+import { createGeminiAgent, findChats, locateTranscript } from "./gemini.ts";
 
 describe("contract", () => {
   const SKIPS: Readonly<Record<string, string>> = {
-    "usage that the agent does not report is null, which is not zero": "Gemini CLI always says",
+    "usage that the agent does not report is null, which is not zero": "Gemini CLI always reports it",
     "a prompt of five megabytes that the agent does not read does no harm":
       "Gemini CLI would lose its result; faults.slow.test.ts",
   };
@@ -178,7 +174,7 @@ describe("killed", () => {
     { midTool: true, midStream: true },
   );
 
-  function chatsOf(scene: GeminiScene, session: string | null) {
+  function chatsOf(scene: AgentScene, session: string | null) {
     return findChats(locateTranscript({ session: session ?? "", cwd: scene.cwd, env: scene.env }));
   }
 
@@ -214,57 +210,10 @@ describe("killed", () => {
   );
 });
 
-describe("sessions", () => {
-  const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
-  const SECRET = "a-secret-that-nobody-keeps";
-
-  describe.skipIf(gone !== null)(
-    `the real Gemini CLI's record of a session${gone === null ? "" : ` (${gone})`}`,
-    () => {
-      test(
-        "is read masked; put back, the session goes on from there",
-        { timeout: 600_000 },
-        async ({ onTestFinished }) => {
-          const usage = { input: 60, cacheRead: 40 };
-          const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
-          const script = { rules: ["one", "two", "three", "four"].map(says) };
-          const { server, agent, cwd, env } = await openGeminiScene({ script, later: onTestFinished });
-          // Session files are searched with the environment of this process.
-          Object.assign(process.env, env, { OTHER_API_KEY: SECRET });
-          const run = (change: Partial<AgentTask>) => agent.run(prepareCall({ cwd }, change).task);
-          const history = () => JSON.stringify(server.requests.at(-1)?.body);
-
-          const session = (await run({ prompt: `${SECRET}, and one` })).session ?? "";
-          const kept = await geminiSessions.read({ session, cwd });
-          expect(kept?.text).toContain("one, said");
-          expect(kept?.text).not.toContain(SECRET);
-
-          await run({ prompt: "two", session });
-          expect((await geminiSessions.read({ session, cwd }))?.text).toContain("two, said");
-          await geminiSessions.write({ session, cwd, text: kept?.text ?? "" });
-          expect(await geminiSessions.read({ session, cwd })).toEqual(kept);
-          const three = await run({ prompt: "three", session });
-          expect(three).toMatchObject({ kind: "completed", text: "three, said", session });
-          expect(three.usage).toEqual({ inputTokens: 100, outputTokens: 20, cachedTokens: 40, microUsd: null });
-          const inRecord = (await geminiSessions.read({ session, cwd }))?.text ?? "";
-          expect(geminiSessions.tokensIn?.(inRecord)).toEqual({ input: 200, output: 40 });
-          expect(history()).toContain("one, said");
-          expect(history()).not.toContain("two, said");
-
-          const later = (await geminiSessions.read({ session, cwd }))?.text ?? "";
-          forget(env, session, cwd);
-          expect(await geminiSessions.read({ session, cwd })).toBe(null);
-          expect(await run({ prompt: "four", session })).toMatchObject({ cause: "session_lost" });
-          await geminiSessions.write({ session, cwd, text: later });
-          expect(await run({ prompt: "four", session })).toMatchObject({ kind: "completed", text: "four, said" });
-          expect(history()).toContain("three, said");
-        },
-      );
-    },
-  );
-
-  /** Deletes all files of Gemini CLI for the worktree, like a user who frees disk space. */
-  function forget(env: AgentTask["env"], session: string, cwd: string): void {
-    rmSync(locateTranscript({ session, cwd, env }).tmp, { recursive: true });
-  }
+maskedRecordSuite({
+  title: "Gemini CLI",
+  gone: REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null,
+  open: openGeminiScene,
+  // Deletes all files of Gemini CLI for the worktree, like a user who frees disk space.
+  forget: (at) => rmSync(locateTranscript(at).tmp, { recursive: true }),
 });

@@ -108,7 +108,7 @@ export function geminiArgs({ task, session, extra }: CliArgs): readonly string[]
 }
 
 /** Gemini CLI's record of a session: the one of its files that contains messages. It cannot fork at a message. */
-export const geminiSessions: AgentSessions = {
+const geminiSessions: AgentSessions = {
   async read({ session, cwd }) {
     const path = mainFile(locateTranscript({ session, cwd, env: process.env }));
     const text = readSessionFile({ path, title: "Gemini CLI" });

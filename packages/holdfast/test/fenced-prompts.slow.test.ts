@@ -173,7 +173,7 @@ test("crunch: no prompt has hostile text outside of a fence", async () => {
     reply: JSON.stringify({ choice: hostile("choice"), rationale: "As before.", confidence: 80, relevance: 1 }),
   });
   // Agents of one batch read the clock in either order, which a replay of this graph reports.
-  // crunch/replayed.slow.test.ts has a graph that does not depend on it.
+  // crunch/happy-path.slow.test.ts has a graph that does not depend on it.
   const { prompts, end } = await promptsOf({
     workflow: "crunch",
     labels: ["state:enrich"],

@@ -2,11 +2,12 @@ import { expect, test } from "vitest";
 import { PASS, settings } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
-test("an issue goes through every phase to a pull request, with one state label at a time", async () => {
+test("an issue goes through every phase to a pull request, with one state label at a time, and its record replays", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: settings(),
     issue: { labels: ["type:bug", "urgent"] },
+    mode: "logged",
   });
   const outcome = await bench.work();
   expect(outcome).toMatchObject({ kind: "done" });
@@ -33,4 +34,10 @@ test("an issue goes through every phase to a pull request, with one state label 
     state.messages.records.map(({ message }) => (message.type === "REQUEST" ? "answered" : "delivered")),
   );
   expect([...state.refused, ...state.messages.refused]).toEqual([]);
+  const outside = async () => [await bench.git("remote", "for-each-ref"), await bench.labels()];
+  const before = await outside();
+  const report = await bench.holdfast.work.replay({ run: bench.run });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
+  expect(report.agents).toBeGreaterThan(0);
+  expect(await outside()).toEqual(before);
 });

@@ -198,6 +198,61 @@ export function recordSuite(
   });
 }
 
+/**
+ * The record of a session is masked when it is read. A session whose record is written back resumes from there, and a
+ * lost session resumes once its record is written back.
+ */
+export function maskedRecordSuite(params: {
+  readonly title: string;
+  /** Why the program is missing; null: it is installed. */
+  readonly gone: string | null;
+  readonly open: RealAgent["open"];
+  /** Removes the agent's record of a session. */
+  readonly forget: (at: { readonly session: string; readonly cwd: string; readonly env: AgentTask["env"] }) => void;
+}): void {
+  const { title, gone } = params;
+  describe.skipIf(gone !== null)(`the real ${title}'s record of a session${because(gone)}`, () => {
+    test("is read masked; written back, the session resumes from there", LIMIT, async ({ onTestFinished }) => {
+      const secret = "a-secret-that-no-record-keeps";
+      const usage = { input: 60, cacheRead: 40 };
+      const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said`, usage }] });
+      const script = { rules: ["one", "two", "three", "four"].map(says) };
+      const { server, agent, cwd, env } = await params.open({ script, later: onTestFinished });
+      const { sessions } = agent;
+      assert.ok(sessions !== null);
+      // Session files are searched with the environment of this process.
+      Object.assign(process.env, env, { OTHER_API_KEY: secret });
+      const run = (change: Partial<AgentTask>) => agent.run(prepareCall({ cwd }, change).task);
+      const history = () => JSON.stringify(server.requests.at(-1)?.body);
+
+      const session = (await run({ prompt: `${secret}, and one` })).session ?? "";
+      const read = () => sessions.read({ session, cwd });
+      const kept = await read();
+      expect(kept?.text).toContain("one, said");
+      expect(kept?.text).not.toContain(secret);
+
+      await run({ prompt: "two", session });
+      expect((await read())?.text).toContain("two, said");
+      await sessions.write({ session, cwd, text: kept?.text ?? "" });
+      expect(await read()).toEqual(kept);
+      const three = await run({ prompt: "three", session });
+      expect(three).toMatchObject({ kind: "completed", text: "three, said", session });
+      expect(three.usage).toEqual({ inputTokens: 100, outputTokens: 20, cachedTokens: 40, microUsd: null });
+      const later = (await read())?.text ?? "";
+      expect(sessions.tokensIn?.(later)).toEqual({ input: 200, output: 40 });
+      expect(history()).toContain("one, said");
+      expect(history()).not.toContain("two, said");
+
+      params.forget({ session, cwd, env });
+      expect(await read()).toBe(null);
+      expect(await run({ prompt: "four", session })).toMatchObject({ cause: "session_lost" });
+      await sessions.write({ session, cwd, text: later });
+      expect(await run({ prompt: "four", session })).toMatchObject({ kind: "completed", text: "four, said" });
+      expect(history()).toContain("three, said");
+    });
+  });
+}
+
 const UNKNOWN = "0b0b0b0b-0b0b-4b0b-8b0b-0b0b0b0b0b0b";
 
 function scriptOf(real: RealAgent, { fault }: AgentFault): ModelScript {

@@ -97,7 +97,7 @@ export const CODEX_MODEL = "gpt-5.5";
 export async function openCodexScene(params: {
   readonly script: ModelScript;
   readonly later: (undo: () => void | Promise<void>) => void;
-}): Promise<CodexScene> {
+}): Promise<AgentScene> {
   const server = await startModelServer(params.script);
   params.later(() => server.close());
   const home = join(scratchDirectory(params.later), ".codex");
@@ -112,13 +112,6 @@ export async function openCodexScene(params: {
   const agent = createCodexAgent({ clock: systemClock });
   const wrapped: Agent = { ...agent, run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }) };
   return { server, env, agent: wrapped, cwd: scratchDirectory(params.later) };
-}
-
-export interface CodexScene {
-  readonly server: ModelServer;
-  readonly agent: Agent;
-  readonly cwd: string;
-  readonly env: AgentTask["env"];
 }
 
 /** Disables four retries and a wait of five minutes. */
@@ -149,7 +142,7 @@ export const GEMINI_MODEL = "gemini-2.5-pro";
 export async function openGeminiScene(params: {
   readonly script: ModelScript;
   readonly later: (undo: () => void | Promise<void>) => void;
-}): Promise<GeminiScene> {
+}): Promise<AgentScene> {
   const server = await startModelServer(params.script);
   params.later(() => server.close());
   const home = scratchDirectory(params.later);
@@ -171,13 +164,6 @@ export async function openGeminiScene(params: {
   return { server, env, agent: wrapped, cwd: scratchDirectory(params.later) };
 }
 
-export interface GeminiScene {
-  readonly server: ModelServer;
-  readonly agent: Agent;
-  readonly cwd: string;
-  readonly env: AgentTask["env"];
-}
-
 /** It connects only to the model, and does not retry ten times. */
 const SETTINGS = {
   security: { auth: { selectedType: "gemini-api-key" } },
@@ -191,7 +177,7 @@ const SETTINGS = {
 /** The real Gemini CLI over the Agent Client Protocol: it asks before it acts, and reads and writes files through its client. */
 export const ACP_LINE = "exec gemini --acp --skip-trust";
 
-export async function openAcpScene(params: Parameters<typeof openGeminiScene>[0]): Promise<GeminiScene> {
+export async function openAcpScene(params: Parameters<typeof openGeminiScene>[0]): Promise<AgentScene> {
   const scene = await openGeminiScene(params);
   const agent = createAcpAgent({ clock: systemClock });
   const env = { ...scene.env, GEMINI_CLI_NO_RELAUNCH: "true" };
