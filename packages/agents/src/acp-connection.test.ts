@@ -35,7 +35,7 @@ describe("answer permission", () => {
       });
     });
 
-    test("who offers nothing that fits is told that it is cancelled, which is a denial", () => {
+    test("a request without a matching option is cancelled, which is a denial", () => {
       expect(ask(shell, false, options.slice(0, 2))).toEqual({ outcome: { outcome: "cancelled" }, denied: "rm -rf /" });
       expect(ask(shell, true, []).denied).toBe("rm -rf /");
     });
@@ -100,7 +100,7 @@ describe("classify", () => {
       expect(ended(end, change)).toMatchObject({ kind: "failed", cause });
     });
 
-    test("what was denied is no success, and no answer is none", () => {
+    test("a denied action is not a success, and no answer is not one either", () => {
       const answered: AcpResult = { kind: "answered", stopReason: "end_turn" };
       expect(ended(answered, { denied: ["rm"] })).toMatchObject({
         cause: "permission_denied",
@@ -110,7 +110,7 @@ describe("classify", () => {
     });
   });
 
-  test("what Copilot CLI says in place of an answer is a failure, whatever the end of the turn says", () => {
+  test("an error text of Copilot CLI in place of an answer is a failure, whatever its stop reason", () => {
     const answered = { kind: "answered", stopReason: "end_turn" } as const;
     const of = (text: string, title = "Copilot") =>
       classifyAcp({ end: answered, title, text, denied: [], resumes: false, worked: true });

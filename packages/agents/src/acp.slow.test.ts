@@ -8,7 +8,7 @@ import { findChats, locateTranscript } from "./gemini.ts";
 
 describe("contract", () => {
   const SKIPS: Readonly<Record<string, string>> = {
-    "usage that the agent does not report is null, which is not zero": "Gemini CLI always says",
+    "usage that the agent does not report is null, which is not zero": "Gemini CLI always reports it",
   };
 
   const gone = REAL_GEMINI.kind === "absent" ? REAL_GEMINI.why : null;
@@ -75,7 +75,7 @@ describe("killed", () => {
         expect(chats.filter(({ isEmpty }) => !isEmpty)).toHaveLength(1);
       });
 
-      test("a session that nobody knows is lost", async (context) => {
+      test("an unknown session is lost", async (context) => {
         const scene = await openAcpScene({ script: { rules: [] }, later: context.onTestFinished });
         const session = "11111111-2222-4333-8444-555555555555";
         const outcome = await scene.agent.run(prepareCall(scene, { model: ACP_LINE, session }).task);

@@ -40,7 +40,7 @@ agent({ name: "tiny" })
   const END = `return { stopReason: "end_turn" };`;
 
   describe("an agent that speaks ACP", () => {
-    test("is told to cancel before it is ended", async ({ onTestFinished }) => {
+    test("is asked to cancel before it is ended", async ({ onTestFinished }) => {
       const prompt = `writeFileSync("up", ""); await cancel; writeFileSync("cancelled", ""); return { stopReason: "cancelled" };`;
       const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
       const { task, abort } = prepareCall({ cwd }, { model });
@@ -163,7 +163,7 @@ agent({ name: "tiny" })
       expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "hang" });
     });
 
-    test("what a loaded session tells again is neither told nor counted", async ({ onTestFinished }) => {
+    test("what a loaded session replays is neither reported nor counted", async ({ onTestFinished }) => {
       const prompt = `await say(client, "a new word"); await pay(client, 0.75); ${END}`;
       const { cwd, model } = write(onTestFinished, { capabilities: "{ loadSession: true }", prompt });
       const { task, events } = prepareCall({ cwd }, { model, session: "s1" });
@@ -243,7 +243,7 @@ describe("read update", () => {
       expect(heard([chunk("Writing now."), tool]).text).toBe("Writing now.");
     });
 
-    test("money is the last that was told, in dollars", () => {
+    test("the cost is the last one reported, in dollars", () => {
       const cost = (amount: number, currency: string) => ({
         sessionUpdate: "usage_update",
         cost: { amount, currency },
@@ -268,11 +268,7 @@ describe("usage", () => {
       ["nothing told", nothing, [null, null, null]],
       ["cached tokens beside the input", { ...nothing, answer }, [36, 4, null]],
       ["and within it", { ...nothing, answer: { usage: { ...answer.usage, totalTokens: 34 } } }, [30, 4, null]],
-      [
-        "a session that goes on: turn or session, nobody knows",
-        { ...nothing, answer, isNew: false },
-        [null, null, null],
-      ],
+      ["a resumed session: turn or session is unknown", { ...nothing, answer, isNew: false }, [null, null, null]],
       ["one that tells its last request only", { ...nothing, answer, agent: "OpenCode" }, [null, null, null]],
       ["money of a new session", { ...nothing, costNow: 70 }, [null, null, 70]],
       ["less what it had cost before", { ...nothing, isNew: false, costBefore: 50, costNow: 70 }, [null, null, 20]],

@@ -65,7 +65,7 @@ describe("claude", () => {
 
   describe(`the real Claude Code, killed and gone on with${why}`, () => {
     real(
-      "in the middle of a tool call: nothing of it goes on, the same session finishes, every token is counted",
+      "in the middle of a tool call: none of its processes continue, the same session finishes, every token is counted",
       async ({ onTestFinished }) => {
         const { cwd, server, start, run } = await open({ rules: [] }, onTestFinished);
         server.play({
@@ -104,7 +104,7 @@ describe("claude", () => {
     );
 
     real(
-      "in the middle of a stream: what it had told counts, and the same session finishes",
+      "in the middle of a stream: reported usage counts, and the same session finishes",
       async ({ onTestFinished }) => {
         const { cwd, server, start, run } = await open({ rules: [] }, onTestFinished);
         const silent = { text: "a\nb\nc\nd\n", fault: { kind: "silent" } } as const;
@@ -280,7 +280,7 @@ describe("claude", () => {
 
 describe("contract", () => {
   const SKIPS: Readonly<Record<string, string>> = {
-    "usage that the agent does not report is null, which is not zero": "Claude Code always says",
+    "usage that the agent does not report is null, which is not zero": "Claude Code always reports it",
   };
 
   const gone = REAL_CLAUDE.kind === "absent" ? REAL_CLAUDE.why : null;
@@ -295,7 +295,7 @@ describe("contract", () => {
   });
 
   test.skipIf(gone !== null)(
-    "a probe tells the version, and a login that is missing with the fix",
+    "a probe reports the version, and a missing login with the fix",
     async ({ onTestFinished }) => {
       const { server, agent, env } = await openClaudeScene({ script: { rules: [] }, later: onTestFinished });
       const version = expect.stringMatching(/^\d+\.\d+\.\d+$/);

@@ -45,7 +45,7 @@ describe("argv", () => {
     ]);
   });
 
-  test("a sandbox is claimed in a container only, and never over what the user says", () => {
+  test("a sandbox is claimed in a container only, and never against the user's setting", () => {
     const args = ["--dangerously-skip-permissions"];
     const root = { args, isRoot: true, isContainer: false, env: {} };
     expect(sandboxOf(root)).toEqual({ kind: "refused" });
@@ -56,7 +56,7 @@ describe("argv", () => {
     expect(sandboxOf({ ...root, args: ["--permission-mode", "acceptEdits"] })).toEqual({ kind: "start", env: {} });
   });
 
-  test("a session that is gone on with keeps its id, a fork gets a new one", () => {
+  test("a resumed session keeps its id, a fork gets a new one", () => {
     const task = { ...TASK, session: "old" };
     expect(claudeArgs({ task, session: "old", extra: [] })).toEqual([...ALWAYS, ...EDITS, "--resume", "old"]);
     expect(claudeArgs({ task: { ...task, forkAt: "message" }, session: "new", extra: [] })).toEqual([
@@ -108,7 +108,7 @@ describe("reader", () => {
     );
   });
 
-  test("text, tools and messages are told; a subagent's words are not the agent's", () => {
+  test("text, tools and messages are reported; a subagent's text is not the agent's", () => {
     const content = [
       { type: "text", text: "Hello" },
       { type: "tool_use", name: "Bash", input: { command: "ls", description: "lists" } },
@@ -123,7 +123,7 @@ describe("reader", () => {
     expect(read({ ...line, parent_tool_use_id: "toolu_1" }).events).toEqual([tool]);
   });
 
-  test("what the program says in the model's name is no work, and its error is kept until an answer comes", () => {
+  test("a synthetic message of the program is no work, and its error is kept until an answer comes", () => {
     const synthetic = { model: "<synthetic>", content: [{ type: "text", text: "API Error" }], usage: {} };
     const failed = { type: "assistant", uuid: "u", error: "overloaded", message: synthetic };
     expect(read(failed).events).toEqual([]);
@@ -154,7 +154,7 @@ describe("reader", () => {
     expect(end.kind === "failed" ? end.cause : end.kind).toBe(expected);
   });
 
-  test("a limit that was not hit says nothing about when to come back", () => {
+  test("a limit that was not hit gives no time to resume", () => {
     const limit = (status: string) => ({
       type: "rate_limit_event",
       rate_limit_info: { status, resetsAt: 1_794_740_375 },
@@ -220,7 +220,7 @@ describe("usage", () => {
     { selector: ({ id }) => id, minLength: 1, maxLength: 8 },
   );
 
-  test("a killed call: each message once, however often and wherever it was told", () => {
+  test("a killed call: each message counts once, however often it was reported", () => {
     fc.assert(
       fc.property(messages, fc.nat(8), fc.nat(8), (all, streamed, kept) => {
         // Some messages are in the stream, some only in the transcript, whose last line is truncated.
@@ -266,7 +266,7 @@ describe("usage", () => {
     expect(count([old])).toEqual({ inputTokens: 5, outputTokens: 2, microUsd: null });
   });
 
-  test("the cost so far is the last that the transcript tells", () => {
+  test("the cost so far is the last one in the transcript", () => {
     const line = (cost: number) => `{"type":"cost-state","totalCostUSD":${cost}}\n`;
     expect(totalCost("")).toBe(0);
     expect(totalCost(`{"type":"user"}\n${line(1)}{"type":"user"}\n${line(2.5)}{"type":"user"}\n`)).toBe(2.5);
@@ -279,7 +279,7 @@ describe("sessions", () => {
   const SECRET = "a-secret-that-nobody-keeps";
 
   describe.skipIf(REAL_CLAUDE.kind === "absent")(`the real Claude Code's record of a session${why}`, () => {
-    test("is read masked with its last message; put back, the session goes on from there", async ({
+    test("is read masked with its last message; written back, the session resumes from there", async ({
       onTestFinished,
     }) => {
       const says = (text: string) => ({ match: new RegExp(text), steps: [{ text: `${text}, said` }] });
@@ -364,7 +364,7 @@ describe("transcript place", () => {
     expect(findTranscript(place)).toBe(file);
   });
 
-  test("what a call adds to its own file and to those of its subagents is told from what was there", () => {
+  test("what a call adds to its own file and to those of its subagents is distinguished from earlier content", () => {
     const place = locateTranscript({ ...CALL, env: { CLAUDE_CONFIG_DIR: scratchDirectory(onTestFinished) } });
     expect(readAppended(place, transcriptSizes(place))).toEqual([]);
     const subagents = join(dirname(place.file), CALL.session, "subagents");

@@ -72,7 +72,7 @@ describe("cli agent", () => {
   const ids = (events: readonly AgentEvent[]) =>
     events.flatMap((event) => (event.kind === "session" ? [event.id] : []));
 
-  test("the session is told before the program starts, and once; the plan's environment is the child's", async () => {
+  test("the session is reported once, before the program starts; the plan's environment is the child's", async () => {
     const { start, cwd, env } = scene('[ -e told ] || exit 9; echo "session $2"; echo "end $TOY"');
     const events: AgentEvent[] = [];
     const { outcome, task } = start({
@@ -87,7 +87,7 @@ describe("cli agent", () => {
     assertGone(task.mark);
   });
 
-  test("an agent that chooses its session itself tells it", async () => {
+  test("an agent that chooses its session itself reports it", async () => {
     const { start } = scene("echo session own; echo session own; echo end ok", {
       capabilities: { ...TOY.capabilities, chooseSession: false },
     });
@@ -115,7 +115,7 @@ describe("cli agent", () => {
     expect([existsSync(join(cwd, "started")), events]).toEqual([false, []]);
   });
 
-  test("an agent that cannot fork does not go on as if it had", async () => {
+  test("an agent that cannot fork does not continue as if it had", async () => {
     const { start, cwd } = scene("touch started; echo end ok");
     expect(await start({ session: "old", forkAt: "m" }).outcome).toMatchObject({
       cause: "session_lost",
@@ -132,7 +132,7 @@ describe("cli agent", () => {
     expect(await start().outcome).toMatchObject({ kind: "completed", text: "native first --session" });
   });
 
-  test("who is killed is still counted, and what it says of a failure goes before its exit code", async () => {
+  test("a killed call is still counted, and a reported failure takes precedence over the exit code", async () => {
     const killed = scene("echo text one; echo text two; kill -9 $$").start();
     expect(await killed.outcome).toMatchObject({ cause: "killed", instant: false, usage: { inputTokens: 2 } });
     expect(await scene("echo fail busy; exit 9").start().outcome).toMatchObject({ cause: "overload", message: "busy" });
@@ -154,7 +154,7 @@ describe("cli agent", () => {
     expect(await outcome).toMatchObject({ kind: "completed", text: "ok" });
   });
 
-  test("one that says all the time that it waits is ended, and fails for what it waits for", async () => {
+  test("an agent that only reports that it waits is ended, and fails with what it waits for", async () => {
     const { start } = scene("while :; do echo wait for the net; sleep 0.05; done", {
       read: (_, line) => ({ state: { lines: 1, last: line }, events: [], waiting: line.startsWith("wait") }),
       end: ({ state: { last } }) => ({ kind: "waiting", cause: "network", message: last, hint: null, until: null }),
@@ -169,7 +169,7 @@ describe("cli agent", () => {
     assertGone(task.mark);
   });
 
-  test("what it says when it is told to end does not hide what it waited for", async () => {
+  test("output after the stop does not hide what the agent waited for", async () => {
     const { start } = scene(
       "trap 'echo end cancelled; exit 0' TERM; while :; do echo wait for the net; sleep 0.05; done",
       {
@@ -220,7 +220,7 @@ describe("judge end", () => {
     );
   });
 
-  test("what the agent says goes before its exit code, and why we ended it before both", () => {
+  test("the agent's report takes precedence over its exit code, and our reason to end it over both", () => {
     expect(judge(REFUSED, { code: 1 })).toMatchObject({ cause: "overload", message: "busy" });
     expect(judge(REFUSED)).toMatchObject({ cause: "overload" });
     expect(judge(REFUSED, { kind: "idle" })).toMatchObject({ cause: "hang" });
@@ -229,7 +229,7 @@ describe("judge end", () => {
     expect(judge({ kind: "open" })).toMatchObject({ cause: "crash", message: "Toy ended without a result" });
   });
 
-  test("silence is explained by what the agent said that it waits for, any other end is not", () => {
+  test("silence is explained by what the agent reported to wait for, any other end is not", () => {
     const waiting: CliResult = { ...REFUSED, kind: "waiting" };
     expect(judge(waiting, { kind: "idle" })).toMatchObject({ cause: "overload", message: "busy" });
     expect(judge(waiting, { kind: "idle", survivors: "7 (sh)" })).toMatchObject({ cause: "hang" });

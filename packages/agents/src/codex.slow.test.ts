@@ -146,7 +146,7 @@ describe("faults", () => {
       expect(at).toBeLessThan(Date.now() + untilMs + 2 * MINUTE);
     });
 
-    test("a server that is down is network, though it says all the time that it waits", async (context) => {
+    test("a server that is down is a network failure, although the agent reports that it waits", async (context) => {
       const { server, agent, cwd } = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
       await server.close();
       const { task } = prepareCall({ cwd }, { idleMs: 7000 });
@@ -159,7 +159,7 @@ describe("faults", () => {
       expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "context_too_long" });
     });
 
-    test("a permission that was denied is no success", async (context) => {
+    test("a denied permission is not a success", async (context) => {
       const cmd = { cmd: "touch x", sandbox_permissions: "require_escalated", justification: "why not" };
       const steps = [{ tool: { name: "exec_command", input: cmd } }, { text: "Never mind." }];
       const script = { rules: [{ match: /(?:)/, steps }] };
@@ -170,7 +170,7 @@ describe("faults", () => {
       expect(outcome.kind === "failed" ? outcome.hint : "").toContain("--yolo");
     });
 
-    test("without its key it says what to do", async (context) => {
+    test("without its key the hint names the fix", async (context) => {
       const { agent, cwd } = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
       const { task } = prepareCall({ cwd }, { env: { SCRIPTED_KEY: "" } });
       const hint = expect.stringContaining("codex login");
@@ -226,7 +226,7 @@ describe("killed", () => {
   }
 
   describe.skipIf(gone !== null)(`the real Codex, killed${gone === null ? "" : ` (${gone})`}`, () => {
-    test.for(MOMENTS)("$where: the same session is gone on with and finished", async ({ step, moment }, context) => {
+    test.for(MOMENTS)("$where: the same session is resumed and finished", async ({ step, moment }, context) => {
       const scene = await openCodexScene({ script: play(step), later: context.onTestFinished });
       const killed = await killAt(scene, () => moment(scene));
       expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("by a tool\n");

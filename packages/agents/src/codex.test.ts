@@ -24,7 +24,7 @@ describe("argv", () => {
     );
   });
 
-  test("one to go on with, in the sandbox", () => {
+  test("a session to resume, in the sandbox", () => {
     expect(codexArgs({ task: { model: null, yolo: false, session: "01a1" }, extra: [] }).join(" ")).toBe(
       'exec resume --json --skip-git-repo-check -c sandbox_mode="workspace-write" -c approval_policy="never" 01a1 -',
     );
@@ -52,7 +52,7 @@ describe("argv", () => {
     expect(start("/no/such/codex")).toBe("/no/such/codex");
   });
 
-  test("a sandbox of the user's own holds, also for one that may do all, and where a session goes on", () => {
+  test("the user's own sandbox applies, also with --yolo and to a resumed session", () => {
     const words = (extra: readonly string[], session: string | null = null) =>
       codexArgs({ task: { model: null, yolo: true, session }, extra }).join(" ");
     const readOnly = `-c sandbox_mode="read-only" -c approval_policy="never"`;
@@ -79,7 +79,7 @@ describe("reader", () => {
     );
   });
 
-  test("a tool call is told once: when it begins, or when it is over for one that had no beginning", () => {
+  test("a tool call is reported once: at its start, or at its end if no start was reported", () => {
     const line = (type: string, id: string) =>
       JSON.stringify({ type, item: { id, type: "command_execution", command: "ls", status: "completed" } });
     let state = INITIAL_CODEX_STATE;
@@ -93,7 +93,7 @@ describe("reader", () => {
     expect(events).toEqual([1, 2].map(() => ({ kind: "tool", name: "exec_command", detail: "ls" })));
   });
 
-  test("trouble is over when work goes on", () => {
+  test("a failed request is over when work continues", () => {
     const trouble = readCodexLine(
       INITIAL_CODEX_STATE,
       JSON.stringify({ type: "error", message: "Reconnecting... 1/5" }),
@@ -127,7 +127,7 @@ describe("reader", () => {
     expect(sumResponseTokens("")).toBeNull();
   });
 
-  test("the thread's own total is the last one told", () => {
+  test("the thread's own total is the last one reported", () => {
     const line = (input: number) => {
       const total_token_usage = { input_tokens: input, output_tokens: 1 };
       return JSON.stringify({ payload: { type: "token_count", info: { total_token_usage } } });
@@ -162,7 +162,7 @@ describe("classify", () => {
     expect(classify({ trouble })).toMatchObject({ kind: "waiting", cause });
   });
 
-  test("a session that cannot be gone on with is told from one that is still being written", () => {
+  test("a session that cannot be resumed is distinguished from one that is still being written", () => {
     const stderr = "Error: thread/resume: thread/resume failed: no rollout found for thread id 1 (code -32600)\n";
     expect(classify({}, { stderr })).toMatchObject({ kind: "failed", cause: "session_lost" });
     const busy = "Error: thread/resume: thread/resume failed: thread 1 already has an active writer\n";
@@ -220,7 +220,7 @@ describe("reset time", () => {
       expect(resetTime(text, NOW)).toBeNull();
   });
 
-  test("the log tells when it will ask again; the last line counts", () => {
+  test("the log contains the time of the next retry; the last line counts", () => {
     const line = (time: string, wait: string) =>
       `${time}  WARN codex_core::responses_retry: stream disconnected - retrying sampling request (1/5 in ${wait})... retries=1\n`;
     const log = line("2026-11-15T09:00:00.000000Z", "3600.5s") + line("2026-11-15T10:00:00.000000Z", "250ms");

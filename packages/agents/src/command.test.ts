@@ -68,7 +68,7 @@ describe("failures by their cause", () => {
   });
 });
 
-test("an empty command is said, not run", async () => {
+test("an empty command is reported, not run", async () => {
   expect(await run("  ")).toMatchObject({ kind: "failed", cause: "missing" });
 });
 

@@ -18,7 +18,7 @@ describe("argv", () => {
     );
   });
 
-  test("one to go on with, that may edit files and nothing else", () => {
+  test("a session to resume that may only edit files", () => {
     const task = { model: null, yolo: false, session: "11" };
     expect(copilotArgs({ task, session: "11", extra: [] }).join(" ")).toBe(
       "--output-format=json --no-auto-update --allow-tool=write --resume=11",

@@ -132,7 +132,7 @@ describe("faults", () => {
         expect(await agent.run(prepareCall({ cwd }, {}).task)).toMatchObject({ kind: "failed", cause: "network" });
       });
 
-      test("a permission that was denied is no success", { timeout: 600_000 }, async (context) => {
+      test("a denied permission is not a success", { timeout: 600_000 }, async (context) => {
         const steps = [{ tool: { name: "run_shell_command", input: { command: "touch x" } } }, { text: "Never mind." }];
         const script = { rules: [{ match: /(?:)/, steps }] };
         const { agent, cwd } = await openGeminiScene({ script, later: context.onTestFinished });
@@ -141,7 +141,7 @@ describe("faults", () => {
         expect(outcome.kind === "failed" ? outcome.hint : "").toContain("--yolo");
       });
 
-      test("without its key it says what to do", { timeout: 600_000 }, async (context) => {
+      test("without its key the hint names the fix", { timeout: 600_000 }, async (context) => {
         const { agent, cwd } = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
         const hint = expect.stringContaining("GEMINI_API_KEY");
         const { task } = prepareCall({ cwd }, { env: { GEMINI_API_KEY: "" } });
@@ -182,7 +182,7 @@ describe("killed", () => {
     `the real Gemini CLI's sessions${gone === null ? "" : ` (${gone})`}`,
     { timeout: 600_000 },
     () => {
-      test("a session that was gone on with in a later minute outlives the next one", async (context) => {
+      test("a session that was resumed in a later minute survives the next one", async (context) => {
         const scene = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
         const run = (prompt: string, session: string | null) =>
           scene.agent.run(prepareCall(scene, { prompt, session }).task);

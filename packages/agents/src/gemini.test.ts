@@ -18,7 +18,7 @@ describe("argv", () => {
     );
   });
 
-  test("one to go on with, that may edit files and nothing else", () => {
+  test("a session to resume that may only edit files", () => {
     const task = { model: null, yolo: false, session: "11" };
     expect(geminiArgs({ task, session: "11", extra: [] }).join(" ")).toBe(
       "--output-format stream-json --skip-trust --approval-mode auto_edit --resume 11",
@@ -44,7 +44,7 @@ describe("reader", () => {
     );
   });
 
-  test("the last words are what was said after the last tool call", () => {
+  test("the final text is the text after the last tool call", () => {
     const say = (content: string) => ({ type: "message", role: "assistant", content, delta: true });
     const state = read([
       { type: "message", role: "user", content: "prompt" },
@@ -77,7 +77,7 @@ describe("reader", () => {
     expect([...state.denied]).toEqual(["web_fetch"]);
   });
 
-  test("an answer that a session's file tells several times counts once", () => {
+  test("an answer that occurs several times in a session's file counts once", () => {
     const anyAnswers = fc.uniqueArray(fc.record({ id: fc.uuid(), input: fc.nat(), more: fc.nat(), cached: fc.nat() }), {
       selector: ({ id }) => id,
       minLength: 1,
@@ -104,7 +104,7 @@ describe("reader", () => {
     );
   });
 
-  test("a file in which nobody has said anything is hollow", () => {
+  test("a file without messages of the user or the model is empty", () => {
     const context = { type: "user", content: [{ text: "<session_context>\nToday…</session_context>" }] };
     const head = JSON.stringify({ sessionId: "abc" });
     const set = JSON.stringify({ $set: { messages: [context] } });
@@ -128,7 +128,7 @@ describe("classify", () => {
     return classifyGemini({ state: { ...INITIAL_GEMINI_STATE, result, ...params.state }, exit, resumes, now: 0 });
   }
 
-  test("the status is told by the answer, else by what an exit code keeps of it", () => {
+  test("the status comes from the answer, else from the exit code", () => {
     const answer = JSON.stringify({ error: { code: 500, message: "oops", status: "INTERNAL" } });
     expect(classify({ message: `[API Error: ${answer}]`, code: 145 })).toMatchObject({
       cause: "overload",
@@ -146,7 +146,7 @@ describe("classify", () => {
       expect(classify({ message: "[API Error: words]", code })).toMatchObject({ kind: "failed", cause });
   });
 
-  test("a request that is found wrong means the history when it is the first of a session that is gone on with", () => {
+  test("a rejected first request of a resumed session means an invalid history", () => {
     const wrong = { message: "[API Error: wrong]", code: 144 };
     expect(classify({ ...wrong, resumes: true })).toMatchObject({ cause: "session_lost" });
     expect(classify({ ...wrong, resumes: true, state: { hasActed: true } })).toMatchObject({ cause: "crash" });

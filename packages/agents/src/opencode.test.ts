@@ -20,7 +20,7 @@ describe("argv", () => {
     expect(opencodeEnv({ task, env: {} })).toEqual({ PWD: "/w" });
   });
 
-  test("one to go on with, that may edit files and nothing else, unless somebody has said what it may", () => {
+  test("a session to resume that may only edit files, unless the user has set its permissions", () => {
     const task = { cwd: "/w", model: null, yolo: false, session: "ses_1", role: "review" };
     expect(opencodeArgs({ task, extra: [] }).join(" ")).toBe(
       "run --print-logs --log-level ERROR --format json --dir /w --title review --session ses_1",
@@ -122,7 +122,7 @@ describe("classify", () => {
       expect(classify({ reason, denied })).toMatchObject({ cause: "permission_denied" });
   });
 
-  test("a refusal is told by its status, and by words where the status is one for many things", () => {
+  test("a rejection is classified by its status, and by its text where the status is ambiguous", () => {
     const causes = [401, 404, 429, 500, 400].map((status) => classify(refused(status)));
     expect(causes).toMatchObject(["auth", "missing", "rate_limit", "overload", "crash"].map((cause) => ({ cause })));
     const responseHeaders = { "retry-after": "60" };

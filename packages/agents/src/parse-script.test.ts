@@ -55,7 +55,7 @@ test.each([
   else expect(first).toMatch(expected);
 });
 
-test("every problem is told, in the order of the lines", () => {
+test("every problem is reported, in the order of the lines", () => {
   const problems = problemsOf("answers:\n  - a: 1\n  - b: 1\n  - hang: maybe\n");
   expect(problems.map((problem) => problem.split(":")[0])).toEqual(["2", "3", "4"]);
 });

@@ -17,7 +17,7 @@ describe("argv", () => {
     expect(args.join(" ")).toBe("--print --mode json --model anthropic/claude-opus-4-5");
   });
 
-  test("one to go on with, without a shell", () => {
+  test("a session to resume, without a shell", () => {
     const args = piArgs({ task: { model: null, yolo: false, session: "11" }, extra: [] });
     expect(args.join(" ")).toBe("--print --mode json --tools read,edit,write,grep,find,ls --session 11");
   });
@@ -73,7 +73,7 @@ describe("reader", () => {
     expect(ended.state.last).toEqual({ text: "Done.", stop: "stop", error: "" });
   });
 
-  test("a line that says that it tries again is no sign of life, and what follows it is not over", () => {
+  test("a line about a retry does not reset the idle limit, and the call is not over after it", () => {
     expect(readPiLine(INITIAL_PI_STATE, '{"type":"auto_retry_start"}').waiting).toBe(true);
     expect(readAll([{ type: "agent_end" }, { type: "agent_start" }]).state.isOver).toBe(false);
   });

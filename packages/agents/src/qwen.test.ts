@@ -22,7 +22,7 @@ describe("argv", () => {
     );
   });
 
-  test("one to go on with, that may edit files and nothing else", () => {
+  test("a session to resume that may only edit files", () => {
     const task = { model: null, yolo: false, session: "11" };
     expect(qwenArgs({ task, session: "11", extra: [] }).join(" ")).toBe(`${ALWAYS} auto-edit --resume 11`);
   });
@@ -56,7 +56,7 @@ describe("reader", () => {
     ]);
   });
 
-  test("a failure that is told as words is none, and a result without a flag is an error", () => {
+  test("a failure that is reported as text is not a text, and a result without a flag is an error", () => {
     expect(readAll([says({ type: "text", text: "[API Error: 401 no]" })]).state.hasActed).toBe(false);
     expect(readAll([{ type: "result" }]).state.result?.isError).toBe(true);
   });
@@ -97,7 +97,7 @@ describe("classify", () => {
     expect(classify({ denied: ["run_shell_command"] })).toMatchObject({ cause: "permission_denied" });
   });
 
-  test("a refusal is told by the status that its words begin with", () => {
+  test("a rejection is classified by the status at the start of its text", () => {
     for (const [words, cause] of [
       ["401 no", "auth"],
       ["404 no", "missing"],

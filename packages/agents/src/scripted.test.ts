@@ -27,7 +27,7 @@ describe("scripted", () => {
     return { run, read, cwd, events };
   }
 
-  test("every kind of edit is made, and told as it is made", async () => {
+  test("every kind of edit is made, and reported as it is made", async () => {
     const { run, read, cwd, events } = place(`
 answers:
   - edits:
@@ -73,7 +73,7 @@ answers:
     ]);
   });
 
-  test("a failure of the provider is told as such, with its time, and the next attempt gets through", async () => {
+  test("a failure of the provider is reported with its time, and the next attempt succeeds", async () => {
     const { run, cwd } = place(`
 answers:
   - fail: { cause: rate_limit, message: "Too many requests", untilMs: 60000, times: 1 }
@@ -105,7 +105,7 @@ answers:
     });
   });
 
-  test("a script that is wrong is told with its line, one without an answer with what was asked", async () => {
+  test("an invalid script is reported with its line, and one without an answer with the call", async () => {
     const wrong = await place("answers:\n  - relpy: x\n").run();
     expect(wrong).toMatchObject({
       kind: "failed",

@@ -5,7 +5,7 @@ import { closedIssues, hasMarker, keepMarkers, requireKey, withMarker } from "./
 const key = fc.stringMatching(/^[A-Za-z0-9/._#-]{1,40}$/);
 
 describe("markers", () => {
-  test("a body carries each key that it was given, once, and no other", () => {
+  test("a body contains each key that it was given, once, and no other", () => {
     fc.assert(
       fc.property(fc.string(), fc.uniqueArray(key, { minLength: 1, maxLength: 5 }), key, (body, keys, other) => {
         fc.pre(!body.includes("<!--") && !keys.includes(other));

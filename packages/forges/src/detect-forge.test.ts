@@ -48,7 +48,7 @@ test("a fork is pushed to, and upstream is where everything else lives; elsewher
   );
 });
 
-test("a remote that git rewrites is told from what is written, and one that is a shorthand from what git makes of it", () => {
+test("a rewritten remote is detected by what is configured, and a shorthand by what git resolves it to", () => {
   const real = "https://github.com/octo/app.git";
   expect(detectForge({ ...AUTO, base: ["http://127.0.0.1:8080/octo/app.git", real] })?.host).toBe("github.com");
   expect(detectForge({ ...AUTO, base: [real, "gh:octo/app"] })?.host).toBe("github.com");

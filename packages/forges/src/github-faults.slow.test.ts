@@ -81,7 +81,7 @@ describe("faults", () => {
     "503 with a time": { effect: answer(503, "Busy", { "retry-after": "20" }), error: later(at(20)) },
     "500": { effect: answer(500, "Server Error"), error: failed },
     "502 as a page": { effect: { kind: "answer", status: 502, body: "<html>Bad Gateway</html>" }, error: failed },
-    "a page of somebody else": { effect: { kind: "answer", status: 200, body: "<html>Log in</html>" }, error: failed },
+    "a login page of a proxy": { effect: { kind: "answer", status: 200, body: "<html>Log in</html>" }, error: failed },
     "another shape": { effect: { kind: "answer", status: 200, body: { number: "one" } }, error: failed },
     "a dropped connection": { effect: { kind: "drop" }, error: failed },
     "an answer that is cut off": { effect: { kind: "cut" }, error: failed },
@@ -117,7 +117,7 @@ describe("faults", () => {
         expect(scene.server.asked).toHaveLength(4);
       });
 
-      test("a token that nobody knows is denied, with what to do", async () => {
+      test("an unknown token is denied, with the fix", async () => {
         scene = await createGithubScene(way.program);
         const bad = "ghp_expiredexpiredexpiredexpiredexpired0";
         const error = await rejection(scene.forge({ transport: scene.transport({ token: bad }) }).getIssue(1));
@@ -126,7 +126,7 @@ describe("faults", () => {
         expect(told(error)).not.toContain(bad);
       });
 
-      test("in a repository that cannot be seen nothing is absent: nobody knows", async () => {
+      test("in a repository that is not visible, absence is unknown", async () => {
         scene = await createGithubScene(way.program);
         const forge = scene.forge({ name: "hidden" });
         for (const ask of [
@@ -139,7 +139,7 @@ describe("faults", () => {
           await expect(ask()).rejects.toMatchObject({ code: "FORGE_DENIED" });
       });
 
-      test("a repository that has moved is said to have, and nothing is sent after it blindly", async () => {
+      test("a moved repository is reported, and no request follows it blindly", async () => {
         scene = await createGithubScene(way.program);
         const effect = { kind: "answer", status: 307, body: { message: "Moved Permanently" } } as const;
         scene.server.faults.set({ match: /^POST/, times: 1, when: "before", effect });

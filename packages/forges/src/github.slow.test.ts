@@ -56,7 +56,7 @@ describe("github forge", () => {
         expect((await scene.forge().findPullRequest("topic"))?.number).toBe(1);
       });
 
-      test("the words for what stands in the way of a merge are told apart", async () => {
+      test("the reasons that block a merge are distinguished", async () => {
         scene = await createGithubScene(way.program);
         const { repository } = scene;
         const forge = scene.forge();
@@ -77,7 +77,7 @@ describe("github forge", () => {
         expect(await words()).toBe("conflicting");
       });
 
-      test("a draft is made as one, is blocked and not merged; where there are none, that is said", async () => {
+      test("a draft is created as one, is blocked and not merged; a repository without drafts refuses it", async () => {
         scene = await createGithubScene(way.program);
         const forge = scene.forge();
         const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
@@ -167,7 +167,7 @@ describe("github forge", () => {
         expect(runs.map(({ summary }) => summary)).toEqual(["Run\ngreets nobody: failed", ""]);
       });
 
-      test("a token that may not read check runs is told so: half of the checks are not taken for all", async () => {
+      test("a token that cannot read check runs is denied: a part of the checks does not count as all", async () => {
         scene = await createGithubScene(way.program);
         const commit = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
         const body = { message: "Resource not accessible by personal access token" };

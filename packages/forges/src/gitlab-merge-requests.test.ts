@@ -12,7 +12,7 @@ const decided = (username: string, body: string): Note => note(username, body, {
 const seen = (notes: readonly Note[], approvers: readonly string[] = []) =>
   toReviews(notes, new Set(approvers)).map(({ author, state, body }) => [author, state, body]);
 
-test("what was said before a decision belongs to it, on lines of files with their place", () => {
+test("comments before a decision belong to it, those on files with their line", () => {
   const position = { head_sha: "c0ffee", new_path: "a.ts", new_line: 7 };
   const notes = [
     note("ada", "In general: no."),
@@ -34,7 +34,7 @@ test("an approval counts only while GitLab lists it; taken back it is dismissed"
   expect(seen([...approved, decided("ada", "unapproved this merge request")])).toHaveLength(2);
 });
 
-test("threads that were resolved and other notes of the system say nothing; a bot is told as one", () => {
+test("resolved threads and other system notes are ignored; a bot is marked as one", () => {
   const resolved = note("ada", "Rename it.", { resolved: true });
   expect(seen([resolved, decided("ada", "added 1 commit"), decided("ada", "requested changes")])).toEqual([
     ["ada", "changes_requested", ""],

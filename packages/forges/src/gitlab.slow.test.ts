@@ -218,7 +218,7 @@ describe("gitlab forge", () => {
     expect(mergeabilityOf({ title: "One", detailed_merge_status, has_conflicts })).toBe(expected);
   });
 
-  test("before 15.6 the plain status tells what it can", () => {
+  test("before 15.6 the plain status is used", () => {
     const words = ["can_be_merged", "cannot_be_merged", "unchecked", "cannot_be_merged_recheck"];
     expect(words.map((merge_status) => mergeabilityOf({ title: "One", merge_status }))).toEqual([
       "mergeable",
@@ -228,7 +228,7 @@ describe("gitlab forge", () => {
     ]);
   });
 
-  test("a job that may fail does not count, nor one that waits for a person", () => {
+  test("a job that may fail does not count, nor one that waits for a user", () => {
     expect(commitStatusState({ status: "failed" })).toBe("failed");
     expect(commitStatusState({ status: "failed", allow_failure: true })).toBe("skipped");
     expect(

@@ -23,7 +23,7 @@ describe("an issue file", () => {
     );
   });
 
-  test("an edit changes its fields and nothing else that a person wrote", () => {
+  test("an edit changes its fields and nothing else that a user wrote", () => {
     fc.assert(
       fc.property(anIssue, fc.uniqueArray(word, { maxLength: 3 }), (issue, labels) => {
         const text = editIssue(formatIssue(issue), { labels, state: "closed", at: "2026-04-01T00:00:00.000Z" });

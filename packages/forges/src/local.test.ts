@@ -32,7 +32,7 @@ describe("local forge", () => {
     return lines.map((line): Readonly<Record<string, unknown>> => JSON.parse(line));
   }
 
-  describe("files that people write", () => {
+  describe("files that users write", () => {
     test("an issue by hand is an issue; its time is the file's; the next number comes after it", async () => {
       scene.write("issues/42.md", "---\ntitle: Greet people\nlabels: [bug]\n---\nSay hello.\n");
       utimesSync(join(scene.directory, "issues/42.md"), 1_700_000_000, 1_700_000_000);
@@ -312,7 +312,7 @@ describe("ci", () => {
     expect(runs[0]?.summary.length).toBeLessThan(9000);
   });
 
-  test("pending while it runs, though nobody waits for it, and then what it found", async () => {
+  test("pending while it runs, even if no process waits for it, and then its result", async () => {
     const gate = join(scene.directory, "..", "gate");
     scene.write("forge.yaml", `ci: 'while [ ! -e ${gate} ]; do sleep 0.05; done; echo through'\n`);
     expect((await scene.forge({ ciWaitMs: 0 }).checks(commit)).state).toBe("pending");

@@ -191,7 +191,7 @@ describe("ATIF 1.7", () => {
     ]);
   });
 
-  test("what is left out is said", () => {
+  test("what is left out is reported", () => {
     expect(exportAtif(sourceOf(story)).losses.map((loss) => loss.path)).toEqual([
       "prompts",
       "journal.run.created",
@@ -239,7 +239,7 @@ describe("ATIF 1.7", () => {
     ]);
   });
 
-  test("images, and figures of single messages, are told as losses; calls with odd arguments keep them", () => {
+  test("images, and figures of single messages, are reported as losses; calls keep unusual arguments", () => {
     const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBORw0K" } };
     const events = [
       { type: "user", message: { content: [image] } },
@@ -268,7 +268,7 @@ describe("ATIF 1.7", () => {
     expect(exportAtif(plain).losses.map(({ path }) => path)).not.toContain("logs.images");
   });
 
-  test("what a call said that never ended is there too", () => {
+  test("the output of a call that never ended is included", () => {
     const logs = [
       { stageAttempt: 1, step: "code", lines: linesOf(codexLog) },
       { stageAttempt: 2, step: "review", lines: ["I look at", "the change"] },

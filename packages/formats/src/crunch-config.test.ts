@@ -117,7 +117,7 @@ describe("crunch config", () => {
       });
     });
 
-    test("what is not known is said", () => {
+    test("unknown keys are remarked upon", () => {
       const text =
         "checkpoint: {colour: red, retention: {sometimes: 3}, checkpoint_triggers: {moon: true}}\nother: 1\n";
       expect(
@@ -193,7 +193,7 @@ describe("triggers", () => {
     expect(off.stage).toEqual({ taken: true, shown: false });
   });
 
-  test("auto_checkpoint off: what nobody asked for is neither taken by crunch nor shown", () => {
+  test("auto_checkpoint off: unrequested checkpoints are neither taken by crunch nor shown", () => {
     const off = set({ automatic: false });
     const asked = ["manual", "interrupt", "session_end", "before_restore", "restore", "fork", "import"];
     expect(having(off, "shown")).toEqual(

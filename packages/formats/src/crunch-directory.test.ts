@@ -111,14 +111,14 @@ describe("what crunch's configuration lets a directory hold", () => {
     expect(again.actions.filter(({ kind, name }) => kind !== "write" || name === NEW)).toEqual([]);
   });
 
-  test("what another wrote stays, whatever the rule says", () => {
+  test("checkpoints of other writers remain, whatever the rule", () => {
     const params = { add: [next("CP-1")], limits: limits({ batch_complete: 1, stage: 0 }, { ours: ["CP-1"] }) };
     const plan = planCrunchWrite({ directory: look(golden), ...params, links: true });
     expect(plan.actions.filter(({ kind }) => kind === "remove")).toEqual([]);
     expect(plan.limited).toEqual([]);
   });
 
-  test("over the size the oldest go first; one that is larger by itself is not written, and that is told", () => {
+  test("over the size limit the oldest go first; a single larger one is not written, which is reported", () => {
     const size = [...golden.files].reduce((sum, [name, bytes]) => sum + (name.startsWith("CP-") ? bytes.length : 0), 0);
     const tight = planCrunchWrite({
       directory: look(golden),
@@ -255,7 +255,7 @@ describe("a crunch directory", () => {
     expect(planCrunchWrite({ directory: repaired, add: [], links: true }).actions).toEqual([]);
   });
 
-  test("rebuilt without an index it leaves out the triggers that nobody told", () => {
+  test("rebuilt without an index it leaves out unknown triggers", () => {
     const world = without(golden, "index.yaml");
     const { actions } = planCrunchWrite({ directory: look(world), add: [], links: true });
     const index = parse(textOf(apply(world, actions), "index.yaml"));

@@ -37,8 +37,8 @@ describe("encode crunch", () => {
     original: null,
   };
 
-  describe("a crunch document that a run has gone on from", () => {
-    test("tells the new place, and nothing of the old one", () => {
+  describe("a crunch document that a run continued from", () => {
+    test("describes the new position, and nothing of the old one", () => {
       const before = golden("CP-enrich-20250114-b4c5.yaml");
       const position = { ...before.planes.position, stage: "ready", attempts: { ready: 1 } };
       const document = written(withPlanes(before, { position }));
@@ -193,7 +193,7 @@ describe("decode again", () => {
     expect(decode(file)).toEqual(first);
   });
 
-  test("whatever changes in between, it says what reading anew says", () => {
+  test("after any change it returns what a new read returns", () => {
     const step = fc.record({
       path: fc.constantFrom("a.yaml", "b.yaml"),
       which: fc.constantFrom(0, 1),

@@ -156,7 +156,7 @@ describe("errors are named as the tool names them", () => {
   });
 });
 
-describe("a run goes on from it", () => {
+describe("a run continues from it", () => {
   test.each([
     ["impl", "impl"],
     ["review", "review"],
@@ -314,7 +314,7 @@ describe("a run goes on from it", () => {
   });
 });
 
-test("what looked odd is told", () => {
+test("unusual content is remarked upon", () => {
   expect(decode({}).remarks).toEqual([]);
   expect(decode({ current_stage: "simp" }, 1).remarks.map(({ path }) => path)).toEqual(["/state/current_stage"]);
   const odd = implJson.decode(

@@ -204,7 +204,7 @@ describe("loop json", () => {
     });
   });
 
-  test("what looked odd is told", () => {
+  test("unusual content is remarked upon", () => {
     const told = (name: string) => loopJson.decode(golden(name)).remarks.map(({ path }) => path);
     expect(told(MULTI)).toEqual(["/checkpoint_id"]);
     expect(told(LEGACY)).toEqual(["/checkpoint_id", "/loop_id"]);
@@ -278,7 +278,7 @@ describe("loop json", () => {
       expect(encoded.losses.map(({ path }) => path)).toEqual(["files"]);
     });
 
-    test("a later checkpoint written over an imported one keeps what nobody knows", () => {
+    test("a later checkpoint written over an imported one keeps unknown fields", () => {
       fc.assert(
         fc.property(time, word, fc.nat(99), (createdAt, stage, iteration) => {
           const checkpoint = one({ unknown: 1, ...least, state: { ...least.state, mood: "good" } });

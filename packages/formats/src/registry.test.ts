@@ -18,7 +18,7 @@ describe("who claims a file", () => {
     const formats = [saying("impl-json", "maybe"), saying("loop-json", "yes"), saying("context-store", "no")];
     expect(detectFormat(file, formats)).toMatchObject({ kind: "one", sure: true, format: { name: "loop-json" } });
   });
-  test("one who thinks so, when nobody is sure", () => {
+  test("the only format that may match, when none is certain", () => {
     const formats = [saying("impl-json", "maybe"), saying("loop-json", "no")];
     expect(detectFormat(file, formats)).toMatchObject({ kind: "one", sure: false, why: "impl-json: maybe" });
   });
@@ -26,7 +26,7 @@ describe("who claims a file", () => {
     const found = detectFormat(file, [saying("impl-json", match), saying("loop-json", match)]);
     expect(found).toMatchObject({ kind: "several", claims: [{ format: { name: "impl-json" } }, {}] });
   });
-  test("nobody, each with a reason", () => {
+  test("none, each with a reason", () => {
     expect(detectFormat(file, [saying("impl-json", "no")])).toMatchObject({
       kind: "none",
       claims: [{ detection: { why: "impl-json: no" } }],
@@ -46,7 +46,7 @@ test.each(readGoldens().filter(({ format }) => FORMATS.some(({ name }) => name =
   },
 );
 
-test("a damaged file with a telling name is still somebody's", () => {
+test("a damaged file with a known name still has a format", () => {
   expect(detectFormat({ ...file, path: "w/.tmp/impl-checkpoint.json" })).toMatchObject({ kind: "one", sure: false });
   expect(detectFormat({ ...file, path: ".aiwg/ralph/loops/l/checkpoints/iteration-001.json" })).toMatchObject({
     kind: "one",

@@ -67,7 +67,7 @@ describe("parse size", () => {
       );
     });
 
-    test("never longer than what a person would write", () => {
+    test("never longer than what a user would write", () => {
       fc.assert(
         fc.property(
           fc.integer({ min: 1, max: 999 }),

@@ -68,20 +68,20 @@ describe("YAML", () => {
     expect(Reflect.get({}, "polluted")).toBeUndefined();
   });
 
-  test("core tags and anchors are understood, and said", () => {
+  test("core tags and anchors are read, and remarked upon", () => {
     const { value: read1, remarks } = readYaml("a: &x !!str 12\nb: *x\nc: !!int '3'\n", source);
     expect(read1).toEqual({ a: "12", b: "12", c: 3 });
     expect(remarks.map((remark) => remark.text)).toEqual(["aliases were replaced by what they stand for"]);
   });
 
-  test("comments are not kept, and said", () => {
+  test("comments are not kept, which is remarked upon", () => {
     for (const commented of ["# a\nb: 1\n", "b: 1 # a\n", "b: 1\n# a\n", "b:\n  # a\n  - 1\n"]) {
       expect(readYaml(commented, source).remarks).toHaveLength(1);
     }
     expect(readYaml("b: 'a # b'\n", source).remarks).toEqual([]);
   });
 
-  test("a refusal tells line and path", () => {
+  test("a refusal names line and path", () => {
     expect(() => read("a: 1\nb:\n  - c: 1\n    c: 2\n")).toThrow(
       expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ path: "/b/0/c", line: 4 }) }),
     );

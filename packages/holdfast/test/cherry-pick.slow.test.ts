@@ -169,7 +169,7 @@ describe("refused, with nothing changed", () => {
     await expect(scene.plan("src")).rejects.toEqual(refusal("RESTORE_REFUSED", "Another cherry-pick", "somebody@4"));
   });
 
-  test("while somebody works on the run", async () => {
+  test("while another process holds the run", async () => {
     const scene = await start();
     scene.theirs.write("src/a.txt", "theirs\n");
     await scene.theirs.handle.save();
@@ -186,7 +186,7 @@ describe("refused, with nothing changed", () => {
   });
 });
 
-test("a call that goes on with its session goes back no further than the graft", async () => {
+test("a call that resumes its session goes back no further than the cherry-pick", async () => {
   const scene = await start();
   scene.theirs.write("src/a.txt", "theirs\n");
   await scene.theirs.handle.save();

@@ -9,7 +9,7 @@ import { CheckpointStore } from "../src/context/index.ts";
 
 /** Contexts in separate processes: killed with SIGKILL, and two at once. */
 
-test("killed again and again, a task loses nothing that was acknowledged, and goes on where it stood", async () => {
+test("killed again and again, a task loses nothing that was acknowledged, and resumes from its last checkpoint", async () => {
   const directory = scratch();
   let known = 0;
   for (let round = 1; round <= 3; round++) {

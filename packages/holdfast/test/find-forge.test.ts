@@ -71,7 +71,7 @@ test("a clone of GitLab works with GitLab", async () => {
   }
 });
 
-test("with neither gh nor a token it is denied when it is asked, and doctor says what to do", async () => {
+test("with neither gh nor a token it is denied on use, and doctor names the fix", async () => {
   repository = withRemotes({ origin: "git@github.com:octo/app.git" });
   const env = { PATH: "/nowhere" };
   const forge = await find(repository.root, env);
@@ -99,7 +99,7 @@ test("with upstream and origin: everything at upstream, the head from the fork",
   expect(server.asked.at(-1)).toContain("head=dev%3Atopic");
 });
 
-test("what is said beats what the remote tells", async () => {
+test("a setting takes precedence over the remote", async () => {
   repository = withRemotes({ origin: "https://github.com/octo/app.git" });
   expect(await find(repository.root, {}, { kind: "none", path: null })).toBeNull();
   await expect(find(repository.root, {}, { kind: "local", path: null })).rejects.toMatchObject({ code: "USAGE" });
@@ -107,7 +107,7 @@ test("what is said beats what the remote tells", async () => {
   expect(ghe?.location).toBe("https://ghe.example.com/octo/app");
 });
 
-test("said to be GitHub without a remote that could be it is refused; elsewhere there is no forge", async () => {
+test("GitHub by setting without a matching remote is refused; otherwise there is no forge", async () => {
   repository = withRemotes({ origin: "https://code.example.com/octo/app.git" });
   expect(await find(repository.root, {})).toBeNull();
   repository.git("remote", "remove", "origin");

@@ -109,7 +109,7 @@ describe("a hostile repository, without consent", () => {
     },
   );
 
-  test("what works or saves says what it needs consent for, with status 4", async () => {
+  test("commands that work or save name what they need consent for, with status 4", async () => {
     const saves = [
       ["run", "1"],
       ["run", "1", "--agent", "claude"],

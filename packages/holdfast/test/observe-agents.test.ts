@@ -10,7 +10,9 @@ function program(folder: string, name: string, lines: readonly string[]): void {
   chmodSync(join(folder, name), 0o755);
 }
 
-test("each agent is told as it is, and who does not answer costs the others nothing", async ({ onTestFinished }) => {
+test("each agent is reported as it is, and one that does not answer does not delay the others", async ({
+  onTestFinished,
+}) => {
   const folder = scratchDirectory(onTestFinished);
   // Each waits for the other to be there too: one after the other, neither would ever end.
   const meet = (mine: string, other: string) => [
@@ -42,7 +44,7 @@ test("each agent is told as it is, and who does not answer costs the others noth
   ]);
 });
 
-test("one that is not there is not installed, and how to get it is told", async ({ onTestFinished }) => {
+test("a missing program is not installed, and the hint installs it", async ({ onTestFinished }) => {
   const env = { PATH: scratchDirectory(onTestFinished) };
   const [agent] = await withEnvironment(env, () => observeAgents({ names: ["codex"] }));
   expect(agent?.probe).toMatchObject({ installed: false, hint: expect.stringContaining("npm install") });

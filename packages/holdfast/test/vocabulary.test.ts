@@ -20,7 +20,7 @@ describe("docs/errors.md", () => {
     expect(errors.get("code")?.map((row) => row["code"])).toEqual(ERROR_CODES.map((code) => `\`${code}\``));
   });
 
-  test("tells meaning, remedy and exit status of every code", () => {
+  test("documents meaning, remedy and exit status of every code", () => {
     const offenders = (errors.get("code") ?? []).flatMap((row) => {
       const code = ERROR_CODES.find((one) => `\`${one}\`` === row["code"]);
       const status = code === undefined ? "no known code" : String(EXITS[EXIT_OF[code]].status);

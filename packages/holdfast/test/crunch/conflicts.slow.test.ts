@@ -82,7 +82,7 @@ test("two who write the same place: mended by the second, in the order of the de
   ]);
 });
 
-test("what is handed over becomes a node of its own; what everybody must know and what only a person knows is heard", async () => {
+test("a handover becomes a node; broadcasts and questions to the user are delivered", async () => {
   const graph = [
     node("one", "system-architect"),
     node("two", "qa-engineer", { after: ["one"] }),
@@ -141,7 +141,7 @@ test("what is handed over becomes a node of its own; what everybody must know an
   expect(names).toContain("system-architect: before the rest");
 });
 
-test.each(["SUCCESS", "FAILED"])("an abort ends the phase, also of one that says %s", async (status) => {
+test.each(["SUCCESS", "FAILED"])("an abort ends the phase, also of an agent that reports %s", async (status) => {
   const graph = [node("one", "system-architect"), node("two", "qa-engineer", { after: ["one"] })];
   await using bench = await makeBench({
     answers: [reply("one", { status, broadcasts: [{ event: "ABORT", message: "This is another project." }] })],
@@ -153,7 +153,7 @@ test.each(["SUCCESS", "FAILED"])("an abort ends the phase, also of one that says
   });
 });
 
-test("a change that is not made again is not lost without a word: a person leaves it out, or stops", async () => {
+test("a change that is not made again is not lost silently: the user leaves it out, or stops", async () => {
   const graph = [node("one", "dev-python", { edits: true }), node("two", "dev-go", { edits: true })];
   await using bench = await makeBench({
     answers: [writes("one", "shared.txt", "by one\n"), writes("two", "shared.txt", "by two\n"), reply("fix-two")],

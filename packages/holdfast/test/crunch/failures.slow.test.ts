@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { PASS, node, reply, settings, writes } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
-test("a check that fails sends the work back with what it said, as often as the limit allows", async () => {
+test("a check that fails sends the work back with its output, as often as the limit allows", async () => {
   const failing = reply("check", { status: "FAILED", summary: "It greets nobody." }, { when: { iteration: 1 } });
   const mended = writes("build", "greeting.txt", "hello all\n", { when: { iteration: 2 } });
   await using bench = await makeBench({
@@ -38,7 +38,7 @@ test("the gate command is asked first, and a limit ends what does not converge",
   expect((await bench.state()).outputs.map((output) => output.node)).toEqual(["spec", "build"]);
 });
 
-test("a critical node that fails aborts the rest and asks a person; tried again it goes on", async () => {
+test("a critical node that fails aborts the rest and asks the user; after a retry the run continues", async () => {
   const graph = [
     node("spec", "system-architect", { priority: "critical" }),
     node("plan", "qa-engineer", { after: ["spec"] }),
@@ -59,7 +59,7 @@ test("a critical node that fails aborts the rest and asks a person; tried again 
   expect((await bench.state()).outputs.map((output) => output.node)).toEqual(["spec", "plan"]);
 });
 
-test("stopped by a person, it has given up with that reason; the next run of the issue knows of it", async () => {
+test("stopped by the user, it has failed with that reason; the next run of the issue knows it", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
   expect(await bench.work()).toMatchObject({ kind: "waiting" });
@@ -72,7 +72,7 @@ test("stopped by a person, it has given up with that reason; the next run of the
   expect(team?.members.map(({ agent }) => agent)).toContain("orchestrator");
 });
 
-test("gone on with without what failed, it says so", async () => {
+test("continued without the failed node, it reports so", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
   expect(await bench.work()).toMatchObject({ kind: "waiting" });

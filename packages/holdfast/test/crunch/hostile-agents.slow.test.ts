@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { node, reply, settings, writes } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
-test("a request to mend a conflict of files is answered as any other", async () => {
+test("a request to fix a conflict of files is answered like any other", async () => {
   const graph = [node("one", "dev-python", { edits: true }), node("two", "dev-go", { edits: true })];
   await using bench = await makeBench({
     answers: [
@@ -19,7 +19,7 @@ test("a request to mend a conflict of files is answered as any other", async () 
   expect(requests.map(({ status }) => status.kind)).toEqual(["answered", "answered", "answered"]);
 });
 
-test("agents who hand the same work round come to an end, and a person is asked; further work is told what it is", async () => {
+test("agents that hand the same work around are ended, and the user is asked; further work is described to them", async () => {
   const round = ["spec", "spec-1-handoff", "spec-1-handoff-1-handoff", "spec-1-handoff-1-handoff-1-handoff"];
   const answers = round.map((id, at) =>
     reply(id, {

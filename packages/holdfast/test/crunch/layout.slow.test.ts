@@ -77,7 +77,7 @@ test("where it is switched on, every agent that delivers is saved, and shown onc
   ]);
 });
 
-test("a checkpoint of its middle, written out and imported again, goes on at its phase with all that it had", async () => {
+test("a checkpoint of its middle, exported and imported again, continues at its phase with all that it had", async () => {
   await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   const { holdfast, run } = bench;
@@ -113,7 +113,7 @@ test("a checkpoint of its middle, written out and imported again, goes on at its
   expect(after.outputs.map(({ node }) => node)).toEqual(["spec", "build", "check", "document"]);
 });
 
-test("a person moves the issue while nobody works: the run follows its label", async () => {
+test("a user moves the issue while no process works: the run follows its label", async () => {
   const hang = { when: { role: "check" }, hang: true };
   await using bench = await makeBench({ answers: [...PASS.filter((_, at) => at !== 2), hang], options: settings() });
   const { holdfast, forge } = bench;

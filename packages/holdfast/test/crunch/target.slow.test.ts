@@ -3,7 +3,7 @@ import type { ProgressEvent } from "@holdfast/core/progress";
 import { PASS, reply, settings } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
-test("stops at its target with the issue's label there, and goes on when the target is raised", async () => {
+test("stops at its target with the issue's label there, and continues when the target is raised", async () => {
   await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "ready" } });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("Stopped at ready") });
   expect(await bench.labels()).toEqual(["state:ready"]);
@@ -35,7 +35,7 @@ test("an issue that is labelled ready is not enriched again; one that is closed 
   expect(await bench.labels()).toEqual(["state:ready", "state:blocked"]);
 });
 
-test("labels of two phases are for a person to decide", async () => {
+test("labels of two phases are decided by the user", async () => {
   await using bench = await makeBench({
     answers: [reply("spec")],
     options: { ...settings(), target: "ready" },
@@ -52,7 +52,7 @@ test("labels of two phases are for a person to decide", async () => {
 const relabel = (to: string): string =>
   `sed -i 's/state:e2e/${to}/' "$(git remote get-url origin)/holdfast-forge/issues/1.md"`;
 
-test("a state label that a person moves while a phase is under way is not replaced: the run waits, and follows it when resumed", async () => {
+test("a state label that a user moves during a phase is not replaced: the run waits, and follows it when resumed", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), gate: relabel("state:ready-to-merge") },
@@ -69,7 +69,7 @@ test("a state label that a person moves while a phase is under way is not replac
   expect(phases.map(({ phase }) => phase)).toEqual(["ready", "implementing", "e2e", "ready-to-merge"]);
 });
 
-test("labels of two phases while one is under way: the run waits, and goes on where it was when they are put right", async () => {
+test("labels of two phases during a phase: the run waits, and resumes where it was when they are fixed", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), gate: relabel("state:e2e, state:backlog"), target: "docs" },
@@ -84,7 +84,7 @@ test("labels of two phases while one is under way: the run waits, and goes on wh
   expect(await bench.labels()).toEqual(["state:docs"]);
 });
 
-test("what a person agreed to when the run was taken up is not asked about again at the next phase", async () => {
+test("what the user agreed to on resume is not asked again at the next phase", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), gate: "true", target: "docs" },
@@ -100,7 +100,7 @@ test("what a person agreed to when the run was taken up is not asked about again
   expect(await bench.work({ answers: { issue_labels_changed: "accept" } })).toMatchObject({ kind: "done" });
 });
 
-test("with the target done it waits for the merge; then the issue says done, and what was learnt is told to the next run", async () => {
+test("with the target done it waits for the merge; then the issue is done, and the next run gets what was learnt", async () => {
   const learns = reply("spec", { knowledge: [{ type: "pattern", content: "Greetings are short.", tags: ["api"] }] });
   await using bench = await makeBench({
     answers: [learns, ...PASS],

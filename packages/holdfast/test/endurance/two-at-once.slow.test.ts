@@ -15,7 +15,7 @@ const seed = suiteSeed();
 vi.setConfig({ testTimeout: 1_800_000 });
 afterAll(clearScratch);
 
-test("two runs of one issue at once: one works, the other says who holds it and exits 5", async () => {
+test("two runs of one issue at once: one works, the other names the holder and exits 5", async () => {
   const [scenario] = SCENARIOS;
   if (scenario === undefined) throw new Error("there is no scenario");
   const command = await buildCommand();

@@ -16,7 +16,7 @@ import { readWorktree } from "./writers/worktree.ts";
 const suite = faultSuite("corrupt-git");
 
 describe("a checkpoint whose git objects are damaged", () => {
-  test("is told by verify, and a restore of it refuses and changes nothing", async () => {
+  test("is reported by verify, and a restore of it refuses and changes nothing", async () => {
     const repository = join(scratchFolder("repository"), "repository");
     makeRepository(repository);
     const [file = "", ...args] = await writerCommand("files-writer", repository);

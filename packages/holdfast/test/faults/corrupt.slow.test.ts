@@ -17,7 +17,7 @@ const SAVES = 6;
 
 /** "closed": all in the database. "killed": the newest saves only in the log. */
 describe.each(["closed", "killed"] as const)(
-  "damage at rest to a %s store is told, never shown as good, never taken for a fresh store",
+  "damage at rest to a %s store is reported, never shown as good, never mistaken for a new store",
   (how) => {
     test("deleted, emptied, cut, replaced, zeroed, flipped", async () => {
       const pristine = await makeStore(how === "closed" ? "new-store" : "die");

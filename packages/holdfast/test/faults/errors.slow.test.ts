@@ -25,7 +25,7 @@ const SUBJECTS = [
   { name: "a repository", subject: filesSubject(), saves: 3, cases: 6, also: ["GIT_FAILED"] },
 ] as const;
 
-describe("an error of the disk is told, costs nothing that was saved, and passes", () => {
+describe("an error of the disk is reported, loses nothing that was saved, and passes", () => {
   test.each(SUBJECTS)("$name", async ({ name, subject, saves, cases, also }) => {
     const { root, earlier } = await prepared(subject);
     const command = await subject.command(root);

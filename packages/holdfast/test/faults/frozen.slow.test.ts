@@ -83,7 +83,7 @@ interface End {
 }
 
 describe("two processes, one of them frozen at any operation", () => {
-  test("a live owner keeps its run; others read, are refused this run, and write another or are told to wait", async () => {
+  test("a live owner keeps its run; others read, are refused this run, and write another or must wait", async () => {
     const meanwhile = async ({ root, exclusive }: Frozen): Promise<Meanwhile> => {
       const problems: string[] = [];
       const opened = await attempt(openImpatiently(storeIn(root)));

@@ -43,7 +43,7 @@ function kindsOf(bad: readonly { readonly problems: readonly string[] }[]): read
   return [...new Set(bad.flatMap(({ problems }) => problems.map((problem) => problem.split(":")[0] ?? "")))].sort();
 }
 
-describe("the harness tells wrong ways to save from the right one", () => {
+describe("the harness distinguishes wrong ways to save from the right one", () => {
   const expected = {
     naive: { kill: ["TORN"], posix: ["LOST", "TORN"], ext4: ["LOST", "TORN"] },
     rename: { kill: [], posix: ["LOST", "TORN"], ext4: ["LOST", "TORN"] },

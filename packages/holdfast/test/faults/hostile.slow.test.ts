@@ -10,7 +10,7 @@ import { makeRepository } from "./judges/repository.ts";
 
 const suite = faultSuite("hostile", "tracer");
 
-describe("whatever an id, a path or a checkpoint says", () => {
+describe("whatever an id, a path or a checkpoint contains", () => {
   test("nothing outside the repository and its worktrees is opened for it, written or removed", async () => {
     const top = scratchFolder("hostile");
     const [root, outside] = [join(top, "world"), join(top, "outside")];

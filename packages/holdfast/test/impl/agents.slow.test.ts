@@ -5,7 +5,7 @@ import { makeBench } from "./bench.ts";
 
 const RUN = "issue-1-bench";
 
-describe("what an agent said", () => {
+describe("the output of an agent", () => {
   test("is in the checkpoint of its call, with position, files and effects", async () => {
     await using bench = await makeBench({ answers: [finish(), pass] });
     expect(await bench.work()).toMatchObject({ kind: "done" });

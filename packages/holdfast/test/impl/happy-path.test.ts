@@ -3,7 +3,7 @@ import { finish, pass, score, title } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
 describe("an issue becomes a pull request", () => {
-  test("in one iteration, with every file that people expect and none of them committed", async () => {
+  test("in one iteration, with every expected file and none of them committed", async () => {
     await using bench = await makeBench({ answers: [finish(), pass] });
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect(await bench.trail()).toEqual([

@@ -84,7 +84,7 @@ describe("an agent that does not get there", () => {
     expect((await bench.forge.findPullRequest("holdfast/issue-1-bench"))?.title).toBe(formed);
   });
 
-  test("a push that a hook refuses goes back with the hook's words; it is no reason to rebase", async () => {
+  test("a push that a hook refuses goes back with the hook's output; it is no reason to rebase", async () => {
     const answers = [finish({ iteration: 1 }), finish({ iteration: 2, text: "signed\n" }), pass];
     await using bench = await makeBench({ answers });
     const hook = join(bench.root, "remote.git/hooks/pre-receive");

@@ -24,7 +24,7 @@ test("simplify: what keeps the gates green is pushed, what breaks them goes back
   expect(JSON.parse((await bench.read(".tmp/impl-checkpoint.json")) ?? "{}")).toMatchObject({ version: 2 });
 });
 
-test("max reviews: after as many failures the run goes on without another review", async () => {
+test("max reviews: after as many failures the run continues without another review", async () => {
   await using bench = await makeBench({ answers: [finish(), score(50)], options: { maxReviews: 1 } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect((await bench.trail()).filter((event) => event.startsWith("review"))).toEqual([

@@ -13,14 +13,14 @@ async function whileChecking(bench: Bench, commands: string): Promise<void> {
   await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
 }
 
-describe("other people act while the run waits", () => {
+describe("other users act while the run waits", () => {
   test("merged meanwhile is done", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await whileChecking(bench, `update-ref refs/heads/main refs/heads/${HEAD}`);
     expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("is merged") });
   });
 
-  test("a branch that others replaced is never overwritten unasked: the run waits with both tips, and goes on as told", async () => {
+  test("a branch that others replaced is never overwritten without consent: the run waits with both tips, and continues as answered", async () => {
     // The agent itself pushes it: after setup has checked, and before our push.
     const implModel = "command:cat > ../prompt; sh ../../agent.sh";
     await using bench = await makeBench({
@@ -92,7 +92,7 @@ describe("commits that the run did not make", () => {
   });
 });
 
-describe("an agent that says it is done and changed nothing", () => {
+describe("an agent that reports completion and changed nothing", () => {
   const empty = (iteration: number) => ({ ...finish({ iteration }), edits: [] });
 
   test("is not done and not reviewed; the second time in a row the user is asked", async () => {
@@ -110,7 +110,7 @@ describe("an agent that says it is done and changed nothing", () => {
     expect([await bench.calls("agent"), await bench.calls("reviewer")]).toEqual([3, 1]);
   });
 
-  test("told to stop, the run ends with that reason", async () => {
+  test("after the answer stop, the run ends with that reason", async () => {
     await using bench = await makeBench({ answers: [empty(1), empty(2), pass] });
     await bench.work();
     await bench.answer("stop");

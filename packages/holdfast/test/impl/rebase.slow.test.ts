@@ -65,7 +65,7 @@ describe("the base moves after the branch was pushed", () => {
 });
 
 describe("a branch that is there already", () => {
-  test("existing pull request not adopted: asked and told to build on it, the run keeps its commits and opens no other one", async () => {
+  test("existing pull request not adopted: after the answer to build on it, the run keeps its commits and opens no other one", async () => {
     await using bench = await makeBench({ answers: [finish(), pass] });
     await bench.git("clone", "checkout", "-q", "-b", "theirs");
     await writeFile(join(bench.root, "clone/theirs.txt"), "theirs\n");

@@ -109,7 +109,7 @@ describe("what changed while the run was away", () => {
     expect((await bench.state()).issue?.body).toContain("loudly");
   });
 
-  test("a foreign tip that a person has answered about is not asked about again; another one is", async () => {
+  test("a tip of another user that was answered is not asked about again; another one is", async () => {
     const push = (text: string) =>
       [`cd ${bench.root}/clone`, `git commit -q --allow-empty -m ${text}`, `git push -qf origin HEAD:${BRANCH}`].join(
         " && ",
@@ -136,7 +136,7 @@ describe("what changed while the run was away", () => {
     expect(await bench.git("remote", "log", "--format=%s", BRANCH)).not.toMatch(/foreign|later/);
   });
 
-  test("a clock that was set back two days: the run goes on, does nothing twice, and no time is given back", async () => {
+  test("a clock that was set back two days: the run continues, does nothing twice, and its working time does not shrink", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "review_pass");
     const before = (await bench.planes()).position.budget.spent.milliseconds;
@@ -148,7 +148,7 @@ describe("what changed while the run was away", () => {
     for await (const event of bench.store.verify()) expect(event).not.toMatchObject({ kind: "problem" });
   });
 
-  test("a pull request that somebody closed: asks; without an answer the run waits for one", async () => {
+  test("a pull request that a user closed: asks; without an answer the run waits for one", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
     await editPull(bench, '"state": "open"', '"state": "closed"');
@@ -179,7 +179,7 @@ describe("what changed while the run was away", () => {
     }
   });
 
-  test("a pull request that somebody closed, told to go on while its checks are watched: another one is opened, once, and watched", async () => {
+  test("a pull request that a user closed, answered with continue while its checks are watched: another one is opened, once, and watched", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
     await editPull(bench, '"state": "open"', '"state": "closed"');
@@ -194,7 +194,7 @@ describe("what changed while the run was away", () => {
     expect(await bench.forge.findPullRequest(BRANCH)).toMatchObject({ number: first + 1, state: "open" });
   });
 
-  test("a pull request that somebody closed, told to go on before it is pushed to again: another one is opened", async () => {
+  test("a pull request that a user closed, answered with continue before the next push: another one is opened", async () => {
     const poor = {
       when: { role: "impl", iteration: 1 },
       edits: [{ do: "write", path: "greeting.txt", text: "hi\n" }],
@@ -212,7 +212,7 @@ describe("what changed while the run was away", () => {
     expect(await bench.pulls()).toBe(2);
   });
 
-  test("a pull request that somebody reworded: their words stay", async () => {
+  test("a pull request that a user reworded keeps their text", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
     await editPull(bench, "[feat][#1] Add a greeting", "Say hello");

@@ -40,8 +40,8 @@ test("a reviewer that crashes has judged nothing: the run waits, and the impleme
   expect((await bench.trail()).filter((line) => line.startsWith("impl:"))).toHaveLength(1);
 });
 
-describe("reviews of people", () => {
-  test("what somebody asks for is mended in one more iteration, and asked for once", async () => {
+describe("reviews of users", () => {
+  test("a requested change is made in one more iteration, and requested once", async () => {
     await using bench = await makeBench({ answers, options: { waitForCi: true } });
     await untilOpened(bench);
     await review(bench, [louder, { author: "bob", state: "commented", body: "Nice." }]);
@@ -58,7 +58,7 @@ describe("reviews of people", () => {
     expect(await bench.pulls()).toBe(1);
   });
 
-  test("told to, the run leaves reviews to people; one that was taken back is left in any case", async () => {
+  test("with the option, the run leaves reviews to users; a dismissed one is ignored in any case", async () => {
     await using deaf = await makeBench({ answers, options: { waitForCi: true, applyReviews: false } });
     await untilOpened(deaf);
     await review(deaf, [louder]);

@@ -39,7 +39,7 @@ async function goOn(...iterations: readonly number[]): Promise<void> {
 
 const numbers = () => names(root).map((name) => Number(/\d+/.exec(name)?.[0]));
 
-test("once a day and not more often, whoever asks; a clock that goes back does not hurry it", async () => {
+test("at most once a day, for any caller; a clock that goes back does not change that", async () => {
   await goOn(1, 2, 3, 4, 5, 6, 7, 8);
   await cleanUpDaily(place);
   expect(numbers()).toEqual([4, 5, 6, 7, 8]);

@@ -156,7 +156,7 @@ describe("what is written", () => {
   });
 });
 
-describe("states, as journal and lease tell them", () => {
+describe("states, from journal and lease", () => {
   const status = () => readJson(`.aiwg/ralph/loops/${LOOP}/state.json`)["status"];
   const listed = () => readJson(".aiwg/ralph/registry.json")["active_loops"] as readonly JsonObject[];
 
@@ -182,7 +182,7 @@ describe("states, as journal and lease tell them", () => {
     expect(invalid()).toEqual([]);
   });
 
-  test("failed tells why; a limit is told for what it is", async () => {
+  test("a failed loop has its reason; a limit is reported as one", async () => {
     const entries = [{ kind: "run.ended", body: { outcome: "failed", reason: "200 iterations" } }] as const;
     await save(holdfast, { iteration: 2, stage: "limit", trigger: "stage", entries });
     await mirror();
@@ -300,7 +300,7 @@ describe("states, as journal and lease tell them", () => {
 });
 
 describe("whatever happens there harms nothing", () => {
-  test("damage, links and foreign files: mended, replaced, or left alone", async () => {
+  test("damage, links and other files: repaired, replaced, or left unchanged", async () => {
     for (const iteration of [1, 2, 3, 4]) await save(holdfast, { iteration });
     await mirror();
     const at = (name: string): string => join(root, DIRECTORY, name);
@@ -342,7 +342,7 @@ describe("whatever happens there harms nothing", () => {
     rmSync(outside, { recursive: true });
   });
 
-  test("a directory with something in it in a file's place is told of, and all else is written", async () => {
+  test("a directory with content at a file's path is reported, and all other files are written", async () => {
     for (const iteration of [1, 2]) await save(holdfast, { iteration });
     mkdirSync(join(root, DIRECTORY, "iteration-001.json.gz/full"), { recursive: true });
     await expect(mirror()).rejects.toThrow(/not empty/);
@@ -441,7 +441,7 @@ describe("read back", () => {
     expect(list).toMatchObject([{ iteration: 2 }, { iteration: 1 }]);
   });
 
-  test("what a run of this store wrote itself is no second run of it, unless one is named or others had a hand in it", async () => {
+  test("what a run of this store wrote is not imported as a second run, unless one is named or other writers changed it", async () => {
     for (const iteration of [1, 2]) await save(holdfast, { iteration });
     await mirror();
     const plan = async (params: { readonly run?: string } = {}) => {

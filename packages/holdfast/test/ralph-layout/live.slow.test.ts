@@ -60,7 +60,7 @@ test("a loop is seen below .aiwg as it goes, whole at every moment; what was rea
   expect(last?.context.values).toEqual((await bench.planes()).context.values);
 });
 
-test("where .aiwg leads out of the repository the run says so once, and goes on", async () => {
+test("if .aiwg leads out of the repository, the run reports it once and continues", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "42\n") });
   mkdirSync(join(bench.root, "outside"));
   symlinkSync(join(bench.root, "outside"), join(bench.clone, ".aiwg"));
@@ -75,7 +75,7 @@ test("where .aiwg leads out of the repository the run says so once, and goes on"
   expect(readdirSync(join(bench.root, "outside"))).toEqual([]);
 });
 
-test("a loop that was stopped goes on from its files alone, as another run", async () => {
+test("a stopped loop continues from its files alone, as another run", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n") });
   const controller = new AbortController();
   const outcome = await bench.work({

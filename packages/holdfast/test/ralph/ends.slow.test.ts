@@ -8,7 +8,7 @@ const GRADED = {
   detection: { stuck: null, oscillation: null },
 };
 
-test.concurrent("the limit is an end of its own: it stays on resume, says whose files are there, and goes on when it is raised", async () => {
+test.concurrent("the limit is its own end: it holds on resume, the files are listed, and the loop continues when it is raised", async () => {
   await using bench = await makeBench({
     answers: inTurn("3\n", "7\n", "5\n", "10\n"),
     options: { ...GRADED, maxIterations: 3 },
@@ -98,7 +98,7 @@ const again = async (bench: Bench, from: number) =>
   (await bench.holdfast.resume({ run: bench.run(), from, force: true })).outcome;
 
 test.concurrent.for(["iterate", "reflect", "latest"] as const)(
-  "stuck: taken up by force from its checkpoint in %s it goes on, and is stuck only when as many again have failed",
+  "stuck: resumed by force from its checkpoint in %s it continues, and is stuck only when as many again have failed",
   async (stage) => {
     await using bench = await makeBench({
       answers: inTurn("1\n", "2\n", "3\n", "4\n", "5\n", "6\n"),
@@ -129,7 +129,7 @@ test.concurrent.for(["iterate", "reflect", "latest"] as const)(
   },
 );
 
-test.concurrent("out of tries: taken up by force it has as many again", async () => {
+test.concurrent("out of attempts: resumed by force it has as many again", async () => {
   await using bench = await makeBench({
     answers: inTurn("1\n", "2\n", "3\n"),
     options: { ...STUCK, workflowType: "agent_task", attempts: 1, detection: { stuck: null, oscillation: null } },
@@ -140,7 +140,7 @@ test.concurrent("out of tries: taken up by force it has as many again", async ()
   expect(await bench.calls()).toBe(2);
 });
 
-test.concurrent("stuck: a person is asked, and what they say counts for as long again", async () => {
+test.concurrent("stuck: the user is asked, and the answer counts for as many iterations again", async () => {
   await using bench = await makeBench({
     answers: inTurn("1\n", "2\n", "3\n", "4\n"),
     options: { ...STUCK, onStuck: "ask" },
@@ -194,7 +194,7 @@ test.concurrent("interrupted in the middle of an iteration, that one is done aga
   expect(await bench.calls()).toBe(3);
 });
 
-test.concurrent("a loop that died as it was made is said not to have begun, not to lack a criterion", async () => {
+test.concurrent("a loop that died while it was created is reported as not begun, not as without a criterion", async () => {
   await using bench = await makeBench({ answers: [] });
   const { holdfast } = bench;
   await holdfast.store.createRun({ id: "unbegun", workflow: "ralph", work: { kind: "task", text: "x" } });

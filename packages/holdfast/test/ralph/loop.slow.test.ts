@@ -93,7 +93,7 @@ test.concurrent("of several commands all must say yes, and each is heard", async
   expect(await bench.git("clone", "show", `holdfast/${bench.run()}:seen.txt`)).toBe("seen");
 });
 
-test.concurrent("a command that takes too long is ended, and says no", async () => {
+test.concurrent("a command that takes too long is ended, and counts as failed", async () => {
   const until = [{ command: "grep -q 42 answer.txt || sleep 600", timeoutMs: 10_000 }];
   await using bench = await makeBench({ answers: inTurn("1\n", "42\n"), options: { until, firstCheck: false } });
   expect(await bench.work()).toMatchObject({ kind: "done" });

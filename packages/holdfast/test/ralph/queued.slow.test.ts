@@ -72,7 +72,7 @@ test("who is begun and waits for a place asks about what else changed while it w
   expect(await bench.calls()).toBe(0);
 });
 
-test("whoever loses the last place at the last moment leaves no run behind, and is the same run when there is one", async () => {
+test("a start that loses the last slot leaves no run behind, and is the same run when a slot is free", async () => {
   await using scene = await makeScene();
   const loops = { max: 1, workflows: ["ralph"] };
   const rival = await scene.open({ loops });
@@ -102,7 +102,7 @@ test("whoever loses the last place at the last moment leaves no run behind, and 
   await holdfast.close();
 });
 
-test("one whose number is not limited is held from its first act to its last: nobody finds it begun and left", async () => {
+test("a run without a limit holds its lease from its first entry to its last: no process finds it begun and left", async () => {
   await using scene = await makeScene();
   let released = 0;
   const holdfast = await scene.open({

@@ -31,7 +31,7 @@ test.concurrent.each(TYPES)(
   },
 );
 
-test.concurrent("a task without a criterion is done when the agent says so, and says that nothing checked it", async () => {
+test.concurrent("a task without a criterion is done when the agent reports so, and the result is marked as unchecked", async () => {
   const options = { workflowType: "agent_task", until: null };
   await using bench = await makeBench({ answers: [writes("whatever\n")], options });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("nothing checked it") });

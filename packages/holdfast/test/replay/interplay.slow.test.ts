@@ -157,7 +157,7 @@ test("a loop whose limit was raised while it waited is replayed with the limit o
   await holdfast.close();
 });
 
-test("a loop that another agent carried on is replayed with each of them", async () => {
+test("a loop that another agent continued is replayed with each of them", async () => {
   await using scene = await makeScene();
   let calls = 0;
   const holdfast = await open(scene, (task) => {

@@ -9,7 +9,7 @@ const OPTIONS = {
   detection: { stuck: null, oscillation: null, regression: null, burn: null },
 };
 
-test("a loop that went on beyond its limit is replayed to its last end, with the options that it had then", async () => {
+test("a loop that continued beyond its limit is replayed to its last end, with the options that it had then", async () => {
   await using scene = await makeScene();
   await using holdfast = await scene.open();
   const work = { kind: "task", text: "count" } as const;

@@ -62,7 +62,7 @@ describe("a recorded loop of 30 iterations", () => {
     expect(await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).toHaveLength(entries);
   });
 
-  test("says of each call what it was given, what it started and what files it left", async () => {
+  test("reports for each call its input, its processes and its files", async () => {
     const calls = (await Array.fromAsync(holdfast.store.readJournal({ run: RUN })))
       .filter(({ kind }) => kind === "call.recorded")
       .map(parseRecordedCall);

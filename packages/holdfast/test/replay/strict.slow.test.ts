@@ -50,7 +50,7 @@ async function refusal(workflow: Workflow<LoopState> = loopWorkflow(LOOPS)): Pro
   throw new Error("it went on", { cause: error });
 }
 
-describe("a strict run that goes on", () => {
+describe("a strict run that continues", () => {
   test("does so where everything is as it was recorded, and its record holds over the interruption", async () => {
     await begun("strict", 4);
     const { outcome } = await holdfast.resume({ run: RUN, workflow: loopWorkflow(LOOPS) });
@@ -60,7 +60,7 @@ describe("a strict run that goes on", () => {
     expect(report).toMatchObject({ verdict: "identical", outcome: "done", agents: LOOPS });
   });
 
-  test("keeps its limit where it refuses to go on", async () => {
+  test("keeps its limit where it refuses to continue", async () => {
     const { outcome } = await holdfast.start({
       workflow: "ralph",
       work: { kind: "task", text: "count" },
@@ -77,7 +77,7 @@ describe("a strict run that goes on", () => {
     expect(await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).toHaveLength(before.length);
   });
 
-  test("refuses another prompt, and says which and where", async () => {
+  test("refuses another prompt, and names which and where", async () => {
     await begun("strict", 4);
     const error = await refusal(loopWorkflow(LOOPS, { prompt: (part) => `Do the part ${part}` }));
     expect(error.code).toBe("REPLAY_DIVERGED");
@@ -97,7 +97,7 @@ describe("a strict run that goes on", () => {
     }
   });
 
-  test("refuses files that somebody changed, and names one", async () => {
+  test("refuses files that a user changed, and names one", async () => {
     await begun("strict", 4);
     const worktree = await (await holdfast.run(RUN)).workspace();
     await appendFile(join(worktree?.root ?? "", "log.txt"), "by hand\n");
@@ -202,7 +202,7 @@ describe("a replay", () => {
 });
 
 describe("a run executed again", () => {
-  test("is the same where the agent is, and told where it is not", async () => {
+  test("is the same if the agent is, and is reported if not", async () => {
     await runLoop(scene, holdfast, { iterations: 2, mode: "seeded", seed: 5 });
     const workflow = loopWorkflow(2);
     const again = async (id: string) =>

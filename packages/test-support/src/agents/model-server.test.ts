@@ -132,7 +132,7 @@ describe.each(makers)("%s", (maker) => {
     expect(server.sent()).toEqual({ input: 340, cacheRead: 10, cacheWrite: 6, output: 54 });
   });
 
-  test("a refusal has the maker's shape, the headers, and comes as often as it is told", async () => {
+  test("a refusal has the provider's shape and headers, and comes as often as scripted", async () => {
     const fault = { kind: "status", status: 429, headers: { "retry-after": "7" }, times: 1 } as const;
     const server = await serve({ rules: [{ match: /fix/, steps: [{ text: "ok", fault }] }] });
     const refused = await ask(server.url, maker);

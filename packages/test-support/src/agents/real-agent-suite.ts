@@ -88,7 +88,7 @@ export function killSuite(real: Mortal, counted: { readonly midTool: boolean; re
   ];
   describe.skipIf(gone !== null)(`the real ${real.agent.name}, killed${because(gone)}`, () => {
     test.for(sampleBySeed(moments, real.samples.kills))(
-      "$name: the same session is gone on with and finished",
+      "$name: the same session is resumed and finished",
       LIMIT,
       async ({ step, moment }, context) => {
         const scene = await real.open({ script: { rules: [] }, later: context.onTestFinished });
@@ -169,7 +169,7 @@ export function recordSuite(
 ): void {
   const gone = absence(real);
   describe.skipIf(gone !== null)(`the real ${real.agent.name}'s record of a session${because(gone)}`, () => {
-    test("put back, the session goes on from there", LIMIT, async (context) => {
+    test("written back, the session resumes from there", LIMIT, async (context) => {
       const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said` }] });
       const script = { rules: ["one", "two", "three"].map(says) };
       const { server, agent, cwd, env } = await real.open({ script, later: context.onTestFinished });

@@ -59,7 +59,7 @@ export function formatSuite(harness: FormatHarness): void {
     );
   });
 
-  test("what is ours and cannot be carried is named", PATIENCE, () => {
+  test("what the format cannot hold is named", PATIENCE, () => {
     fc.assert(
       fc.property(arbitraryCheckpoint(), (checkpoint) => expectHonest(harness, checkpoint)),
       propertyRuns(200),
