@@ -51,7 +51,7 @@ export function planCrunchWrite(params: {
     directory.checkpoints.map((file) => [file.checkpoint.id, { ...file, bytes: null }]),
   );
   for (const { file } of added) {
-    refuseForeign(directory, file);
+    refuseUnreadable(directory, file);
     files.set(file.checkpoint.id, file);
   }
   const positions = positionsOf(directory);
@@ -111,7 +111,7 @@ function prepare(
 }
 
 /** An unreadable file may be the only copy of its content, so it is not overwritten. */
-function refuseForeign(directory: CrunchDirectory, file: CrunchFile): void {
+function refuseUnreadable(directory: CrunchDirectory, file: CrunchFile): void {
   if (!directory.broken.some(({ name }) => name === file.name)) return;
   throw new HoldfastError({
     code: "USAGE",

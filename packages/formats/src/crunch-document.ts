@@ -25,6 +25,7 @@ import {
   jsonObject,
   list,
   object,
+  sha256,
   text,
 } from "@holdfast/core/json";
 import { resumePoint } from "@holdfast/core/position";
@@ -413,14 +414,7 @@ export function makeId(params: {
 }): string {
   const phase = params.phase.replaceAll(/[^A-Za-z0-9_-]/g, "-").slice(0, 40) || "none";
   const time = params.createdAt === null ? [] : [params.createdAt.replaceAll(/[-:]|\.\d+Z$/g, "")];
-  return ["CP", phase, ...time, shortHash(canonicalJson(params.document))].join("-");
-}
-
-/** FNV-1a with 32 bits: an identifier, not a proof. Crunch's own hash has 16. */
-function shortHash(text: string): string {
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  return (hash >>> 0).toString(16).padStart(8, "0");
+  return ["CP", phase, ...time, sha256(canonicalJson(params.document)).slice(0, 8)].join("-");
 }
 
 /**

@@ -39,7 +39,7 @@ export function readSourceFiles(path: string, cwd: string): SourceFiles {
     });
   return stat.isDirectory()
     ? readDirectory(path, absolute)
-    : { kind: "file", path, file: readForeignFile(path, realpathSync(absolute)) };
+    : { kind: "file", path, file: readExternalFile(path, realpathSync(absolute)) };
 }
 
 function readDirectory(path: string, absolute: string): SourceFiles {
@@ -64,7 +64,7 @@ function readDirectory(path: string, absolute: string): SourceFiles {
     if (stat?.isSymbolicLink() === true && name === "latest") link = readlinkSync(join(absolute, name));
     if (stat?.isFile() !== true || basename(name).startsWith(".")) continue;
     try {
-      const file = readForeignFile(join(path, name), join(absolute, name));
+      const file = readExternalFile(join(path, name), join(absolute, name));
       total += file.bytes.length;
       if (total > MAX_DIRECTORY_BYTES) throw damaged(path, `its files have more than ${MAX_DIRECTORY_BYTES} bytes`);
       files.push(file);
@@ -76,7 +76,7 @@ function readDirectory(path: string, absolute: string): SourceFiles {
   return { kind: "directory", path, files, broken, link };
 }
 
-function readForeignFile(path: string, absolute: string): ExternalFile {
+function readExternalFile(path: string, absolute: string): ExternalFile {
   const read = readRegularFile({ path: absolute, maxBytes: MAX_BYTES });
   if (read.kind !== "read") throw damaged(path, read.kind === "absent" ? "it is gone" : read.why);
   const content = decompress(read.bytes, MAX_BYTES);
