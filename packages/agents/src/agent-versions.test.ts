@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { AGENT_PROGRAMS } from "@holdfast/core/agent";
-import { AGENT_VERSIONS, judgeVersion } from "./agent-versions.ts";
+import { AGENT_VERSIONS, judgeVersion, upgradeHint } from "./agent-versions.ts";
 
 test("every maker's program has a minimum and a command that upgrades it", () => {
   expect(Object.keys(AGENT_VERSIONS).toSorted()).toEqual([...AGENT_PROGRAMS].toSorted());
-  for (const { upgrade } of Object.values(AGENT_VERSIONS)) expect(upgrade).toMatch(/^npm install -g \S+@latest$/);
+  for (const agent of AGENT_PROGRAMS) expect(upgradeHint(agent)).toMatch(/^Upgrade it: npm install -g \S+@latest$/);
 });
 
 test.each([

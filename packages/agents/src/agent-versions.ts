@@ -8,38 +8,32 @@ interface AgentVersion {
   readonly minimum: string;
   /** The feature that the minimum version introduced. */
   readonly needs: string;
-  readonly upgrade: string;
+  /** The name of the npm package. */
+  readonly package: string;
 }
 
 export const AGENT_VERSIONS: Readonly<Record<string, AgentVersion>> = {
   claude: {
     minimum: "2.0.73",
     needs: "--session-id together with --fork-session",
-    upgrade: "npm install -g @anthropic-ai/claude-code@latest",
+    package: "@anthropic-ai/claude-code",
   },
-  codex: {
-    minimum: "0.78.0",
-    needs: "--json after exec resume",
-    upgrade: "npm install -g @openai/codex@latest",
-  },
-  gemini: { minimum: "0.42.0", needs: "--session-id", upgrade: "npm install -g @google/gemini-cli@latest" },
-  opencode: { minimum: "1.17.12", needs: "run --auto", upgrade: "npm install -g opencode-ai@latest" },
+  codex: { minimum: "0.78.0", needs: "--json after exec resume", package: "@openai/codex" },
+  copilot: { minimum: "1.0.51", needs: "--session-id for a new session", package: "@github/copilot" },
+  gemini: { minimum: "0.42.0", needs: "--session-id", package: "@google/gemini-cli" },
+  opencode: { minimum: "1.17.12", needs: "run --auto", package: "opencode-ai" },
   pi: {
     minimum: "0.45.0",
     needs: "--mode json with the session in its first line",
-    upgrade: "npm install -g @earendil-works/pi-coding-agent@latest",
+    package: "@earendil-works/pi-coding-agent",
   },
-  copilot: {
-    minimum: "1.0.51",
-    needs: "--session-id for a new session",
-    upgrade: "npm install -g @github/copilot@latest",
-  },
-  qwen: {
-    minimum: "0.10.2",
-    needs: "--session-id",
-    upgrade: "npm install -g @qwen-code/qwen-code@latest",
-  },
+  qwen: { minimum: "0.10.2", needs: "--session-id", package: "@qwen-code/qwen-code" },
 };
+
+export function upgradeHint(agent: string): string {
+  const known = AGENT_VERSIONS[agent];
+  return `Upgrade it: ${known === undefined ? "install its newest version" : `npm install -g ${known.package}@latest`}`;
+}
 
 /** "unknown" if the program reports no readable version, or Holdfast has no minimum for it. */
 export function judgeVersion(agent: string, version: string | null): "ok" | "too_old" | "unknown" {

@@ -20,7 +20,7 @@ import { randomId } from "@holdfast/platform/identity";
 import { childEnvironment } from "@holdfast/platform/marked-process";
 import { type ProcessResult, findProgram, runProcess } from "@holdfast/platform/subprocess";
 import { type AgentExit, agentEnvironment, ignoreListenerErrors, runAgentProcess } from "./agent-process.ts";
-import { AGENT_VERSIONS, judgeVersion } from "./agent-versions.ts";
+import { AGENT_VERSIONS, judgeVersion, upgradeHint } from "./agent-versions.ts";
 import { UNKNOWN_USAGE, classifyExit, notStarted, sharedHint } from "./failure-cause.ts";
 
 /** Creates an agent from a CLI adapter. */
@@ -424,7 +424,7 @@ async function probeProgram<State, Before>(
     const known = AGENT_VERSIONS[adapter.name];
     if (known !== undefined && judgeVersion(adapter.name, probe.version) === "too_old") {
       const problem = `Version ${probe.version ?? ""} is too old: Holdfast needs ${known.minimum} or newer (${known.needs})`;
-      return { ...probe, problem, hint: `Upgrade it: ${known.upgrade}` };
+      return { ...probe, problem, hint: upgradeHint(adapter.name) };
     }
     return { ...probe, ...login };
   } catch (error) {

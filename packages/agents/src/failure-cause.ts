@@ -2,7 +2,7 @@
 
 import type { AgentOutcome, AgentUsage, FailureCause } from "@holdfast/core/agent";
 import type { AgentExit } from "./agent-process.ts";
-import { AGENT_VERSIONS } from "./agent-versions.ts";
+import { upgradeHint } from "./agent-versions.ts";
 
 export const UNKNOWN_USAGE: AgentUsage = { inputTokens: null, outputTokens: null, microUsd: null };
 
@@ -157,7 +157,7 @@ export function sharedHint(cause: FailureCause, agent: string): string | null {
     case "proxy":
       return "An HTML page came instead of the model's answer. Sign in to the network, or correct HTTPS_PROXY and NO_PROXY.";
     case "too_old":
-      return `Upgrade it: ${AGENT_VERSIONS[agent]?.upgrade ?? "install its newest version"}`;
+      return upgradeHint(agent);
     case "refusal":
       return "The model declined this prompt. Reword the issue or the task, or resume with another model: --agent PROVIDER:MODEL.";
     case "context_too_long":
