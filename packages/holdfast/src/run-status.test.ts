@@ -44,7 +44,6 @@ describe("run status", () => {
       scores: [{ iteration: 1, score: 60 }],
       step: null,
       last: { at: AT, text: "asks" },
-      endReason: null,
     });
   });
 

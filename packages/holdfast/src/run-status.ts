@@ -103,7 +103,6 @@ interface JournalSummary {
   /** Started and neither finished nor failed. */
   readonly step: string | null;
   readonly last: { readonly at: string; readonly text: string } | null;
-  readonly endReason: string | null;
   /** Tool calls that were denied to agents, each once. */
   readonly denied: readonly string[];
 }
@@ -115,7 +114,6 @@ export const EMPTY_SUMMARY: JournalSummary = {
   scores: [],
   step: null,
   last: null,
-  endReason: null,
   denied: [],
 };
 
@@ -177,11 +175,8 @@ export function reduceSummary(
     case "run.waiting":
     case "run.paused":
       return { ...picture, step: null, last: last(textOf(body["reason"]) ?? kind.slice("run.".length)) };
-    case "run.continued":
-    case "run.reopened":
-      return { ...picture, endReason: null };
     case "run.ended":
-      return { ...picture, step: null, endReason: textOf(body["reason"]) };
+      return { ...picture, step: null };
     default:
       return picture;
   }

@@ -85,8 +85,8 @@ export class HoldfastError extends Error {
 }
 
 /** The call itself is wrong. */
-export function usageError(message: string, hint?: string): HoldfastError {
-  return new HoldfastError({ code: "USAGE", message, ...(hint === undefined ? {} : { hint }) });
+export function usageError(message: string, hint?: string, data: ErrorParams["data"] = {}): HoldfastError {
+  return new HoldfastError({ code: "USAGE", message, ...(hint === undefined ? {} : { hint }), data });
 }
 
 /** Returns a proxy whose methods reject only with HoldfastError. Every method of `inner` must be async. */

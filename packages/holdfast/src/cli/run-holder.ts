@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { Holder } from "@holdfast/core/status";
 import { leaseHeld } from "@holdfast/core/store";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { StartingProcess } from "../announce-start.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
@@ -79,12 +79,11 @@ export function stillStarting(starting: StartingProcess, why: string): HoldfastE
   const name = startingName(starting);
   const { work, run } = starting;
   const typed = run ?? (work.kind === "issue" ? String(work.number) : "");
-  return new HoldfastError({
-    code: "USAGE",
-    message: `Process ${starting.pid} is still preparing ${name}: ${why}`,
-    hint: `Try again once it has started (\`holdfast status${typed === "" ? "" : ` ${typed}`}\`), or end it: \`holdfast stop${typed === "" ? "" : ` ${typed}`}\`.`,
-    data: { pid: starting.pid, run },
-  });
+  return usageError(
+    `Process ${starting.pid} is still preparing ${name}: ${why}`,
+    `Try again once it has started (\`holdfast status${typed === "" ? "" : ` ${typed}`}\`), or end it: \`holdfast stop${typed === "" ? "" : ` ${typed}`}\`.`,
+    { pid: starting.pid, run },
+  );
 }
 
 /**

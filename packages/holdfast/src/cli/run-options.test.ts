@@ -158,7 +158,7 @@ describe("read crunch options", () => {
     ])("%j is refused", (words, message) => {
       expect(() => request(...words)).toThrow(message);
     });
-    test("another workflow does not pretend to heed them", () => {
+    test("another workflow rejects them", () => {
       const other = parseArguments(runSpec, ["4", "--target", "docs"]).input;
       expect(() => readRequest(other, DEFAULT_WORK)).toThrow(/--target is a flag of the crunch workflow/);
     });
@@ -256,7 +256,7 @@ describe("read ralph options", () => {
     ])("%j is refused", (words, message) => {
       expect(() => request(...words)).toThrow(message);
     });
-    test("another workflow does not pretend to heed them", () => {
+    test("another workflow rejects them", () => {
       const other = parseArguments(runSpec, ["4", "--until", "true"]).input;
       expect(() => readRequest(other, DEFAULT_WORK)).toThrow(/--until is a flag of the ralph workflow/);
     });

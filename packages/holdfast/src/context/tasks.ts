@@ -274,12 +274,7 @@ function runIdOf(taskId: string): string {
 // Errors of the context library speak of tasks and versions, not of runs and sequences.
 function badTaskId(taskId: unknown): HoldfastError {
   const shown = taskId === "" ? "An empty text" : (JSON.stringify(taskId) ?? String(taskId));
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${shown} cannot be a task id`,
-    hint: 'Give the task a name of its own, such as "task-1".',
-    data: { taskId },
-  });
+  return usageError(`${shown} cannot be a task id`, 'Give the task a name of its own, such as "task-1".', { taskId });
 }
 
 function foreignRun(params: { readonly taskId: string; readonly run: string }): HoldfastError {
@@ -314,31 +309,28 @@ function noVersion(params: {
 }
 
 export function wrongStore(taskId: string, storeTaskId: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `A context of task ${JSON.stringify(taskId)} cannot use the store of task ${JSON.stringify(storeTaskId)}`,
-    hint: `Give it the store of its own task: store.task(${JSON.stringify(taskId)}).`,
-    data: { taskId, storeTaskId },
-  });
+  return usageError(
+    `A context of task ${JSON.stringify(taskId)} cannot use the store of task ${JSON.stringify(storeTaskId)}`,
+    `Give it the store of its own task: store.task(${JSON.stringify(taskId)}).`,
+    { taskId, storeTaskId },
+  );
 }
 
 export function wrongCheckpoint(taskId: string, contextTaskId: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `The checkpoint is of task ${JSON.stringify(taskId)}, the context of ${JSON.stringify(contextTaskId)}`,
-    hint: "Create a new context from it: Context.restore(checkpoint).",
-    data: { taskId, contextTaskId },
-  });
+  return usageError(
+    `The checkpoint is of task ${JSON.stringify(taskId)}, the context of ${JSON.stringify(contextTaskId)}`,
+    "Create a new context from it: Context.restore(checkpoint).",
+    { taskId, contextTaskId },
+  );
 }
 
 export function notForked(child: unknown, taskId: string): HoldfastError {
   const name = typeof child === "object" && child !== null && "taskId" in child ? JSON.stringify(child.taskId) : "This";
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${name} was not forked from the context of task ${JSON.stringify(taskId)}`,
-    hint: "Only the context that fork() was called on can merge or discard what it returned.",
-    data: { taskId },
-  });
+  return usageError(
+    `${name} was not forked from the context of task ${JSON.stringify(taskId)}`,
+    "Only the context that fork() was called on can merge or discard what it returned.",
+    { taskId },
+  );
 }
 
 export function badTokens(tokens: unknown): HoldfastError {
@@ -349,12 +341,11 @@ export function badTokens(tokens: unknown): HoldfastError {
 }
 
 export function noStore(taskId: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `The context of task ${JSON.stringify(taskId)} has no store to save a snapshot in`,
-    hint: "Get it from `await store.context()`, or give the store: `Context.restore(checkpoint, { store })`.",
-    data: { taskId },
-  });
+  return usageError(
+    `The context of task ${JSON.stringify(taskId)} has no store to save a snapshot in`,
+    "Get it from `await store.context()`, or give the store: `Context.restore(checkpoint, { store })`.",
+    { taskId },
+  );
 }
 
 export function notACheckpoint(value: unknown): HoldfastError {

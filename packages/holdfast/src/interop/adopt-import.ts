@@ -11,7 +11,7 @@ import type { RunSummary } from "@holdfast/core/run";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { IMPORT_LABEL, isWhole, sourceDocumentOf, worktreesNamedIn } from "@holdfast/formats/format";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { loadPlugin } from "@holdfast/workflows/built-in";
 import { type StartPlan, configOf, planWorktree } from "../plan-start.ts";
 
@@ -62,19 +62,17 @@ export async function planAdoption(
 function noWorkflow(run: RunSummary, checkpoint: Checkpoint): HoldfastError {
   const { stage } = checkpoint.planes.position;
   const format = sourceDocumentOf(checkpoint.planes)?.format ?? "its format";
-  return new HoldfastError({
-    code: "USAGE",
-    message:
-      stage === "none"
-        ? `Run ${run.id} was imported from ${format}, which has values but no workflow stage`
-        : `Run ${run.id} was imported from ${format} and is at stage "${stage}", which no built-in workflow has`,
-    hint: [
+  return usageError(
+    stage === "none"
+      ? `Run ${run.id} was imported from ${format}, which has values but no workflow stage`
+      : `Run ${run.id} was imported from ${format} and is at stage "${stage}", which no built-in workflow has`,
+    [
       `With your own workflow that has a stage "${stage}": \`holdfast resume ${run.id} --workflow FILE\`.`,
       `Show it with \`holdfast show ${run.id}\`, export it with \`holdfast format export ${run.id} --to ${format}\`,`,
       `or keep saving checkpoints with \`holdfast checkpoint --run ${run.id}\`.`,
     ].join(" "),
-    data: { run: run.id, format, stage },
-  });
+    { run: run.id, format, stage },
+  );
 }
 
 export interface Adoption {
@@ -118,12 +116,11 @@ export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Wo
   const { stage } = checkpoint.planes.position;
   const { shape } = workflow;
   if (shape.stages.includes(stage)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Imported run ${run.id} is at stage "${stage}", which workflow ${shape.name} does not have (${shape.stages.join(", ")})`,
-    hint: "Give the workflow a stage of that name.",
-    data: { run: run.id, stage },
-  });
+  throw usageError(
+    `Imported run ${run.id} is at stage "${stage}", which workflow ${shape.name} does not have (${shape.stages.join(", ")})`,
+    "Give the workflow a stage of that name.",
+    { run: run.id, stage },
+  );
 }
 
 /**

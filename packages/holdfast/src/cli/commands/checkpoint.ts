@@ -316,12 +316,11 @@ function parse(content: string, source: string): Json {
   const parsed = parseSyntax(content, source);
   const finding = audit(content);
   if (finding === null) return parsed;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `The JSON of ${source} cannot be stored exactly, at ${finding.path} (line ${finding.line}): ${finding.why}`,
-    hint: "Write a long integer as a string, and every key once.",
-    data: { path: finding.path, line: finding.line },
-  });
+  throw usageError(
+    `The JSON of ${source} cannot be stored exactly, at ${finding.path} (line ${finding.line}): ${finding.why}`,
+    "Write a long integer as a string, and every key once.",
+    { path: finding.path, line: finding.line },
+  );
 }
 
 function audit(content: string): AuditFinding | null {
