@@ -52,8 +52,8 @@ describe("reviews of users", () => {
     // What a reviewer writes is data: it is inside a fence of the prompt's own nonce.
     expect(prompt).toMatch(/<data-([0-9a-f]{16}) source="[^"]*">[^<]*ada:\nSay it louder\.[^<]*<\/data-\1>/);
     expect((await bench.trail()).filter((line) => line.startsWith("ci:"))).toEqual(["ci:ci_fail", "ci:ci_pass"]);
-    const { heeded, history } = await bench.state();
-    expect(heeded).toEqual(["1"]);
+    const { appliedReviews, history } = await bench.state();
+    expect(appliedReviews).toEqual(["1"]);
     expect(history.find(({ event }) => event === "ci_fail")?.reason).toMatch(/asked for by ada/);
     expect(await bench.pulls()).toBe(1);
   });

@@ -93,10 +93,10 @@ describe("ci decision", () => {
           kind: "fail",
           reason: "Changes of Pull request #7 were asked for by ada",
           feedback: "Changes of Pull request #7 were asked for by ada.\n\nada:\nSay it louder.",
-          heeded: ["9"],
+          appliedReviews: ["9"],
         });
       const both = decide({ requests, checks: checks("failed") });
-      expect(both).toMatchObject({ kind: "fail", heeded: ["9"] });
+      expect(both).toMatchObject({ kind: "fail", appliedReviews: ["9"] });
       expect(both).toMatchObject({
         feedback: expect.stringMatching(/Say it louder[^]*tests \(http:\/\/ci\/1\):\n1 failed/),
       });

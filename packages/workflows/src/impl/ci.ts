@@ -41,9 +41,9 @@ export async function ciStage(work: ImplDependencies, context: ImplContext): Pro
         return conclude(context, { event: "fatal", reason: decision.reason, state });
       case "fail": {
         const { reason, feedback } = decision;
-        const failing = { gate: decision.heeded.length === 0 ? "ci" : "review", detail: feedback };
-        const heeded = [...(state.heeded ?? []), ...decision.heeded];
-        return conclude(context, { event: "ci_fail", reason, state: { ...state, failing, heeded }, feedback });
+        const failing = { gate: decision.appliedReviews.length === 0 ? "ci" : "review", detail: feedback };
+        const appliedReviews = [...(state.appliedReviews ?? []), ...decision.appliedReviews];
+        return conclude(context, { event: "ci_fail", reason, state: { ...state, failing, appliedReviews }, feedback });
       }
       case "moved": {
         const external = looks === 0 ? null : await externalTip(work, context, state);
@@ -66,7 +66,7 @@ async function decideOnce(
   at: { readonly forge: Forge; readonly state: ImplState; readonly looks: number },
 ): Promise<CiDecision> {
   const { forge, looks } = at;
-  const { pullRequest, pushed, heeded = [] } = at.state;
+  const { pullRequest, pushed, appliedReviews = [] } = at.state;
   if (pullRequest === null) return { kind: "gone", reason: "There is no pull request whose checks could be watched" };
   const commit = pushed ?? (await (await openWorktree(work, context)).branch.head());
   return await callForge(context, async () => {
@@ -80,7 +80,7 @@ async function decideOnce(
       return decideCi({
         pullRequest: found,
         checks,
-        requests: openChangeRequests(reviews, heeded),
+        requests: openChangeRequests(reviews, appliedReviews),
         commit,
         rebaseWhenBehind: work.options.ci.rebaseWhenBehind,
         noneBefore: looks > 0,
@@ -126,8 +126,13 @@ function waited(pauses: number, first: number): number {
 
 type CiDecision =
   | { readonly kind: "pass"; readonly reason: string }
-  /** `heeded` holds the ids of the reviews that the feedback includes. */
-  | { readonly kind: "fail"; readonly reason: string; readonly feedback: string; readonly heeded: readonly string[] }
+  /** `appliedReviews` holds the ids of the reviews that the feedback includes. */
+  | {
+      readonly kind: "fail";
+      readonly reason: string;
+      readonly feedback: string;
+      readonly appliedReviews: readonly string[];
+    }
   | { readonly kind: "conflict"; readonly reason: string }
   | { readonly kind: "closed"; readonly reason: string; readonly number: number }
   /** The pull request does not exist. */
@@ -196,7 +201,7 @@ function byChecks(params: { readonly checks: Checks; readonly noneBefore: boolea
       return { kind: "wait", reason: `Checks of ${name} are pending: ${namesOf(checks, "pending")}` };
     case "failed": {
       const reason = `Checks of ${name} failed: ${namesOf(checks, "failed")}`;
-      return { kind: "fail", reason, feedback: [`${reason}.`, ...failures(checks)].join("\n\n"), heeded: [] };
+      return { kind: "fail", reason, feedback: [`${reason}.`, ...failures(checks)].join("\n\n"), appliedReviews: [] };
     }
   }
 }
@@ -211,7 +216,7 @@ function byRequests(
   const failed =
     checks.state === "failed" ? [`Checks failed, too: ${namesOf(checks, "failed")}.`, ...failures(checks)] : [];
   const feedback = [`${reason}.`, ...comments, ...failed].join("\n\n");
-  return { kind: "fail", reason, feedback, heeded: requests.map(({ id }) => id) };
+  return { kind: "fail", reason, feedback, appliedReviews: requests.map(({ id }) => id) };
 }
 
 function failures(checks: Checks): readonly string[] {
@@ -240,11 +245,11 @@ function short(commit: string): string {
  */
 export function openChangeRequests(
   reviews: readonly PullRequestReview[],
-  heeded: readonly string[],
+  appliedReviews: readonly string[],
 ): readonly PullRequestReview[] {
   const newest = new Map<string, PullRequestReview>();
   for (const review of reviews) if (review.state !== "commented") newest.set(review.author, review);
   return [...newest.values()].filter(
-    ({ id, state, byPerson }) => state === "changes_requested" && byPerson && !heeded.includes(id),
+    ({ id, state, byPerson }) => state === "changes_requested" && byPerson && !appliedReviews.includes(id),
   );
 }

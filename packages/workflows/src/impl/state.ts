@@ -5,6 +5,8 @@ import { type IssueSnapshot, issueShape } from "@holdfast/core/checkpoint";
 import {
   type JsonObject,
   type Shape,
+  type TypeOf,
+  anyOf,
   count,
   flag,
   list,
@@ -22,29 +24,11 @@ import { EMPTY_IMPL_VALUES, type ImplHistoryEntry } from "@holdfast/formats/impl
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Base } from "../branch.ts";
 import type { OpenedRequest } from "../pull-request.ts";
-import type { Dimension, ImplOptions, PromptRole } from "./options.ts";
+import type { ImplOptions, PromptRole } from "./options.ts";
 
 // This is a type alias because TypeScript does not accept an interface as a JSON object.
 
 export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
-/**
- * The result of an iteration; the stuck guard counts those with "none". "empty": the agent called it done, but no file
- * differs from the base.
- */
-export type Progress = "complete" | "changed" | "none" | "empty";
-export type PullRequestProposal = { readonly title: string | null; readonly body: string };
-export type Scores = Readonly<Record<Dimension, number>>;
-export type Review = {
-  readonly iteration: number;
-  readonly pass: boolean;
-  /** null: the reply could not be read. */
-  readonly score: number | null;
-  readonly scores: Scores | null;
-  readonly findings: readonly string[];
-  readonly suggestions: readonly string[];
-};
-export type Failing = { readonly gate: string; readonly detail: string };
-
 /** The values of an impl run: everything a later stage needs that the position does not count. */
 export type ImplState = {
   readonly issue: Issue | null;
@@ -63,7 +47,7 @@ export type ImplState = {
   readonly pushed: string | null;
   readonly pullRequest: OpenedRequest | null;
   /** Ids of people's reviews that the agent has received, so that none is sent twice. Older runs lack it. */
-  readonly heeded?: readonly string[];
+  readonly appliedReviews?: readonly string[];
   /** The base contained the work before this run opened a pull request, and the user accepted that. Absent: no. */
   readonly inBase?: boolean;
   /** The report of a failed run. */
@@ -89,28 +73,42 @@ export function requireSetup(state: ImplState): {
 }
 
 const TEXTS = list(text);
+const PROGRESS_SHAPE = anyOf(["complete", "changed", "none", "empty"]);
+/**
+ * The result of an iteration; the stuck guard counts those with "none". "empty": the agent called it done, but no file
+ * differs from the base.
+ */
+export type Progress = TypeOf<typeof PROGRESS_SHAPE>;
+const PROPOSAL_SHAPE = object({ title: nullable(text), body: text });
+export type PullRequestProposal = TypeOf<typeof PROPOSAL_SHAPE>;
+const SCORES_SHAPE = object({ faithful: count, style: count, docs: count, cornerCases: count });
+export type Scores = TypeOf<typeof SCORES_SHAPE>;
+const REVIEW_SHAPE = object({
+  iteration: count,
+  pass: flag,
+  /** null: the reply could not be read. */
+  score: nullable(count),
+  scores: nullable(SCORES_SHAPE),
+  findings: TEXTS,
+  suggestions: TEXTS,
+});
+export type Review = TypeOf<typeof REVIEW_SHAPE>;
+const FAILING_SHAPE = object({ gate: text, detail: text });
+export type Failing = TypeOf<typeof FAILING_SHAPE>;
+
 const STATE: Shape<ImplState> = object<ImplState>({
   issue: nullable(issueShape),
   base: nullable(object<Base>({ branch: text, commit: text })),
   templates: nullable(object<Record<PromptRole, string>>({ impl: text, review: text, simplify: text, rebase: text })),
-  progress: nullable(oneOf<Progress>({ complete: true, changed: true, none: true, empty: true })),
+  progress: nullable(PROGRESS_SHAPE),
   output: nullable(text),
   commitReport: nullable(text),
-  finalize: nullable(object<PullRequestProposal>({ title: nullable(text), body: text })),
-  reviews: list(
-    object<Review>({
-      iteration: count,
-      pass: flag,
-      score: nullable(count),
-      scores: nullable(object<Scores>({ faithful: count, style: count, docs: count, cornerCases: count })),
-      findings: TEXTS,
-      suggestions: TEXTS,
-    }),
-  ),
-  failing: nullable(object<Failing>({ gate: text, detail: text })),
+  finalize: nullable(PROPOSAL_SHAPE),
+  reviews: list(REVIEW_SHAPE),
+  failing: nullable(FAILING_SHAPE),
   pushed: nullable(text),
   pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
-  heeded: optional(TEXTS),
+  appliedReviews: optional(TEXTS),
   inBase: optional(flag),
   stuckReport: nullable(text),
   history: list(

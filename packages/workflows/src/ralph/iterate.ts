@@ -318,7 +318,7 @@ const MOST_TEXT = 200_000;
 export function readLearnings(answer: string): { readonly learnings: readonly string[]; readonly rest: string } {
   const found: string[] = [];
   const rest: string[] = [];
-  let place: RepositoryState = OUTSIDE;
+  let place: LearningsPlace = OUTSIDE;
   for (const line of answer.slice(-MOST_TEXT).split("\n")) {
     const { next, mark } = step(place, line);
     if (isLearning(place) && !mark) take(found, line);
@@ -330,20 +330,20 @@ export function readLearnings(answer: string): { readonly learnings: readonly st
   return { learnings: [...new Set(learnings)].slice(0, MOST_LEARNINGS), rest: rest.join("\n").trim() };
 }
 
-interface RepositoryState {
+interface LearningsPlace {
   /** Level of the heading that starts a learnings section; null outside of one. */
   readonly section: number | null;
   readonly fence: { readonly ticks: number; readonly learnings: boolean } | null;
 }
 
-const OUTSIDE: RepositoryState = { section: null, fence: null };
+const OUTSIDE: LearningsPlace = { section: null, fence: null };
 
-function isLearning({ section, fence }: RepositoryState): boolean {
+function isLearning({ section, fence }: LearningsPlace): boolean {
   return section !== null || fence?.learnings === true;
 }
 
 /** Returns the place of the next line, and whether this line is only a marker. */
-function step(place: RepositoryState, line: string): { readonly next: RepositoryState; readonly mark: boolean } {
+function step(place: LearningsPlace, line: string): { readonly next: LearningsPlace; readonly mark: boolean } {
   const [, ticks = "", name = ""] = /^\s{0,3}(`{3,40})\s{0,3}([^`]{0,40})$/.exec(line) ?? [];
   if (place.fence !== null) {
     const closed = ticks.length >= place.fence.ticks && name.trim() === "";
@@ -366,7 +366,7 @@ function take(found: string[], line: string): void {
   const text = line.slice(0, 2_000);
   const [, bullet] = /^\s{0,20}(?:[-*+•]|\d{1,3}[.)])\s{1,10}(.{1,2000})$/.exec(text) ?? [];
   // A continuation line of a wrapped bullet.
-  const goesOn = bullet === undefined && (found.at(-1) ?? "") !== "" && /^\s{2,20}\S/.test(text);
-  if (goesOn) found.push(`${found.pop() ?? ""} ${text.trim()}`);
+  const isContinued = bullet === undefined && (found.at(-1) ?? "") !== "" && /^\s{2,20}\S/.test(text);
+  if (isContinued) found.push(`${found.pop() ?? ""} ${text.trim()}`);
   else found.push(bullet ?? text.trim());
 }
