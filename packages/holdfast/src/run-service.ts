@@ -20,7 +20,7 @@ import { knownRun } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import { LAYOUTS, type SlotSettings } from "@holdfast/workflows/built-in";
+import { LAYOUTS, type SlotSettings, completingStages } from "@holdfast/workflows/built-in";
 import type { LayoutLocation, LayoutSettings } from "@holdfast/workflows/plugin";
 import {
   type AdapterOptions,
@@ -286,7 +286,8 @@ export class RunService {
   async #execute(params: ExecuteRequest, work: (watching: ExecuteOptions) => Promise<RunReport>): Promise<RunReport> {
     const { workflow, run, loopSlot, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
-    const location = { adapters: this.#adapters, cwd, settings: loopLayout, limit: loops.max };
+    const completing = completingStages(workflow);
+    const location = { adapters: this.#adapters, cwd, settings: loopLayout, limit: loops.max, completing };
     const mirrored = { ...location, workflow, run, listen: listening(params) };
     try {
       return await mirroredWork(mirrored, async (listen) => {

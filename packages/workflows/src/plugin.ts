@@ -65,6 +65,8 @@ export interface LayoutLocation {
   readonly settings: LayoutSettings;
   /** How many runs may have a slot at once; null: no limit. */
   readonly limit: number | null;
+  /** Stages of the layout's workflow in which only the end is left. */
+  readonly completing: readonly string[];
 }
 
 export interface LayoutMirror {

@@ -6,7 +6,7 @@ import type { RunSummary } from "@holdfast/core/run";
 import type { CheckpointRef } from "@holdfast/core/store";
 import type { Encoded, FormatName } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
-import { LAYOUTS, type LayoutEntry, layoutIn } from "@holdfast/workflows/built-in";
+import { LAYOUTS, type LayoutEntry, completingStages, layoutIn } from "@holdfast/workflows/built-in";
 import type {
   EncodedCheckpoint,
   LayoutCleanupPlan,
@@ -80,7 +80,7 @@ export class ImportExport {
     const entry = layoutIn(to);
     const layout = entry === null ? null : await entry.load();
     const root = directory === undefined ? await this.#rootOf(run, entry) : resolve(this.#cwd, directory);
-    const own = layout?.mirror(this.#locate(root), run) ?? null;
+    const own = entry === null ? null : (layout?.mirror(this.#locate(entry, root), run) ?? null);
     if (own !== null) return own;
     const { Mirror, documentWriter } = await import("@holdfast/workflows/mirror");
     return new Mirror({ adapters: this.#adapters, run: run.id, to, root, write: documentWriter(to, root, layout) });
@@ -121,11 +121,12 @@ export class ImportExport {
 
   async #locationOf(entry: LayoutEntry): Promise<LayoutLocation> {
     const settings = this.#settings;
-    return this.#locate(await entry.root({ adapters: this.#adapters, cwd: this.#cwd, settings }));
+    return this.#locate(entry, await entry.root({ adapters: this.#adapters, cwd: this.#cwd, settings }));
   }
 
-  #locate(root: string): LayoutLocation {
-    return { adapters: this.#adapters, root, settings: this.#settings, limit: this.#limit };
+  #locate({ workflow }: LayoutEntry, root: string): LayoutLocation {
+    const completing = completingStages(workflow);
+    return { adapters: this.#adapters, root, settings: this.#settings, limit: this.#limit, completing };
   }
 
   async #rootOf(run: RunSummary, entry: LayoutEntry | null): Promise<string> {

@@ -22,7 +22,7 @@ beforeEach(async () => {
   now = Date.parse("2026-03-01T12:00:00Z");
   const clock = { now: () => now };
   const { adapters } = createTestAdapters({ store: openMemoryStore({ clock }), clock });
-  place = { adapters, root, settings: DEFAULT_LAYOUT, limit: 4 };
+  place = { adapters, root, settings: DEFAULT_LAYOUT, limit: 4, completing: ["publish", "done"] };
   await beginLoop(adapters);
 });
 afterEach(() => {

@@ -56,7 +56,6 @@ function loopMirror(place: LayoutLocation, run: string): LayoutMirror {
 
 /** Keeps the files below `.aiwg` up to date with a ralph run, and applies their retention once a day. */
 function followLoop(place: LayoutLocation, run: string, listen: ProgressListener | undefined): CheckpointMirror {
-  const { adapters, root } = place;
   const layout = new LoopLayout({ ...place, run });
   let begun = false;
   const catchUp = async (): Promise<void> => {
@@ -64,12 +63,12 @@ function followLoop(place: LayoutLocation, run: string, listen: ProgressListener
     if (begun) return;
     begun = true;
     // A loop whose process died cannot report that itself.
-    for (const { run: other, published } of await listActiveLoops(adapters)) {
+    for (const { run: other, published } of await listActiveLoops(place)) {
       if (published.status === "crashed") await new LoopLayout({ ...place, run: other.id }).catchUp();
     }
     await cleanUpDaily(place);
   };
-  const files = new LayoutFiles(root);
+  const files = new LayoutFiles(place.root);
   const beat = async (): Promise<void> => void (await writeRegistry(place, files, { pulse: true }));
   const pulse = { everyMs: PULSE_MS, beat };
   return mirrorCheckpoints({ run, listen, what: "The directory .aiwg", catchUp, pulse, last: true });
@@ -80,16 +79,17 @@ function followLoop(place: LayoutLocation, run: string, listen: ProgressListener
  * a directory that the user removed is not created again for a cleanup.
  */
 async function planLoopCleanup(
-  { adapters, settings, root }: LayoutLocation,
+  place: LayoutLocation,
   only: { readonly run?: string },
 ): Promise<readonly LayoutCleanupPlan[]> {
+  const { adapters, settings, root } = place;
   if (!settings.mirror) return [];
   const files = new LayoutFiles(root);
   const policy = layoutRetention(settings);
   const plans: LayoutCleanupPlan[] = [];
   for (const run of await adapters.store.listRuns({ workflow: "ralph" })) {
     if (only.run !== undefined && run.id !== only.run) continue;
-    const loop = await readActiveLoop(adapters, run);
+    const loop = await readActiveLoop(place, run);
     if (loop === null) continue;
     const checkpoints = await Array.fromAsync(allCheckpoints(adapters.store, run.id));
     const before = await readDroppedNote(adapters.store, run.id);
@@ -182,9 +182,9 @@ function runIn(store: string, document: JsonObject): string | null {
   return typeof mark["run"] === "string" ? mark["run"] : null;
 }
 
-async function goneOf({ adapters }: LayoutLocation, runs: readonly string[]): Promise<readonly string[]> {
-  const stood = await readLoopStatuses(adapters, async () => {
-    const found = await Promise.all(runs.map((run) => adapters.store.getRun(run)));
+async function goneOf(place: LayoutLocation, runs: readonly string[]): Promise<readonly string[]> {
+  const stood = await readLoopStatuses(place, async () => {
+    const found = await Promise.all(runs.map((run) => place.adapters.store.getRun(run)));
     return found.filter((run) => run !== undefined);
   });
   return stood

@@ -36,8 +36,7 @@ import {
   stateDocument,
   statePath,
 } from "./loop-documents.ts";
-import { completingStages } from "../built-in.ts";
-import type { LayoutLocation, LayoutSettings } from "../plugin.ts";
+import type { LayoutLocation } from "../plugin.ts";
 
 interface LayoutReport {
   /** Paths below the root in the order of writing; empty if every file was up to date. */
@@ -57,29 +56,25 @@ const MAX_ROUNDS = 5;
  * derives from the store, so a killed writer catches up, and two writers at once write the same bytes.
  */
 export class LoopLayout {
-  readonly #adapters: CoreAdapters;
+  readonly #place: LayoutLocation;
   readonly #run: string;
   readonly #files: LayoutFiles;
-  readonly #settings: LayoutSettings;
-  readonly #limit: number | null;
   /** Files that were written or found correct, so that only changed ones are encoded again. */
   readonly #known = new Map<string, { readonly of: string; readonly identity: string | null }>();
 
   constructor(params: LayoutLocation & { readonly run: string }) {
-    this.#adapters = params.adapters;
+    this.#place = params;
     this.#run = params.run;
     this.#files = new LayoutFiles(params.root);
-    this.#settings = params.settings;
-    this.#limit = params.limit;
   }
 
   async catchUp(): Promise<LayoutReport> {
     let report = NOTHING;
-    let run = await this.#adapters.store.getRun(this.#run);
+    let run = await this.#place.adapters.store.getRun(this.#run);
     for (let round = 0; round < MAX_ROUNDS && run !== undefined; round += 1) {
       const done = await this.#once(run);
       report = { written: [...report.written, ...done.written], removed: [...report.removed, ...done.removed] };
-      const now = await this.#adapters.store.getRun(this.#run);
+      const now = await this.#place.adapters.store.getRun(this.#run);
       if (now?.latest?.sequence === run.latest?.sequence && now?.state.kind === run.state.kind) break;
       run = now;
     }
@@ -91,10 +86,10 @@ export class LoopLayout {
    * so that a loop that another process resumes meanwhile is not left as crashed.
    */
   async restate(): Promise<void> {
-    const { store } = this.#adapters;
+    const { store } = this.#place.adapters;
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
       const run = await store.getRun(this.#run);
-      const loop = run === undefined ? null : await readActiveLoop(this.#adapters, run);
+      const loop = run === undefined ? null : await readActiveLoop(this.#place, run);
       if (loop === null || loop.live.loopId === null) return;
       const { loopId } = loop.live;
       this.#open(loopId, checkpointDirectory(loopId).replace(/\/$/, ""));
@@ -104,12 +99,12 @@ export class LoopLayout {
       );
       if (this.#describe(loop, loopId, there, checkpoints).length === 0) break;
     }
-    await writeRegistry({ adapters: this.#adapters, limit: this.#limit }, this.#files);
+    await writeRegistry(this.#place, this.#files);
   }
 
   async #once(run: RunSummary): Promise<LayoutReport> {
-    const { store } = this.#adapters;
-    const loop = await readActiveLoop(this.#adapters, run);
+    const { store } = this.#place.adapters;
+    const loop = await readActiveLoop(this.#place, run);
     if (loop === null) return NOTHING;
     const { live } = loop;
     const directory = checkpointDirectory(live.loopId).replace(/\/$/, "");
@@ -140,8 +135,7 @@ export class LoopLayout {
     for (const file of holders) await put(file);
     this.#files.remove(directory, old);
     if (live.loopId !== null) written.push(...this.#describe(loop, live.loopId, files, checkpoints));
-    if (live.loopId !== null && (await writeRegistry({ adapters: this.#adapters, limit: this.#limit }, this.#files)))
-      written.push(REGISTRY_PATH);
+    if (live.loopId !== null && (await writeRegistry(this.#place, this.#files))) written.push(REGISTRY_PATH);
     const [failure] = failures;
     if (failure !== undefined) throw failure;
     return { written, removed: old.map((name) => `${directory}/${name}`) };
@@ -183,12 +177,12 @@ export class LoopLayout {
 
   async #encode(run: RunSummary, loop: ActiveLoop, summary: CheckpointSummary): Promise<Encoded | null> {
     try {
-      const checkpoint = await this.#adapters.store.getCheckpoint(summary);
+      const checkpoint = await this.#place.adapters.store.getCheckpoint(summary);
       const live = readLoopRun(run, checkpoint.planes, loop.live);
       if (live === null) return null;
       const { external } = toExternalCheckpoint(run, checkpoint, "loop-json");
-      const { maxAge: retentionDays } = this.#settings;
-      const store = this.#adapters.store.id;
+      const { maxAge: retentionDays } = this.#place.settings;
+      const store = this.#place.adapters.store.id;
       return loopJson.encode(describeLoopCheckpoint({ external, live, summary, store, retentionDays }));
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "STORE_CORRUPT") return null;
@@ -223,7 +217,7 @@ export class LoopLayout {
   }
 
   #isMarked(run: RunSummary, mark: string | null): boolean {
-    return mark?.startsWith(`${this.#adapters.store.id}/${run.id}@`) === true;
+    return mark?.startsWith(`${this.#place.adapters.store.id}/${run.id}@`) === true;
   }
 
   #markOf(path: string): string | "damaged" | null {
@@ -297,15 +291,15 @@ function parsed(bytes: Uint8Array): JsonObject | null {
  * write, so that the last one leaves it correct. With `pulse` it also writes if only heartbeats changed.
  */
 export async function writeRegistry(
-  { adapters, limit }: { readonly adapters: CoreAdapters; readonly limit: number | null },
+  place: LayoutLocation,
   files: LayoutFiles,
   { pulse }: { readonly pulse: boolean } = { pulse: false },
 ): Promise<boolean> {
   let written = false;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    const loops = await listActiveLoops(adapters);
+    const loops = await listActiveLoops(place);
     const before = files.readJson(REGISTRY_PATH);
-    const document = registryDocument({ before, loops, store: adapters.store.id, limit });
+    const document = registryDocument({ before, loops, store: place.adapters.store.id, limit: place.limit });
     const same = equalExceptHeartbeat(document, before);
     if (same && (written || !pulse)) return written;
     written = files.write(REGISTRY_PATH, writeJson(document)) || written;
@@ -314,8 +308,9 @@ export async function writeRegistry(
 }
 
 /** All loops of the store that have not ended, oldest first. */
-export async function listActiveLoops(adapters: CoreAdapters): Promise<readonly ActiveLoop[]> {
-  const stood = await readLoopStatuses(adapters, async () => {
+export async function listActiveLoops(place: LayoutLocation): Promise<readonly ActiveLoop[]> {
+  const { adapters } = place;
+  const stood = await readLoopStatuses(place, async () => {
     const runs = await adapters.store.listRuns({ workflow: "ralph" });
     return runs.filter(({ state }) => !isEnded(state));
   });
@@ -328,20 +323,16 @@ export async function listActiveLoops(adapters: CoreAdapters): Promise<readonly 
 }
 
 /** Returns null if the run is not a loop or has not begun. */
-export async function readActiveLoop(adapters: CoreAdapters, run: RunSummary): Promise<ActiveLoop | null> {
-  const [stood] = await readLoopStatuses(adapters, async () => [run]);
-  return stood === undefined ? null : await loopOf(adapters, stood);
+export async function readActiveLoop(place: LayoutLocation, run: RunSummary): Promise<ActiveLoop | null> {
+  const [stood] = await readLoopStatuses(place, async () => [run]);
+  return stood === undefined ? null : await loopOf(place.adapters, stood);
 }
 
 export async function readLoopStatuses(
-  adapters: CoreAdapters,
+  { adapters, completing }: LayoutLocation,
   read: () => Promise<readonly RunSummary[]>,
 ): Promise<readonly RunWithStatus[]> {
-  return await readStatuses(
-    adapters,
-    read,
-    ({ workflow, latest }) => latest !== null && completingStages(workflow).includes(latest.stage),
-  );
+  return await readStatuses(adapters, read, ({ latest }) => latest !== null && completing.includes(latest.stage));
 }
 
 async function loopOf(adapters: CoreAdapters, stood: RunWithStatus): Promise<ActiveLoop | null> {
