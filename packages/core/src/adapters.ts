@@ -13,7 +13,7 @@ import type { Forge } from "./forge.ts";
 import type { JsonObject } from "./json.ts";
 import type { LeaseOwner, OwnerLiveness } from "./lease.ts";
 import type { FoundSecret } from "./mask.ts";
-import type { Tape } from "./recorded-calls.ts";
+import type { CallRecorder } from "./recorded-calls.ts";
 import type { RetentionPolicy } from "./retention.ts";
 import type { Run } from "./run.ts";
 import type { Store } from "./store.ts";
@@ -91,7 +91,7 @@ export interface Adapters extends CoreAdapters {
   /** The main worktree, where users and other tools keep their configuration. Also during a replay. */
   readonly projectRoot: () => Promise<string>;
   /** Recorder of one run's calls to agents, commands and the forge. Absent: the run is not recorded. */
-  readonly tape?: Tape;
+  readonly recorder?: CallRecorder;
   /** Masks secrets, including values from the environment. Absent: only secrets with a known format are masked. */
   readonly masking?: { mask(text: string): string; find(text: string): readonly FoundSecret[] };
   /** For tests: after each commit, load the run from the store and compare it with the state in memory. Absent: false. */

@@ -32,7 +32,7 @@ import { type FailureDecision, decideFailure, fractionOf } from "./error-policy.
 import type { NewEntry, StepAdopted, StepInterrupted } from "./journal.ts";
 import { NO_ERRORS, type RecordTokens, type RunningStep, restOfDelay } from "./position.ts";
 import { recordAgentCall, recordAgentEntry } from "./record-run.ts";
-import { Hearing } from "./recorded-calls.ts";
+import { EventRecorder } from "./recorded-calls.ts";
 import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
@@ -140,9 +140,9 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
   if (adopted !== null) return await afterCall(execution, trying, adopted);
   if (sideWorktree !== null)
     trying.workspace = await enterSideWorktree(execution, sideWorktree, {
-      goesOn: Object.hasOwn(runSession.attempt.sessions, call.name),
+      continues: Object.hasOwn(runSession.attempt.sessions, call.name),
     });
-  await parkRefused(execution, trying);
+  await waitIfRefused(execution, trying);
   const opened = await openSession(execution, trying);
   execution.check();
   const exceeded = exceededBy(runSession, estimate);
@@ -163,13 +163,13 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
   const began = runSession.adapters.clock.now();
   const before = beganAt(runSession);
   const talk = talkOf(execution, trying);
-  const hearing = new Hearing();
+  const events = new EventRecorder();
   const attempt = attemptOf(execution, call.name);
   const hold = async (session?: string | null): Promise<void> =>
     storeConversation(runSession, call, await talk.plane(session));
   let outcome: AgentOutcome;
   try {
-    outcome = await withTimer(execution, () => callAgent(execution, trying, { talk, opened, hearing }), hold);
+    outcome = await withTimer(execution, () => callAgent(execution, trying, { talk, opened, events }), hold);
   } catch (error) {
     throw await failStep(execution, call.name, error);
   }
@@ -182,11 +182,11 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
       tokens: 0,
       ended: { outcome, milliseconds },
     });
-  return await afterCall(execution, trying, { outcome, opened, before, attempt, hearing, milliseconds, hold });
+  return await afterCall(execution, trying, { outcome, opened, before, attempt, events, milliseconds, hold });
 }
 
 /** Checked before each attempt, because a rebase or the agent's last call may have changed what this call would execute. */
-async function parkRefused(execution: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
+async function waitIfRefused(execution: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
   const named = model === null ? agent.name : `${agent.name}:${model}`;
   const reason = (await execution.runSession.adapters.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
   if (reason !== null) await startWaiting(execution, { for: "you", reason, until: null });
@@ -197,7 +197,7 @@ interface Ended {
   readonly opened: Pick<OpenedSession, "session" | "forkAt" | "prompt">;
   readonly before: BeganAt;
   readonly attempt: number;
-  readonly hearing: Hearing;
+  readonly events: EventRecorder;
   readonly milliseconds: number;
   readonly hold: (session: string | null) => Promise<void>;
 }
@@ -206,7 +206,7 @@ interface Ended {
 async function afterCall(execution: StageExecution, trying: ActiveCall, ended: Ended): Promise<CallAttempt> {
   const { runSession } = execution;
   const { call, files } = trying;
-  const { outcome, opened, before, attempt, hearing, milliseconds, hold } = ended;
+  const { outcome, opened, before, attempt, events, milliseconds, hold } = ended;
   if (outcome.kind === "failed") await clearLocks(runSession, call.name);
   if (files) await keepBranch(runSession, call.name, before.files);
   // Serialized with side worktrees: one that opens now must not contain changes that this call was not allowed to make.
@@ -224,14 +224,14 @@ async function afterCall(execution: StageExecution, trying: ActiveCall, ended: E
     model,
     attempt,
     opened,
-    hearing,
+    events,
     before: before.files,
     milliseconds,
   });
   const usage = priced(runSession, outcome.usage, who);
   const spent = spentOf(usage);
   const notice = limitNotice(runSession.budget, usage, who);
-  if (notice !== null) await sayLimit(runSession, notice);
+  if (notice !== null) await reportLimit(runSession, notice);
   await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
   execution.open();
   if (runSession.halt.cause !== undefined) {
@@ -268,7 +268,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
   const wasKept = runSession.answered.delete(name);
   if (sideWorktree?.isKept === false || readResult(answerFile(runSession, name))?.filesGone === true) return null;
   // The agent stores its session record under the directory in which it worked.
-  if (sideWorktree !== null) trying.workspace = await enterSideWorktree(execution, sideWorktree, { goesOn: true });
+  if (sideWorktree !== null) trying.workspace = await enterSideWorktree(execution, sideWorktree, { continues: true });
   const kept = wasKept ? (ownResult(execution, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
   const ended = kept ?? (await endedInRecord(execution, trying, begun));
   if (ended === null) {
@@ -294,7 +294,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
     opened: { session: sessionOf(execution, call), forkAt: null, prompt: call.prompt },
     before: beganAt(runSession),
     attempt,
-    hearing: new Hearing(),
+    events: new EventRecorder(),
     milliseconds: ended.milliseconds,
     hold: async (session) => storeConversation(runSession, call, await talk.plane(session)),
   };
@@ -339,7 +339,7 @@ async function turnOf(
   return { now: sessions?.tokensIn?.(text) ?? null, text: sessions?.answerIn?.(text, prompt) ?? null };
 }
 
-async function sayLimit(runSession: RunSession, text: string): Promise<void> {
+async function reportLimit(runSession: RunSession, text: string): Promise<void> {
   await runSession.append({ kind: "note", body: { text } });
   runSession.tell({ kind: "budget", text });
 }
@@ -352,7 +352,11 @@ function talkOf(execution: StageExecution, { agent, call, workspace }: ActiveCal
 async function callAgent(
   execution: StageExecution,
   trying: ActiveCall,
-  { talk, opened, hearing }: { readonly talk: Conversation; readonly opened: OpenedSession; readonly hearing: Hearing },
+  {
+    talk,
+    opened,
+    events,
+  }: { readonly talk: Conversation; readonly opened: OpenedSession; readonly events: EventRecorder },
 ): Promise<AgentOutcome> {
   const { runSession } = execution;
   const { call, agent, model, workspace } = trying;
@@ -366,9 +370,9 @@ async function callAgent(
   const answer = answerFile(runSession, name);
   const attempt = attemptOf(execution, name);
   let tokens = 0;
-  const isRecorded = runSession.adapters.tape !== undefined;
+  const isRecorded = runSession.adapters.recorder !== undefined;
   const onEvent = (event: AgentEvent): void => {
-    if (isRecorded) hearing.hear(event);
+    if (isRecorded) events.record(event);
     if (event.kind === "process") return;
     if (event.kind === "masked") telling.push(reportMasked(runSession, name, event.lines));
     if (event.kind === "raw") log.append(event.line);
@@ -377,10 +381,10 @@ async function callAgent(
       storeResult(answer, { agent: agent.name, model, attempt, tokens, ended: null });
     }
     if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(execution, call, event.id));
-    talk.hear(event);
+    talk.observe(event);
     runSession.tell({ kind: "agent", step: name, event });
   };
-  if (opened.told !== null) log.append(`holdfast: ${opened.told}`);
+  if (opened.note !== null) log.append(`holdfast: ${opened.note}`);
   try {
     return await agent.run({
       mark: markOf(execution, name),
@@ -434,7 +438,7 @@ async function afterFailedTry(
     now,
     random: fractionOf(runSession.adapters.random()),
     mustAnswer: trying.call.mustAnswer ?? false,
-    ...(isLost ? { lostSession: trying.gaveUp ? "again" : "first" } : {}),
+    ...(isLost ? { lostSession: trying.hasDroppedSession ? "again" : "first" } : {}),
   });
   if (decision.kind === "report") return tried;
   const { verdict, errors } = decision;
@@ -456,7 +460,7 @@ async function afterFailedTry(
   if (decision.kind === "abort") runSession.halt.abort(decision.reason);
   if (decision.kind === "fallback") {
     chooseCallAgent(execution, trying);
-    trying.gaveUp = false;
+    trying.hasDroppedSession = false;
   }
   return null;
 }
@@ -481,17 +485,17 @@ async function settleFiles(
   const { decision, fail } = params;
   const leaves = decision.kind === "fallback";
   if (params.isLost && !leaves) {
-    trying.gaveUp = true;
+    trying.hasDroppedSession = true;
     await dropSession(execution, trying, {
       why: params.why,
-      said: storedConversation(runSession, trying.call),
+      conversation: storedConversation(runSession, trying.call),
       prepare: fail,
     });
     return true;
   }
   const base = own(runSession.attempt.running, name)?.base;
-  const goesOn = Object.hasOwn(runSession.attempt.sessions, name) && !leaves;
-  if (!trying.files || goesOn || base === undefined || decision.kind === "abort") return false;
+  const continues = Object.hasOwn(runSession.attempt.sessions, name) && !leaves;
+  if (!trying.files || continues || base === undefined || decision.kind === "abort") return false;
   await restoreRunFiles(runSession, { to: base, trigger: "error_recovery", why: `${name} failed`, finish: fail });
   return true;
 }

@@ -155,9 +155,9 @@ export async function maskAndReport(runSession: RunSession, what: string, text: 
   const masked = mask(text);
   if (masked === text) return text;
   const kinds = [...new Set(find(text).map(({ kind }) => kind))].join(", ") || "secret";
-  const told = `${what} held what looks like a secret (${kinds}). It is masked as ***.`;
-  await runSession.append({ kind: "note", body: { text: told } });
-  runSession.tell({ kind: "note", text: told });
+  const note = `${what} held what looks like a secret (${kinds}). It is masked as ***.`;
+  await runSession.append({ kind: "note", body: { text: note } });
+  runSession.tell({ kind: "note", text: note });
   return masked;
 }
 
@@ -200,7 +200,7 @@ export interface ActiveCall {
   /** The user's main checkout before this process's first attempt. undefined: not read yet. null: not watched. */
   checkout?: CheckoutState | null;
   /** True when this process has already dropped a session of the call. */
-  gaveUp: boolean;
+  hasDroppedSession: boolean;
 }
 
 export function beginCall(
@@ -227,7 +227,7 @@ export function beginCall(
     files: sideWorktree === null && (call.changesFiles ?? true),
     sideWorktree,
     estimate: call.estimate ?? NOTHING,
-    gaveUp: false,
+    hasDroppedSession: false,
   };
   chooseCallAgent(execution, trying);
   return trying;

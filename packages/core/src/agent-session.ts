@@ -29,7 +29,7 @@ export interface OpenedSession {
   /** Tokens in the session's record before the attempt. Later growth belongs to this attempt. null: unknown. */
   readonly counted: RecordTokens | null;
   /** A line for the agent's log. null: there is nothing to report. */
-  readonly told: string | null;
+  readonly note: string | null;
 }
 
 /** Opens a session before each attempt. The decision is on record before the agent works, so a kill in between changes nothing. */
@@ -50,26 +50,26 @@ export async function openSession(execution: StageExecution, caller: Caller): Pr
   const plan = planSession({ agent, kept: storedConversation(runSession, call), session, there });
   switch (plan.kind) {
     case "go_on":
-      return { session, forkAt: null, prompt, counted, told: null };
+      return { session, forkAt: null, prompt, counted, note: null };
     case "put_back": {
       const isBack = storedConversation(runSession, call)?.rewound !== undefined;
-      const told = isBack
+      const note = isBack
         ? `${agent.name} resumes session ${session} as of the checkpoint: its record is restored`
         : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
       await putRecordBack(execution, agent, { session, cwd, text: plan.text });
-      await emitNote(execution.runSession, told);
-      return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, told };
+      await emitNote(execution.runSession, note);
+      return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, note };
     }
     case "fork": {
-      const told = `${agent.name} continues from message ${plan.at} of session ${session} in a new session, without the later messages`;
+      const note = `${agent.name} continues from message ${plan.at} of session ${session} in a new session, without the later messages`;
       if (plan.text !== null) await putRecordBack(execution, agent, { session, cwd, text: plan.text });
-      await emitNote(execution.runSession, told);
-      return { session, forkAt: plan.at, prompt, counted: null, told };
+      await emitNote(execution.runSession, note);
+      return { session, forkAt: plan.at, prompt, counted: null, note };
     }
     case "hand_over": {
       const kept = storedConversation(runSession, call);
       const isOwn = kept?.agent === agent.name && kept.session === session;
-      await dropSession(execution, caller, { why: plan.why, said: isOwn ? kept : null });
+      await dropSession(execution, caller, { why: plan.why, conversation: isOwn ? kept : null });
       return await openFresh(execution, caller);
     }
   }
@@ -143,7 +143,7 @@ export async function dropSession(
   { call, agent }: Caller,
   params: {
     readonly why: string;
-    readonly said: ConversationPlane | null;
+    readonly conversation: ConversationPlane | null;
     /** Entries for the same commit. */
     readonly prepare?: () => readonly NewEntry[];
   },
@@ -157,9 +157,9 @@ export async function dropSession(
   };
   const prepare = (): readonly NewEntry[] => {
     const entries = params.prepare?.() ?? [];
-    const said = givenUp(agent.name, params.said);
-    if (call.sideWorktree === undefined) runSession.observeConversation(said);
-    else runSession.sideTalks.set(name, said);
+    const conversation = droppedConversation(agent.name, params.conversation);
+    if (call.sideWorktree === undefined) runSession.observeConversation(conversation);
+    else runSession.sideTalks.set(name, conversation);
     return [...entries, session, { kind: "note", body: { text } }];
   };
   // The conversation of a call in a side worktree is not part of any checkpoint.
@@ -180,8 +180,13 @@ export async function keepSession(execution: StageExecution, call: AgentCall, se
     .catch(() => undefined);
 }
 
-function givenUp(agent: string, said: ConversationPlane | null): ConversationPlane {
-  return { agent, session: null, transcript: said?.transcript ?? null, lastMessage: said?.lastMessage ?? null };
+function droppedConversation(agent: string, conversation: ConversationPlane | null): ConversationPlane {
+  return {
+    agent,
+    session: null,
+    transcript: conversation?.transcript ?? null,
+    lastMessage: conversation?.lastMessage ?? null,
+  };
 }
 
 export function fenceOf({ state, run }: Pick<RunSession, "state" | "run">, call: string): Fence {
@@ -195,7 +200,7 @@ async function openFresh(execution: StageExecution, { call, agent, workspace }: 
   const isCounted = agent.sessions?.tokensIn !== undefined || agent.records !== undefined;
   const counted = isCounted ? { input: 0, output: 0 } : null;
   if (!Object.hasOwn(runSession.attempt.sessions, name))
-    return { session: null, forkAt: null, prompt, counted, told: null };
+    return { session: null, forkAt: null, prompt, counted, note: null };
   const { adapters } = runSession;
   const conversation = storedConversation(runSession, call);
   const files = await workspace.look(snapshotParams(adapters));
@@ -207,8 +212,8 @@ async function openFresh(execution: StageExecution, { call, agent, workspace }: 
   // The previous session has seen the fence of this call, and its words are the text inside the fence. So the fence is new.
   const fence = fenceOf(runSession, `${name}/hand-over/${attemptOf(execution, name)}`);
   const given = handOver({ prompt, conversation: isOurs ? conversation : null, files, diffStat, fence });
-  const told = `A fresh session of ${agent.name} takes over${given === prompt ? "; the one before it had done nothing" : ""}`;
-  return { session: null, forkAt: null, prompt: given, counted, told };
+  const note = `A fresh session of ${agent.name} takes over${given === prompt ? "; the one before it had done nothing" : ""}`;
+  return { session: null, forkAt: null, prompt: given, counted, note };
 }
 
 /** null: the agent has no record, or it cannot be read. The agent then reports whether it can resume the session. */
@@ -298,10 +303,10 @@ function handOver(params: {
   readonly fence: Fence;
 }): string {
   const { fence } = params;
-  const said = messagesIn(params.conversation?.transcript?.text ?? "", { maxCharacters: MAX_SAID });
+  const messages = messagesIn(params.conversation?.transcript?.text ?? "", { maxCharacters: MAX_SAID });
   const files = filesText(params);
-  if (said.length === 0 && files === "") return params.prompt;
-  const record = said.map(({ who, text }) => `[${who}] ${text}`).join("\n");
+  if (messages.length === 0 && files === "") return params.prompt;
+  const record = messages.map(({ who, text }) => `[${who}] ${text}`).join("\n");
   const text = [
     "# Taking over",
     "",
@@ -336,7 +341,7 @@ function filesText(params: Pick<Parameters<typeof handOver>[0], "files" | "diffS
   ].join("\n");
 }
 
-interface Said {
+interface Message {
   readonly who: "agent" | "tool call" | "tool result" | "output";
   readonly text: string;
 }
@@ -346,8 +351,8 @@ interface Said {
  * plain output. The user's messages are left out. The result has at most `maxCharacters`, and long pieces are cut in
  * the middle.
  */
-export function messagesIn(transcript: string, params: { readonly maxCharacters: number }): readonly Said[] {
-  const said: Said[] = [];
+export function messagesIn(transcript: string, params: { readonly maxCharacters: number }): readonly Message[] {
+  const messages: Message[] = [];
   let left = params.maxCharacters;
   for (let end = transcript.length; end > 0 && left > 0;) {
     const start = transcript.lastIndexOf("\n", end - 1) + 1;
@@ -356,17 +361,17 @@ export function messagesIn(transcript: string, params: { readonly maxCharacters:
     for (const piece of pieces.toReversed()) {
       const text = cutMiddle(piece.text, Math.min(left, piece.who === "agent" ? MAX_TEXT : MAX_TOOL));
       left -= text.length;
-      if (text !== "") said.push({ ...piece, text });
+      if (text !== "") messages.push({ ...piece, text });
       if (left <= 0) break;
     }
   }
-  return said.toReversed();
+  return messages.toReversed();
 }
 
 const MAX_TEXT = 2_000;
 const MAX_TOOL = 400;
 
-function piecesOf(line: string): readonly Said[] {
+function piecesOf(line: string): readonly Message[] {
   if (line === "") return [];
   const entry = parse(line);
   if (entry === null) return [{ who: "output", text: line }];
@@ -375,7 +380,7 @@ function piecesOf(line: string): readonly Said[] {
   return messagePieces(asRecord(message), asText(entry["type"]));
 }
 
-function messagePieces(message: JsonRecord, entryType: string): readonly Said[] {
+function messagePieces(message: JsonRecord, entryType: string): readonly Message[] {
   const type = asText(message["type"]);
   if (/function_call_output|tool_call_output/.test(type)) return tool("tool result", message["output"]);
   if (/function_call|tool_call|shell_call/.test(type)) return [called(message)];
@@ -388,7 +393,7 @@ function messagePieces(message: JsonRecord, entryType: string): readonly Said[] 
   return [...(text === "" ? [] : [{ who: "agent", text } as const]), ...parts, ...calls];
 }
 
-function partPieces(part: JsonRecord): readonly Said[] {
+function partPieces(part: JsonRecord): readonly Message[] {
   const type = asText(part["type"]);
   if (type === "tool_use") return [called(part)];
   if (type === "tool_result") return tool("tool result", part["content"]);
@@ -397,14 +402,14 @@ function partPieces(part: JsonRecord): readonly Said[] {
   return [];
 }
 
-function called(call: JsonRecord): Said {
+function called(call: JsonRecord): Message {
   const inner = isRecord(call["function"]) ? call["function"] : call;
   const given = inner["input"] ?? inner["arguments"] ?? inner["args"] ?? inner["action"] ?? null;
   const what = typeof given === "string" ? given : given === null ? "" : JSON.stringify(given);
   return { who: "tool call", text: `${asText(inner["name"]) || asText(inner["type"])} ${what}`.trim() };
 }
 
-function tool(who: Said["who"], content: unknown): readonly Said[] {
+function tool(who: Message["who"], content: unknown): readonly Message[] {
   const text = typeof content === "string" || Array.isArray(content) ? textOf(content) : JSON.stringify(content ?? "");
   return text.trim() === "" ? [] : [{ who, text: text.trim() }];
 }
@@ -452,7 +457,7 @@ export class Conversation {
     this.#session = params.session;
   }
 
-  hear(event: AgentEvent): void {
+  observe(event: AgentEvent): void {
     if (event.kind === "session") this.#session = event.id;
     if (event.kind === "message") this.#lastMessage = event.id;
     if (event.kind !== "raw" || this.#agent.sessions !== null) return;
@@ -468,7 +473,7 @@ export class Conversation {
    */
   async plane(session: string | null = this.#session): Promise<ConversationPlane> {
     const { name, sessions } = this.#agent;
-    const said =
+    const transcript =
       sessions === null
         ? this.#heard()
         : session === null
@@ -480,8 +485,11 @@ export class Conversation {
     return {
       agent: name,
       session,
-      transcript: said === null ? null : { digest: sha256(said.text), bytes: bytesOf(said.text), text: said.text },
-      lastMessage: said?.lastMessage ?? this.#lastMessage,
+      transcript:
+        transcript === null
+          ? null
+          : { digest: sha256(transcript.text), bytes: bytesOf(transcript.text), text: transcript.text },
+      lastMessage: transcript?.lastMessage ?? this.#lastMessage,
     };
   }
 

@@ -48,7 +48,7 @@ export async function planCherryPick(params: {
   refuseHalfStep(newest);
   const begun = await findBegun(adapters, { run, source, asked });
   const from = await workspace.look(snapshotParams(adapters));
-  rejectBusy(workspace.root, from, "graft");
+  rejectBusy(workspace.root, from, "cherry-pick");
   const names = new Set([...(await workspaces.filesOf(to.tree)), ...(await workspaces.filesOf(from.tree))]);
   const paths = choosePaths(asked, [...names]);
   const files = await workspace.planRestore({ from, to, paths });
@@ -91,12 +91,12 @@ async function findBegun(
   if (before?.sequence === sequence) {
     // The entry that announces the restore is in the same commit as the checkpoint, directly before it.
     for await (const { kind, body } of store.readJournal({ run: id, after: before.entry - 2, limit: 1 })) {
-      const graft = kind === "restore.started" ? body["graft"] : undefined;
-      if (typeof graft !== "string") continue;
-      const same = graft === params.source.id && JSON.stringify(body["paths"]) === JSON.stringify(params.asked);
+      const cherryPick = kind === "restore.started" ? body["cherryPick"] : undefined;
+      if (typeof cherryPick !== "string") continue;
+      const same = cherryPick === params.source.id && JSON.stringify(body["paths"]) === JSON.stringify(params.asked);
       if (same) return before;
       throw refused(
-        `Another cherry-pick into ${id} did not finish: from ${graft}`,
+        `Another cherry-pick into ${id} did not finish: from ${cherryPick}`,
         `Run that one again, or go back to before it: holdfast restore ${target}`,
       );
     }
@@ -154,7 +154,7 @@ export interface CherryPickReport {
   readonly removed: number;
 }
 
-interface GraftWork {
+interface CherryPickWork {
   readonly adapters: CoreAdapters;
   readonly plan: CherryPickPlan;
   readonly saver: Saver;
@@ -170,7 +170,7 @@ interface GraftWork {
  * kill a resume goes back there, `restore` of that checkpoint does the same, and repeating the cherry-pick completes
  * it.
  */
-export async function applyCherryPick(work: GraftWork): Promise<CherryPickReport> {
+export async function applyCherryPick(work: CherryPickWork): Promise<CherryPickReport> {
   const { plan, saver, lease, workspace, adapters } = work;
   refuseLoss(plan, work.force);
   const newest = await saver.newest();
@@ -182,10 +182,10 @@ export async function applyCherryPick(work: GraftWork): Promise<CherryPickReport
     if (after.files.tree !== done.tree) throw overwritten(workspace.root);
     const checkpoint = await saver.commit({
       lease,
-      planes: { ...graftedPlanes(newest.planes, after.sequence), files: after.files },
+      planes: { ...pickedPlanes(newest.planes, after.sequence), files: after.files },
       params: { trigger: "manual", name: nameOf(plan) },
       entries: [
-        { kind: "restore.finished", body: { target: undo.id, tree: done.tree, graft: plan.source.id } },
+        { kind: "restore.finished", body: { target: undo.id, tree: done.tree, cherryPick: plan.source.id } },
         {
           kind: "note",
           body: { text: `Took ${plan.asked.join(", ")} from ${plan.source.id}; ${undo.id} is from before` },
@@ -239,7 +239,10 @@ function more(all: readonly unknown[]): string {
   return all.length > 1 ? ` and ${all.length - 1} more` : "";
 }
 
-async function saveBefore({ plan, saver, lease, workspace }: GraftWork, newest: Planes): Promise<CheckpointSummary> {
+async function saveBefore(
+  { plan, saver, lease, workspace }: CherryPickWork,
+  newest: Planes,
+): Promise<CheckpointSummary> {
   const name = `before ${nameOf(plan)}`;
   const before = await saver.snapshot(workspace, name);
   if (before.files.tree !== plan.files.fromTree) {
@@ -255,18 +258,18 @@ async function saveBefore({ plan, saver, lease, workspace }: GraftWork, newest: 
     lease,
     planes: { ...newest, files: before.files },
     params: { trigger: "before_risky", name },
-    entries: [{ kind: "restore.started", body: { target, paths: plan.asked, graft: plan.source.id } }],
+    entries: [{ kind: "restore.started", body: { target, paths: plan.asked, cherryPick: plan.source.id } }],
     sequence: before.sequence,
   });
 }
 
-async function keepEdits({ adapters, plan, workspace }: GraftWork): Promise<void> {
+async function keepEdits({ adapters, plan, workspace }: CherryPickWork): Promise<void> {
   const { snapshot } = await workspace.look(snapshotParams(adapters));
   await adapters.workspaces?.keep({ run: plan.run, commit: snapshot });
 }
 
 /** Moves the base of running steps, so that a call that resumes its session and then fails restores the cherry-picked files. */
-function graftedPlanes(planes: Planes, sequence: number): Planes {
+function pickedPlanes(planes: Planes, sequence: number): Planes {
   const { stageAttempt } = planes.position;
   if (stageAttempt.running === undefined) return planes;
   const running = Object.fromEntries(

@@ -206,23 +206,23 @@ export interface RecordedRun {
 /** A workflow's own rules about findings, which override the default policy. Pure. */
 export interface Freshness {
   /** The run itself caused the difference, so it is not a finding. */
-  readonly isOwn: (finding: Finding, standing: RecordedRun) => boolean;
+  readonly isOwn: (finding: Finding, recorded: RecordedRun) => boolean;
   /** Verdict that replaces the policy's. null: the policy applies. */
-  readonly judge: (finding: Finding, standing: RecordedRun) => Verdict | null;
+  readonly judge: (finding: Finding, recorded: RecordedRun) => Verdict | null;
   /**
    * Returns the stage at which to continue if a label moved the work forward or back, and why. null: the recorded
    * stage. `labels` are the issue's current ones.
    */
   readonly relocate: (
     labels: readonly string[],
-    standing: RecordedRun,
+    recorded: RecordedRun,
   ) => { readonly stage: string; readonly why: string } | null;
   /**
    * Called when the user forces an ended run to continue from the checkpoint of its end. Returns the values to change
    * (others are kept) and the stage to enter; `enters` null: the run continues in its current stage. null: nothing
    * changes.
    */
-  readonly reopen?: (standing: RecordedRun) => {
+  readonly reopen?: (recorded: RecordedRun) => {
     readonly values: JsonObject;
     readonly enters: { readonly stage: string; readonly iteration: number } | null;
     readonly why: string;

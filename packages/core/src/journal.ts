@@ -246,8 +246,8 @@ export function workingTime(entries: readonly TimedEntry[]): number {
     if (entry.epoch === 0) continue;
     const at = Date.parse(entry.at);
     const seen: number | null = entry.kind === "lease.taken" ? lastSeen(entry, last?.epoch) : at;
-    const goesOn = last !== null && (entry.kind === "lease.taken" || entry.epoch === last.epoch);
-    if (goesOn && last !== null && seen !== null) total += Math.max(0, seen - last.at);
+    const continues = last !== null && (entry.kind === "lease.taken" || entry.epoch === last.epoch);
+    if (continues && last !== null && seen !== null) total += Math.max(0, seen - last.at);
     last = { epoch: entry.epoch, at };
   }
   return total;

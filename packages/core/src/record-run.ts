@@ -6,26 +6,26 @@ import { type Agent, chooseAgent } from "./agent.ts";
 import type { ExecutionConfig, FilesPlane } from "./checkpoint.ts";
 import type { Commands } from "./commands.ts";
 import type { Forge } from "./forge.ts";
-import type { AskedAgent, FileMark, Hearing, RecordedAgent, Tape } from "./recorded-calls.ts";
+import type { AskedAgent, FileMark, EventRecorder, RecordedAgent, CallRecorder } from "./recorded-calls.ts";
 import type { RunSession } from "./run-session.ts";
 import type { AgentCall } from "./workflow.ts";
 import type { Branch } from "./workspace.ts";
 
 /** Returns the same adapters, with every request and answer noted in the recorder. The result is for one run only. */
-export function recordingParts(adapters: Adapters, tape: Tape): Adapters {
+export function recordingParts(adapters: Adapters, recorder: CallRecorder): Adapters {
   return {
     ...adapters,
-    tape,
-    commands: tapedCommands(adapters, tape),
-    forge: adapters.forge === null ? null : tapedForge(adapters.forge, tape),
+    recorder,
+    commands: tapedCommands(adapters, recorder),
+    forge: adapters.forge === null ? null : tapedForge(adapters.forge, recorder),
     branches: {
-      of: async (worktree) => eachRemoteQuestion(await adapters.branches.of(worktree), tapedQuestion(tape)),
+      of: async (worktree) => eachRemoteQuestion(await adapters.branches.of(worktree), tapedQuestion(recorder)),
       asking: (folder) => adapters.branches.asking(folder),
     },
   };
 }
 
-function tapedCommands({ commands, store }: Adapters, tape: Tape): Commands {
+function tapedCommands({ commands, store }: Adapters, recorder: CallRecorder): Commands {
   const own = `${store.id}/`;
   return {
     endMarked: (mark) => commands.endMarked(mark),
@@ -34,42 +34,42 @@ function tapedCommands({ commands, store }: Adapters, tape: Tape): Commands {
       const { command, mark, timeoutMs, env = {} } = params;
       const [, stageAttempt, step] =
         (mark.startsWith(own) && /^[^/]+\/(\d+)\/(.+)$/s.exec(mark.slice(own.length))) || [];
-      tape.note({
+      recorder.note({
         kind: "command",
-        stageAttempt: stageAttempt === undefined ? tape.stageAttempt : Number(stageAttempt),
+        stageAttempt: stageAttempt === undefined ? recorder.stageAttempt : Number(stageAttempt),
         step: step ?? null,
-        command: tape.mask(command),
-        env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, tape.mask(value)])),
+        command: recorder.mask(command),
+        env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, recorder.mask(value)])),
         timeoutMs,
-        environment: tape.environment(),
-        result: tape.masked(result),
+        environment: recorder.environment(),
+        result: recorder.masked(result),
       });
       return result;
     },
   };
 }
 
-function tapedForge(forge: Forge, tape: Tape): Forge {
-  return eachForgeQuestion(forge, (mark) => tapedForge(forge.marked(mark), tape), tapedQuestion(tape));
+function tapedForge(forge: Forge, recorder: CallRecorder): Forge {
+  return eachForgeQuestion(forge, (mark) => tapedForge(forge.marked(mark), recorder), tapedQuestion(recorder));
 }
 
-function tapedQuestion(tape: Tape): Wrap {
+function tapedQuestion(recorder: CallRecorder): Wrap {
   return <A extends readonly unknown[], R>(method: string, ask: (...args: A) => Promise<R>) =>
     async (...args: A): Promise<R> => {
       const about = {
         kind: "forge",
-        stageAttempt: tape.stageAttempt,
+        stageAttempt: recorder.stageAttempt,
         method,
-        args: args.map((arg) => tape.masked(arg)),
+        args: args.map((arg) => recorder.masked(arg)),
       } as const;
       try {
         const value = await ask(...args);
-        tape.note({ ...about, answer: { kind: "answered", value: tape.masked(value ?? null) } });
+        recorder.note({ ...about, answer: { kind: "answered", value: recorder.masked(value ?? null) } });
         return value;
       } catch (error) {
         if (error instanceof HoldfastError) {
-          const message = tape.mask(error.message);
-          tape.note({ ...about, answer: { kind: "refused", code: error.code, message } });
+          const message = recorder.mask(error.message);
+          recorder.note({ ...about, answer: { kind: "refused", code: error.code, message } });
         }
         throw error;
       }
@@ -119,14 +119,14 @@ export async function recordAgentCall(
     readonly model: string | null;
     readonly attempt: number;
     readonly opened: { readonly prompt: string; readonly session: string | null; readonly forkAt: string | null };
-    readonly hearing: Hearing;
+    readonly events: EventRecorder;
     readonly before: FilesPlane | null;
     readonly milliseconds: number;
   },
 ): Promise<AgentTake | null> {
-  const { tape } = runSession.adapters;
-  if (tape === undefined) return null;
-  const { call, agent, model, opened, hearing } = params;
+  const { recorder } = runSession.adapters;
+  if (recorder === undefined) return null;
+  const { call, agent, model, opened, events } = params;
   const { seed } = runSession.state.config;
   const { session, forkAt } = opened;
   return {
@@ -139,18 +139,18 @@ export async function recordAgentCall(
       asked: requestOf(call, {
         config: runSession.state.config,
         iteration: runSession.state.position.iteration,
-        mask: tape.mask,
+        mask: recorder.mask,
       }),
-      sent: { prompt: opened.prompt === call.prompt ? null : tape.mask(opened.prompt), session, forkAt },
+      sent: { prompt: opened.prompt === call.prompt ? null : recorder.mask(opened.prompt), session, forkAt },
       ran: {
         agent: agent.name,
         model,
-        version: await tape.version(agent),
-        argv: hearing.argv,
-        environment: tape.environment(),
+        version: await recorder.version(agent),
+        argv: events.argv,
+        environment: recorder.environment(),
         seed: seed === null ? null : { value: seed, how: agent.capabilities.seed === true ? "taken" : "not_taken" },
       },
-      heard: hearing.heard(),
+      heard: events.recorded(),
       milliseconds: params.milliseconds,
     },
   };
@@ -164,7 +164,7 @@ export function recordAgentEntry(
 ): void {
   if (take === null) return;
   const files = { before: markOf(take.before), after: markOf(came.after) };
-  runSession.adapters.tape?.note({ ...take.record, files, failed: came.failed });
+  runSession.adapters.recorder?.note({ ...take.record, files, failed: came.failed });
 }
 
 function markOf(files: FilesPlane | null): FileMark | null {

@@ -8,7 +8,7 @@ import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import type { JournalEntry } from "./journal.ts";
 import { sha256 } from "./json.ts";
 import { recordingParts } from "./record-run.ts";
-import { Tape, changedVariables, describeEnvironment, parseRecordedCall } from "./recorded-calls.ts";
+import { CallRecorder, changedVariables, describeEnvironment, parseRecordedCall } from "./recorded-calls.ts";
 
 describe("environment", () => {
   const variables = fc.dictionary(fc.stringMatching(/^[A-Z]{3,8}$/), fc.string({ maxLength: 8 }), { maxKeys: 6 });
@@ -51,8 +51,8 @@ describe("environment", () => {
 });
 
 describe("tape", () => {
-  const tape = (): Tape =>
-    new Tape({ environment: () => describeEnvironment({ LANG: "C" }, sha256), mask: (text) => text });
+  const recorder = (): CallRecorder =>
+    new CallRecorder({ environment: () => describeEnvironment({ LANG: "C" }, sha256), mask: (text) => text });
 
   const flow = define({
     work: async (context) => {
@@ -98,11 +98,11 @@ describe("tape", () => {
       const dying = createCrashingStore(toy.store, { at, moment, die: resolve });
       await Promise.race([
         promise,
-        toy.go(flow, { adapters: recordingParts({ ...toy.adapters, store: dying }, tape()) }),
+        toy.go(flow, { adapters: recordingParts({ ...toy.adapters, store: dying }, recorder()) }),
       ]);
       const read = (): Promise<readonly JournalEntry[]> => Array.fromAsync(toy.store.readJournal({ run: ID }));
       pairs(await read());
-      await toy.go(flow, { adapters: recordingParts(toy.adapters, tape()) });
+      await toy.go(flow, { adapters: recordingParts(toy.adapters, recorder()) });
       expect(pairs(await read())).toEqual(["edit", "read"]);
     },
   );

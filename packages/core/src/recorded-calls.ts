@@ -30,12 +30,12 @@ import { canonicalJson, capture } from "./values.ts";
  * Collects what a recorded run asks of the outside world and the answers, until the next commit writes them. What no commit wrote is lost
  * with the process, and the next process asks again.
  */
-export class Tape {
+export class CallRecorder {
   /** Hides secrets, including those of the environment. */
   readonly mask: (text: string) => string;
   readonly #environment: () => Environment;
   readonly #waiting: NewEntry[] = [];
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   readonly #versions = new Map<string, Promise<string | null>>();
   /** Number of the stage attempt that runs now. */
   stageAttempt = 0;
@@ -76,8 +76,8 @@ export class Tape {
   /** The values are written once for each hash: most calls of a process have the same environment. */
   environment(): RecordedEnvironment {
     const { hash, values } = this.#environment();
-    if (this.#told.has(hash)) return { hash, values: null };
-    this.#told.add(hash);
+    if (this.#reported.has(hash)) return { hash, values: null };
+    this.#reported.add(hash);
     return { hash, values };
   }
 
@@ -100,14 +100,14 @@ const NONE: readonly NewEntry[] = [];
 const KEPT_CHARACTERS = 1_000_000;
 
 /** The events of an agent while it works. The raw lines that they were parsed from are in the log. */
-export class Hearing {
+export class EventRecorder {
   readonly #events: Json[] = [];
   #characters = 0;
   #left = 0;
   #digest = "";
   argv: readonly string[] | null = null;
 
-  hear(event: AgentEvent): void {
+  record(event: AgentEvent): void {
     if (event.kind === "raw") return;
     if (event.kind === "process") {
       this.argv = event.argv;
@@ -121,7 +121,7 @@ export class Hearing {
     else this.#events.push(kept);
   }
 
-  heard(): { readonly events: readonly Json[]; readonly left: number; readonly digest: string } {
+  recorded(): { readonly events: readonly Json[]; readonly left: number; readonly digest: string } {
     return { events: this.#events, left: this.#left, digest: this.#digest };
   }
 }

@@ -24,7 +24,7 @@ export interface Recording {
   /** Stage attempts in the order in which they were entered. */
   readonly entered: readonly { readonly entry: number; readonly stageAttempt: number }[];
   /** Entries at which another process acquired the run's lease. */
-  readonly takenUp: readonly number[];
+  readonly resumedAt: readonly number[];
   readonly calls: number;
   readonly last: number;
 }
@@ -71,12 +71,12 @@ export function callKey(stageAttempt: number, step: string): string {
 }
 
 /** Entry at which the last process resumed this stage attempt; 0: the process that entered it also ended it. */
-export function lastResumed({ takenUp, entered, ended }: Recording, stageAttempt: number): number {
+export function lastResumed({ resumedAt, entered, ended }: Recording, stageAttempt: number): number {
   const at = entered.findIndex((one) => one.stageAttempt === stageAttempt);
   const from = entered[at]?.entry ?? 0;
   // A process that holds the lease later (to tag the run, to restore it) has nothing to do with this stage attempt.
   const to = ended.get(stageAttempt) ?? entered[at + 1]?.entry ?? Number.POSITIVE_INFINITY;
-  return takenUp.findLast((entry) => entry > from && entry < to) ?? 0;
+  return resumedAt.findLast((entry) => entry > from && entry < to) ?? 0;
 }
 
 export function readRecording(run: string, entries: readonly JournalEntry[]): Recording {
@@ -87,7 +87,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   const readings: { readonly entry: number; readonly stageAttempt: number; readonly value: number }[] = [];
   const ended = new Map<number, number>();
   const entered: { readonly entry: number; readonly stageAttempt: number }[] = [];
-  const takenUp: number[] = [];
+  const resumedAt: number[] = [];
   const tries = new Map<string, Tries>();
   let calls = 0;
   /** What ended in the preceding entries: a checkpoint after them may belong to the same commit. */
@@ -98,7 +98,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
     const key = callKey(stageAttempt, step);
     switch (kind) {
       case "lease.taken":
-        takenUp.push(entry);
+        resumedAt.push(entry);
         break;
       case "call.recorded": {
         const call = parseRecordedCall({ run, entry, body });
@@ -170,7 +170,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
     readings,
     ended,
     entered,
-    takenUp,
+    resumedAt,
     calls,
     last: entries.at(-1)?.entry ?? 0,
   };

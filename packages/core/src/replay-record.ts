@@ -18,7 +18,7 @@ export interface CheckpointLineParams {
   readonly recording: Recording;
   readonly load: (sequence: number) => Promise<Checkpoint>;
   /** Makes the scratch worktree hold these files, on this head. Null: it does. Otherwise the unexpected files that no step has left. */
-  readonly place: (files: FilesPlane) => Promise<ForeignFiles | null>;
+  readonly place: (files: FilesPlane) => Promise<UnexpectedFiles | null>;
   /** Sequences of the checkpoints at which the run continued from another position. */
   readonly jumps: ReadonlySet<number>;
   /** Last checkpoint to replay; null: up to the end of the record. */
@@ -31,7 +31,7 @@ interface NextSave {
   readonly request: SaveRequest;
 }
 
-export interface ForeignFiles {
+export interface UnexpectedFiles {
   readonly expected: string;
   readonly actual: string;
 }
@@ -123,9 +123,9 @@ export class CheckpointLine {
 
   async #placeFilesOf(session: RunSession, sequence: number): Promise<void> {
     const { planes } = await this.#params.load(sequence);
-    const foreign = planes.files === null ? null : await this.#params.place(planes.files);
-    if (foreign !== null)
-      this.#ending.diverge(session, { what: "files", field: "tree", ...foreign, checkpoint: sequence });
+    const unexpected = planes.files === null ? null : await this.#params.place(planes.files);
+    if (unexpected !== null)
+      this.#ending.diverge(session, { what: "files", field: "tree", ...unexpected, checkpoint: sequence });
   }
 
   /** Diverges when a stage concludes without a step that the record has. */
@@ -141,12 +141,14 @@ export class CheckpointLine {
     const { planes: recorded } = await this.#params.load(next.sequence);
     const { budget } = recorded.position;
     const { milliseconds } = budget.spent;
-    const isTakenUp = this.#params.recording.takenUp.some((entry) => entry > this.#comparedEntry && entry < next.entry);
+    const isResumed = this.#params.recording.resumedAt.some(
+      (entry) => entry > this.#comparedEntry && entry < next.entry,
+    );
     return (planes) => {
       const { position } = planes;
       const { spent } = position.budget;
       // The cost of a process that died is known only from the agent's own record.
-      const adopted = isTakenUp ? budget : { ...position.budget, spent: { ...spent, milliseconds } };
+      const adopted = isResumed ? budget : { ...position.budget, spent: { ...spent, milliseconds } };
       return { ...planes, conversation: recorded.conversation, position: { ...position, budget: adopted } };
     };
   }
@@ -351,19 +353,19 @@ export class RecordedAnswers {
    * Selects the answers of this stage attempt that went to the process that ended it. If none did, they are those of the newest process
    * that asked: a process that was killed before any commit left nothing.
    */
-  #byLastLife(said: readonly Said[], { stageAttempt, before }: AskedAt): (one: Said) => boolean {
-    const { ended, takenUp } = this.#recording;
-    const isHere = (one: Said): boolean => one.stageAttempt === stageAttempt && one.entry < before;
+  #byLastLife(answers: readonly RecordedAnswer[], { stageAttempt, before }: AskedAt): (one: RecordedAnswer) => boolean {
+    const { ended, resumedAt } = this.#recording;
+    const isHere = (one: RecordedAnswer): boolean => one.stageAttempt === stageAttempt && one.entry < before;
     const isEnded = (ended.get(stageAttempt) ?? Number.POSITIVE_INFINITY) < before;
-    const newest = said.findLast(isHere)?.entry ?? 0;
+    const newest = answers.findLast(isHere)?.entry ?? 0;
     const from = isEnded
       ? lastResumed(this.#recording, stageAttempt)
-      : (takenUp.findLast((entry) => entry < newest) ?? 0);
+      : (resumedAt.findLast((entry) => entry < newest) ?? 0);
     return (one) => isHere(one) && one.entry > from;
   }
 }
 
-interface Said {
+interface RecordedAnswer {
   readonly stageAttempt: number;
   readonly entry: number;
 }

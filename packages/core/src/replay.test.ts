@@ -15,7 +15,7 @@ import { beginRun, changeOptions } from "./control-run.ts";
 import type { Forge } from "./forge.ts";
 import { sha256 } from "./json.ts";
 import { eachForgeQuestion, recordingParts } from "./record-run.ts";
-import { Tape, describeEnvironment } from "./recorded-calls.ts";
+import { CallRecorder, describeEnvironment } from "./recorded-calls.ts";
 import { type ReplayReport, replayRun } from "./replay.ts";
 import { openMemoryStore } from "./store-memory.ts";
 import { knownRun } from "./store.ts";
@@ -51,7 +51,7 @@ async function startAsking(work: Work) {
     async live(kill: { readonly at: number; readonly moment: "before" | "after" } | null): Promise<void> {
       const { promise, resolve } = Promise.withResolvers<void>();
       const store = kill === null ? toy.store : createCrashingStore(toy.store, { ...kill, die: resolve });
-      const own = recordingParts({ ...adapters, store }, newTape());
+      const own = recordingParts({ ...adapters, store }, newRecorder());
       await Promise.race([promise, toy.go(flowOf(own), { adapters: own })]);
       // The next process acquires the lease as it would after a dead process, with an entry of its own.
       const lease = await toy.store.getLease(ID);
@@ -92,8 +92,8 @@ async function startAsking(work: Work) {
   };
 }
 
-const newTape = (): Tape =>
-  new Tape({ environment: () => describeEnvironment({ LANG: "C" }, sha256), mask: (text) => text });
+const newRecorder = (): CallRecorder =>
+  new CallRecorder({ environment: () => describeEnvironment({ LANG: "C" }, sha256), mask: (text) => text });
 
 function forgeOf(title: () => string): Forge {
   const issue = (): IssueSnapshot => ({

@@ -8,7 +8,7 @@ import { executeRun } from "./execute.ts";
 import type { NewEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import { type Divergence, type RecordedCheckpoint, type Recording, readRecording } from "./recording.ts";
-import { type ForeignFiles, ReplayEnd } from "./replay-record.ts";
+import { type UnexpectedFiles, ReplayEnd } from "./replay-record.ts";
 import { Replayer, isRecordedFailure, replayedWorkflow } from "./replayer.ts";
 import { type RunState, type RunSummary, isEnded } from "./run.ts";
 import type { Problem } from "./store.ts";
@@ -285,7 +285,7 @@ class Play {
     return this.#now;
   }
 
-  async #place(files: FilesPlane): Promise<ForeignFiles | null> {
+  async #place(files: FilesPlane): Promise<UnexpectedFiles | null> {
     const workspace = this.#workspace;
     if (workspace === undefined) return null;
     const from = await this.#look(workspace);

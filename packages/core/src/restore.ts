@@ -151,7 +151,11 @@ async function report(params: {
   }
   const saved = await log.during("verify", () => adapters.store.getCheckpoint(checkpoint));
   log.tell("verify", "done", `${saved.id} was read back, and the files are as it has them`);
-  log.tell("resume", "done", plan.paths === null ? await standing(adapters, saved) : "the run stands where it stood");
+  log.tell(
+    "resume",
+    "done",
+    plan.paths === null ? await describePosition(adapters, saved) : "the run stands where it stood",
+  );
   return { undo, checkpoint, written, removed, steps: log.steps() };
 }
 
@@ -159,7 +163,7 @@ async function agentOf(adapters: CoreAdapters, name: string): Promise<SessionAge
   return (await adapters.sessionsOf?.(name)) ?? null;
 }
 
-async function standing(adapters: CoreAdapters, { run, stage, iteration }: Checkpoint): Promise<string> {
+async function describePosition(adapters: CoreAdapters, { run, stage, iteration }: Checkpoint): Promise<string> {
   const state = (await adapters.store.getRun(run))?.state.kind;
   // The user saved the run by hand: it has no workflow that would continue.
   if (stage === "none") return "the run has no workflow: it was saved by hand";
@@ -261,9 +265,9 @@ export type RestoreStep = {
 };
 
 /** Completes the list: steps that were not reported are "not_reached". */
-function completeSteps(told: readonly RestoreStep[]): readonly RestoreStep[] {
+function completeSteps(done: readonly RestoreStep[]): readonly RestoreStep[] {
   return RESTORE_STEPS.map(
-    (step) => told.find((one) => one.step === step) ?? { step, outcome: "not_reached", text: "not reached" },
+    (step) => done.find((one) => one.step === step) ?? { step, outcome: "not_reached", text: "not reached" },
   );
 }
 
@@ -280,10 +284,10 @@ function isStep(value: unknown): value is RestoreStep {
 
 /** Collects the result of each step of a restore; an error that ends the restore contains the list. */
 export class RestoreLog {
-  readonly #told: RestoreStep[] = [];
+  readonly #steps: RestoreStep[] = [];
 
   tell(step: RestoreStepName, outcome: "done" | "skipped" | "handed_over", text: string): void {
-    this.#told.push({ step, outcome, text });
+    this.#steps.push({ step, outcome, text });
   }
 
   async during<T>(step: RestoreStepName, work: () => Promise<T>): Promise<T> {
@@ -300,8 +304,8 @@ export class RestoreLog {
     const { code, message, hint, retry, data, cause } = error;
     // Planning the files finds this problem, but the damage is in the checkpoint.
     const at = code === "TREE_MISSING" || code === "STORE_CORRUPT" ? "integrity" : step;
-    const told = this.#told.filter((one) => one.step !== at);
-    const steps = completeSteps([...told, { step: at, outcome: "failed", text: message }]);
+    const done = this.#steps.filter((one) => one.step !== at);
+    const steps = completeSteps([...done, { step: at, outcome: "failed", text: message }]);
     return new HoldfastError({
       code,
       message,
@@ -313,7 +317,7 @@ export class RestoreLog {
   }
 
   steps(): readonly RestoreStep[] {
-    return completeSteps(this.#told);
+    return completeSteps(this.#steps);
   }
 }
 
@@ -416,7 +420,7 @@ function handedOver(agent: string, why: string): string {
 export function rejectBusy(
   root: string,
   { operation }: { readonly operation: string | null },
-  then: "graft" | "restore",
+  then: "cherry-pick" | "restore",
 ): void {
   if (operation === null) return;
   throw new HoldfastError({

@@ -146,9 +146,9 @@ function decide(params: {
 }): ResumePlan {
   const { run, judgements } = params;
   const verdict = worstOf(judgements.map((one) => one.verdict));
-  const standing = judgements.filter((one) => one.verdict === verdict);
-  const why = standing.map((one) => one.finding.summary).join("; ");
-  const kinds = [...new Set(standing.map((one) => one.finding.kind))];
+  const open = judgements.filter((one) => one.verdict === verdict);
+  const why = open.map((one) => one.finding.summary).join("; ");
+  const kinds = [...new Set(open.map((one) => one.finding.kind))];
   switch (verdict) {
     case "refuse":
       return { kind: "refuse", judgements, why, hint: kinds.map((kind) => FIX[kind] ?? FIX_BY_HAND).join(" ") };

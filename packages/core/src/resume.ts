@@ -46,7 +46,7 @@ export interface ResumeCheck {
   readonly top: number;
 }
 
-interface TakeUpParams {
+interface ResumeParams {
   readonly adapters: Adapters;
   readonly run: string;
   /** The checkpoint to resume from; absent: the newest intact one. */
@@ -60,7 +60,7 @@ interface TakeUpParams {
 }
 
 /** Checks a run before a resume: what changed since the checkpoint, and what would be done about it. Changes nothing. */
-export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
+export async function checkResume(params: ResumeParams): Promise<ResumeCheck> {
   const { adapters, chosen, current, policy, answers, force } = params;
   const run = await findRun(params);
   await rejectRolledBackStore(adapters, run.id);
@@ -85,14 +85,14 @@ export async function checkResume(params: TakeUpParams): Promise<ResumeCheck> {
   const damage = looks && newest?.kind === "found" ? newest.findings : [];
   const freshness = params.freshness ?? null;
   const { position, context } = checkpoint.planes;
-  const standing = { position, values: context.values };
+  const recorded = { position, values: context.values };
   const findings = [...start.findings, ...damage, ...seen].filter(
-    (finding) => freshness?.isOwn(finding, standing) !== true,
+    (finding) => freshness?.isOwn(finding, recorded) !== true,
   );
   const accepted = readAccepted(checkpoint.planes.extensions);
-  const verdictOf = (finding: Finding): Verdict | null => freshness?.judge(finding, standing) ?? null;
+  const verdictOf = (finding: Finding): Verdict | null => freshness?.judge(finding, recorded) ?? null;
   const plan = planResume({ ...rest, from, findings, accepted, verdictOf });
-  const led = reopened(followed(plan, { freshness, checkpoint, current }), freshness, standing);
+  const led = reopened(followed(plan, { freshness, checkpoint, current }), freshness, recorded);
   return { run, findings, plan: withFailedHint(led, freshness, run), checkpoint, current, top };
 }
 
@@ -102,10 +102,10 @@ function withFailedHint(plan: ResumePlan, freshness: Freshness | null, run: RunS
 }
 
 /** A reopened run may need other values than the checkpoint's, or its next action would be to end again. */
-function reopened(plan: ResumePlan, freshness: Freshness | null, standing: RecordedRun): ResumePlan {
+function reopened(plan: ResumePlan, freshness: Freshness | null, recorded: RecordedRun): ResumePlan {
   if (plan.kind !== "resume" && plan.kind !== "warn") return plan;
   if (!plan.actions.some((action) => action.kind === "go_back" && action.reopens)) return plan;
-  const other = freshness?.reopen?.(standing) ?? null;
+  const other = freshness?.reopen?.(recorded) ?? null;
   if (other === null) return plan;
   const { values, enters, why } = other;
   const changed: ResumeAction = { kind: "change_values", values, why };
@@ -179,7 +179,7 @@ async function topOf(adapters: Adapters, run: string): Promise<number> {
   return top?.sequence ?? 0;
 }
 
-async function findRun(params: TakeUpParams): Promise<RunSummary> {
+async function findRun(params: ResumeParams): Promise<RunSummary> {
   const run = await params.adapters.store.getRun(params.run);
   if (run !== undefined) return run;
   throw new HoldfastError({
@@ -220,7 +220,7 @@ async function applyResume(work: ResumeWork): Promise<ResumeReport> {
   if (plan.kind === "ask" || (plan.kind === "done" && plan.actions.length === 0)) return NOTHING;
   if (plan.kind === "done") return await finishRun(work, plan);
   if (plan.judgements.length === 0 && plan.actions.length === 0) return NOTHING;
-  return await takeUp(work, plan);
+  return await continueRun(work, plan);
 }
 
 /** A tip that could not be fetched exists only on the remote. That is a reason to ask the user, and not to overwrite it. */
@@ -250,7 +250,7 @@ async function finishRun(work: ResumeWork, plan: Extract<ResumePlan, { kind: "do
     await adapters.store.commit({ lease, entries });
     return NOTHING;
   }
-  const { planes } = await findStanding(adapters, run.id);
+  const { planes } = await loadPlanes(adapters, run.id);
   const saver = new Saver(adapters, run);
   return {
     workspace: place.workspace,
@@ -270,7 +270,10 @@ function continuedBy(
   return waits && judgements.some(({ finding }) => finding.kind === "model_changed") ? [continuedEntry({})] : [];
 }
 
-async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resume" | "warn" }>): Promise<ResumeReport> {
+async function continueRun(
+  work: ResumeWork,
+  plan: Extract<ResumePlan, { kind: "resume" | "warn" }>,
+): Promise<ResumeReport> {
   const { adapters, run, lease, current } = work;
   const { actions, judgements } = plan;
   for (const action of actions) {
@@ -281,11 +284,11 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
   const place = await repairWorktree({ ...work, actions });
   const { workspace } = place;
   const saver = new Saver(adapters, run);
-  const standing = await findStanding(adapters, run.id);
+  const latest = await loadPlanes(adapters, run.id);
   const target = targetOf(actions, place.unfinished);
-  const moved = target === null ? null : await moveTo({ work, saver, standing: standing.planes, workspace, target });
+  const moved = target === null ? null : await moveTo({ work, saver, before: latest.planes, workspace, target });
   const putsBack = actions.some((action) => action.kind === "put_files_back");
-  const planes = acceptFindings({ planes: moved?.planes ?? standing.planes, actions, current });
+  const planes = acceptFindings({ planes: moved?.planes ?? latest.planes, actions, current });
   const entries = [
     ...judgements.flatMap(note),
     ...actions.filter(({ kind }) => NOTED.has(kind)).map(({ why }) => noteOf(why)),
@@ -294,7 +297,7 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     ...actions.flatMap((action) => (action.kind === "move_stage" ? [entered(planes)] : [])),
     ...place.entries,
     ...continuedBy(work, { judgements, actions }),
-    ...(putsBack ? [started(standing.newest)] : []),
+    ...(putsBack ? [started(latest.newest)] : []),
   ];
   const adopts = moved !== null || place.entries.length > 0 || actions.some((action) => WRITES.has(action.kind));
   if (!adopts) {
@@ -309,25 +312,25 @@ async function takeUp(work: ResumeWork, plan: Extract<ResumePlan, { kind: "resum
     workspace,
     trigger: putsBack ? "before_restore" : "automatic",
   });
-  const told = moved === null ? {} : { steps: moved.steps };
+  const steps = moved === null ? {} : { steps: moved.steps };
   if (!putsBack || workspace === undefined || adapters.workspaces === null)
-    return { workspace, checkpoint: adopted, ...told };
+    return { workspace, checkpoint: adopted, ...steps };
   const tree = await placeFiles({
     adapters,
     workspaces: adapters.workspaces,
     workspace,
-    target: standing.newest,
+    target: latest.newest,
     fresh: true,
   });
   const restored = await commitHere({
     lease,
     saver,
-    entries: [finished(standing.newest, tree)],
+    entries: [finished(latest.newest, tree)],
     planes,
     workspace,
     trigger: "restore",
   });
-  return { workspace, checkpoint: restored, ...told };
+  return { workspace, checkpoint: restored, ...steps };
 }
 
 /** Actions after which the worktree no longer contains the writes of a call in flight. */
@@ -381,18 +384,18 @@ function targetOf(actions: readonly ResumeAction[], unfinished: Target | null): 
 async function moveTo(params: {
   readonly work: ResumeWork;
   readonly saver: Saver;
-  readonly standing: Planes;
+  readonly before: Planes;
   readonly workspace: Workspace | undefined;
   readonly target: Target;
 }): Promise<Moved> {
-  const { saver, standing, workspace, target: to } = params;
+  const { saver, before, workspace, target: to } = params;
   const { adapters, run, lease } = params.work;
   const target = await adapters.store.getCheckpoint({ run: run.id, sequence: to.sequence });
   const plan = await planRestore({ adapters, target, workspace, paths: to.paths ?? undefined });
   const { steps } = await applyRestore({ adapters, plan, saver, lease, workspace });
-  if (to.paths !== null) return { planes: standing, steps };
+  if (to.paths !== null) return { planes: before, steps };
   const planes = (await saver.newest())?.planes ?? target.planes;
-  const { budget, stageAttempt: last } = standing.position;
+  const { budget, stageAttempt: last } = before.position;
   const stageAttempt = {
     ...planes.position.stageAttempt,
     number: Math.max(planes.position.stageAttempt.number, last.number),
@@ -450,7 +453,7 @@ function reopenedBy(action: ResumeAction): readonly NewEntry[] {
 }
 
 /** The newest checkpoint, and its planes with the later entries applied. A step in flight remains in flight. */
-async function findStanding(
+async function loadPlanes(
   adapters: Adapters,
   run: string,
 ): Promise<{ readonly newest: Checkpoint; readonly planes: Planes }> {

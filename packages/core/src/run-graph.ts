@@ -65,7 +65,7 @@ class GraphRun<S extends JsonObject> {
 
   async toEnd(): Promise<GraphEnd> {
     await this.#context.graph.move(
-      ...this.#strays(),
+      ...this.#orphans(),
       ...answersGiven(this.#view, this.#finished, timeOf(this.#context)),
     );
     for (;;) {
@@ -145,7 +145,7 @@ class GraphRun<S extends JsonObject> {
     }
     if (progress.kind === "complete") return { kind: "complete" };
     const waiting = this.#view.waitingFor();
-    const ask = this.#work.onWaiting ?? ((what) => askPerson(context, this.#view, what));
+    const ask = this.#work.onWaiting ?? ((what) => askUser(context, this.#view, what));
     const events = await ask(waiting);
     if (events.length === 0) return { kind: "waiting", ...waiting };
     await context.graph.move(...events);
@@ -154,7 +154,7 @@ class GraphRun<S extends JsonObject> {
   }
 
   /** Recovers nodes that the given graph marks as running although no process executes them. */
-  #strays(): readonly GraphEvent[] {
+  #orphans(): readonly GraphEvent[] {
     const at = timeOf(this.#context);
     return this.#view.underWay().map((node) => ({ kind: "recover", node, at }));
   }
@@ -395,7 +395,7 @@ const CONCERNS_RUN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /** Asks the user about the first thing that the graph waits for; the run waits until the answer. */
-async function askPerson<S extends JsonObject>(
+async function askUser<S extends JsonObject>(
   context: StageContext<S>,
   view: GraphView,
   { unknown, approvals }: GraphWaiting,

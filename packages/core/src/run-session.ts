@@ -223,8 +223,8 @@ export class RunSession {
 
   /** Adds the pending recorded calls, so that they are in the same commit as their results. */
   #recorded(entries: readonly NewEntry[]): readonly NewEntry[] {
-    const { tape } = this.adapters;
-    return tape === undefined ? entries : [...tape.drain(), ...entries];
+    const { recorder } = this.adapters;
+    return recorder === undefined ? entries : [...recorder.drain(), ...entries];
   }
 
   async #save(request: SaveRequest): Promise<CheckpointSummary> {
@@ -290,8 +290,8 @@ export class RunSession {
   }
 
   #enterStageAttempt(): void {
-    const { tape } = this.adapters;
-    if (tape !== undefined) tape.stageAttempt = this.attempt.number;
+    const { recorder } = this.adapters;
+    if (recorder !== undefined) recorder.stageAttempt = this.attempt.number;
     this.sideTalks.clear();
   }
 

@@ -73,11 +73,11 @@ function keepsFilesIn({ attempt, answered }: RunSession, name: string): boolean 
 export async function enterSideWorktree(
   execution: StageExecution,
   open: OpenSideWorktree,
-  params: { readonly goesOn: boolean },
+  params: { readonly continues: boolean },
 ): Promise<Workspace> {
   const sideWorktrees = requireSideWorktrees(execution.runSession, open.name);
   const place = placeOf(execution.runSession, open.name);
-  const there = params.goesOn ? await sideWorktrees.find(place) : undefined;
+  const there = params.continues ? await sideWorktrees.find(place) : undefined;
   return (
     there ?? (await execution.inTurn(() => sideWorktrees.place({ ...place, base: open.base, commit: open.commit })))
   );

@@ -153,8 +153,8 @@ function createStageContext<S extends JsonObject>(execution: StageExecution, wor
 
 /** A clock reading that decides something is part of the record. */
 function readClock({ adapters }: StageExecution["runSession"]): number {
-  const { clock, tape } = adapters;
-  return tape === undefined ? clock.now() : tape.read(clock.now());
+  const { clock, recorder } = adapters;
+  return recorder === undefined ? clock.now() : recorder.read(clock.now());
 }
 
 /** A clock that jumped back must not make a sleep longer than requested. */

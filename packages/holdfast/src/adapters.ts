@@ -16,7 +16,7 @@ import type { NewEntry } from "@holdfast/core/journal";
 import { type JsonObject, sha256 } from "@holdfast/core/json";
 import { type Masking, maskSecrets, maskValue, secretValues } from "@holdfast/core/mask";
 import { eachForgeQuestion, recordingParts } from "@holdfast/core/record-run";
-import { type Environment, Tape, describeEnvironment } from "@holdfast/core/recorded-calls";
+import { type Environment, CallRecorder, describeEnvironment } from "@holdfast/core/recorded-calls";
 import { type CommitBody, type LeasedBirth, type Store, newestUsable } from "@holdfast/core/store";
 import type { Branch } from "@holdfast/core/workspace";
 import { createGitBranches } from "@holdfast/git/branches";
@@ -222,7 +222,7 @@ function maskedStore(store: Store, hide: Hide): Store {
 /** Adapters for one run, with a recorder if the run's mode asks for one. */
 export function recordAdapters(adapters: Adapters, mode: ExecutionConfig["mode"]): Adapters {
   if (mode === "default") return adapters;
-  return recordingParts(adapters, new Tape({ environment: currentEnvironment, mask: maskOwnSecrets }));
+  return recordingParts(adapters, new CallRecorder({ environment: currentEnvironment, mask: maskOwnSecrets }));
 }
 
 /** Adapters for an existing run, with a recorder if that run is recorded. */

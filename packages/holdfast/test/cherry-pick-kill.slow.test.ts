@@ -10,7 +10,7 @@ const CHILDREN = join(import.meta.dirname, "../../test-support/src/store-process
 const LAST_FEW = 10;
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
-test("killed anywhere, what was there is there or in a checkpoint, and the same graft again completes it", async () => {
+test("killed anywhere, what was there is there or in a checkpoint, and the same cherry-pick again completes it", async () => {
   const scene = await createCherryPickRuns({
     "src/a.txt": "one\n",
     "src/b.txt": "two\n",
@@ -27,7 +27,7 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
   await ours.handle.close();
 
   const counter = join(repo.root, "../count");
-  const graft = (dieAt: number): Promise<string> => {
+  const cherryPick = (dieAt: number): Promise<string> => {
     const node = ["--no-warnings", "--import", pathToFileURL(join(CHILDREN, "die-at.ts")).href];
     const env = { ...process.env, DIE_AT: String(dieAt), COUNTER: counter };
     return new Promise((resolve) => {
@@ -50,7 +50,7 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
   };
 
   const calm = await begin(0);
-  expect(await graft(0)).toBe("ended");
+  expect(await cherryPick(0)).toBe("ended");
   expect(ours.files()).toEqual(calm.after);
   const calls = Number(readFileSync(counter, "utf8"));
   expect(calls).toBeGreaterThan(40);
@@ -61,7 +61,7 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
   for (const dieAt of sample(chanceOf(seed, "cherry-pick-kill"), deaths, 4)) {
     const where = `HOLDFAST_SEED=${seed}, operation ${dieAt} of ${calls}`;
     const { files, tree, after } = await begin(dieAt);
-    const end = await graft(dieAt);
+    const end = await cherryPick(dieAt);
     // The number of operations differs slightly between lives. One of the last may not happen, and then the cherry-pick
     // is done.
     if (end === "ended" && dieAt > calls - LAST_FEW) {
@@ -82,7 +82,7 @@ test("killed anywhere, what was there is there or in a checkpoint, and the same 
       await ours.handle.close();
       expect([where, ours.files()]).toEqual([where, files]);
     }
-    expect([where, await graft(0)]).toEqual([where, "ended"]);
+    expect([where, await cherryPick(0)]).toEqual([where, "ended"]);
     expect([where, ours.files()]).toEqual([where, after]);
     const now = await ours.handle.summary();
     expect([where, now.unfinishedRestore]).toEqual([where, null]);

@@ -4,15 +4,18 @@ import { describe, expect, test } from "vitest";
 import { openHoldfast } from "../src/open.ts";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import type { Position } from "@holdfast/core/position";
-import { type GraftScene, createCherryPickRuns } from "@holdfast/test-support/core/cherry-pick-scene";
+import { type CherryPickScene, createCherryPickRuns } from "@holdfast/test-support/core/cherry-pick-scene";
 
-const start = (): Promise<GraftScene> =>
+const start = (): Promise<CherryPickScene> =>
   createCherryPickRuns({ "src/a.txt": "one\n", "src/b.txt": "two\n", "keep.txt": "kept\n", ".gitignore": "*.log\n" });
 
 const refusal = (code: string, ...words: readonly string[]) =>
   expect.objectContaining({ code, message: expect.stringMatching(new RegExp(words.join(".*"))) });
 
-async function positionWith(scene: GraftScene, stageAttempt: Partial<Position["stageAttempt"]>): Promise<Position> {
+async function positionWith(
+  scene: CherryPickScene,
+  stageAttempt: Partial<Position["stageAttempt"]>,
+): Promise<Position> {
   const { position } = (await scene.ours.handle.latest())?.planes ?? emptyPlanes();
   return { ...position, stage: "work", stageAttempt: { ...position.stageAttempt, number: 1, ...stageAttempt } };
 }
@@ -31,7 +34,7 @@ test("content, modes, links, binaries, odd names and deletions come over, and on
   await theirs.handle.save();
   const before = ours.files();
 
-  const report = await scene.graft(["src"]);
+  const report = await scene.cherryPick(["src"]);
   expect([report.written, report.removed]).toEqual([5, 1]);
   const { "keep.txt": _theirs, ...taken } = theirs.files();
   const { "keep.txt": kept, ...got } = ours.files();
@@ -44,7 +47,7 @@ test("content, modes, links, binaries, odd names and deletions come over, and on
   expect((await ours.handle.latest())?.planes.context.values).toEqual({ of: "ours" });
   const log = await Array.fromAsync(ours.handle.log());
   expect(log.map(({ kind, body }) => (kind === "restore.started" ? body : null)).filter(Boolean)).toEqual([
-    { target: "ours@2", paths: ["src"], graft: "theirs@2" },
+    { target: "ours@2", paths: ["src"], cherryPick: "theirs@2" },
   ]);
   expect(log.find(({ kind }) => kind === "note")?.body).toEqual({
     text: "Took src from theirs@2; ours@2 is from before",
@@ -72,10 +75,10 @@ test("patterns reach over both sides, so that what is gone there goes here", asy
 });
 
 describe("refused, with nothing changed", () => {
-  async function refuses(scene: GraftScene, paths: readonly string[], why: unknown): Promise<void> {
+  async function refuses(scene: CherryPickScene, paths: readonly string[], why: unknown): Promise<void> {
     const before = scene.ours.files();
     const saved = (await scene.ours.handle.summary()).checkpoints;
-    await expect(scene.graft(paths)).rejects.toEqual(why);
+    await expect(scene.cherryPick(paths)).rejects.toEqual(why);
     expect(scene.ours.files()).toEqual(before);
     expect(await scene.ours.handle.summary()).toMatchObject({ checkpoints: saved, unfinishedRestore: null });
   }
@@ -87,7 +90,7 @@ describe("refused, with nothing changed", () => {
     scene.ours.write("src/a.txt", "by a person\n");
     scene.ours.write("keep.txt", "elsewhere\n");
     await refuses(scene, ["src"], refusal("RESTORE_REFUSED", "src/a.txt", "changed since its newest checkpoint"));
-    const { undo } = await scene.graft(["src"], { force: true });
+    const { undo } = await scene.cherryPick(["src"], { force: true });
     expect(scene.ours.files()["src/a.txt"]).toBe(scene.theirs.files()["src/a.txt"]);
     await scene.ours.handle.restore({ sequence: undo.sequence });
     expect(readFileSync(join(scene.ours.root, "src/a.txt"), "utf8")).toBe("by a person\n");
@@ -98,7 +101,7 @@ describe("refused, with nothing changed", () => {
     for (const side of [scene.theirs, scene.ours]) side.write("src/a.txt", "theirs\n");
     scene.theirs.write("src/b.txt", "theirs\n");
     await scene.theirs.handle.save();
-    expect(await scene.graft(["src"])).toMatchObject({ written: 1 });
+    expect(await scene.cherryPick(["src"])).toMatchObject({ written: 1 });
   });
 
   test("an ignored file in the way", async () => {
@@ -128,7 +131,7 @@ describe("refused, with nothing changed", () => {
     symlinkSync("../keep.txt", join(scene.theirs.root, "src/in"));
     await scene.theirs.handle.save();
     await refuses(scene, ["src"], refusal("RESTORE_REFUSED", "src/out", "leads out", "../../secret"));
-    expect(await scene.graft(["src"], { force: true })).toMatchObject({ written: 2 });
+    expect(await scene.cherryPick(["src"], { force: true })).toMatchObject({ written: 2 });
   });
 
   test("paths that leave the worktree, or enter a git directory", async () => {
@@ -146,15 +149,15 @@ describe("refused, with nothing changed", () => {
     await refuses(scene, ["src"], refusal("RESTORE_REFUSED", "ours stopped in the middle of edit"));
   });
 
-  test("a restore that did not finish, and another graft that did not", async () => {
+  test("a restore that did not finish, and another cherry-pick that did not", async () => {
     const scene = await start();
     scene.theirs.write("src/a.txt", "theirs\n");
     await scene.theirs.handle.save();
     const { store } = scene.holdfast;
-    const begin = async (target: string, graft?: string): Promise<void> => {
+    const begin = async (target: string, cherryPick?: string): Promise<void> => {
       await scene.ours.handle.close();
       const lease = await store.takeLease({ run: "ours", label: "test" });
-      const body = { target, paths: ["src"], ...(graft === undefined ? {} : { graft }) };
+      const body = { target, paths: ["src"], ...(cherryPick === undefined ? {} : { cherryPick }) };
       const planes = (await store.latest("ours"))?.planes ?? emptyPlanes();
       await store.commit({
         lease,
@@ -193,7 +196,7 @@ test("a call that resumes its session goes back no further than the cherry-pick"
   const running = { ask: { files: true, estimate: null, base: 1 }, beside: { files: false, estimate: null, base: 1 } };
   const position = await positionWith(scene, { running, sessions: { ask: "s1" } });
   await scene.ours.handle.save({ planes: { position } });
-  const { checkpoint } = await scene.graft(["src"]);
+  const { checkpoint } = await scene.cherryPick(["src"]);
   const { stageAttempt } = (await scene.ours.handle.get(checkpoint.sequence)).planes.position;
   expect([stageAttempt.running?.["ask"]?.base, stageAttempt.running?.["beside"]?.base]).toEqual([
     checkpoint.sequence,

@@ -10,13 +10,13 @@ import { openHoldfast } from "../../../holdfast/src/open.ts";
 import { type TestRepository, readWorktree, startCommitted } from "../git/repository.ts";
 
 /** Two runs in their own worktrees: `ours`, and `theirs`, whose files are cherry-picked. */
-export interface GraftScene {
+export interface CherryPickScene {
   readonly repo: TestRepository;
   readonly holdfast: Holdfast;
   readonly ours: Side;
   readonly theirs: Side;
   plan(...paths: readonly string[]): Promise<CherryPickPlan>;
-  graft(paths: readonly string[], options?: { readonly force?: boolean }): Promise<CherryPickReport>;
+  cherryPick(paths: readonly string[], options?: { readonly force?: boolean }): Promise<CherryPickReport>;
 }
 
 interface Side {
@@ -27,7 +27,7 @@ interface Side {
   files(): Readonly<Record<string, string>>;
 }
 
-export async function createCherryPickRuns(files: Readonly<Record<string, string>>): Promise<GraftScene> {
+export async function createCherryPickRuns(files: Readonly<Record<string, string>>): Promise<CherryPickScene> {
   const repo = startCommitted(files);
   const holdfast = await openHoldfast({ cwd: repo.root, worktrees: join(repo.root, "../trees") });
   onTestFinished(() => holdfast.close());
@@ -58,6 +58,6 @@ export async function createCherryPickRuns(files: Readonly<Record<string, string
     ours,
     theirs,
     plan,
-    graft: async (paths, options) => await ours.handle.applyCherryPick(await plan(...paths), options),
+    cherryPick: async (paths, options) => await ours.handle.applyCherryPick(await plan(...paths), options),
   };
 }

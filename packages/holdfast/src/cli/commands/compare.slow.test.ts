@@ -182,16 +182,16 @@ test("a cherry-pick into a waiting run is kept when it goes on", async () => {
   expect(await sawOf(holdfast, a)).toBe("from other\n");
 });
 
-test("a run whose graft did not finish goes back to before it when it is resumed", async () => {
+test("a run whose cherry-pick did not finish goes back to before it when it is resumed", async () => {
   const { a, holdfast } = await parkedAndForked();
   const { store } = holdfast;
   const newest = await store.latest("other");
   if (newest === undefined) throw new Error("nothing was saved");
-  const lease = await store.takeLease({ run: "other", label: "graft" });
+  const lease = await store.takeLease({ run: "other", label: "cherry-pick" });
   const target = `other@${newest.sequence + 1}`;
   await store.commit({
     lease,
-    entries: [{ kind: "restore.started", body: { target, paths: ["src"], graft: `${a}@1` } }],
+    entries: [{ kind: "restore.started", body: { target, paths: ["src"], cherryPick: `${a}@1` } }],
     checkpoint: { trigger: "before_risky", planes: newest.planes },
   });
   await store.releaseLease(lease);
@@ -204,7 +204,7 @@ test("a run whose graft did not finish goes back to before it when it is resumed
   expect(await sawOf(holdfast, "other")).toBe("from other\n");
 });
 
-test("what cannot be grafted is said with what to do", async () => {
+test("what cannot be cherry-picked is said with what to do", async () => {
   const a = await duel("one", { WORD: "a", ASKS: "1" });
   await journey.json("fork", `${a}@latest`, "--as", "other");
   expect(await journey.fails(2, "cherry-pick", "other", "app.txt", "--into", "other")).toContain(

@@ -444,11 +444,11 @@ export function choiceText({ runs }: Pick<Comparison, "runs">, choice: Choice, p
     ...(winner === undefined ? [] : winnerSteps(winner, page)),
     ...[...others.values()].flatMap((run) => otherSteps(run, page)),
   ];
-  const graft = winner === undefined ? undefined : [...others.values()][0];
-  if (graft !== undefined && winner !== undefined)
+  const other = winner === undefined ? undefined : [...others.values()][0];
+  if (other !== undefined && winner !== undefined)
     steps.push({
-      what: `Take single files of ${graft.run} along`,
-      line: `${page.program} cherry-pick ${graft.id} PATH --into ${winner.run}`,
+      what: `Take single files of ${other.run} along`,
+      line: `${page.program} cherry-pick ${other.id} PATH --into ${winner.run}`,
     });
   const lines = steps.flatMap(({ what, line }) => [
     `${escapeText(what)}:`,
