@@ -1,6 +1,7 @@
 // Real agent programs with a home directory of their own and a scripted model: Claude Code, Codex and Gemini.
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { createAcpAgent } from "@holdfast/agents/acp";
 import { createClaudeAgent } from "@holdfast/agents/claude";
@@ -57,36 +58,25 @@ export const REAL_CLAUDE = findRealAgent("claude");
 /** A model whose price Claude Code knows: 3 and 15 US dollars per million tokens. */
 export const MODEL = "claude-sonnet-4-5";
 
-/** The real Claude Code with its own home directory and a scripted model. */
-export async function openClaudeScene(params: {
+interface SceneParams {
   readonly script: ModelScript;
   readonly later: (undo: () => void | Promise<void>) => void;
-}): Promise<ClaudeScene> {
-  const server = await startModelServer(params.script);
-  params.later(() => server.close());
-  const home = scratchDirectory(params.later);
-  const env = {
-    PATH: REAL_CLAUDE.kind === "found" ? REAL_CLAUDE.path : "",
-    HOME: home,
+}
+
+/** The real Claude Code with its own home directory and a scripted model. */
+export async function openClaudeScene(params: SceneParams): Promise<AgentScene> {
+  const settle = ({ home, url }: { readonly home: string; readonly url: string }) => ({
+    TMPDIR: tmpdir(),
     CLAUDE_CONFIG_DIR: join(home, ".claude"),
-    ANTHROPIC_BASE_URL: server.url,
+    ANTHROPIC_BASE_URL: url,
     ANTHROPIC_API_KEY: "a-key-for-tests-only",
     // It connects only to the model, and does not retry ten times.
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
     DISABLE_TELEMETRY: "1",
     DISABLE_AUTOUPDATER: "1",
     CLAUDE_CODE_MAX_RETRIES: "1",
-  };
-  const agent = createClaudeAgent({ clock: systemClock });
-  const wrapped: Agent = { ...agent, run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }) };
-  return { server, env, agent: wrapped, cwd: scratchDirectory(params.later) };
-}
-
-interface ClaudeScene {
-  readonly server: ModelServer;
-  readonly agent: Agent;
-  readonly cwd: string;
-  readonly env: AgentTask["env"];
+  });
+  return await openAgentScene({ ...params, agent: createClaudeAgent({ clock: systemClock }), settle });
 }
 
 export const REAL_CODEX = findRealAgent("codex");
@@ -94,24 +84,15 @@ export const REAL_CODEX = findRealAgent("codex");
 export const CODEX_MODEL = "gpt-5.5";
 
 /** The real Codex with its own home directory and a scripted model. */
-export async function openCodexScene(params: {
-  readonly script: ModelScript;
-  readonly later: (undo: () => void | Promise<void>) => void;
-}): Promise<AgentScene> {
-  const server = await startModelServer(params.script);
-  params.later(() => server.close());
-  const home = join(scratchDirectory(params.later), ".codex");
-  mkdirSync(home);
-  writeFileSync(join(home, "config.toml"), configOf(server.url));
-  const env = {
-    PATH: REAL_CODEX.kind === "found" ? REAL_CODEX.path : "",
-    HOME: join(home, ".."),
-    CODEX_HOME: home,
-    SCRIPTED_KEY: "scripted",
+export async function openCodexScene(params: SceneParams): Promise<AgentScene> {
+  const settle = ({ home, url }: { readonly home: string; readonly url: string }) => {
+    const folder = join(home, ".codex");
+    mkdirSync(folder);
+    writeFileSync(join(folder, "config.toml"), configOf(url));
+    // Codex' sandbox allows writes in TMPDIR, which must not be the home directory.
+    return { TMPDIR: tmpdir(), CODEX_HOME: folder, SCRIPTED_KEY: "scripted" };
   };
-  const agent = createCodexAgent({ clock: systemClock });
-  const wrapped: Agent = { ...agent, run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }) };
-  return { server, env, agent: wrapped, cwd: scratchDirectory(params.later) };
+  return await openAgentScene({ ...params, agent: createCodexAgent({ clock: systemClock }), settle });
 }
 
 /** Disables four retries and a wait of five minutes. */
@@ -139,29 +120,13 @@ export const REAL_GEMINI = findRealAgent("gemini");
 export const GEMINI_MODEL = "gemini-2.5-pro";
 
 /** The real Gemini CLI with its own home directory and a scripted model. */
-export async function openGeminiScene(params: {
-  readonly script: ModelScript;
-  readonly later: (undo: () => void | Promise<void>) => void;
-}): Promise<AgentScene> {
-  const server = await startModelServer(params.script);
-  params.later(() => server.close());
-  const home = scratchDirectory(params.later);
-  mkdirSync(join(home, ".gemini"));
-  writeFileSync(join(home, ".gemini", "settings.json"), JSON.stringify(SETTINGS));
-  const env = {
-    PATH: REAL_GEMINI.kind === "found" ? REAL_GEMINI.path : "",
-    HOME: home,
-    // It writes reports of failed requests there.
-    TMPDIR: home,
-    GEMINI_API_KEY: "scripted",
-    GOOGLE_GEMINI_BASE_URL: server.url,
+export async function openGeminiScene(params: SceneParams): Promise<AgentScene> {
+  const settle = ({ home, url }: { readonly home: string; readonly url: string }) => {
+    mkdirSync(join(home, ".gemini"));
+    writeFileSync(join(home, ".gemini", "settings.json"), JSON.stringify(SETTINGS));
+    return { GEMINI_API_KEY: "scripted", GOOGLE_GEMINI_BASE_URL: url };
   };
-  const agent = createGeminiAgent({ clock: systemClock });
-  const wrapped: Agent = {
-    ...agent,
-    run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }),
-  };
-  return { server, env, agent: wrapped, cwd: scratchDirectory(params.later) };
+  return await openAgentScene({ ...params, agent: createGeminiAgent({ clock: systemClock }), settle });
 }
 
 /** It connects only to the model, and does not retry ten times. */
@@ -177,13 +142,9 @@ const SETTINGS = {
 /** The real Gemini CLI over the Agent Client Protocol: it asks before it acts, and reads and writes files through its client. */
 export const ACP_LINE = "exec gemini --acp --skip-trust";
 
-export async function openAcpScene(params: Parameters<typeof openGeminiScene>[0]): Promise<AgentScene> {
+export async function openAcpScene(params: SceneParams): Promise<AgentScene> {
   const scene = await openGeminiScene(params);
   const agent = createAcpAgent({ clock: systemClock });
   const env = { ...scene.env, GEMINI_CLI_NO_RELAUNCH: "true" };
-  const wrapped: Agent = {
-    ...agent,
-    run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }),
-  };
-  return { ...scene, agent: wrapped };
+  return { ...scene, agent: { ...agent, run: (task) => agent.run({ ...task, env: { ...env, ...task.env } }) } };
 }
