@@ -90,6 +90,17 @@ export function parseShape<T>(params: {
   });
 }
 
+/** The value of a JSON text with its type; undefined if it is not JSON or does not match. */
+export function parseJsonAs<T>(shape: Shape<T>, source: string): T | undefined {
+  try {
+    const value: unknown = JSON.parse(source);
+    // The shape is tied to T and found no mismatch.
+    return shape(value) === null ? (value as T) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 export const text: Shape<string> = (value) => (typeof value === "string" ? null : misfit("a text", value));
 export const flag: Shape<boolean> = (value) => (typeof value === "boolean" ? null : misfit("true or false", value));
 export const finite: Shape<number> = (value) =>

@@ -292,7 +292,7 @@ class Play {
     const { branch, head } = files;
     const stands = from.head === head && from.branch === branch;
     if (stands && from.tree === files.tree) return null;
-    if (!stands && branch !== null && head !== null) await workspace.standOn({ branch, head, commits: "drop" });
+    if (!stands && branch !== null && head !== null) await workspace.switchTo({ branch, head, commits: "drop" });
     try {
       if (from.tree !== files.tree) await workspace.applyRestore(await workspace.planRestore({ from, to: files }));
     } catch (error) {

@@ -99,7 +99,7 @@ export async function keepBranch(runSession: RunSession, step: string, before: F
   const { workspace } = runSession;
   const own = ownBranch(before);
   if (workspace === undefined || own === null) return;
-  const righted = await workspace.standOn({ ...own, commits: "keep" });
+  const righted = await workspace.switchTo({ ...own, commits: "keep" });
   if (runSession.halt.cause === undefined) await checkPlace(runSession, workspace.root, step);
   if (!righted) return;
   await emitNote(
@@ -155,7 +155,7 @@ export async function revertUnexpectedFiles(runSession: RunSession): Promise<voi
   await runSession.save({ trigger: "error_recovery", name: changedBy(who) });
   const saved = `${runSession.run.id}@${runSession.state.sequence}`;
   const own = ownBranch(files);
-  if (own !== null) await workspace.standOn({ ...own, commits: "drop" });
+  if (own !== null) await workspace.switchTo({ ...own, commits: "drop" });
   const text = `The run's own worktree was changed while only ${who} worked, who were to change nothing there: ${named(paths)}. It is saved as ${saved}`;
   const before = runSession.state.sequence;
   try {

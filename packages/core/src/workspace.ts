@@ -143,7 +143,7 @@ export interface Workspace {
    * It abandons a git operation in progress (a rebase, a merge). Use it only for worktrees of runs, after the process that began the
    * operation has ended.
    */
-  standOn(params: BranchTarget): Promise<boolean>;
+  switchTo(params: BranchTarget): Promise<boolean>;
 }
 
 export interface BranchTarget {

@@ -19,21 +19,18 @@ import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts"
 export async function applyRestore(worktree: WorktreeContext, plan: RestorePlan): Promise<RestoreResult> {
   await refuseHopeless(worktree, plan);
   const changes = await resolveChanges(worktree, plan);
-  const seen = look(worktree, changes);
+  const seen = signaturesOf(worktree, changes);
   await refuseMovedWorld(worktree, plan);
   // A capture does not see ignored files, so one may have appeared at a target path since the plan was made.
   refuseBlocked(
     findObstacles({ changes: plan.changes, skipped: new Set() }, createRestoreInspector(worktree)).map(quotePath),
   );
-  const scratch = await openScratch(worktree.home);
-  try {
-    const placements = await stageChanges(worktree, changes, scratch.folder);
-    for (const [path, mark] of look(worktree, changes)) if (mark !== seen.get(path)) throw moved([quotePath(path)]);
-    placeFiles(worktree.root, placements, seen);
-    if (placements.length > 0) await syncFileSystem(worktree.root);
-  } finally {
-    await scratch.release();
-  }
+  await using scratch = await openScratch(worktree.home);
+  const placements = await stageChanges(worktree, changes, scratch.folder);
+  for (const [path, mark] of signaturesOf(worktree, changes))
+    if (mark !== seen.get(path)) throw moved([quotePath(path)]);
+  placeFiles(worktree.root, placements, seen);
+  if (placements.length > 0) await syncFileSystem(worktree.root);
   const tree = await verifyRestore(worktree, plan);
   const removed = changes.filter(({ change }) => change.kind === "remove").length;
   return { tree, written: changes.length - removed, removed };
@@ -84,7 +81,7 @@ async function resolveChanges(worktree: WorktreeContext, plan: RestorePlan): Pro
   });
 }
 
-function look(worktree: WorktreeContext, changes: readonly ResolvedChange[]): ReadonlyMap<RawPath, string> {
+function signaturesOf(worktree: WorktreeContext, changes: readonly ResolvedChange[]): ReadonlyMap<RawPath, string> {
   return fileSignatures(
     worktree.root,
     changes.map(({ path }) => path),

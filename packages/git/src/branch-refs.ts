@@ -4,10 +4,11 @@ import { access, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, createGit, gitError } from "@holdfast/platform/git-command";
+import { type Git, gitError } from "@holdfast/platform/git-command";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
 import { type WorktreeContext, readGitDirHead, toRawPath } from "./capture.ts";
-import type { Checkout, Repository } from "./repository.ts";
+import { findObject } from "./objects.ts";
+import { type Checkout, type Repository, worktreeGit } from "./repository.ts";
 
 /** A repository that can be queried, through one of its worktrees or, if bare, through its own directory. */
 export interface RepositoryContext {
@@ -24,24 +25,13 @@ export interface BranchContext extends RepositoryContext {
   readonly ref: string;
 }
 
-/** Commit of the branch; null before its first commit. */
-export function readTip({
-  worktree,
-  ref,
-}: Pick<BranchContext, "ref"> & { readonly worktree: Pick<WorktreeContext, "repository"> }): Promise<string | null> {
-  return readRef(worktree.repository.git, ref);
-}
-
-/** null if the ref does not exist. Throws if git itself dies, because that proves nothing about the ref. */
-export async function readRef(git: Git, ref: string): Promise<string | null> {
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
-  const found = await git.result({ args });
-  if (found.kind !== "exited") throw gitError(args, found);
-  return found.code === 0 ? found.stdout.toString("utf8").trim() : null;
+/** Commit of a branch or another ref; null if it does not exist. */
+export function readTip(git: Git, ref: string): Promise<string | null> {
+  return findObject(git, `${ref}^{commit}`);
 }
 
 export async function requireTip(at: BranchContext): Promise<string> {
-  const tip = await readTip(at);
+  const tip = await readTip(at.worktree.repository.git, at.ref);
   if (tip !== null) return tip;
   throw new HoldfastError({
     code: "GIT_FAILED",
@@ -50,11 +40,11 @@ export async function requireTip(at: BranchContext): Promise<string> {
   });
 }
 
-export async function requireCommit({ git }: RepositoryContext, name: string): Promise<string> {
+export function requireCommit({ git }: RepositoryContext, name: string): Promise<string> {
   return resolve(git, name, "commit");
 }
 
-export async function requireTree({ git }: Pick<BranchContext, "git">, name: string): Promise<string> {
+export function requireTree({ git }: RepositoryContext, name: string): Promise<string> {
   return resolve(git, name, "tree");
 }
 
@@ -83,10 +73,8 @@ export async function requireIdleWorktree(at: BranchContext): Promise<void> {
 }
 
 async function resolve(git: Git, name: string, kind: "commit" | "tree"): Promise<string> {
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{${kind}}`];
-  const found = name === "" ? undefined : await git.result({ args });
-  if (found?.code === 0) return found.stdout.toString("utf8").trim();
-  if (found !== undefined && found.kind !== "exited") throw gitError(args, found);
+  const found = name === "" ? null : await findObject(git, `${name}^{${kind}}`);
+  if (found !== null) return found;
   throw new HoldfastError({
     code: "USAGE",
     message: `${JSON.stringify(name)} is not a ${kind} in this repository`,
@@ -105,7 +93,7 @@ export async function moveBranch(
   const lock = join(repository.commonDir, `${at.ref}.lock`);
   const moved = await retryWhileLocked(lock, () => repository.git.result({ args }));
   if (moved.kind === "exited" && moved.code === 0) return;
-  const tip = await readTip(at);
+  const tip = await readTip(repository.git, at.ref);
   if (tip === params.to) return;
   if (tip !== params.from) throw movedMeanwhile(at, params, tip);
   throw isLocked(moved) ? locked(at, lock) : gitError(args, moved);
@@ -134,12 +122,6 @@ function locked(at: Pick<BranchContext, "name">, lock: string): HoldfastError {
   });
 }
 
-export async function readBranchTip(repository: Repository, branch: string): Promise<string | null> {
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${branch}^{commit}`];
-  const found = await repository.git.result({ args });
-  return found.code === 0 ? found.stdout.toString("utf8").trim() : null;
-}
-
 /** Creates the branch only if it does not exist. An existing branch belongs to the user, whatever its commit. */
 export async function createBranch(
   repository: Repository,
@@ -154,7 +136,7 @@ export async function createBranch(
   const lock = join(repository.commonDir, `${branch}.lock`);
   const made = await retryWhileLocked(lock, () => repository.git.result({ args }));
   if (made.code === 0) return;
-  const tip = await readBranchTip(repository, branch);
+  const tip = await readTip(repository.git, branch);
   if (tip === commit) return;
   if (tip === null) throw gitError(args, made);
   throw new HoldfastError({
@@ -179,14 +161,10 @@ export async function readHead(checkout: Checkout): Promise<Head> {
   const plain = named === undefined ? /^[0-9a-f]{40,64}$/.test(text) : !named.endsWith("/.invalid");
   const head = plain ? readGitDirHead(toRawPath(checkout.gitDir)) : null;
   if (head !== null) return { head, branch: named ?? null };
-  const git = createGit({ cwd: checkout.root, gitDir: checkout.gitDir, workTree: checkout.root });
-  const ask = async (args: readonly string[]): Promise<string | null> => {
-    const result = await git.result({ args });
-    return result.code === 0 ? result.stdout.toString("utf8").trim() : null;
-  };
+  const git = worktreeGit(checkout);
   const [commit, branch] = await Promise.all([
-    ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]),
-    ask(["symbolic-ref", "--quiet", "HEAD"]),
+    readTip(git, "HEAD"),
+    git.find({ args: ["symbolic-ref", "--quiet", "HEAD"] }),
   ]);
   return { head: commit, branch };
 }

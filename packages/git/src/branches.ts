@@ -14,8 +14,6 @@ import {
   requireTree,
 } from "./branch-refs.ts";
 import { commitFiles, writeCurrentTree } from "./commit-files.ts";
-import { quotePath, splitRecords } from "./paths.ts";
-import { removeStaleOperations } from "./private-index.ts";
 import { inspectPush, pushBranch } from "./push.ts";
 import { commitResolved, rebase, writeConflict } from "./rebase.ts";
 import {
@@ -27,7 +25,9 @@ import {
   readRemoteBranch,
   remoteRole,
 } from "./remote.ts";
-import { ensurePrivateDirectory, ensurePrivateGitDir, findRepository } from "./repository.ts";
+import { findRepository } from "./repository.ts";
+import { DIFF_TREE, parseFiles } from "./tree-diff.ts";
+import { openWorktreeContext } from "./workspace.ts";
 
 /** Branch operations on the git binary. `remote` overrides the default choice of remote (upstream, then origin). */
 export function createGitBranches(options: { readonly remote?: string } = {}): Branches {
@@ -72,11 +72,8 @@ async function openFolder({
   checkout,
 }: Awaited<ReturnType<typeof findRepository>>): Promise<RepositoryContext> {
   const { root, gitDir } = checkout ?? { root: repository.commonDir, gitDir: repository.commonDir };
-  const home = await ensurePrivateDirectory(gitDir);
-  await removeStaleOperations(home);
-  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
   return {
-    worktree: { repository, home, privateGitDir, root, gitDir },
+    worktree: await openWorktreeContext(repository, { root, gitDir }),
     git: createGit({ cwd: root, gitDir, ...(checkout === undefined ? {} : { workTree: root }) }),
   };
 }
@@ -139,8 +136,9 @@ async function changedSince(
   params: Parameters<Branch["changedSince"]>[0],
 ): Promise<readonly ChangedFile[]> {
   const trees = await treesOf(at, params);
-  const args = [...DIFF, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
-  return parseChanged(await at.worktree.repository.objects.output({ args }));
+  const args = [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
+  const files = parseFiles(await at.worktree.repository.objects.output({ args }));
+  return files.map(({ path, status }) => ({ path, status }));
 }
 
 /** The changes as a patch of at most `maxBytes` bytes, cut at a line end. */
@@ -149,25 +147,12 @@ async function diffSince(
   params: Parameters<Branch["diffSince"]>[0],
 ): Promise<{ readonly text: string; readonly cut: boolean }> {
   const trees = await treesOf(at, params);
-  const args = [...DIFF, "--patch", "--no-color", "--end-of-options", ...trees];
-  const running = at.worktree.repository.objects.start({ args });
-  running.stdin.end();
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of running.stdout) {
-    if (!Buffer.isBuffer(chunk)) continue;
-    chunks.push(chunk);
-    size += chunk.length;
-    if (size > params.maxBytes) break;
-  }
-  const cut = size > params.maxBytes;
-  if (cut) running.kill();
-  const exit = await running.exit;
-  if (!cut && exit.code !== 0) throw gitError(args, exit);
-  return { text: cutText(Buffer.concat(chunks), params.maxBytes), cut };
+  const args = [...DIFF_TREE, "--patch", "--no-color", "--end-of-options", ...trees];
+  const done = await at.worktree.repository.objects.result({ args, maxOutputBytes: params.maxBytes });
+  const cut = done.kind === "overflowed";
+  if (!cut && done.code !== 0) throw gitError(args, done);
+  return { text: cut ? cutAtLine(done.stdout) : done.stdout.toString("utf8"), cut };
 }
-
-const DIFF = ["-c", "core.quotePath=false", "diff-tree", "-r", "--find-renames", "--no-ext-diff", "--no-textconv"];
 
 /** Excluded paths have the content of `from` in both trees. */
 async function treesOf(
@@ -178,30 +163,8 @@ async function treesOf(
   return [from, await writeCurrentTree(at.worktree, { base: from, exclude: params.exclude })];
 }
 
-function cutText(bytes: Buffer, maxBytes: number): string {
-  if (bytes.length <= maxBytes) return bytes.toString("utf8");
-  const line = bytes.lastIndexOf(0x0a, Math.max(0, maxBytes - 1));
-  const whole = bytes.subarray(0, line === -1 ? maxBytes : line + 1);
+function cutAtLine(bytes: Buffer): string {
+  const whole = bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1 || bytes.length);
   // The decoder drops an incomplete character at the end.
   return new StringDecoder("utf8").write(whole);
 }
-
-function parseChanged(raw: Buffer): readonly ChangedFile[] {
-  const records = splitRecords(raw);
-  const files: ChangedFile[] = [];
-  for (let at = 0; at < records.length;) {
-    const letter = records[at]?.split(" ")[4]?.[0] ?? "M";
-    const names = letter === "R" ? 2 : 1;
-    files.push({ path: quotePath(records[at + names] ?? ""), status: STATUS.get(letter) ?? "modified" });
-    at += names + 1;
-  }
-  return files;
-}
-
-const STATUS = new Map<string, ChangedFile["status"]>([
-  ["A", "added"],
-  ["M", "modified"],
-  ["D", "deleted"],
-  ["R", "renamed"],
-  ["T", "type_changed"],
-]);

@@ -3,6 +3,7 @@
 import { accessSync, constants, lstatSync } from "node:fs";
 import { join } from "node:path";
 import type { Skipped } from "@holdfast/core/checkpoint";
+import { errorCode } from "@holdfast/platform/error";
 import { type RawPath, isSafePath, pathBytes, quotePath } from "./paths.ts";
 import { type IndexCache, LINK_MODE, type LinkEntry, type MissingEntry } from "./private-index.ts";
 
@@ -56,7 +57,7 @@ export function capturePaths(facts: CaptureFacts): readonly RawPath[] {
 }
 
 /** Information that is not in the lists of CaptureFacts. */
-interface CaptureLooks {
+interface CaptureInspector {
   readonly found: (path: RawPath) => PathState;
   /** The commit checked out in a nested repository; null if there is none. */
   readonly head: (path: RawPath) => string | null;
@@ -66,7 +67,7 @@ interface CaptureLooks {
   readonly sparse: (path: RawPath) => Pick<MissingEntry, "mode" | "id"> | undefined;
 }
 
-export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePlan {
+export function planCapture(facts: CaptureFacts, inspector: CaptureInspector): CapturePlan {
   const { memo } = facts;
   const untracked = new Set(facts.others.filter((path) => !path.endsWith("/")));
   const next = {
@@ -85,12 +86,12 @@ export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePl
 
   for (const path of capturePaths(facts)) {
     if (dropped.has(path)) continue;
-    const found = looks.found(path);
+    const found = inspector.found(path);
     const link = memo.links.get(path);
     const fate =
       link === undefined
         ? fileFate(path, found)
-        : linkFate({ link, found, changed: changed.has(path), head: looks.head(path) });
+        : linkFate({ link, found, changed: changed.has(path), head: inspector.head(path) });
     if (link !== undefined) next.links.set(path, { ...link, stored: storedAfter(fate, link) });
     switch (fate.kind) {
       case "same":
@@ -111,7 +112,7 @@ export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePl
     }
   }
   const named = new Set(skipped.map(({ path }) => path));
-  const special = looks.special.map(
+  const special = inspector.special.map(
     (path) => ({ path: quotePath(path), reason: "special_file", bytes: null }) as const,
   );
   return {
@@ -120,8 +121,8 @@ export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePl
     entries,
     absent,
     skipped: [...skipped, ...special.filter(({ path }) => !named.has(path))],
-    nested: nestedOf(facts, looks),
-    memo: { ...next, untracked, special: new Set(looks.special), sparse: memo.sparse },
+    nested: nestedOf(facts, inspector),
+    memo: { ...next, untracked, special: new Set(inspector.special), sparse: memo.sparse },
   };
 
   function fileFate(path: RawPath, found: PathState): Fate {
@@ -139,7 +140,7 @@ export function planCapture(facts: CaptureFacts, looks: CaptureLooks): CapturePl
       // can. Git then re-reads the file only if its entry is removed first.
       return isNew ? { kind: "add", forgetFirst: edited && stored && !changed.has(path) } : { kind: "same" };
     }
-    const sparse = found.kind === "absent" && !isUntracked ? looks.sparse(path) : undefined;
+    const sparse = found.kind === "absent" && !isUntracked ? inspector.sparse(path) : undefined;
     if (sparse !== undefined) return { kind: "entry", mode: sparse.mode, id: sparse.id, absent: true };
     return { kind: "leave", stored, problem };
   }
@@ -190,10 +191,10 @@ function storedAfter(fate: Fate, link: LinkEntry): LinkEntry["stored"] {
   }
 }
 
-function nestedOf(facts: CaptureFacts, looks: CaptureLooks): CapturePlan["nested"] {
-  const submodules = [...facts.memo.links.keys()].filter((path) => looks.found(path).kind === "directory");
+function nestedOf(facts: CaptureFacts, inspector: CaptureInspector): CapturePlan["nested"] {
+  const submodules = [...facts.memo.links.keys()].filter((path) => inspector.found(path).kind === "directory");
   const others = facts.others.filter((path) => path.endsWith("/")).map((path) => path.slice(0, -1));
-  return [...submodules, ...others].map((path) => ({ path, head: looks.head(path) }));
+  return [...submodules, ...others].map((path) => ({ path, head: inspector.head(path) }));
 }
 
 function problemOf(path: RawPath, found: PathState, limit: number): Skipped | undefined {
@@ -229,7 +230,7 @@ export function createPathInspector(root: string): (path: RawPath) => PathState 
     const known = folders.get(path);
     if (known !== undefined) return known;
     const parent = folder(parentOf(path));
-    const found = parent === "directory" ? look(absolute(path)) : undefined;
+    const found = parent === "directory" ? inspectPath(absolute(path)) : undefined;
     const state = found === undefined ? parent : found.kind === "directory" ? "directory" : missingAs(found);
     folders.set(path, state);
     return state;
@@ -240,7 +241,7 @@ export function createPathInspector(root: string): (path: RawPath) => PathState 
     const parent = folder(parentOf(path));
     if (parent === "absent") return { kind: "absent" };
     if (parent === "unreadable") return { kind: "unreadable", bytes: null };
-    return look(absolute(path));
+    return inspectPath(absolute(path));
   };
 }
 
@@ -256,7 +257,7 @@ function missingAs(found: PathState): "absent" | "unreadable" {
   return found.kind === "unreadable" ? "unreadable" : "absent";
 }
 
-function look(path: Buffer): PathState {
+function inspectPath(path: Buffer): PathState {
   try {
     const stat = lstatSync(path);
     if (stat.isDirectory()) return { kind: "directory" };
@@ -270,7 +271,7 @@ function look(path: Buffer): PathState {
     }
     return { kind: "file", bytes: stat.size, mark };
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = errorCode(error);
     return code === "ENOENT" || code === "ENOTDIR" ? { kind: "absent" } : { kind: "unreadable", bytes: null };
   }
 }

@@ -3,7 +3,7 @@
 import { lstatSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import type { Skipped } from "@holdfast/core/checkpoint";
-import { type Git, createGit } from "@holdfast/platform/git-command";
+import type { Git } from "@holdfast/platform/git-command";
 import {
   type CapturePlan,
   type PathState,
@@ -28,7 +28,7 @@ import {
   parseIndexEntry,
   readUserIndex,
 } from "./private-index.ts";
-import type { Checkout, Repository } from "./repository.ts";
+import { type Checkout, type Repository, privateGit, worktreeGit } from "./repository.ts";
 
 export interface CaptureOptions {
   readonly maxUntrackedBytes: number;
@@ -53,14 +53,12 @@ export async function captureTree(
   onUserIndex?: (index: UserIndex) => void,
 ): Promise<Captured> {
   const key = `${options.maxUntrackedBytes}${options.includeIgnored ? "-all" : ""}`;
-  const borrowed = await openPrivateIndex({ home: worktree.home, key });
+  await using borrowed = await openPrivateIndex({ home: worktree.home, key });
   try {
     return await capture(worktree, options, gitsOf(worktree, borrowed, "given"), borrowed, onUserIndex);
   } catch (error) {
     if (!(await isIndexTorn(worktree, borrowed))) throw error;
     return await capture(worktree, options, gitsOf(worktree, borrowed, "none"), borrowed, onUserIndex);
-  } finally {
-    await borrowed.release();
   }
 }
 
@@ -72,7 +70,7 @@ export interface WorktreeContext extends Checkout {
   readonly privateGitDir: string;
 }
 
-const MAX_LOOKS = 5;
+const MAX_ATTEMPTS = 5;
 const NOTHING_KNOWN: Pick<IndexCache, "young" | "special"> = { young: new Map(), special: new Set() };
 
 async function capture(
@@ -83,7 +81,7 @@ async function capture(
   onUserIndex: ((index: UserIndex) => void) | undefined,
 ): Promise<Captured> {
   const { state } = borrowed;
-  for (let look = 1; ; look++) {
+  for (let attempt = 1; ; attempt++) {
     const now = Date.now();
     const [{ index, difference, compared }, changed, others] = await Promise.all([
       readDifference(worktree, git, state, onUserIndex),
@@ -94,11 +92,11 @@ async function capture(
     const memo = { ...difference, young, special: known };
     const facts = { memo, compared, now, changed, others, maxUntrackedBytes: options.maxUntrackedBytes };
     const paths = capturePaths(facts);
-    const found = lookAt(worktree.root, paths);
-    const special = await lookForSpecial(worktree, options, paths, known);
+    const found = inspectAll(worktree.root, paths);
+    const special = await findVisibleSpecial(worktree, options, paths, known);
     const sparse = new Map(memo.sparse ? (await index.entries()).map((entry) => [entry.path, entry]) : []);
     // The lists were read one after the other. They are consistent only if the user's index did not change meanwhile.
-    if ((await fileKey(join(worktree.gitDir, "index"))) !== index.key && look < MAX_LOOKS) continue;
+    if ((await fileKey(join(worktree.gitDir, "index"))) !== index.key && attempt < MAX_ATTEMPTS) continue;
 
     const plan = planCapture(facts, {
       found: (path) => found.get(path) ?? { kind: "absent" },
@@ -154,16 +152,12 @@ async function isIndexTorn(worktree: WorktreeContext, borrowed: PrivateIndex): P
 }
 
 function gitsOf(worktree: WorktreeContext, borrowed: PrivateIndex, userIndex: "given" | "none"): Gits {
-  const { repository, root, gitDir } = worktree;
-  const own = createGit({
-    cwd: root,
-    gitDir: worktree.privateGitDir,
-    workTree: root,
-    objectDirectory: repository.objectDirectory,
-    indexFile: borrowed.path,
-  });
-  const absent = userIndex === "none" ? { indexFile: `${borrowed.path}-none` } : {};
-  return { own, user: createGit({ cwd: root, gitDir, workTree: root, ...absent }) };
+  const { repository, root, privateGitDir } = worktree;
+  const { objectDirectory } = repository;
+  return {
+    own: privateGit({ privateGitDir, objectDirectory }, root, borrowed.path),
+    user: worktreeGit(worktree, userIndex === "none" ? `${borrowed.path}-none` : undefined),
+  };
 }
 
 async function listEntries(git: Git): Promise<IndexEntry[]> {
@@ -181,7 +175,7 @@ async function listOthers(git: Git, options: CaptureOptions): Promise<RawPath[]>
 }
 
 /** Known special files were checked before. New ones are rare enough to ask git whether they are ignored. */
-async function lookForSpecial(
+async function findVisibleSpecial(
   worktree: WorktreeContext,
   options: CaptureOptions,
   paths: readonly RawPath[],
@@ -196,7 +190,7 @@ async function lookForSpecial(
   return [...all.filter((path) => known.has(path)), ...visible].sort();
 }
 
-function lookAt(root: string, paths: readonly RawPath[]): Map<RawPath, PathState> {
+function inspectAll(root: string, paths: readonly RawPath[]): Map<RawPath, PathState> {
   const inspect = createPathInspector(root);
   return new Map(paths.map((path) => [path, inspect(path)]));
 }
@@ -243,7 +237,7 @@ function foldersToSearch(paths: readonly RawPath[], known: ReadonlySet<RawPath>)
 
 async function withoutIgnored(checkout: Checkout, paths: readonly RawPath[]): Promise<readonly RawPath[]> {
   if (paths.length === 0) return paths;
-  const git = createGit({ cwd: checkout.root, gitDir: checkout.gitDir, workTree: checkout.root });
+  const git = worktreeGit(checkout);
   const ignored = await git.result({
     args: ["check-ignore", "-z", "--stdin"],
     input: joinRecords(paths.map((path) => `./${path}`)),

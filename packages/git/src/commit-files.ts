@@ -4,7 +4,6 @@ import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { CommitParams } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { createGit } from "@holdfast/platform/git-command";
 import { type BranchContext, moveBranch, readTip, requireIdleWorktree, requireTree } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
 import { DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
@@ -15,6 +14,7 @@ import { joinRecords, parsePath } from "./paths.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
 import { replaceIndex } from "./replace-index.ts";
 import { diffTrees, inScope, parseScope } from "./tree-diff.ts";
+import { worktreeGit } from "./repository.ts";
 
 /**
  * Writes objects, then the branch, then the index. After a kill at any point, the same call produces the same commit.
@@ -26,7 +26,7 @@ export async function commitFiles(
   const message = cleanMessage(params.message);
   await requireIdleWorktree(at);
   const { worktree } = at;
-  const tip = await readTip(at);
+  const tip = await readTip(worktree.repository.git, at.ref);
   const base = tip === null ? worktree.repository.emptyTree : await requireTree(at, tip);
   const tree = await writeCurrentTree(worktree, { base, exclude: params.exclude });
   if (tree !== base) {
@@ -125,22 +125,17 @@ async function writeTree(params: {
   readonly set: readonly string[];
   readonly add: readonly string[];
 }): Promise<string> {
-  const { root, gitDir, home } = params.worktree;
-  const scratch = await openScratch(home);
-  try {
-    const git = createGit({ cwd: root, gitDir, workTree: root, indexFile: join(scratch.folder, "index") });
-    await git.output({ args: [...PLAIN, "read-tree", params.base] });
-    if (params.set.length > 0)
-      await git.output({ args: [...PLAIN, "update-index", "-z", "--index-info"], input: joinRecords(params.set) });
-    if (params.add.length > 0) {
-      // --remove, because a file may vanish between our inspection and git's.
-      const args = [...PLAIN, "update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
-      await git.output({ args, input: joinRecords(params.add) });
-    }
-    return await git.line({ args: [...PLAIN, "write-tree"] });
-  } finally {
-    await scratch.release();
+  await using scratch = await openScratch(params.worktree.home);
+  const git = worktreeGit(params.worktree, join(scratch.folder, "index"));
+  await git.output({ args: [...PLAIN, "read-tree", params.base] });
+  if (params.set.length > 0)
+    await git.output({ args: [...PLAIN, "update-index", "-z", "--index-info"], input: joinRecords(params.set) });
+  if (params.add.length > 0) {
+    // --remove, because a file may vanish between our inspection and git's.
+    const args = [...PLAIN, "update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
+    await git.output({ args, input: joinRecords(params.add) });
   }
+  return await git.line({ args: [...PLAIN, "write-tree"] });
 }
 
 const PLAIN = ["-c", "core.splitIndex=false", "-c", "core.safecrlf=false"];

@@ -50,8 +50,8 @@ export function parseCommit(text: string): CommitObject {
 }
 
 /** Seconds since the epoch from an author or committer line; null if the line has none. */
-export function commitTime(person: string): number | null {
-  const seconds = /> (\d+) [+-]\d{4}$/.exec(person)?.[1];
+export function commitTime(line: string): number | null {
+  const seconds = /> (\d+) [+-]\d{4}$/.exec(line)?.[1];
   return seconds === undefined ? null : Number(seconds);
 }
 

@@ -6,7 +6,8 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createInflate, inflateSync } from "node:zlib";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, errorCode } from "@holdfast/platform/error";
+import type { Git } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 import type { Repository } from "./repository.ts";
 
@@ -52,9 +53,7 @@ interface SnapshotIds {
 /** True if the snapshot exists and has this tree. The contents of the tree are not checked. */
 export async function hasTree(repository: Repository, files: SnapshotIds): Promise<boolean> {
   if (!ID.test(files.tree) || !ID.test(files.snapshot)) return false;
-  const args = ["rev-parse", "--verify", "--quiet", `${files.snapshot}^{tree}`];
-  const tree = await repository.objects.result({ args });
-  return tree.code === 0 && tree.stdout.toString("utf8").trim() === files.tree;
+  return (await findObject(repository.objects, `${files.snapshot}^{tree}`)) === files.tree;
 }
 
 export async function areComplete(repository: Repository, ids: readonly string[]): Promise<boolean> {
@@ -124,7 +123,7 @@ export async function isDamaged(repository: Repository, id: string): Promise<boo
     // Both are compared, because git rejects an object with trailing bytes.
     return sum !== id || read !== size;
   } catch (error) {
-    return error instanceof Error && "code" in error && String(error.code).startsWith("Z_");
+    return String(errorCode(error)).startsWith("Z_");
   }
 }
 
@@ -164,10 +163,14 @@ async function readPiecewise(repository: Repository, path: string): Promise<Read
 }
 
 export async function treeOfCommit(repository: Repository, commit: string): Promise<string> {
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${commit}^{tree}`];
-  const found = await repository.objects.result({ args });
-  if (found.code !== 0) throw missingCommit(commit);
-  return found.stdout.toString("utf8").trim();
+  const tree = await findObject(repository.objects, `${commit}^{tree}`);
+  if (tree === null) throw missingCommit(commit);
+  return tree;
+}
+
+/** The id of the object that a name or expression stands for; null if there is none. */
+export function findObject(git: Git, name: string): Promise<string | null> {
+  return git.find({ args: ["rev-parse", "--verify", "--quiet", "--end-of-options", name] });
 }
 
 export function missingCommit(commit: string): HoldfastError {

@@ -13,7 +13,7 @@ import { RUN_ID } from "@holdfast/core/run";
 import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
-import { findMissingObjects, findUnreached, isDamaged, missingCommit, syncRepository } from "./objects.ts";
+import { findMissingObjects, findObject, findUnreached, isDamaged, missingCommit, syncRepository } from "./objects.ts";
 import type { Repository } from "./repository.ts";
 import { type SnapshotObject, readSnapshotObject } from "./snapshot-object.ts";
 import { PIN, removeStaleLock, withStaleFileCleanup } from "./stale-files.ts";
@@ -96,9 +96,9 @@ async function createRef(repository: Repository, names: readonly string[], id: s
   for (const ref of [...names, ...[...SPARE].map((digit) => `${names.at(-1) ?? ""}${digit}`)]) {
     const args = ["update-ref", ref, id, repository.zero];
     const made = await repository.git.result({ args });
-    const there = made.code === 0 ? id : await readRef(repository, ref);
+    const there = made.code === 0 ? id : await findObject(repository.git, ref);
     if (there === id) return ref;
-    if (there === undefined && !existsSync(join(repository.commonDir, `${ref}.lock`))) throw gitError(args, made);
+    if (there === null && !existsSync(join(repository.commonDir, `${ref}.lock`))) throw gitError(args, made);
   }
   throw new HoldfastError({
     code: "WORKSPACE_BUSY",
@@ -135,8 +135,7 @@ export async function pinnedBytes(repository: Repository, run?: string): Promise
   const input = Buffer.from([...heads].map((head) => `^${head}^{tree}\n`).join(""));
   const all = ["--ignore-missing", `--glob=${namespaceOf(run)}`, "--not", "--branches", "--tags", "--remotes"];
   const args = ["rev-list", "--objects", "--disk-usage", "--stdin", ...all];
-  const counted = await repository.git.result({ args, input });
-  return counted.code === 0 ? Number(counted.stdout.toString("utf8").trim()) : 0;
+  return Number((await repository.git.find({ args, input })) ?? 0);
 }
 
 const FACTS =
@@ -244,11 +243,6 @@ function snapshotRef(params: Pick<SnapshotPin, "run" | "sequence">): string {
     });
   }
   return `${NAMESPACE}${params.run}/${params.sequence}`;
-}
-
-async function readRef(repository: Repository, ref: string): Promise<string | undefined> {
-  const found = await repository.git.result({ args: ["rev-parse", "--verify", "--quiet", "--end-of-options", ref] });
-  return found.code === 0 ? found.stdout.toString("utf8").trim() : undefined;
 }
 
 /**

@@ -20,7 +20,7 @@ import {
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import type { FileChange } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import { absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
 import type { WorktreeContext } from "./capture.ts";
@@ -92,7 +92,7 @@ function lstat(path: Buffer): BigIntStats | undefined {
   try {
     return lstatSync(path, { bigint: true, throwIfNoEntry: false });
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOTDIR") return undefined;
+    if (errorCode(error) === "ENOTDIR") return undefined;
     throw error;
   }
 }
@@ -119,7 +119,7 @@ function moveInto(staged: string | Buffer, path: Buffer): void {
     renameSync(staged, path);
     return;
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EXDEV")) throw error;
+    if (errorCode(error) !== "EXDEV") throw error;
   }
   // Another file system is mounted inside the worktree: copy next to the target, then rename there.
   const beside = Buffer.concat([path, Buffer.from(`.holdfast-${randomBytes(6).toString("hex")}`)]);

@@ -8,13 +8,13 @@ import { join } from "node:path";
 import type { FilesPlane, GitPath } from "@holdfast/core/checkpoint";
 import type { FileChange, PreviewSnapshot, RestorePlan, Untouched } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { createGit, gitError } from "@holdfast/platform/git-command";
+import { gitError } from "@holdfast/platform/git-command";
 import { type PathState, absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
 import { type CaptureOptions, type WorktreeContext } from "./capture.ts";
 import { areComplete, hasTree, hasSnapshot } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
-import type { ObjectFormat, Repository } from "./repository.ts";
+import { type ObjectFormat, type Repository, privateGit, worktreeGit } from "./repository.ts";
 import { readCaptureOptions } from "./snapshot-object.ts";
 import { type TreeChange, type TreeEntry, buildTree, diffTrees, inScope, parseScope } from "./tree-diff.ts";
 
@@ -28,44 +28,40 @@ interface RestoreRequest {
 export async function planRestore(worktree: WorktreeContext, request: RestoreRequest): Promise<RestorePlan> {
   const { repository } = worktree;
   const { from, to } = request;
-  const scratch = await openScratch(worktree.home);
-  try {
-    const [isThere, all, now, atTarget] = await Promise.all([
-      hasTree(repository, to),
-      diffPlanes(worktree, request),
-      readCaptureOptions(repository, from.snapshot),
-      readCaptureOptions(repository, to.snapshot),
-    ]);
-    const scope = request.paths === undefined ? undefined : parseScope(request.paths);
-    const changes = scope === undefined ? all : all.filter(({ path }) => inScope(path, scope));
-    refuseUnsafe(changes);
-    if (!isThere || !(await areComplete(repository, blobsOf(changes)))) throw notWhole(to);
-    for (const path of request.paths ?? []) {
-      if (!(await isKnown(worktree, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.snapshot);
-    }
-    const rules = { worktree, changes, from, to, now, atTarget, scratch: scratch.folder };
-    const { unseen: ignored, exposed } = await compareRules(rules);
-    const decision = decideRestore({ from, to, changes, ignored }, createRestoreInspector(worktree));
-
-    // The tree after the restore: the target, except for untouched paths and paths outside the request.
-    const seen = await stillCaptured(worktree, decision.kept, now.includeIgnored ? new Set() : ignored);
-    const outside = scope === undefined ? [] : all.filter(({ path }) => !inScope(path, scope));
-    const edits = [...outside, ...seen].map(({ path, from: entry }) => ({ path, entry }));
-    return {
-      root: worktree.root,
-      fromTree: from.tree,
-      targetTree: to.tree,
-      toTree: await buildTree({ repository, base: to.tree, edits, scratch: scratch.folder }),
-      paths: request.paths ?? null,
-      changes: decision.changes,
-      untouched: decision.untouched,
-      blocked: decision.blocked,
-      exposed: exposed.map(quotePath),
-      capture: now,
-    };
-  } finally {
-    await scratch.release();
+  await using scratch = await openScratch(worktree.home);
+  const [isThere, all, now, atTarget] = await Promise.all([
+    hasTree(repository, to),
+    diffPlanes(worktree, request),
+    readCaptureOptions(repository, from.snapshot),
+    readCaptureOptions(repository, to.snapshot),
+  ]);
+  const scope = request.paths === undefined ? undefined : parseScope(request.paths);
+  const changes = scope === undefined ? all : all.filter(({ path }) => inScope(path, scope));
+  refuseUnsafe(changes);
+  if (!isThere || !(await areComplete(repository, blobsOf(changes)))) throw notWhole(to);
+  for (const path of request.paths ?? []) {
+    if (!(await isKnown(worktree, path, { all, trees: [from.tree, to.tree] }))) throw unknownPath(path, to.snapshot);
   }
+  const rules = { worktree, changes, from, to, now, atTarget, scratch: scratch.folder };
+  const { unseen: ignored, exposed } = await compareRules(rules);
+  const decision = decideRestore({ from, to, changes, ignored }, createRestoreInspector(worktree));
+
+  // The tree after the restore: the target, except for untouched paths and paths outside the request.
+  const seen = await stillCaptured(worktree, decision.kept, now.includeIgnored ? new Set() : ignored);
+  const outside = scope === undefined ? [] : all.filter(({ path }) => !inScope(path, scope));
+  const edits = [...outside, ...seen].map(({ path, from: entry }) => ({ path, entry }));
+  return {
+    root: worktree.root,
+    fromTree: from.tree,
+    targetTree: to.tree,
+    toTree: await buildTree({ repository, base: to.tree, edits, scratch: scratch.folder }),
+    paths: request.paths ?? null,
+    changes: decision.changes,
+    untouched: decision.untouched,
+    blocked: decision.blocked,
+    exposed: exposed.map(quotePath),
+    capture: now,
+  };
 }
 
 async function diffPlanes(worktree: WorktreeContext, { from, to }: RestoreRequest): Promise<TreeChange[]> {
@@ -141,7 +137,7 @@ async function compareRules(params: {
 }
 
 async function listIgnored(worktree: WorktreeContext): Promise<readonly RawPath[]> {
-  const git = createGit({ cwd: worktree.root, gitDir: worktree.gitDir, workTree: worktree.root });
+  const git = worktreeGit(worktree);
   const args = ["ls-files", "--others", "--ignored", "--exclude-standard", "-z"];
   return splitRecords(await git.output({ args }));
 }
@@ -156,7 +152,7 @@ async function stillCaptured(
   ignored: ReadonlySet<RawPath>,
 ): Promise<readonly TreeChange[]> {
   if (!kept.some(({ path }) => ignored.has(path))) return kept;
-  const git = createGit({ cwd: worktree.root, gitDir: worktree.gitDir, workTree: worktree.root });
+  const git = worktreeGit(worktree);
   const tracked = new Set(splitRecords(await git.output({ args: ["ls-files", "-z"] })));
   return kept.filter(({ path }) => !ignored.has(path) || tracked.has(path));
 }
@@ -194,7 +190,7 @@ interface RestoreFacts {
   readonly ignored: ReadonlySet<RawPath>;
 }
 
-interface RestoreLooks {
+interface RestoreInspector {
   readonly found: (path: RawPath) => PathState;
   /** True if the file on disk already equals this entry. */
   readonly holds: (path: RawPath, entry: TreeEntry) => boolean;
@@ -213,7 +209,7 @@ interface RestoreDecision {
 /**
  * Decides what to write, remove and leave untouched. Nothing that is missing from `from` may be overwritten or removed.
  */
-function decideRestore(facts: RestoreFacts, looks: RestoreLooks): RestoreDecision {
+function decideRestore(facts: RestoreFacts, inspector: RestoreInspector): RestoreDecision {
   const skippedNow = pathSet(facts.from.skipped);
   const skippedThen = new Map(facts.to.skipped.map((skip) => [parsePath(skip.path) ?? "", skip]));
   const nestedNow = pathSet(facts.from.nested);
@@ -234,19 +230,19 @@ function decideRestore(facts: RestoreFacts, looks: RestoreLooks): RestoreDecisio
     const repository = from?.mode === LINK_MODE ? path : enclosing(path, nestedNow);
     // A file of the target inside a nested repository cannot be written. The restore is refused unless the file already
     // matches.
-    if (repository !== undefined && to !== null && to.mode !== LINK_MODE && !looks.holds(path, to)) {
+    if (repository !== undefined && to !== null && to.mode !== LINK_MODE && !inspector.holds(path, to)) {
       inTheWay.add(repository);
       kept.push(change);
     } else if (repository !== undefined || to?.mode === LINK_MODE) leave(change, NESTED);
     // A path in the current snapshot that is absent on disk is outside the sparse checkout and is left so.
-    else if (from !== null && looks.found(path).kind === "absent") leave(change, { reason: "sparse", bytes: null });
+    else if (from !== null && inspector.found(path).kind === "absent") leave(change, { reason: "sparse", bytes: null });
     else if (removes && inScope(path, nestedThen)) leave(change, NESTED);
     else if (removes && then !== undefined) leave(change, { reason: then.reason, bytes: then.bytes });
     else if (removes && facts.ignored.has(path)) leave(change, { reason: "ignored", bytes: null });
     else wanted.push(change);
   }
-  const changes = wanted.flatMap((change) => planChange(change, looks) ?? []);
-  const blocked = new Set([...inTheWay, ...findObstacles({ changes, skipped: skippedNow }, looks)]);
+  const changes = wanted.flatMap((change) => planChange(change, inspector) ?? []);
+  const blocked = new Set([...inTheWay, ...findObstacles({ changes, skipped: skippedNow }, inspector)]);
   for (const skip of facts.from.skipped) if (!blocked.has(parsePath(skip.path) ?? "")) untouched.push(skip);
   return { changes, untouched, blocked: [...blocked].map(quotePath), kept };
 }
@@ -257,26 +253,26 @@ function decideRestore(facts: RestoreFacts, looks: RestoreLooks): RestoreDecisio
  */
 export function findObstacles(
   facts: { readonly changes: readonly FileChange[]; readonly skipped: ReadonlySet<RawPath> },
-  looks: Pick<RestoreLooks, "found" | "filesBelow">,
+  inspector: Pick<RestoreInspector, "found" | "filesBelow">,
 ): readonly RawPath[] {
   const removed = pathSet(facts.changes.filter(({ kind }) => kind === "remove"));
   const created = pathSet(facts.changes.filter(({ kind }) => kind === "create"));
   const repositories = new Map<RawPath, boolean>();
   const isRepository = (folder: RawPath): boolean => {
-    const known = repositories.get(folder) ?? looks.found(`${folder}/.git`).kind !== "absent";
+    const known = repositories.get(folder) ?? inspector.found(`${folder}/.git`).kind !== "absent";
     repositories.set(folder, known);
     return known;
   };
   const obstacles = [...created].flatMap((path) => {
     for (let folder = parentOf(path); folder !== ""; folder = parentOf(folder)) {
-      const { kind } = looks.found(folder);
+      const { kind } = inspector.found(folder);
       if (kind !== "directory" && kind !== "absent") return removed.has(folder) ? [] : [folder];
       if (kind === "directory" && isRepository(folder)) return [folder];
     }
-    const { kind } = looks.found(path);
+    const { kind } = inspector.found(path);
     if (kind === "absent") return facts.skipped.has(path) ? [path] : [];
     if (kind !== "directory") return [path];
-    return isRepository(path) ? [path] : looks.filesBelow(path).filter((file) => !removed.has(file));
+    return isRepository(path) ? [path] : inspector.filesBelow(path).filter((file) => !removed.has(file));
   });
   return [...new Set(obstacles)];
 }
@@ -287,10 +283,10 @@ function enclosing(path: RawPath, folders: ReadonlySet<RawPath>): RawPath | unde
   return undefined;
 }
 
-function planChange({ path: raw, from, to }: TreeChange, looks: RestoreLooks): FileChange | undefined {
+function planChange({ path: raw, from, to }: TreeChange, inspector: RestoreInspector): FileChange | undefined {
   const path = quotePath(raw);
   if (to === null) return { kind: "remove", path };
-  if (from === null) return looks.holds(raw, to) ? undefined : { kind: "create", path, mode: to.mode };
+  if (from === null) return inspector.holds(raw, to) ? undefined : { kind: "create", path, mode: to.mode };
   const modeOnly = from.id === to.id && isRegular(from.mode) && isRegular(to.mode);
   return { kind: modeOnly ? "mode" : "write", path, mode: to.mode };
 }
@@ -306,7 +302,7 @@ function pathSet(items: readonly { readonly path: GitPath }[]): ReadonlySet<RawP
 }
 
 /** Inspects the disk without following links and without entering other repositories. */
-export function createRestoreInspector({ root, repository }: WorktreeContext): RestoreLooks {
+export function createRestoreInspector({ root, repository }: WorktreeContext): RestoreInspector {
   const format = repository.objectFormat;
   const found = createPathInspector(root);
   return {
@@ -386,12 +382,7 @@ async function findIgnoredBy(params: {
   }
   const general = join(scratch, "excludes");
   await writeFile(general, await readGeneralRules(worktree));
-  const git = createGit({
-    cwd: layout,
-    gitDir: repository.privateGitDir,
-    workTree: layout,
-    objectDirectory: repository.objectDirectory,
-  });
+  const git = privateGit(repository, layout);
   const args = ["-c", `core.excludesFile=${general}`, "check-ignore", "--no-index", "-z", "--stdin"];
   // This command has no literal paths. A leading "./" makes a colon or an asterisk in a name harmless.
   const input = joinRecords(paths.map((path) => `./${path}`));
@@ -404,7 +395,7 @@ const NONE_IGNORED = 1;
 
 /** The user's own list, then the repository's: the later one takes precedence, as in git. */
 async function readGeneralRules(worktree: WorktreeContext): Promise<Buffer> {
-  const git = createGit({ cwd: worktree.root, gitDir: worktree.gitDir, workTree: worktree.root });
+  const git = worktreeGit(worktree);
   const named = await git.result({ args: ["config", "--type=path", "-z", "--get", "core.excludesFile"] });
   const config = process.env["XDG_CONFIG_HOME"] ?? "";
   const own = named.code === 0 ? named.stdout.toString("utf8").replace(/\0$/, "") : undefined;
@@ -426,13 +417,7 @@ async function listTrackedThen(params: {
   if (bytes.code !== 0) return new Set();
   const indexFile = join(scratch, "user-index");
   await writeFile(indexFile, bytes.stdout);
-  const git = createGit({
-    cwd: scratch,
-    gitDir: repository.privateGitDir,
-    workTree: scratch,
-    objectDirectory: repository.objectDirectory,
-    indexFile,
-  });
+  const git = privateGit(repository, scratch, indexFile);
   const listed = await git.result({ args: ["ls-files", "-z"] });
   return new Set(listed.code === 0 ? splitRecords(listed.stdout) : []);
 }

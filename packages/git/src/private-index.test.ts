@@ -202,9 +202,9 @@ describe("index memo", () => {
         const text = formatIndexState(before);
         expect(parseIndexState(text)).toEqual(before);
         expect(parseIndexState(text.slice(0, -1))).toBeUndefined();
-        expect(parseIndexState(text.replace('"format":1', '"format":2'))).toBeUndefined();
+        expect(parseIndexState(text.replace('"format":"2"', '"format":"1"'))).toBeUndefined();
       }),
     );
-    for (const text of ["", "null", "[]", "{}", '{"format":1}']) expect(parseIndexState(text)).toBeUndefined();
+    for (const text of ["", "null", "[]", "{}", '{"format":"2"}']) expect(parseIndexState(text)).toBeUndefined();
   });
 });

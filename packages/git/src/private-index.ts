@@ -4,6 +4,19 @@ import { hash, randomBytes } from "node:crypto";
 import { copyFile, link, mkdir, readFile, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { uptime } from "node:os";
 import { join } from "node:path";
+import {
+  type Shape,
+  dictionary,
+  flag,
+  list,
+  nullable,
+  object,
+  oneOf,
+  parseJsonAs,
+  tagged,
+  text,
+} from "@holdfast/core/json";
+import { errorCode } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { type RawPath, splitRecords } from "./paths.ts";
 
@@ -15,17 +28,18 @@ import { type RawPath, splitRecords } from "./paths.ts";
 export async function openPrivateIndex(params: { readonly home: string; readonly key: string }): Promise<PrivateIndex> {
   const { home, key } = params;
   const kept = join(home, `index-${key}`);
-  const { folder, release } = await openScratch(home);
+  const scratch = await openScratch(home);
+  const { folder } = scratch;
   const path = join(folder, "index");
   try {
-    const [text, boot] = await Promise.all([readFile(`${kept}.json`, "utf8").catch(() => ""), readBootId()]);
-    const remembered = parseIndexState(text);
+    const [source, boot] = await Promise.all([readFile(`${kept}.json`, "utf8").catch(() => ""), readBootId()]);
+    const remembered = parseIndexState(source);
     const usable =
       remembered?.boot === boot && (await takeCopy(kept, path)) && (await fileKey(path)) === remembered.index;
     const state = usable ? remembered : undefined;
     if (state === undefined) await rm(path, { force: true });
     return {
-      folder,
+      ...scratch,
       path,
       state,
       async keep(next) {
@@ -36,24 +50,22 @@ export async function openPrivateIndex(params: { readonly home: string; readonly
         await rename(path, kept);
         await rename(draft, `${kept}.json`);
       },
-      release,
     };
   } catch (error) {
-    await release();
+    await scratch[Symbol.asyncDispose]();
     throw error;
   }
 }
 
-/** A directory for one operation. `release` or a later sweep removes it with its content; `release` never throws. */
+/** A directory for one operation. Its end or a later sweep removes it with its content. */
 export async function openScratch(home: string): Promise<Scratch> {
   const folder = join(home, `op-${process.pid}-${randomBytes(6).toString("hex")}`);
   await mkdir(folder, { mode: 0o700 });
-  return { folder, release: () => removeQuietly(folder) };
+  return { folder, [Symbol.asyncDispose]: () => removeQuietly(folder) };
 }
 
-interface Scratch {
+interface Scratch extends AsyncDisposable {
   readonly folder: string;
-  release(): Promise<void>;
 }
 
 export interface PrivateIndex extends Scratch {
@@ -104,8 +116,7 @@ async function takeCopy(kept: string, path: string): Promise<boolean> {
     await link(kept, path);
     return true;
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
-    if (code === "ENOENT") return false;
+    if (errorCode(error) === "ENOENT") return false;
   }
   const { mtimeMs } = await stat(kept);
   await copyFile(kept, path);
@@ -132,7 +143,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM";
+    return errorCode(error) === "EPERM";
   }
 }
 
@@ -147,107 +158,72 @@ export interface IndexState {
   readonly memo: IndexCache;
 }
 
-export function formatIndexState(state: IndexState): string {
-  const { memo } = state;
-  return JSON.stringify({
-    format: FORMAT,
-    index: state.index,
-    boot: state.boot,
-    userIndex: [state.userIndex.key, state.userIndex.paths, state.userIndex.content],
-    tree: state.tree,
+export function formatIndexState({ index, boot, userIndex, tree, memo }: IndexState): string {
+  const stored: StoredIndexState = {
+    format: "2",
+    index,
+    boot,
+    userIndex: { key: userIndex.key, paths: userIndex.paths, content: userIndex.content },
+    tree,
     sparse: memo.sparse,
     untracked: [...memo.untracked],
-    young: [...memo.young],
     special: [...memo.special],
-    missing: [...memo.missing].map(([path, entry]) => [path, entry.mode, entry.id, entry.skip, entry.stored]),
-    links: [...memo.links].map(([path, { recorded, stored }]) => [
-      path,
-      recorded,
-      stored?.kind === "link" ? stored.id : stored?.kind,
-    ]),
-  });
+    young: Object.fromEntries(memo.young),
+    missing: Object.fromEntries(memo.missing),
+    links: Object.fromEntries(memo.links),
+  };
+  return JSON.stringify(stored);
 }
 
 /** undefined for anything that `formatIndexState` does not write; the index is then rebuilt. */
-export function parseIndexState(text: string): IndexState | undefined {
-  const value = parseObject(text);
-  if (value === undefined || value["format"] !== FORMAT) return undefined;
-  const { index, boot, tree, sparse, untracked, special } = value;
-  const userIndex = parseUserIndex(value["userIndex"]);
-  if (typeof index !== "string" || typeof boot !== "string" || typeof tree !== "string" || typeof sparse !== "boolean")
-    return undefined;
-  const missing = parseRows(value["missing"], parseMissing);
-  const links = parseRows(value["links"], parseLink);
-  const young = parseRows(value["young"], parsePair);
-  if (missing === undefined || links === undefined || young === undefined) return undefined;
-  if (userIndex === undefined || !isStrings(untracked) || !isStrings(special)) return undefined;
-  return {
-    index,
-    boot,
-    userIndex,
-    tree,
-    memo: {
-      untracked: new Set(untracked),
-      missing: new Map(missing),
-      links: new Map(links),
-      young: new Map(young),
-      special: new Set(special),
-      sparse,
-    },
+export function parseIndexState(source: string): IndexState | undefined {
+  const stored = parseJsonAs(STORED, source);
+  if (stored === undefined) return undefined;
+  const { index, boot, userIndex, tree, sparse } = stored;
+  const memo: IndexCache = {
+    untracked: new Set(stored.untracked),
+    missing: new Map(Object.entries(stored.missing)),
+    links: new Map(Object.entries(stored.links)),
+    young: new Map(Object.entries(stored.young)),
+    special: new Set(stored.special),
+    sparse,
   };
+  return { index, boot, userIndex, tree, memo };
 }
 
-const FORMAT = 1;
-
-function parseUserIndex(value: unknown): UserIndex | undefined {
-  const [key, paths, content] = Array.isArray(value) ? value : [];
-  if (typeof key !== "string" && key !== null) return undefined;
-  return typeof paths === "string" && typeof content === "string" ? { key, paths, content } : undefined;
+interface StoredIndexState extends Omit<IndexState, "memo"> {
+  readonly format: "2";
+  readonly sparse: boolean;
+  readonly untracked: readonly RawPath[];
+  readonly special: readonly RawPath[];
+  readonly young: Readonly<Record<RawPath, string>>;
+  readonly missing: Readonly<Record<RawPath, MissingEntry>>;
+  readonly links: Readonly<Record<RawPath, LinkEntry>>;
 }
 
-function parseMissing(row: readonly unknown[]): [string, MissingEntry] | undefined {
-  const [path, mode, id, skip, stored] = row;
-  if (typeof path !== "string" || typeof mode !== "string" || typeof id !== "string") return undefined;
-  if (typeof skip !== "boolean" || typeof stored !== "boolean") return undefined;
-  return [path, { mode, id, skip, stored }];
-}
-
-function parseLink(row: readonly unknown[]): [string, LinkEntry] | undefined {
-  const [path, recorded, stored] = row;
-  if (typeof path !== "string" || typeof recorded !== "string") return undefined;
-  if (stored === null || stored === undefined) return [path, { recorded, stored: null }];
-  if (typeof stored !== "string") return undefined;
-  return [path, { recorded, stored: stored === "file" ? { kind: "file" } : { kind: "link", id: stored } }];
-}
-
-function parsePair(row: readonly unknown[]): [string, string] | undefined {
-  const [path, mark] = row;
-  return typeof path === "string" && typeof mark === "string" ? [path, mark] : undefined;
-}
-
-function parseRows<T>(value: unknown, parse: (row: readonly unknown[]) => T | undefined): T[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const rows: T[] = [];
-  for (const item of value) {
-    const row = Array.isArray(item) ? parse(item) : undefined;
-    if (row === undefined) return undefined;
-    rows.push(row);
-  }
-  return rows;
-}
-
-function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isStrings(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === "string");
-}
+const STORED: Shape<StoredIndexState> = object<StoredIndexState>({
+  format: oneOf<"2">({ 2: true }),
+  index: text,
+  boot: text,
+  userIndex: object<UserIndex>({ key: nullable(text), paths: text, content: text }),
+  tree: text,
+  sparse: flag,
+  untracked: list(text),
+  special: list(text),
+  young: dictionary(text),
+  missing: dictionary(object<MissingEntry>({ mode: text, id: text, skip: flag, stored: flag })),
+  links: dictionary(
+    object<LinkEntry>({
+      recorded: text,
+      stored: nullable(
+        tagged<StoredLink, "kind">("kind", {
+          link: object({ kind: oneOf({ link: true }), id: text }),
+          file: object({ kind: oneOf({ file: true }) }),
+        }),
+      ),
+    }),
+  ),
+});
 
 /** The cached data next to the private index. */
 export interface IndexCache extends IndexDifference {
@@ -285,8 +261,10 @@ export interface MissingEntry {
 /** A submodule: the commit in the user's index, and our entry for the path. */
 export interface LinkEntry {
   readonly recorded: string;
-  readonly stored: { readonly kind: "link"; readonly id: string } | { readonly kind: "file" } | null;
+  readonly stored: StoredLink | null;
 }
+
+type StoredLink = { readonly kind: "link"; readonly id: string } | { readonly kind: "file" };
 
 /** A line of `ls-files -s -v`. */
 export interface IndexEntry {

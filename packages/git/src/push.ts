@@ -87,7 +87,7 @@ export async function inspectPush(
   const tip = await requireTip(at);
   // Remote-tracking refs in this repository are not reliable, because an agent can write them.
   const published = await listRemoteTips(at, params.configured);
-  const excluded = published.map((commit) => `^${commit}\n`).join("");
+  const excluded = Buffer.from(published.map((commit) => `^${commit}\n`).join(""));
   const reader = createReader(tip, secretValues(process.env), params.issue);
   const list = await readSome(at, [...TRUE_HISTORY, "rev-list", "--ignore-missing", "--stdin", tip], excluded);
   const ids = list.bytes.subarray(0, list.bytes.lastIndexOf(0x0a) + 1);
@@ -146,23 +146,12 @@ const PATCHES = [
 async function readSome(
   at: BranchContext,
   args: readonly string[],
-  input: string | Uint8Array,
+  input: Uint8Array,
 ): Promise<{ readonly bytes: Buffer; readonly isCut: boolean }> {
-  const running = at.git.start({ args, env: NO_GRAFTS });
-  running.stdin.end(input);
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of running.stdout) {
-    if (!Buffer.isBuffer(chunk)) continue;
-    size += chunk.length;
-    chunks.push(chunk);
-    if (size > MAX_BYTES) break;
-  }
-  const isCut = size > MAX_BYTES;
-  if (isCut) running.kill();
-  const exit = await running.exit;
-  if (!isCut && exit.code !== 0) throw gitError(args, exit);
-  return { bytes: Buffer.concat(chunks), isCut };
+  const done = await at.git.result({ args, env: NO_GRAFTS, input, maxOutputBytes: MAX_BYTES });
+  const isCut = done.kind === "overflowed";
+  if (!isCut && done.code !== 0) throw gitError(args, done);
+  return { bytes: done.stdout, isCut };
 }
 
 /**
@@ -251,14 +240,14 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
   let number = 0;
   let last = 0;
   let isRemoved = false;
-  const look = (text: string, isNew: (secret: FoundSecret) => boolean): void => {
+  const search = (text: string, isNew: (secret: FoundSecret) => boolean): void => {
     for (const secret of findSecrets(text, known)) {
       if (!isRefused(text, secret) || !isNew(secret)) continue;
       if (secrets.length < MOST) secrets.push({ commit, path, line: number, kind: secret.kind });
     }
   };
-  const lookInPatch = (text: string): void =>
-    look(text, ({ start, end }) => parents < 2 || isInAll(`${path}\n${text.slice(start, end)}`));
+  const searchPatch = (text: string): void =>
+    search(text, ({ start, end }) => parents < 2 || isInAll(`${path}\n${text.slice(start, end)}`));
   const refer = (text: string): boolean => {
     if (!hasOutsideEffect(text, issue)) return false;
     const shown = maskSecrets(text, known).replaceAll(/\s+/g, " ").trim().slice(0, SHOWN);
@@ -290,15 +279,15 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
       for (const text of texts) {
         const [headers = "", ...paragraphs] = text.split("\n\n");
         for (const [index, line] of headers.split("\n").entries()) {
-          const person = /^(?:author|committer) /.exec(line)?.[0];
-          if (person === undefined) locate("commit header", index + 1);
-          else locate(person === "author " ? "commit author" : "committer", 1);
-          look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
+          const role = /^(?:author|committer) /.exec(line)?.[0];
+          if (role === undefined) locate("commit header", index + 1);
+          else locate(role === "author " ? "commit author" : "committer", 1);
+          search(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
         }
         const message = paragraphs.join("\n\n");
         for (const [index, line] of message.split("\n").entries()) {
           locate("commit message", index + 1);
-          look(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
+          search(line, ({ kind }) => isFirst(`${path}:${number} ${kind}`));
           if (!referred.has(index) && refer(line)) referred.add(index);
         }
         // The closing word and the issue can be on different lines.
@@ -314,7 +303,7 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
       if (isRemoved) removed -= 1;
       else if (added > 0 && line.startsWith("+")) {
         added -= 1;
-        lookInPatch(line.slice(1));
+        searchPatch(line.slice(1));
         number += 1;
       } else if (line.startsWith("@@ ")) {
         const [, before = "1", first = "0", after = "1"] = /^@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/.exec(line) ?? [];
@@ -328,7 +317,7 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
       } else if (line.startsWith("new file mode ")) {
         const name = path;
         path = maskSecrets(name, known);
-        lookInPatch(name);
+        searchPatch(name);
       } else if (line.startsWith("+++ ")) path = maskSecrets(path, known);
       else if (line.startsWith("commit ")) {
         const [id = "", ...of] = line.slice("commit ".length).trim().split(" ");

@@ -77,7 +77,7 @@ test("a commit's headers, without its signature", () => {
   });
 });
 
-test.each(["", "{", "null", "[]", '{"version":2}', '{"version":1,"branch":1}'])(
+test.each(["", "{", "null", "[]", '{"version":"2"}', '{"version":"2","branch":1}'])(
   "%j is no record of a rebase",
   (text) => {
     expect(parseRebase(text)).toBeUndefined();

@@ -3,10 +3,10 @@
 import { mkdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
+import { type Shape, object, oneOf, parseJsonAs, text } from "@holdfast/core/json";
 import type { Branch, CommitParams, RebaseResult } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { writeDurable } from "@holdfast/platform/files";
-import { createGit } from "@holdfast/platform/git-command";
 import {
   type BranchContext,
   isAncestor,
@@ -31,7 +31,7 @@ import { type RawPath, isSafePath, joinRecords, parsePath, pathBytes, quotePath 
 import { type Placement, fileSignatures, placeFiles } from "./place-files.ts";
 import { createRestoreInspector, findObstacles } from "./plan-restore.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
-import { disableFilters } from "./repository.ts";
+import { disableFilters, worktreeGit } from "./repository.ts";
 import { type TreeChange, type TreeEntry, diffTrees } from "./tree-diff.ts";
 
 /**
@@ -54,7 +54,7 @@ export async function rebase(
   if (await isAncestor(at, { ancestor: onto, of: tip })) return { kind: "up_to_date", commit: tip };
   const replayed = await replayCommits(at, { head: tip, onto, at: params.at });
   if (replayed.kind === "conflict") return replayed;
-  writeRebase(at.worktree, { branch: at.name, from: tip, to: replayed.commit, onto, at: params.at });
+  writeRebase(at.worktree, { version: "2", branch: at.name, from: tip, to: replayed.commit, onto, at: params.at });
   await takeOver(at, { from: tip, to: replayed.commit, tip });
   return { kind: "rebased", commit: replayed.commit, from: tip };
 }
@@ -90,8 +90,8 @@ async function replayCommits(
     commitIdentity(at.git, params.at),
   ]);
   const there = new Set(marked.split("\n").flatMap((line) => (line.startsWith("=") ? [line.slice(1)] : [])));
-  const person = `${identity["GIT_COMMITTER_NAME"]} <${identity["GIT_COMMITTER_EMAIL"]}> ${parseEpochSeconds(params.at)} +0000`;
-  const committer = Buffer.from(person, "utf8").toString("latin1");
+  const committerLine = `${identity["GIT_COMMITTER_NAME"]} <${identity["GIT_COMMITTER_EMAIL"]}> ${parseEpochSeconds(params.at)} +0000`;
+  const committer = Buffer.from(committerLine, "utf8").toString("latin1");
   let tip = onto;
   let tree = (await readCommit(repository, onto)).tree;
   for (const id of own.split("\n").filter((line) => line !== "" && !there.has(line))) {
@@ -130,6 +130,7 @@ async function mergeChange(
 
 /** The parameters and the result of the last rebase of this worktree. */
 interface RebaseRecord {
+  readonly version: "2";
   readonly branch: string;
   readonly from: string;
   readonly to: string;
@@ -138,7 +139,7 @@ interface RebaseRecord {
 }
 
 function writeRebase(worktree: WorktreeContext, record: RebaseRecord): void {
-  const data = Buffer.from(`${JSON.stringify({ version: 1, ...record })}\n`);
+  const data = Buffer.from(`${JSON.stringify(record)}\n`);
   writeDurable({ path: join(worktree.home, FILE), data, mode: "replace" });
 }
 
@@ -148,18 +149,18 @@ async function readRebase(worktree: WorktreeContext): Promise<RebaseRecord | und
   return parseRebase(text);
 }
 
-export function parseRebase(text: string): RebaseRecord | undefined {
-  try {
-    const value: Partial<Record<string, unknown>> | null = JSON.parse(text);
-    const { version, branch, from, to, onto, at } = value ?? {};
-    if (version !== 1 || typeof branch !== "string" || typeof at !== "string") return undefined;
-    if (typeof from !== "string" || typeof to !== "string" || typeof onto !== "string") return undefined;
-    return { branch, from, to, onto, at };
-  } catch {
-    return undefined;
-  }
+export function parseRebase(source: string): RebaseRecord | undefined {
+  return parseJsonAs(REBASE, source);
 }
 
+const REBASE: Shape<RebaseRecord> = object<RebaseRecord>({
+  version: oneOf<"2">({ 2: true }),
+  branch: text,
+  from: text,
+  to: text,
+  onto: text,
+  at: text,
+});
 const FILE = "last-rebase.json";
 
 /** Branch and index are unchanged. To abandon the conflict, the caller only restores the files. */
@@ -174,7 +175,7 @@ export async function writeConflict(
   return { files: merged.conflicts };
 }
 
-/** Creates one commit on top of `onto`. The run's snapshots still hold the branch's earlier commits. */
+/** Creates one commit on top of `onto`. Head refs of the run still hold the branch's earlier commits. */
 export async function commitResolved(
   at: BranchContext,
   params: CommitParams & { readonly onto: string; readonly files: readonly GitPath[] },
@@ -273,29 +274,25 @@ async function moveFiles(
   ]);
   const plan = planMove({ wanted, local });
   if (plan.kind === "local_changes") throw busy(worktree, plan.paths);
-  const looks = createRestoreInspector(worktree);
+  const inspector = createRestoreInspector(worktree);
   // Submodules are never entered, and files outside a sparse checkout are not written.
   const changes = plan.changes.filter(
     ({ path, from, to }) =>
-      from?.mode !== LINK_MODE && to?.mode !== LINK_MODE && (from === null || looks.found(path).kind !== "absent"),
+      from?.mode !== LINK_MODE && to?.mode !== LINK_MODE && (from === null || inspector.found(path).kind !== "absent"),
   );
   const unsafe = changes.filter(({ path }) => !isSafePath(path)).map(({ path }) => path);
   if (unsafe.length > 0) throw busy(worktree, unsafe);
-  const obstacles = findObstacles({ changes: changes.map(describe), skipped: new Set() }, looks);
+  const obstacles = findObstacles({ changes: changes.map(describe), skipped: new Set() }, inspector);
   if (obstacles.length > 0) throw busy(worktree, obstacles);
   if (changes.length === 0) return;
   const seen = fileSignatures(
     worktree.root,
     changes.map(({ path }) => path),
   );
-  const scratch = await openScratch(worktree.home);
-  try {
-    const placements = await stage(worktree, { tree: trees.to, changes, folder: scratch.folder });
-    placeFiles(worktree.root, placements, seen);
-    await syncFileSystem(worktree.root);
-  } finally {
-    await scratch.release();
-  }
+  await using scratch = await openScratch(worktree.home);
+  const placements = await stage(worktree, { tree: trees.to, changes, folder: scratch.folder });
+  placeFiles(worktree.root, placements, seen);
+  await syncFileSystem(worktree.root);
 }
 
 function describe({ path, from, to }: TreeChange): Parameters<typeof findObstacles>[0]["changes"][number] {
@@ -309,10 +306,9 @@ async function stage(
   worktree: WorktreeContext,
   params: { readonly tree: string; readonly changes: readonly TreeChange[]; readonly folder: string },
 ): Promise<readonly Placement[]> {
-  const { root, gitDir } = worktree;
   const files = join(params.folder, "files");
   await mkdir(files);
-  const git = createGit({ cwd: root, gitDir, workTree: root, indexFile: join(params.folder, "index") });
+  const git = worktreeGit(worktree, join(params.folder, "index"));
   const paths = params.changes.filter(({ to }) => to !== null).map(({ path }) => path);
   if (paths.length > 0) {
     await git.output({ args: ["-c", "core.splitIndex=false", "read-tree", params.tree] });

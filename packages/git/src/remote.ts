@@ -7,7 +7,7 @@ import type { Branch, PushRefusal, Remote } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
-import { type RepositoryContext, readRef } from "./branch-refs.ts";
+import { type RepositoryContext, readTip } from "./branch-refs.ts";
 import { openScratch } from "./private-index.ts";
 
 export const NO_REMOTE: PushRefusal = { cause: "missing_remote", message: "the repository has no remote" };
@@ -50,7 +50,7 @@ export async function readRemoteBranch(
   asked: { readonly branch: string; readonly own: string | null },
 ): Promise<string | null> {
   const remote = await findRemote(at, configured, remoteRole(asked.branch, asked.own));
-  return remote === null ? null : readRef(at.git, `refs/remotes/${remote.name}/${asked.branch}`);
+  return remote === null ? null : readTip(at.git, `refs/remotes/${remote.name}/${asked.branch}`);
 }
 
 export async function lookUpRemote(
@@ -106,8 +106,8 @@ export async function findDefaultBranch(at: RepositoryContext, configured: strin
     return chooseDefault({ head, branches: branchesIn(text) });
   }
   const prefix = `refs/remotes/${remote.name}/`;
-  const named = await at.git.result({ args: ["symbolic-ref", "--quiet", `${prefix}HEAD`] });
-  const head = named.code === 0 ? named.stdout.toString("utf8").trim().slice(prefix.length) : null;
+  const named = await at.git.find({ args: ["symbolic-ref", "--quiet", `${prefix}HEAD`] });
+  const head = named?.slice(prefix.length) ?? null;
   return chooseDefault({ head, branches: await listRefs(at, prefix) });
 }
 
@@ -154,17 +154,17 @@ export async function findRemote(
 ): Promise<Remote | null> {
   const [listed, preferred] = await Promise.all([
     at.git.line({ args: ["remote"] }),
-    at.git.result({ args: ["config", "--get", "remote.pushDefault"] }),
+    at.git.find({ args: ["config", "--get", "remote.pushDefault"] }),
   ]);
   const names = listed.split("\n").filter((name) => name !== "");
-  const name = chooseRemote({ names, configured, preferred: preferred.stdout.toString("utf8").trim(), role });
+  const name = chooseRemote({ names, configured, preferred: preferred ?? "", role });
   if (name === null) return null;
   const way = role === "push" ? ["--push"] : [];
   const [url, written] = await Promise.all([
     at.git.line({ args: ["remote", "get-url", ...way, "--", name] }),
-    at.git.result({ args: ["config", "--get", `remote.${name}.url`] }),
+    at.git.find({ args: ["config", "--get", `remote.${name}.url`] }),
   ]);
-  const raw = written.code === 0 ? written.stdout.toString("utf8").trim() : url;
+  const raw = written ?? url;
   return { name, url: hideCredentials(url.split("\n")[0] ?? ""), written: hideCredentials(raw.split("\n")[0] ?? "") };
 }
 
@@ -301,23 +301,19 @@ export async function runUserGit(
   { worktree, git }: RepositoryContext,
   args: readonly string[],
 ): Promise<UserGitResult> {
-  const scratch = await openScratch(worktree.home);
-  try {
-    const trace = join(scratch.folder, "trace");
-    const rewritten = await relativeRemotes({ worktree, git });
-    const result = await runProcess({
-      command: "git",
-      args: ["--no-pager", "-c", "gc.auto=0", "-c", "maintenance.auto=false", ...args],
-      cwd: worktree.root,
-      env: { ...withConfig(environment(process.env), rewritten), GIT_TRACE2_EVENT: trace },
-      timeoutMs: TIMEOUT_MS,
-    });
-    if (result.kind === "not_started") throw gitError(args, result);
-    const failedHook = findFailedHook(await readFile(trace, "utf8").catch(() => ""));
-    return { ...result, stderr: hideCredentials(result.stderr), failedHook };
-  } finally {
-    await scratch.release();
-  }
+  await using scratch = await openScratch(worktree.home);
+  const trace = join(scratch.folder, "trace");
+  const rewritten = await relativeRemotes({ worktree, git });
+  const result = await runProcess({
+    command: "git",
+    args: ["--no-pager", "-c", "gc.auto=0", "-c", "maintenance.auto=false", ...args],
+    cwd: worktree.root,
+    env: { ...withConfig(environment(process.env), rewritten), GIT_TRACE2_EVENT: trace },
+    timeoutMs: TIMEOUT_MS,
+  });
+  if (result.kind === "not_started") throw gitError(args, result);
+  const failedHook = findFailedHook(await readFile(trace, "utf8").catch(() => ""));
+  return { ...result, stderr: hideCredentials(result.stderr), failedHook };
 }
 
 /**

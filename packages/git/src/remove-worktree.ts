@@ -3,14 +3,14 @@
 import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, createGit } from "@holdfast/platform/git-command";
+import type { Git } from "@holdfast/platform/git-command";
 import { findOperation } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
 import { syncFileSystem } from "./objects.ts";
 import { quotePath, splitRecords } from "./paths.ts";
 import { matchesEntry } from "./plan-restore.ts";
 import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
-import { type Repository, disableFilters } from "./repository.ts";
+import { type Repository, disableFilters, worktreeGit } from "./repository.ts";
 import { type WorktreeRecord, findWorktree } from "./worktrees.ts";
 
 /** Content of a worktree that exists nowhere else. */
@@ -43,21 +43,17 @@ export async function removeWorktree(repository: Repository, params: { run: stri
  * by a later sweep.
  */
 export async function deleteWorktree(repository: Repository, record: WorktreeRecord): Promise<void> {
-  const scratch = await openScratch(repository.home);
-  try {
-    if (record.exists) {
-      const moved = await rename(record.path, join(scratch.folder, "tree")).then(
-        () => true,
-        () => false,
-      );
-      if (!moved) await deleteFolder(record.path);
-      await syncFileSystem(repository.commonDir);
-    }
-    await rename(record.gitDir, join(scratch.folder, "entry"));
+  await using scratch = await openScratch(repository.home);
+  if (record.exists) {
+    const moved = await rename(record.path, join(scratch.folder, "tree")).then(
+      () => true,
+      () => false,
+    );
+    if (!moved) await deleteFolder(record.path);
     await syncFileSystem(repository.commonDir);
-  } finally {
-    await scratch.release();
   }
+  await rename(record.gitDir, join(scratch.folder, "entry"));
+  await syncFileSystem(repository.commonDir);
 }
 
 /**
@@ -77,7 +73,7 @@ async function findLosses(repository: Repository, record: WorktreeRecord): Promi
   const { locked } = record;
   if (!record.exists)
     return { changed: [], untracked: [], ignored: [], nested: [], commits: [], operation: null, locked };
-  const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
+  const git = worktreeGit({ root: record.path, gitDir: record.gitDir });
   const [status, flagged, commits, operation] = await Promise.all([
     readStatus(repository, git),
     findHidden(repository, record, git),

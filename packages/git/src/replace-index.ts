@@ -3,11 +3,13 @@
 import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, createGit } from "@holdfast/platform/git-command";
+import { type Shape, count, nullable, object, parseJsonAs, text } from "@holdfast/core/json";
+import { HoldfastError, errorCode } from "@holdfast/platform/error";
+import type { Git } from "@holdfast/platform/git-command";
 import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
 import type { WorktreeContext } from "./capture.ts";
 import { openScratch } from "./private-index.ts";
+import { worktreeGit } from "./repository.ts";
 
 /**
  * Sets the worktree's index to the commit, with stat data, so that `git status` is clean for matching files. The index
@@ -15,21 +17,17 @@ import { openScratch } from "./private-index.ts";
  * kill can leave only our own lock.
  */
 export async function replaceIndex(worktree: WorktreeContext, commit: string): Promise<void> {
-  const scratch = await openScratch(worktree.home);
-  try {
-    await withIndexLock(worktree, scratch.folder, async () => {
-      const index = join(worktree.gitDir, "index");
-      const draft = join(scratch.folder, "index");
-      // A hard link keeps the exact time of the file, by which git judges racily clean files. Git replaces an index and
-      // never writes into one.
-      await link(index, draft).catch(ignoreAbsent);
-      const git = createGit({ cwd: worktree.root, gitDir: worktree.gitDir, workTree: worktree.root, indexFile: draft });
-      await build(git, draft, commit);
-      await rename(draft, index);
-    });
-  } finally {
-    await scratch.release();
-  }
+  await using scratch = await openScratch(worktree.home);
+  await withIndexLock(worktree, scratch.folder, async () => {
+    const index = join(worktree.gitDir, "index");
+    const draft = join(scratch.folder, "index");
+    // A hard link keeps the exact time of the file, by which git judges racily clean files. Git replaces an index and
+    // never writes into one.
+    await link(index, draft).catch(ignoreAbsent);
+    const git = worktreeGit(worktree, draft);
+    await build(git, draft, commit);
+    await rename(draft, index);
+  });
 }
 
 async function build(git: Git, draft: string, commit: string): Promise<void> {
@@ -46,7 +44,7 @@ async function build(git: Git, draft: string, commit: string): Promise<void> {
 const WHOLE = ["-c", "core.splitIndex=false"];
 
 function ignoreAbsent(error: unknown): void {
-  if (error instanceof Error && "code" in error && error.code === "ENOENT") return;
+  if (errorCode(error) === "ENOENT") return;
   throw error;
 }
 
@@ -60,7 +58,7 @@ async function withIndexLock(worktree: WorktreeContext, scratch: string, work: (
   await writeFile(draft, JSON.stringify({ holdfast: processIdentity() }));
   for (let attempt = 1; !(await take(draft, lock)); attempt++) {
     if (attempt > ATTEMPTS) throw indexLocked(worktree, lock);
-    if (await isLeftByUs(lock)) await rm(lock, { force: true });
+    if ((await holderOf(lock)) === "dead") await rm(lock, { force: true });
     else await setTimeout(PAUSE_MS);
   }
   try {
@@ -79,39 +77,33 @@ async function take(draft: string, lock: string): Promise<boolean> {
     await link(draft, lock);
     return true;
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    if (errorCode(error) === "EEXIST") return false;
     throw error;
   }
 }
 
-/** True for the lock of a Holdfast process that may be alive. Git's own locks name no holder. */
+/** True for the lock of a Holdfast process that may be alive. */
 export async function isLockedByHoldfast(lock: string): Promise<boolean> {
-  const owner = parseOwner(await readFile(lock, "utf8").catch(() => ""));
-  return owner !== undefined && livenessOf(owner, processIdentity()) !== "dead";
+  const holder = await holderOf(lock);
+  return holder !== undefined && holder !== "dead";
 }
 
-async function isLeftByUs(lock: string): Promise<boolean> {
-  const owner = parseOwner(await readFile(lock, "utf8").catch(() => ""));
-  return owner !== undefined && livenessOf(owner, processIdentity()) === "dead";
+/** Whether the Holdfast process that holds the lock is alive. undefined for git's own locks, which name no holder. */
+async function holderOf(lock: string): Promise<ReturnType<typeof livenessOf> | undefined> {
+  const found = parseJsonAs(LOCK, await readFile(lock, "utf8").catch(() => ""));
+  return found === undefined ? undefined : livenessOf(found.holdfast, processIdentity());
 }
 
-/** undefined for git's own lock, which contains an index or nothing yet. */
-function parseOwner(text: string): ProcessIdentity | undefined {
-  if (!text.startsWith('{"holdfast":')) return undefined;
-  try {
-    const { holdfast }: { holdfast?: Partial<Record<string, unknown>> } = JSON.parse(text);
-    const { host, pid, started, boot } = holdfast ?? {};
-    if (typeof host !== "string" || typeof pid !== "number") return undefined;
-    return {
-      host,
-      pid,
-      started: typeof started === "string" ? started : null,
-      boot: typeof boot === "string" ? boot : null,
-    };
-  } catch {
-    return undefined;
-  }
-}
+/** The process that wrote a lock or a note. */
+export const PROCESS: Shape<ProcessIdentity> = object<ProcessIdentity>({
+  host: text,
+  pid: count,
+  started: nullable(text),
+  boot: nullable(text),
+});
+
+/** Git's own lock contains an index or nothing yet. */
+const LOCK = object<{ readonly holdfast: ProcessIdentity }>({ holdfast: PROCESS });
 
 function indexLocked(worktree: WorktreeContext, lock: string): HoldfastError {
   return new HoldfastError({

@@ -51,6 +51,20 @@ export interface Checkout {
   readonly gitDir: string;
 }
 
+/** Git on a worktree, as the user's own git sees it. `indexFile` replaces the worktree's index. */
+export function worktreeGit({ root, gitDir }: Checkout, indexFile?: string): Git {
+  return createGit({ cwd: root, gitDir, workTree: root, ...(indexFile === undefined ? {} : { indexFile }) });
+}
+
+/** Git on our private git directory, with any folder as its worktree and an index of our own. */
+export function privateGit(
+  { privateGitDir, objectDirectory }: Pick<Repository, "privateGitDir" | "objectDirectory">,
+  folder: string,
+  indexFile: string = join(folder, "index"),
+): Git {
+  return createGit({ cwd: folder, gitDir: privateGitDir, workTree: folder, objectDirectory, indexFile });
+}
+
 /**
  * The repository at this path and the worktree that contains the path. The worktree is undefined in a bare repository
  * or outside any.
@@ -127,7 +141,7 @@ async function searchFrom(path: string): Promise<RepositorySearch> {
     });
   });
   // A bare repository is used only if its own path is given: one inside a cloned tree must not take effect.
-  const bareHere = await looksBare(cwd);
+  const bareHere = await hasBareLayout(cwd);
   if (!bareHere && !(await hasGitEntry(cwd))) throw notARepository(path);
   return { path, cwd, bareHere };
 }
@@ -216,7 +230,7 @@ async function folderOf(path: string): Promise<string> {
   return (await stat(path)).isDirectory() ? path : dirname(path);
 }
 
-async function looksBare(path: string): Promise<boolean> {
+async function hasBareLayout(path: string): Promise<boolean> {
   if (basename(path) === ".git") return false;
   const parts = ["HEAD", "objects", "refs"].map((name) => access(join(path, name)));
   return Promise.all(parts).then(

@@ -1,8 +1,8 @@
 // Side worktrees of a run: creating, finding, merging and removing them.
 
 import { existsSync } from "node:fs";
-import { mkdir, readdir, realpath, rm, rmdir, writeFile } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { mkdir, rm, rmdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import { RUN_ID } from "@holdfast/core/run";
 import {
@@ -17,7 +17,7 @@ import {
 import { HoldfastError, wrapMethodErrors } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { mergeCommits, snapshotIdentity } from "./commits.ts";
-import { syncFileSystem, syncRepository, treeOfCommit } from "./objects.ts";
+import { findObject, syncFileSystem, treeOfCommit } from "./objects.ts";
 import { isSafePath, parsePath, pathBytes, splitRecords } from "./paths.ts";
 import { listSideWorktreePins, pinSideWorktree } from "./pins.ts";
 import { LINK_MODE } from "./private-index.ts";
@@ -27,8 +27,16 @@ import type { Checkout, Repository } from "./repository.ts";
 import { captureLine, readCaptureOptions, writeSnapshotObject } from "./snapshot-object.ts";
 import { clearWorktreePath, removeEntryLocks, withStaleFileCleanup } from "./stale-files.ts";
 import { openGitWorkspace, openWorktreeContext } from "./workspace.ts";
-import { OWNER_FILE, UNFINISHED_FILE, parseSideWorktreeOwner, readEntries, repairGitLink } from "./worktree-entry.ts";
-import { type WorktreeRecord, defaultWorktreePath, findWorktree, listWorktrees } from "./worktrees.ts";
+import { UNFINISHED_FILE, parseSideWorktreeOwner, readEntries, repairGitLink } from "./worktree-entry.ts";
+import {
+  type WorktreeRecord,
+  addWorktree,
+  claimWorktree,
+  defaultWorktreePath,
+  findWorktree,
+  requireFree,
+  resolvePath,
+} from "./worktrees.ts";
 
 export function createGitSideWorktrees(repository: Repository): SideWorktrees {
   const { rootOf, ...methods }: SideWorktrees = {
@@ -57,7 +65,7 @@ async function placeSideWorktree(
   const target = await findTarget(repository, params);
   const there = await findSideWorktree(repository, params);
   if (there !== undefined) {
-    if (await standsAt(repository, there, target)) return there;
+    if (await isAt(repository, there, target)) return there;
     await removeSideWorktree(repository, { run: params.run, key: sideWorktreeKey(params.name) });
   }
   return openGitWorkspace(repository, await make(repository, params, target));
@@ -87,13 +95,12 @@ async function findTarget(
 ): Promise<Target> {
   const tree = await treeOfCommit(repository, commit);
   if (commit === base) return { commit, tree, head: base };
-  const parent = await repository.objects.result({ args: ["rev-parse", "--verify", "--quiet", `${commit}^1`] });
-  const head = parent.code === 0 ? parent.stdout.toString("utf8").trim() : base;
+  const head = (await findObject(repository.objects, `${commit}^1`)) ?? base;
   const comes = await comesFrom(repository, { ancestor: base, of: head });
   return { commit, tree, head: comes ? head : base };
 }
 
-async function standsAt(repository: Repository, sideWorktree: Workspace, target: Target): Promise<boolean> {
+async function isAt(repository: Repository, sideWorktree: Workspace, target: Target): Promise<boolean> {
   const options = await readCaptureOptions(repository, target.commit);
   const { tree, head, operation } = await sideWorktree.look({ at: EPOCH, ...options });
   return tree === target.tree && head === target.head && operation === null;
@@ -103,43 +110,22 @@ const EPOCH = new Date(0).toISOString();
 
 async function make(repository: Repository, params: SideWorktreeName, target: Target): Promise<Checkout> {
   const owner = ownerOf({ run: params.run, key: sideWorktreeKey(params.name) });
-  const path = await realPlace(sideWorktreeRoot(repository, params));
+  const path = await resolvePath(sideWorktreeRoot(repository, params));
   const work = { kind: "making", run: owner, path, branch: "", detached: target.head } as const;
   return withStaleFileCleanup(repository, work, async (env) => {
     await clearWorktreePath(repository, work, { starts: [`${target.head}\n`], wasAtIt: false });
     const owned = await findWorktree(repository, owner);
-    const record = owned?.exists === true ? owned : await register(repository, { owner, path, target, owned, env });
+    const register = async (): Promise<WorktreeRecord> => {
+      await requireFree(path, "Move it away: Holdfast needs this path for a side worktree. Nothing was changed.");
+      const made = await addWorktree(repository, { path, start: ["--detach", path, target.head], owned, env });
+      await claimWorktree(repository, made, { owner, owned });
+      return made;
+    };
+    const record = owned?.exists === true ? owned : await register();
     await removeEntryLocks(record.gitDir);
     await fill(repository, record, target);
     return { root: record.path, gitDir: record.gitDir };
   });
-}
-
-async function register(
-  repository: Repository,
-  params: {
-    readonly owner: string;
-    readonly path: string;
-    readonly target: Target;
-    readonly owned: WorktreeRecord | undefined;
-    readonly env: Readonly<Record<string, string>>;
-  },
-): Promise<WorktreeRecord> {
-  const { owner, path, target, owned, env } = params;
-  await requireFree(path);
-  await mkdir(dirname(path), { recursive: true });
-  // --force only takes over the entry of a directory that is gone.
-  const forced = owned === undefined ? [] : ["--force"];
-  const args = ["worktree", "add", "--no-checkout", "--quiet", "--detach", ...forced, path, target.head];
-  await repository.git.output({ args, env });
-  const made = (await listWorktrees(repository)).find((record) => record.path === path);
-  if (made === undefined)
-    throw new HoldfastError({ code: "GIT_FAILED", message: `git did not register the worktree ${path}` });
-  await writeFile(join(made.gitDir, UNFINISHED_FILE), "");
-  await writeFile(join(made.gitDir, OWNER_FILE), `${owner}\n`);
-  if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
-  await syncRepository(repository);
-  return made;
 }
 
 async function fill(repository: Repository, record: WorktreeRecord, target: Target): Promise<void> {
@@ -175,24 +161,6 @@ async function makeLinkFolders(repository: Repository, root: string, tree: strin
   }
 }
 
-/** The path as git records it, although its last directories may not exist yet. */
-async function realPlace(path: string): Promise<string> {
-  const real = await realpath(path).catch(() => undefined);
-  if (real !== undefined || dirname(path) === path) return real ?? path;
-  return join(await realPlace(dirname(path)), basename(path));
-}
-
-async function requireFree(path: string): Promise<void> {
-  const names = await readdir(path).catch(() => []);
-  if (names.length === 0) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${path} exists and is not empty`,
-    hint: "Move it away: Holdfast needs this path for a side worktree. Nothing was changed.",
-    data: { path },
-  });
-}
-
 /**
  * Removes a side worktree. Its files are pinned first unless a commit already holds them; ignored files are deleted.
  */
@@ -221,9 +189,7 @@ async function removeSideWorktree(
 
 /** True if the commit holds these files and descends from their HEAD. */
 async function holds(repository: Repository, commit: string, { tree, head }: PreviewSnapshot): Promise<boolean> {
-  const args = ["rev-parse", "--verify", "--quiet", `${commit}^{tree}`];
-  const same = await repository.objects.result({ args });
-  if (same.code !== 0 || same.stdout.toString("utf8").trim() !== tree) return false;
+  if ((await findObject(repository.objects, `${commit}^{tree}`)) !== tree) return false;
   return head === null || head === commit || (await comesFrom(repository, { ancestor: head, of: commit }));
 }
 

@@ -183,14 +183,10 @@ async function storeUserIndex(worktree: WorktreeContext, index: UserIndex): Prom
 }
 
 async function remember(worktree: WorktreeContext, memory: string, text: string): Promise<void> {
-  const scratch = await openScratch(worktree.home);
-  try {
-    const draft = join(scratch.folder, "user-index");
-    await writeFile(draft, text, { mode: 0o600 });
-    await rename(draft, memory);
-  } finally {
-    await scratch.release();
-  }
+  await using scratch = await openScratch(worktree.home);
+  const draft = join(scratch.folder, "user-index");
+  await writeFile(draft, text, { mode: 0o600 });
+  await rename(draft, memory);
 }
 
 const MEMORY = /^([0-9a-f]{40}) ([0-9a-f]{40,64})\n$/;

@@ -268,13 +268,13 @@ describe("what is not ours stays", () => {
     fc.assert(
       fc.property(fc.array(arbitrary), fc.boolean(), (entries, untouched) => {
         const starts = ["ref: refs/heads/holdfast/r\n"];
-        const { quarantined, standing } = planQuarantine({ path: "/w/r", entries, untouched, starts });
+        const { quarantined, remaining } = planQuarantine({ path: "/w/r", entries, untouched, starts });
         for (const entry of quarantined) {
           expect(entry.folder === null || entry.folder === "/w/r").toBe(true);
           expect(entry.name === "other" && entry.link === "").toBe(false);
           expect(entry.run !== null && !entry.making).toBe(false);
           if (entry.used && !entry.making) expect([untouched, entry.head]).toEqual([true, starts[0]]);
-          expect(entry).not.toBe(standing);
+          expect(entry).not.toBe(remaining);
         }
         // Every remaining entry is usable by git or belongs to a user or a run.
         const left = entries.filter((entry) => entry.folder === "/w/r" && !quarantined.includes(entry));

@@ -8,14 +8,14 @@ import { existsSync } from "node:fs";
 import { lstat, mkdir, readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Shape, count, list, nullable, object, oneOf, optional, tagged, text } from "@holdfast/core/json";
+import { type Shape, list, object, oneOf, optional, parseJsonAs, tagged, text } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 import { MARK_VARIABLE, terminateTree } from "@holdfast/platform/process-tree";
 import { syncRepository } from "./objects.ts";
 import { fileKey } from "./private-index.ts";
-import { isLockedByHoldfast } from "./replace-index.ts";
+import { PROCESS, isLockedByHoldfast } from "./replace-index.ts";
 import type { Repository } from "./repository.ts";
 import { type WorktreeEntry, parseSideWorktreeOwner, readEntries } from "./worktree-entry.ts";
 
@@ -70,23 +70,23 @@ export async function clearWorktreePath(
   created: CreatedWorktree,
   params: { readonly starts: readonly string[]; readonly wasAtIt: boolean },
 ): Promise<void> {
-  const look = async (): Promise<SideWorktreePlan> =>
+  const plan = async (): Promise<QuarantinePlan> =>
     planQuarantine({
       path: created.path,
       entries: await readEntries(repository),
       untouched: await isUntouched(created.path),
       starts: params.starts,
     });
-  let { quarantined, standing } = await look();
+  let { quarantined, remaining } = await plan();
   // Another git may be creating the entry right now: no note of a dead process claims it, or it names no directory yet.
   if (quarantined.some((entry) => isHalfMade(entry) && (!params.wasAtIt || entry.folder === null))) {
     await sleep(LOCK_MS);
-    ({ quarantined, standing } = await look());
+    ({ quarantined, remaining } = await plan());
   }
   for (const entry of quarantined) await quarantine(repository, entry);
-  if (standing === undefined) await clearLink(repository, created.path);
-  const isHalf = standing?.run === created.run && standing.making;
-  if (standing === undefined || isHalf) await clearBranchLock(repository, created, params.wasAtIt || isHalf);
+  if (remaining === undefined) await clearLink(repository, created.path);
+  const isHalf = remaining?.run === created.run && remaining.making;
+  if (remaining === undefined || isHalf) await clearBranchLock(repository, created, params.wasAtIt || isHalf);
 }
 
 interface CreatedWorktree {
@@ -170,11 +170,11 @@ const PACKED_MS = 60_000;
 const CLOCK_MS = 2000;
 const LINK_BYTES = 64 * 1024;
 
-interface SideWorktreePlan {
+interface QuarantinePlan {
   /** Unfinished entries for the path. */
   readonly quarantined: readonly WorktreeEntry[];
   /** The entry for the path that is kept; undefined if there is none. */
-  readonly standing: WorktreeEntry | undefined;
+  readonly remaining: WorktreeEntry | undefined;
 }
 
 export function planQuarantine(params: {
@@ -183,13 +183,13 @@ export function planQuarantine(params: {
   /** The directory contains only its link to git. */
   readonly untouched: boolean;
   readonly starts: readonly string[];
-}): SideWorktreePlan {
+}): QuarantinePlan {
   const { path, entries, untouched, starts } = params;
   const quarantined = entries.filter((entry) => {
-    if (!standsFor(entry, path) || (entry.run !== null && !entry.making)) return false;
+    if (!isEntryOf(entry, path) || (entry.run !== null && !entry.making)) return false;
     return isHalfMade(entry) || (entry.run === null && untouched && starts.includes(entry.head));
   });
-  return { quarantined, standing: entries.find((entry) => entry.folder === path && !quarantined.includes(entry)) };
+  return { quarantined, remaining: entries.find((entry) => entry.folder === path && !quarantined.includes(entry)) };
 }
 
 /** An entry that is not ours and was used may contain a user's work, however damaged it is. */
@@ -198,7 +198,7 @@ function isHalfMade(entry: WorktreeEntry): boolean {
 }
 
 /** Git names an entry after its directory, with a number appended if the name was taken. */
-function standsFor(entry: WorktreeEntry, path: string): boolean {
+function isEntryOf(entry: WorktreeEntry, path: string): boolean {
   if (entry.folder !== null) return entry.folder === path;
   const text = entry.link.replaceAll("\0", "");
   if (text !== "") return join(path, ".git").startsWith(text);
@@ -391,7 +391,7 @@ const WRITTEN: Shape<Written> = object<Written>({
     making: object({ kind: oneOf({ making: true }), run: text, path: text, branch: text, detached: optional(text) }),
     unpinning: object({ kind: oneOf({ unpinning: true }), refs: list(text) }),
   }),
-  owner: object<ProcessIdentity>({ host: text, pid: count, started: nullable(text), boot: nullable(text) }),
+  owner: PROCESS,
 });
 
 function writeNote(home: string, work: GitOperation): WorkNote {
@@ -421,9 +421,7 @@ async function readNote(file: string): Promise<(WorkNote & { readonly abandoned:
 function parseNote(file: string): Written | undefined {
   try {
     const read = readRegularFile({ path: file, maxBytes: MAX_BYTES });
-    const value: unknown = read.kind === "read" ? JSON.parse(read.bytes.toString("utf8")) : undefined;
-    // The shape is tied to the type, and the value passed its check.
-    return WRITTEN(value) === null ? (value as Written) : undefined;
+    return read.kind === "read" ? parseJsonAs(WRITTEN, read.bytes.toString("utf8")) : undefined;
   } catch {
     return undefined;
   }

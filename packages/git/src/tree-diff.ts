@@ -4,24 +4,24 @@ import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { Diff, DiffParams } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, createGit } from "@holdfast/platform/git-command";
+import type { Git } from "@holdfast/platform/git-command";
 import { parentOf } from "./capture-plan.ts";
+import { findObject } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
 import { openScratch } from "./private-index.ts";
-import type { Repository } from "./repository.ts";
+import { type Repository, privateGit } from "./repository.ts";
 
 /** The difference of two trees as text and as a list. It runs without any configured driver, textconv or pager. */
 export async function diffSnapshots(repository: Repository, params: DiffParams): Promise<Diff> {
   const [from, whole] = await Promise.all([treeOf(repository, params.from), treeOf(repository, params.to)]);
   const to = params.paths === undefined ? whole : await limitTo(params.paths);
-  const base = ["-c", "core.quotePath=false", "diff-tree", "-r", "--find-renames", "--no-ext-diff", "--no-textconv"];
   const color = params.color === true ? "--color=always" : "--no-color";
   const [text, raw] = await Promise.all([
     repository.objects.output({
-      args: [...base, FORMATS[params.format], color, "--end-of-options", from, to],
+      args: [...DIFF_TREE, FORMATS[params.format], color, "--end-of-options", from, to],
       maxOutputBytes: MAX_TEXT_BYTES,
     }),
-    repository.objects.output({ args: [...base, "--raw", "-z", "--no-abbrev", "--end-of-options", from, to] }),
+    repository.objects.output({ args: [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", from, to] }),
   ]);
   return { text: text.toString("utf8"), files: parseFiles(raw) };
 
@@ -30,14 +30,14 @@ export async function diffSnapshots(repository: Repository, params: DiffParams):
     const scope = parseScope(paths);
     const changes = (await diffTrees(repository.objects, from, whole)).filter(({ path }) => inScope(path, scope));
     const edits = changes.map(({ path, to: entry }) => ({ path, entry }));
-    const scratch = await openScratch(repository.home);
-    try {
-      return await buildTree({ repository, base: from, edits, scratch: scratch.folder });
-    } finally {
-      await scratch.release();
-    }
+    await using scratch = await openScratch(repository.home);
+    return await buildTree({ repository, base: from, edits, scratch: scratch.folder });
   }
 }
+
+/** Reads no driver, textconv or rename setting from the configuration. */
+export const DIFF_TREE: readonly string[] =
+  "-c core.quotePath=false diff-tree -r --find-renames --no-ext-diff --no-textconv".split(" ");
 
 /** The names of all files in a tree. */
 export async function listFiles(repository: Repository, tree: string): Promise<readonly GitPath[]> {
@@ -54,9 +54,8 @@ const FORMATS: Readonly<Record<DiffParams["format"], string>> = {
 const MAX_TEXT_BYTES = 256 * 1024 * 1024;
 
 async function treeOf(repository: Repository, name: string): Promise<string> {
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{tree}`];
-  const found = await repository.git.result({ args });
-  if (found.code === 0) return found.stdout.toString("utf8").trim();
+  const found = await findObject(repository.git, `${name}^{tree}`);
+  if (found !== null) return found;
   throw new HoldfastError({
     code: "TREE_MISSING",
     message: `${name} is not a tree or commit in this repository`,
@@ -64,7 +63,8 @@ async function treeOf(repository: Repository, name: string): Promise<string> {
   });
 }
 
-function parseFiles(raw: Buffer): Diff["files"] {
+/** Parses the output of DIFF_TREE with `--raw -z`. */
+export function parseFiles(raw: Buffer): Diff["files"] {
   const records = splitRecords(raw);
   const files: Diff["files"][number][] = [];
   for (let at = 0; at < records.length;) {
@@ -131,13 +131,7 @@ export async function buildTree(params: {
 }): Promise<string> {
   const { repository, base, edits, scratch } = params;
   if (edits.length === 0) return base;
-  const git = createGit({
-    cwd: scratch,
-    gitDir: repository.privateGitDir,
-    workTree: scratch,
-    objectDirectory: repository.objectDirectory,
-    indexFile: join(scratch, "tree-index"),
-  });
+  const git = privateGit(repository, scratch, join(scratch, "tree-index"));
   await git.output({ args: [...WHOLE_INDEX, "read-tree", base] });
   // Removals come first, because a directory may become a file or a file a directory.
   const gone = edits.filter(({ entry }) => entry === null).map(({ path }) => `0 ${repository.zero}\t${path}`);

@@ -25,7 +25,7 @@ test("commits are dropped, the files stay, and nothing of them is staged", async
   await scene.branch.commit({ message: "Work", at: AT, exclude: [] });
   scene.tree.write("c.txt", "staged\n");
   scene.tree.git("add", "c.txt");
-  expect(await workspace.standOn({ branch: BRANCH, head, commits: "drop" })).toBe(true);
+  expect(await workspace.switchTo({ branch: BRANCH, head, commits: "drop" })).toBe(true);
   expect(scene.tip()).toBe(head);
   expect(scene.tree.git("status", "--porcelain")).toBe(" M a.txt\n?? c.txt\n");
 });
@@ -39,7 +39,7 @@ test("locks that a killed git or Holdfast left are no hindrance", async () => {
   leave(join(gitDir, "HEAD.lock"), "");
   leave(join(gitDir, "index.lock"), JSON.stringify({ holdfast: { ...processIdentity(), started: "0" } }));
   leave(join(workspaces.commonDir, `${BRANCH}.lock`), "");
-  expect(await workspace.standOn({ branch: BRANCH, head, commits: "drop" })).toBe(true);
+  expect(await workspace.switchTo({ branch: BRANCH, head, commits: "drop" })).toBe(true);
   expect(scene.tree.git("symbolic-ref", "HEAD").trim()).toBe(BRANCH);
   expect(scene.tip()).toBe(head);
 
@@ -50,7 +50,7 @@ test("locks that a killed git or Holdfast left are no hindrance", async () => {
   const kept = await workspaces.keep({ run: "issue-42", commit: head });
   scene.tree.git("update-ref", "-d", kept);
   leave(join(workspaces.commonDir, `${kept}.lock`), "");
-  expect(await workspaces.keep({ run: "issue-42", commit: head })).toBe(kept);
+  expect(await workspaces.keep({ run: "issue-42", commit: head })).toBe(`${kept}0`);
   await workspaces.keep({ run: "issue-42", commit: work });
 });
 

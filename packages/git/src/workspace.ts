@@ -3,15 +3,21 @@
 import { join } from "node:path";
 import type { BranchTarget, Workspace } from "@holdfast/core/workspace";
 import { wrapMethodErrors } from "@holdfast/platform/error";
-import { createGit, gitError } from "@holdfast/platform/git-command";
+import { type Git, gitError } from "@holdfast/platform/git-command";
 import { applyRestore } from "./apply-restore.ts";
-import { createBranch, findOperation, moveBranch, readBranchTip, readHead, retryWhileLocked } from "./branch-refs.ts";
+import { createBranch, findOperation, moveBranch, readHead, readTip, retryWhileLocked } from "./branch-refs.ts";
 import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
 import { withObjectRepair } from "./damaged-objects.ts";
 import { planRestore } from "./plan-restore.ts";
 import { removeStaleOperations } from "./private-index.ts";
 import { replaceIndex } from "./replace-index.ts";
-import { type Checkout, type Repository, ensurePrivateDirectory, ensurePrivateGitDir } from "./repository.ts";
+import {
+  type Checkout,
+  type Repository,
+  ensurePrivateDirectory,
+  ensurePrivateGitDir,
+  worktreeGit,
+} from "./repository.ts";
 import { previewSnapshot, takeSnapshot, toCurrentFiles } from "./snapshot.ts";
 import { repairGitLink } from "./worktree-entry.ts";
 
@@ -28,7 +34,7 @@ export async function openGitWorkspace(repository: Repository, checkout: Checkou
       withObjectRepair(worktree, async () => toCurrentFiles(await captureTree(worktree, optionsOf(params)))),
     planRestore: (params) => withObjectRepair(worktree, () => planRestore(worktree, params)),
     applyRestore: (plan) => applyRestore(worktree, plan),
-    standOn: (params) => standOn(worktree, params),
+    switchTo: (params) => switchTo(worktree, params),
   };
   return wrapMethodErrors(workspace, checkout.root);
 }
@@ -50,21 +56,21 @@ function optionsOf(
 }
 
 /** Changes refs and index only, so that no file is lost. After a kill, the same call completes it. */
-async function standOn(worktree: WorktreeContext, { branch, head, commits }: BranchTarget): Promise<boolean> {
+async function switchTo(worktree: WorktreeContext, { branch, head, commits }: BranchTarget): Promise<boolean> {
   const { repository, root, gitDir } = worktree;
-  const git = createGit({ cwd: root, gitDir, workTree: root });
+  const git = worktreeGit({ root, gitDir });
   const linked = await repairGitLink(worktree);
   const underWay = (await findOperation(gitDir)) !== null;
-  const [now, tip] = await Promise.all([readHead(worktree), readBranchTip(repository, branch)]);
+  const [now, tip] = await Promise.all([readHead(worktree), readTip(repository.git, branch)]);
   const moved = tip !== null && tip !== head && commits === "drop";
-  const stands = now.branch === branch && tip !== null && !moved;
-  if (stands && !underWay) return linked;
+  const isOnBranch = now.branch === branch && tip !== null && !moved;
+  if (isOnBranch && !underWay) return linked;
   if (tip === null) await createBranch(repository, { branch, commit: head });
   if (moved) await moveBranch({ worktree, name: branch, ref: branch }, { from: tip, to: head });
-  if (!stands) {
+  if (!isOnBranch) {
     const args = ["symbolic-ref", "HEAD", branch];
-    const stood = await retryWhileLocked(join(gitDir, "HEAD.lock"), () => git.result({ args }));
-    if (stood.code !== 0) throw gitError(args, stood);
+    const done = await retryWhileLocked(join(gitDir, "HEAD.lock"), () => git.result({ args }));
+    if (done.code !== 0) throw gitError(args, done);
   }
   // Otherwise staged changes of the dropped commits would return with the next manual commit, and a conflict would
   // remain one.
@@ -78,7 +84,7 @@ async function standOn(worktree: WorktreeContext, { branch, head, commits }: Bra
  * Ends abandoned git operations: their state is removed, files and commits remain. One operation may be nested in
  * another.
  */
-async function quitOperations(git: ReturnType<typeof createGit>, gitDir: string): Promise<void> {
+async function quitOperations(git: Git, gitDir: string): Promise<void> {
   for (let last: string | null = null; ;) {
     const operation = await findOperation(gitDir);
     if (operation === null || operation === last) return;

@@ -406,7 +406,7 @@ describe("failure border", () => {
       const scratch = await openScratch(folder);
       rmSync(folder, { recursive: true });
       writeFileSync(folder, "a file now: nothing below it can be removed");
-      await expect(scratch.release()).resolves.toBeUndefined();
+      await expect(scratch[Symbol.asyncDispose]()).resolves.toBeUndefined();
       await expect(removeStaleOperations(folder)).resolves.toBeUndefined();
     });
 

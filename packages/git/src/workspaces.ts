@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { CheckoutState, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
-import { createBranch, readBranchTip } from "./branch-refs.ts";
+import { createBranch, readTip } from "./branch-refs.ts";
 import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
 import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
@@ -85,7 +85,7 @@ function workspacesOf(repository: Repository): Workspaces {
       await syncRepository(repository);
       return ref;
     },
-    branchTip: (branch) => readBranchTip(repository, branch),
+    branchTip: (branch) => readTip(repository.git, branch),
     async createBranch(params) {
       await createBranch(repository, params);
       await syncRepository(repository);

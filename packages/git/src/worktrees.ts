@@ -5,11 +5,12 @@ import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_ID } from "@holdfast/core/run";
 import type { CreateWorkspace } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
+import { readTip } from "./branch-refs.ts";
 import { snapshotIdentity } from "./commits.ts";
 import { syncFileSystem, syncRepository } from "./objects.ts";
-import { type Checkout, type Repository, disableFilters, readGitLink } from "./repository.ts";
+import { type Checkout, type Repository, disableFilters, readGitLink, worktreeGit } from "./repository.ts";
 import {
   branchHead,
   clearWorktreePath,
@@ -104,12 +105,12 @@ const PAUSE_MS = 100;
  */
 export async function createWorktree(repository: Repository, params: CreateWorkspace): Promise<Checkout> {
   const target = await findTarget(repository, params);
-  const there = target.isFinished ? await findMended(repository, params) : undefined;
+  const there = target.isFinished ? await findRepaired(repository, params) : undefined;
   if (there?.exists === true && !there.unfinished) return { root: there.path, gitDir: there.gitDir };
   return atLocation(repository, params, target, async (location) => {
     const { owned } = location;
     const record = owned?.exists === true ? owned : await register(repository, params, location);
-    if (owned?.exists === true && owned.unfinished) await saveLeftovers(repository, owned);
+    if (owned?.exists === true && owned.unfinished) await saveUnfinished(repository, owned);
     if (record.unfinished) await fill(repository, record, location.env);
     return { root: record.path, gitDir: record.gitDir };
   });
@@ -139,11 +140,11 @@ interface WorktreeLocation extends Target {
 }
 
 /** A directory that lost only its link to git is repaired and kept with its content. */
-async function findMended(repository: Repository, params: CreateWorkspace): Promise<WorktreeRecord | undefined> {
+async function findRepaired(repository: Repository, params: CreateWorkspace): Promise<WorktreeRecord | undefined> {
   const owned = await findWorktree(repository, params.run);
   if (owned === undefined || owned.exists || resolve(params.path ?? owned.path) !== owned.path) return owned;
-  const mended = await repairGitLink({ root: owned.path, gitDir: owned.gitDir });
-  return mended ? await findWorktree(repository, params.run) : owned;
+  const isRepaired = await repairGitLink({ root: owned.path, gitDir: owned.gitDir });
+  return isRepaired ? await findWorktree(repository, params.run) : owned;
 }
 
 async function atLocation<T>(
@@ -174,17 +175,17 @@ async function findTarget(repository: Repository, params: CreateWorkspace): Prom
   if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
   const known = (await readEntries(repository)).find((entry) => entry.run === params.run && entry.folder !== null);
   const path = resolve(params.path ?? known?.folder ?? defaultWorktreePath(repository, params.run));
-  const stood = /^ref: refs\/heads\/(.*)\n$/.exec(known?.head ?? "")?.[1];
-  const branch = params.branch ?? stood ?? `holdfast/${params.run}`;
+  const current = /^ref: refs\/heads\/(.*)\n$/.exec(known?.head ?? "")?.[1];
+  const branch = params.branch ?? current ?? `holdfast/${params.run}`;
   await requireBranchName(repository, branch);
-  return { path: await realPlace(path), branch, isFinished: known !== undefined && known.whole && !known.making };
+  return { path: await resolvePath(path), branch, isFinished: known !== undefined && known.whole && !known.making };
 }
 
 /** The path as git records it, although its last directories may not exist yet. */
-async function realPlace(path: string): Promise<string> {
+export async function resolvePath(path: string): Promise<string> {
   const real = await realpath(path).catch(() => undefined);
   if (real !== undefined || dirname(path) === path) return real ?? path;
-  return join(await realPlace(dirname(path)), basename(path));
+  return join(await resolvePath(dirname(path)), basename(path));
 }
 
 /** The arguments for `git worktree add`. */
@@ -194,10 +195,10 @@ async function findStart(
   location: Omit<WorktreeLocation, "env">,
 ): Promise<readonly string[]> {
   const { path, branch, unborn } = location;
-  await requireFree(path);
+  await requireFree(path, "Choose another path for the worktree; nothing there was touched.");
   requireUnused(branch, await listWorktrees(repository));
   const known = await resolveCommit(repository, `refs/heads/${branch}`);
-  if (known !== undefined) return [path, branch];
+  if (known !== null) return [path, branch];
   if (unborn !== null) return ["--detach", path, unborn];
   return ["--no-track", "-b", branch, path, await baseOf(repository, params)];
 }
@@ -209,20 +210,45 @@ async function register(
 ): Promise<WorktreeRecord> {
   const { path, branch, owned, unborn, env } = location;
   const start = await findStart(repository, params, location);
+  const made = await addWorktree(repository, { path, start, owned, env });
+  if (unborn !== null && made.head === unborn) await switchToUnborn(made, branch, env);
+  await claimWorktree(repository, made, { owner: params.run, owned });
+  return { ...made, run: params.run, unfinished: true };
+}
+
+/** Registers a worktree without files. `owned` is an earlier entry of the same owner, whose directory is gone. */
+export async function addWorktree(
+  repository: Repository,
+  params: {
+    readonly path: string;
+    readonly start: readonly string[];
+    readonly owned: WorktreeRecord | undefined;
+    readonly env: Readonly<Record<string, string>>;
+  },
+): Promise<WorktreeRecord> {
+  const { path, start, owned, env } = params;
   await mkdir(dirname(path), { recursive: true });
   // --force only takes over the entry of a directory that is gone.
   const args = ["worktree", "add", "--no-checkout", "--quiet", ...(owned === undefined ? [] : ["--force"])];
   await repository.git.output({ args: [...args, ...start], env });
   const made = (await listWorktrees(repository)).find((record) => record.path === path);
-  if (made === undefined)
-    throw new HoldfastError({ code: "GIT_FAILED", message: `git did not register the worktree ${path}` });
-  if (unborn !== null && made.head === unborn) await standOnUnborn(made, branch, env);
+  if (made !== undefined) return made;
+  throw new HoldfastError({ code: "GIT_FAILED", message: `git did not register the worktree ${path}` });
+}
+
+/**
+ * Records the owner of a worktree, and that it is unfinished. Synced before the first file: after a power cut, files
+ * without the record of their owner would block our own path.
+ */
+export async function claimWorktree(
+  repository: Repository,
+  made: WorktreeRecord,
+  { owner, owned }: { readonly owner: string; readonly owned: WorktreeRecord | undefined },
+): Promise<void> {
   await writeFile(join(made.gitDir, UNFINISHED_FILE), "");
-  await writeFile(join(made.gitDir, OWNER_FILE), `${params.run}\n`);
+  await writeFile(join(made.gitDir, OWNER_FILE), `${owner}\n`);
   if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
-  // Synced before the first file: after a power cut, files without the record of their owner would block our own path.
   await syncRepository(repository);
-  return { ...made, run: params.run, unfinished: true };
 }
 
 async function fill(
@@ -230,7 +256,7 @@ async function fill(
   record: WorktreeRecord,
   env: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
+  const git = worktreeGit({ root: record.path, gitDir: record.gitDir });
   await removeEntryLocks(record.gitDir);
   const args = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
   await git.output({ args, env: { ...(await disableFilters(repository)), ...env } });
@@ -238,7 +264,7 @@ async function fill(
   await rm(join(record.gitDir, UNFINISHED_FILE));
 }
 
-async function saveLeftovers(repository: Repository, record: WorktreeRecord): Promise<void> {
+async function saveUnfinished(repository: Repository, record: WorktreeRecord): Promise<void> {
   if ((await readdir(record.path)).length < 2) return;
   const workspace = await openGitWorkspace(repository, { root: record.path, gitDir: record.gitDir });
   await workspace.snapshot({
@@ -258,7 +284,7 @@ export function defaultWorktreePath(repository: Repository, run: string): string
 
 async function baseOf(repository: Repository, params: CreateWorkspace): Promise<string> {
   const commit = await resolveCommit(repository, params.base ?? "HEAD");
-  if (commit !== undefined) return commit;
+  if (commit !== null) return commit;
   throw new HoldfastError({
     code: "USAGE",
     message: `${params.base ?? "HEAD"} is not a commit`,
@@ -271,25 +297,23 @@ async function baseOf(repository: Repository, params: CreateWorkspace): Promise<
  * without a commit, so an unreferenced empty commit is used until HEAD is set. Returns null in any other case.
  */
 async function unbornStart(repository: Repository, params: CreateWorkspace): Promise<string | null> {
-  if (params.base !== undefined || (await resolveCommit(repository, "HEAD")) !== undefined) return null;
+  if (params.base !== undefined || (await resolveCommit(repository, "HEAD")) !== null) return null;
   const args = ["commit-tree", repository.emptyTree, "-m", "A worktree before its first commit"];
   return repository.objects.line({ args, env: snapshotIdentity(0) });
 }
 
-async function standOnUnborn(
+async function switchToUnborn(
   record: WorktreeRecord,
   branch: string,
   env: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const git = createGit({ cwd: record.path, gitDir: record.gitDir, workTree: record.path });
+  const git = worktreeGit({ root: record.path, gitDir: record.gitDir });
   await git.output({ args: ["symbolic-ref", "HEAD", `refs/heads/${branch}`], env });
 }
 
-async function resolveCommit(repository: Repository, name: string): Promise<string | undefined> {
-  const git = createGit({ cwd: repository.commonDir, gitDir: repository.gitDir });
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{commit}`];
-  const found = await git.result({ args });
-  return found.code === 0 ? found.stdout.toString("utf8").trim() : undefined;
+/** Resolves a name as the worktree does from which the repository was opened. */
+function resolveCommit(repository: Repository, name: string): Promise<string | null> {
+  return readTip(createGit({ cwd: repository.commonDir, gitDir: repository.gitDir }), name);
 }
 
 async function requireBranchName(repository: Repository, branch: string): Promise<void> {
@@ -298,16 +322,16 @@ async function requireBranchName(repository: Repository, branch: string): Promis
   throw new HoldfastError({ code: "USAGE", message: `${branch} is not a branch name` });
 }
 
-async function requireFree(path: string): Promise<void> {
+export async function requireFree(path: string, hint: string): Promise<void> {
   const names = await readdir(path).catch((error: unknown) => {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    if (errorCode(error) === "ENOENT") return [];
     throw error;
   });
   if (names.length === 0) return;
   throw new HoldfastError({
     code: "USAGE",
     message: `${path} exists and is not empty`,
-    hint: "Choose another path for the worktree; nothing there was touched.",
+    hint,
     data: { path },
   });
 }

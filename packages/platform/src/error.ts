@@ -112,7 +112,7 @@ export async function wrapSystemErrors<T>(location: string, work: () => Promise<
 
 function describeFailure(error: unknown, location: string): HoldfastError {
   const why = error instanceof Error ? error.message : String(error);
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const code = errorCode(error);
   const path = error instanceof Error && "path" in error && typeof error.path === "string" ? error.path : location;
   const facts = { data: { path, system: code }, cause: error };
   if (isSystemError(error) && !existsSync(location)) return workspaceMissing(location, error);
@@ -163,6 +163,11 @@ export function workspaceMissing(location: string, cause: unknown): HoldfastErro
     hint: "While its repository is there, so are its snapshots: make the worktree again and restore the last checkpoint into it.",
     cause,
   });
+}
+
+/** The code that Node or the system gave an error, such as ENOENT. */
+export function errorCode(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
 function isSystemError(error: unknown): boolean {

@@ -19,6 +19,7 @@ import {
   writeSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { errorCode } from "./error.ts";
 import { randomId } from "./identity.ts";
 
 interface DurableFile {
@@ -102,7 +103,7 @@ export function makeDurableDirectory(path: string, mode = 0o700): void {
     syncDirectory(parent);
   } catch (error) {
     // We could not have created the directory in a parent that we may not read, so its name needs no sync by us.
-    if (found === undefined || !(error instanceof Error && "code" in error && error.code === "EACCES")) throw error;
+    if (found === undefined || errorCode(error) !== "EACCES") throw error;
   }
   const made = identityOf(path);
   if (made !== undefined) synced.add(made);
@@ -155,7 +156,7 @@ export function writeDurableSymlink(params: {
   try {
     symlinkSync(params.target, temporary);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : "";
+    const code = errorCode(error);
     if (NO_LINKS.some((known) => known === code)) return "unsupported";
     throw error;
   }
@@ -174,7 +175,7 @@ export function removeDurable(path: string): void {
   try {
     unlinkSync(path);
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
+    if (errorCode(error) !== "ENOENT") throw error;
   }
   syncDirectory(dirname(path));
 }
@@ -196,7 +197,7 @@ function statusOf(path: string): Stats | undefined {
     return lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
     // The path runs through a file, so nothing exists there.
-    if (error instanceof Error && "code" in error && error.code === "ENOTDIR") return undefined;
+    if (errorCode(error) === "ENOTDIR") return undefined;
     throw error;
   }
 }

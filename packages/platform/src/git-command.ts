@@ -20,17 +20,24 @@ export function createGit(location: GitLocation): Git {
   };
   const result = async (call: GitCall): Promise<ProcessResult> =>
     runProcess({ ...spawnParams(call), input: call.input, maxOutputBytes: call.maxOutputBytes });
+  const failure = (call: GitCall, done: ProcessResult): HoldfastError =>
+    done.kind === "not_started" && location.cwd !== undefined && !existsSync(location.cwd)
+      ? workspaceMissing(location.cwd, done.cause)
+      : gitError(call.args, done);
   return {
     result,
     async output(call) {
       const done = await result(call);
-      if (done.kind === "not_started" && location.cwd !== undefined && !existsSync(location.cwd))
-        throw workspaceMissing(location.cwd, done.cause);
-      if (done.kind !== "exited" || done.code !== 0) throw gitError(call.args, done);
+      if (done.kind !== "exited" || done.code !== 0) throw failure(call, done);
       return done.stdout;
     },
     async line(call) {
       return (await this.output(call)).toString("utf8").replace(/\n$/, "");
+    },
+    async find(call) {
+      const done = await result(call);
+      if (done.kind !== "exited") throw failure(call, done);
+      return done.code === 0 ? done.stdout.toString("utf8").trim() : null;
     },
     start: (call) => startProcess(spawnParams(call)),
   };
@@ -41,6 +48,8 @@ export interface Git {
   output(call: GitCall): Promise<Buffer>;
   /** Like `output`, as text without the last newline. */
   line(call: GitCall): Promise<string>;
+  /** Like `line`; null when git exits with an error. Throws when git is killed, because that proves nothing. */
+  find(call: GitCall): Promise<string | null>;
   /** For calls whose exit code is part of the result; does not throw when git fails. */
   result(call: GitCall): Promise<ProcessResult>;
   start(call: GitCall): RunningProcess;

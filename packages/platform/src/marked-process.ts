@@ -7,6 +7,7 @@ import { constants } from "node:os";
 import type { Writable } from "node:stream";
 import { MAX_TIMER_MS } from "./clock.ts";
 import { MARK_VARIABLE, terminateTree } from "./process-tree.ts";
+import { signalGroup } from "./subprocess.ts";
 import { registerChild, watchdogEnvironment } from "./watchdog.ts";
 
 /**
@@ -152,11 +153,7 @@ async function endAll(child: ChildProcess, mark: string): Promise<string | null>
 /** Without /proc only the process group can be ended. A descendant in its own session escapes. */
 async function endGroup(child: ChildProcess): Promise<void> {
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    try {
-      if (child.pid !== undefined) process.kill(process.platform === "win32" ? child.pid : -child.pid, signal);
-    } catch {
-      return;
-    }
+    if (!signalGroup(child.pid, signal)) return;
     await new Promise((resolve) => setTimeout(resolve, DRAIN_MS));
   }
 }
@@ -167,13 +164,7 @@ async function endGroup(child: ChildProcess): Promise<void> {
  * handler.
  */
 function endAtExit({ pid }: ChildProcess): () => void {
-  const force = (): void => {
-    try {
-      if (pid !== undefined) process.kill(process.platform === "win32" ? pid : -pid, "SIGKILL");
-    } catch {
-      // The process group is gone already.
-    }
-  };
+  const force = (): void => void signalGroup(pid, "SIGKILL");
   process.on("exit", force);
   return () => void process.off("exit", force);
 }

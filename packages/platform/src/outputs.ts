@@ -2,7 +2,7 @@
 
 import { lstatSync, realpathSync, unlinkSync } from "node:fs";
 import { isAbsolute, join, sep } from "node:path";
-import { HoldfastError } from "./error.ts";
+import { HoldfastError, errorCode } from "./error.ts";
 import { makeDurableDirectory, readRegularFile, removeStaleTemporaryFiles, writeDurable } from "./files.ts";
 
 /** Agents work in the same worktree, so any path may be a link, a directory or a pipe at any time. */
@@ -75,7 +75,7 @@ function existingDirectory(root: string, segments: readonly string[]): Directory
     if (path !== home && !path.startsWith(home + sep)) return { kind: "outside" };
     return lstatSync(path).isDirectory() ? { kind: "inside", path } : { kind: "absent" };
   } catch (error) {
-    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR" || codeOf(error) === "ELOOP")
+    if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR" || errorCode(error) === "ELOOP")
       return { kind: "absent" };
     throw error;
   }
@@ -129,7 +129,7 @@ function unlinkIfThere(path: string): void {
   try {
     unlinkSync(path);
   } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error;
+    if (errorCode(error) !== "ENOENT") throw error;
   }
 }
 
@@ -138,7 +138,7 @@ function wrapErrors<T>(path: string, work: () => T): T {
     return work();
   } catch (cause) {
     if (cause instanceof HoldfastError) throw cause;
-    const isFull = codeOf(cause) === "ENOSPC" || codeOf(cause) === "EDQUOT";
+    const isFull = errorCode(cause) === "ENOSPC" || errorCode(cause) === "EDQUOT";
     throw new HoldfastError({
       code: isFull ? "DISK_FULL" : "IO_FAILED",
       message: `The output file ${path} failed: ${cause instanceof Error ? cause.message : String(cause)}`,
@@ -150,10 +150,6 @@ function wrapErrors<T>(path: string, work: () => T): T {
       cause,
     });
   }
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
 /**

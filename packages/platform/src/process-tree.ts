@@ -20,7 +20,7 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
   let known: ReadonlyMap<number, ProcessEntry> = new Map();
   // Stops a process in the middle of a scan, so that one that forks and exits repeatedly cannot escape to a new pid.
   const hold = (entry: ProcessEntry): void => {
-    if (!spared.has(entry.pid) && carries(entry.mark, mark)) send(entry.pid, "SIGSTOP");
+    if (!spared.has(entry.pid) && isUnder(entry.mark, mark)) send(entry.pid, "SIGSTOP");
   };
   const began = performance.now();
   for (let round = 0, emptyRounds = 0; ; round += 1) {
@@ -34,8 +34,8 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
     const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !reported.has(doubt));
     for (const doubt of doubts) reported.add(doubt);
     emptyRounds = targets.length === 0 ? emptyRounds + 1 : 0;
-    // On a host that forks all the time every scan may raise doubts. Then ENOUGH_LOOKS empty scans in a row suffice.
-    const isOver = targets.length === 0 && (doubts.length === 0 || emptyRounds === ENOUGH_LOOKS);
+    // On a host that forks all the time every scan may raise doubts. Then ENOUGH_SCANS empty scans in a row suffice.
+    const isOver = targets.length === 0 && (doubts.length === 0 || emptyRounds === ENOUGH_SCANS);
     if (isOver) return { ended: seen.size, supported: true };
     if (targets.length > 0 && elapsed > graceMs + forceMs) throw stuck(mark, targets);
     // All targets are stopped before any is ended: a script whose command ends first would start its next command.
@@ -67,7 +67,7 @@ const FORCE = ["SIGSTOP", "SIGKILL"] as const;
 const GRACE_MS = 1000;
 const FORCE_MS = 10_000;
 const MAX_PAUSE_MS = 50;
-const ENOUGH_LOOKS = 50;
+const ENOUGH_SCANS = 50;
 
 /** This process, its ancestors, and process 1. */
 function ancestors(): ReadonlySet<number> {
@@ -91,7 +91,7 @@ function isStill({ entry, foundBy }: ProcessTarget, { mark, variable }: Sought):
   if (now?.started !== entry.started) return false;
   // The same process without a mark has executed another program. One with an unrelated mark is not the process we
   // found.
-  return foundBy === "parent" || now.mark === null || carries(now.mark, mark);
+  return foundBy === "parent" || now.mark === null || isUnder(now.mark, mark);
 }
 
 function send(pid: number, name: NodeJS.Signals): void {
@@ -136,7 +136,7 @@ export function findTargets(params: {
     if (spared.has(entry.pid)) continue;
     const known = seen.get(entry.pid);
     if (known?.entry.started === entry.started) targets.set(entry.pid, known);
-    else if (carries(entry.mark, mark)) targets.set(entry.pid, { entry, foundBy: "mark" });
+    else if (isUnder(entry.mark, mark)) targets.set(entry.pid, { entry, foundBy: "mark" });
   }
   for (let before = -1; before !== targets.size;) {
     before = targets.size;
@@ -149,7 +149,7 @@ export function findTargets(params: {
 }
 
 /** True for the mark itself and for marks below it, such as the steps of a run. */
-function carries(found: string | null, mark: string): boolean {
+function isUnder(found: string | null, mark: string): boolean {
   return found !== null && (found === mark || found.startsWith(`${mark}/`));
 }
 
@@ -215,7 +215,7 @@ export function readProcessTable(
   const pids = readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : []));
   for (const pid of pids.toSorted((a, b) => b - a)) {
     const before = params.known?.get(pid);
-    const { entry, doubt } = before === undefined ? lookAt(pid, variable) : { entry: before, doubt: null };
+    const { entry, doubt } = before === undefined ? readEntry(pid, variable) : { entry: before, doubt: null };
     if (entry !== null && before === undefined) params.onSight?.(entry);
     if (entry !== null) live.push(entry);
     if (doubt !== null) doubts.push({ pid, why: doubt });
@@ -225,7 +225,7 @@ export function readProcessTable(
 
 /** null if the process is gone. A zombie counts as gone: only its parent has not reaped it yet. */
 export function readProcess(pid: number, variable: MarkVariable = MARK_VARIABLE): ProcessEntry | null {
-  return lookAt(pid, variable).entry;
+  return readEntry(pid, variable).entry;
 }
 
 /** Names the run and the step that a process works for. */
@@ -239,7 +239,7 @@ type MarkVariable = typeof MARK_VARIABLE | typeof SUPERVISOR_VARIABLE;
 /** Parent of the kernel's own threads, which never have an environment. */
 const KERNEL_THREADS = 2;
 
-function lookAt(
+function readEntry(
   pid: number,
   variable: MarkVariable,
 ): { readonly entry: ProcessEntry | null; readonly doubt: string | null } {

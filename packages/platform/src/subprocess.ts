@@ -14,13 +14,11 @@ export async function runProcess(params: RunParams): Promise<ProcessResult> {
   let size = 0;
   let overflowed = false;
   running.stdout.on("data", (chunk: Buffer) => {
+    if (overflowed) return;
+    overflowed = size + chunk.length > limit;
+    chunks.push(chunk.subarray(0, limit - size));
     size += chunk.length;
-    if (size <= limit) chunks.push(chunk);
-    else if (!overflowed) {
-      overflowed = true;
-      chunks.length = 0;
-      running.kill();
-    }
+    if (overflowed) running.kill();
   });
   running.stdin.end(params.input);
   const exit = await running.exit;
@@ -90,7 +88,7 @@ interface StartParams {
 
 interface RunParams extends StartParams {
   readonly input?: Uint8Array | undefined;
-  /** More output than this ends the program with `overflowed`. Default 1 GiB. */
+  /** More output than this ends the program with `overflowed`, and the rest is dropped. Default 1 GiB. */
   readonly maxOutputBytes?: number | undefined;
 }
 
@@ -133,12 +131,13 @@ function keepTail(stream: Readable): () => string {
   return () => tail.toString("utf8");
 }
 
-function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
-  if (pid === undefined) return;
+/** Signals a child and its process group. Returns false if they are gone already. */
+export function signalGroup(pid: number | undefined, signal: NodeJS.Signals): boolean {
+  if (pid === undefined) return false;
   try {
-    process.kill(process.platform === "win32" ? pid : -pid, signal);
+    return process.kill(process.platform === "win32" ? pid : -pid, signal);
   } catch {
-    // The process group is gone already.
+    return false;
   }
 }
 

@@ -143,7 +143,7 @@ const CHANGES: ReadonlySet<string> = new Set([
   "create",
   "snapshot",
   "applyRestore",
-  "standOn",
+  "switchTo",
 ]);
 const OPENS: ReadonlySet<string> = new Set(["create", "find", "open"]);
 
