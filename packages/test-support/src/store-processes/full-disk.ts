@@ -1,6 +1,6 @@
 // A child process that saves into a file system of a few hundred kilobytes until it is full, then prints what can still be read.
 
-import { mkdirSync } from "node:fs";
+import { appendFileSync, mkdirSync } from "node:fs";
 import { HoldfastError } from "@holdfast/platform/error";
 import { writeWithReserve } from "@holdfast/core/store";
 import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
@@ -29,9 +29,16 @@ for (let n = 1; n <= 1000 && refusal === "none"; n++) {
     refusal = error instanceof HoldfastError ? error.code : String(error);
   }
 }
+// Not a byte is left, and the signal is longer than the space in the log that the refused save has allocated.
+try {
+  for (;;) appendFileSync(`${directory}.rest`, Buffer.alloc(4096, 1));
+} catch {
+  // The disk is full.
+}
 // Its own handle, as another process would use it.
 const sender = await openSqliteStore({ directory });
-const signal = await writeWithReserve(sender, () => sender.putSignal(samplePause)).then(
+const long = { ...samplePause, reason: noise(40_000) };
+const signal = await writeWithReserve(sender, () => sender.putSignal(long)).then(
   () => "sent",
   (error: unknown) => (error instanceof HoldfastError ? error.code : String(error)),
 );
