@@ -25,7 +25,7 @@ describe("quota wait", () => {
   test("waiting until a time, it says when; a waiter that is killed wakes nobody, and of several who wait one wakes it, once", async () => {
     const place = await work.begin();
     // After the wait it fails at once for another reason, so a later process finds it waiting for something else.
-    const agent = await place.agent([limited(1, 10_000), { when: { attempt: 2 }, fail: { cause: "auth" } }, GOOD]);
+    const agent = await place.agent([limited(1, 60_000), { when: { attempt: 2 }, fail: { cause: "auth" } }, GOOD]);
     expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 7 });
     const { status } = (await place.json("status", "1")).run;
     const early = await place.run("resume", "1");
@@ -55,7 +55,7 @@ describe("quota wait", () => {
 
   test("run --wait stays up through one limit after the other, and the run is done", async () => {
     const place = await work.begin();
-    const agent = await place.agent([limited(1, 2_000), limited(2, 2_000), GOOD]);
+    const agent = await place.agent([limited(1, 20_000), limited(2, 20_000), GOOD]);
     const done = await place.run("run", "1", "--no-review", "--wait", "--agent", agent);
     expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
     expect(done.stderr.match(/Waiting for issue-1 until /g)).toHaveLength(2);
