@@ -1,8 +1,6 @@
 // What is kept of an agent call outside the journal: its raw output, and its result until the journal has it.
 import { HoldfastError } from "@holdfast/platform/error";
 import type { AgentOutcome } from "./agent.ts";
-import type { RunSession } from "./run-session.ts";
-import type { StageExecution } from "./step.ts";
 
 export interface AgentCallKey {
   readonly run: string;
@@ -103,14 +101,21 @@ export function forgetResult(file: ResultFile): void {
   storeResult(file, { ...kept, tokens, ended: null, filesGone: true });
 }
 
-export function answerFile(runSession: RunSession, step: string): ResultFile {
+/** The members of a RunSession that identify a call. */
+interface Session {
+  readonly run: { readonly id: string };
+  readonly attempt: { readonly number: number };
+  readonly adapters: { readonly logs: AgentLogs };
+}
+
+export function answerFile(runSession: Session, step: string): ResultFile {
   const key: AgentCallKey = { run: runSession.run.id, stageAttempt: runSession.attempt.number, step };
   return runSession.adapters.logs.result(key);
 }
 
 /** Returns the stored result of this attempt of this agent. null: there is none, or it belongs to another attempt or agent. */
 export function ownResult(
-  { runSession }: StageExecution,
+  { runSession }: { readonly runSession: Session },
   step: string,
   own: Pick<StoredResult, "agent" | "model" | "attempt">,
 ): StoredResult | null {
