@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { expect, test } from "vitest";
@@ -41,6 +42,14 @@ test("every package is in the table", () => {
 
 test("imports between packages point one way", () => {
   expect(product.flatMap(forbiddenImports)).toEqual([]);
+});
+
+test("no files import each other in a circle, by types either", () => {
+  const report = spawnSync(process.execPath, [join(PACKAGES, "../scripts/tree-report.mjs"), "--list"], {
+    encoding: "utf8",
+  });
+  expect(report.stdout).toContain("| import cycles, types included |");
+  expect(report.stdout.split("\n").filter((line) => line.startsWith("cycle:"))).toEqual([]);
 });
 
 test("no relative import leaves its package", () => {
