@@ -5,7 +5,7 @@ import { type ProcessIdentity, processIdentity, randomId } from "@holdfast/platf
 import type { Driver } from "./store-sql/driver.ts";
 import { openToken } from "./store-sql/leases.ts";
 import { SQLITE, createTables } from "./store-sql/schema.ts";
-import { type Connection, type Turns, connectToMemory, inTurn, readSnapshot } from "./store-sql/sqlite-driver.ts";
+import { type OpenDatabase, type Turns, connectToMemory, inTurn, readSnapshot } from "./store-sql/sqlite-driver.ts";
 import { losesTrust, sqliteError } from "./store-sql/sqlite-errors.ts";
 import { createSqlStore } from "./store-sql/store.ts";
 import type { Store } from "./store.ts";
@@ -15,7 +15,7 @@ const LOCATION = "memory";
 /** The database that the handles of one memory store share. It is freed with the last of them. */
 export interface MemoryDatabase {
   readonly id: string;
-  readonly connection: Connection;
+  readonly connection: OpenDatabase;
   readonly turns: Turns;
   readonly listeners: Set<() => void>;
   /** How many transactions were committed. */

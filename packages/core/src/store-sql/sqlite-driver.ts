@@ -20,10 +20,15 @@ const NATIVE_TIMEOUT_MS = 200;
 /** How soon a commit by another process is seen. Asking costs a few microseconds. */
 const POLL_MS = 50;
 
-/** One connection and its prepared statements. */
-export interface Connection extends WriteTransaction {
-  readonly db: DatabaseSync;
+/** A connection without the types of node:sqlite: the declarations of the package must not need the types of Node. */
+export interface OpenDatabase extends WriteTransaction {
   pragma(name: string): unknown;
+  inTransaction(): boolean;
+}
+
+/** One connection and its prepared statements. */
+export interface Connection extends OpenDatabase {
+  readonly db: DatabaseSync;
   close(): void;
 }
 
@@ -74,6 +79,7 @@ function connectTo(location: URL | string, access: Access): Connection {
       }
     },
     run: (sql, params = []) => void prepared(sql).run(...params),
+    inTransaction: () => db.isTransaction,
     pragma: (name) => Object.values(prepared(`PRAGMA ${name}`).get() ?? {})[0],
     close: () => db.close(),
   };
@@ -258,7 +264,7 @@ export function createWritingDriver(params: {
 }
 
 /** One snapshot. Nothing was changed, so it ends with a rollback. */
-export async function readSnapshot<T>(connection: Connection, work: (tx: ReadTransaction) => Promise<T>): Promise<T> {
+export async function readSnapshot<T>(connection: OpenDatabase, work: (tx: ReadTransaction) => Promise<T>): Promise<T> {
   connection.run("BEGIN");
   try {
     return await work(connection);
@@ -268,11 +274,11 @@ export async function readSnapshot<T>(connection: Connection, work: (tx: ReadTra
 }
 
 /** On a damaged page even the end of a read fails, and what the read reported before matters more. */
-function endRead(connection: Connection): void {
+function endRead(connection: OpenDatabase): void {
   try {
     connection.run("ROLLBACK");
   } catch (error) {
-    if (connection.db.isTransaction) throw error;
+    if (connection.inTransaction()) throw error;
   }
 }
 
