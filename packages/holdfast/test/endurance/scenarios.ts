@@ -9,7 +9,7 @@ export interface Leg {
   /** Whether the resume raises the limit to that. */
   readonly raises: boolean;
   /** The workflow of one's own instead of `impl`. */
-  readonly own: "effects" | "sideWorktrees" | "crunch" | "ralph" | null;
+  readonly own: "effects" | "side-worktrees" | "crunch" | "ralph" | null;
   readonly ends: "done" | "failed" | "waiting";
 }
 
@@ -181,7 +181,7 @@ const LINES = "hello\n".repeat(9);
 /** Agents in side worktrees, several at once. */
 export const SIDE_WORKTREES: Scenario = {
   ...plain,
-  name: "sideWorktrees",
+  name: "side-worktrees",
   answers: [
     edit("x", { "x.txt": "x\n", "readme.md": `by x\n${LINES}` }),
     edit("y", { "y/y.txt": "y\n" }),
@@ -191,7 +191,7 @@ export const SIDE_WORKTREES: Scenario = {
     edit("first", { "t.txt": "one\n" }),
     edit("second", { "t2.txt": "two\n" }),
   ],
-  legs: [{ ...leg, own: "sideWorktrees" }],
+  legs: [{ ...leg, own: "side-worktrees" }],
   atOnce: true,
   expected: {
     "x.txt": "p\n",

@@ -13,7 +13,7 @@ import type { JsonObject } from "@holdfast/core/json";
  */
 export function sideWorktreesWorkflow(): Workflow<JsonObject> {
   return defineWorkflow<JsonObject>({
-    name: "sideWorktrees",
+    name: "side-worktrees",
     initial: "apart",
     stages: {
       async apart(context) {

@@ -45,7 +45,7 @@ async function workflowOf(own: Leg["own"], holdfast: Holdfast): Promise<Workflow
   switch (own) {
     case "effects":
       return effectsWorkflow(await holdfast.work.adapters());
-    case "sideWorktrees":
+    case "side-worktrees":
       return sideWorktreesWorkflow();
     case "crunch":
     case "ralph":
