@@ -36,7 +36,9 @@ async function finish(repository: string): Promise<readonly string[]> {
     await holdfast.applyGc(await holdfast.planGc({ policy: keepTwo }));
     const forked = await run.fork({ sequence: NEWEST, id: "forked" });
     problems.push(
-      ...judgeFiles(repository, [await forked.get(1)], () => NEWEST).map((problem) => `of the fork: ${problem}`),
+      ...judgeFiles(repository, [await forked.get(1)], { contentOf: () => NEWEST }).map(
+        (problem) => `of the fork: ${problem}`,
+      ),
     );
     const workspace = await forked.workspace();
     const there = workspace === undefined ? new Map() : readWorktree(workspace.root);

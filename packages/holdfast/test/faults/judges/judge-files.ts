@@ -4,12 +4,16 @@ import { git, readBlobs } from "./repository.ts";
 
 /**
  * Checks with git alone that the files of these checkpoints are in the repository, byte for byte, and held by the ref
- * that each names. Reads every object: an object that exists by name but is torn counts as lost.
+ * that each names. Reads every object: an object that exists by name but is torn counts as lost. `lostHead` is a commit
+ * that was lost before anything was saved with it.
  */
 export function judgeFiles(
   repository: string,
   found: readonly Checkpoint[],
-  contentOf: (checkpoint: Checkpoint) => number = ({ sequence }) => sequence,
+  {
+    contentOf = ({ sequence }) => sequence,
+    lostHead = null,
+  }: { readonly contentOf?: (checkpoint: Checkpoint) => number; readonly lostHead?: string | null } = {},
 ): readonly string[] {
   const problems: string[] = [];
   for (const checkpoint of found) {
@@ -31,9 +35,10 @@ export function judgeFiles(
       )
         problems.push(`LOST: ${ref}-index is not the index of checkpoint ${sequence}`);
       const heads = git(repository, ["rev-list", "--glob=refs/holdfast/*/head/*"]).toString().split("\n");
-      if (head !== null && !heads.includes(head))
+      const needed = head === null || head === lostHead ? [] : [head];
+      if (needed.some((commit) => !heads.includes(commit)))
         problems.push(`LOST: no ref holds the HEAD of checkpoint ${sequence}`);
-      git(repository, ["rev-list", "--objects", "--quiet", snapshot, ...(head === null ? [] : [head])]);
+      git(repository, ["rev-list", "--objects", "--quiet", snapshot, ...needed]);
       problems.push(...compareTree(repository, tree, contentOf(checkpoint), sequence));
     } catch (error) {
       problems.push(

@@ -31,5 +31,5 @@ export async function judgeRepository(
   const repository = repositoryIn(root);
   const directory = join(repository, ".git", "holdfast");
   const { problems, found } = await judgeStore({ ...params, open: () => openStore(directory), directory });
-  return { problems: [...problems, ...judgeFiles(repository, found, params.contentOf)], found };
+  return { problems: [...problems, ...judgeFiles(repository, found, params)], found };
 }

@@ -80,7 +80,8 @@ async function finish(repository: string): Promise<readonly string[]> {
     for (const { sequence } of await run.list()) found.push(await run.get(sequence));
     const edits = found.some(
       (checkpoint) =>
-        checkpoint.trigger === "before_restore" && judgeFiles(repository, [checkpoint], () => EDITED).length === 0,
+        checkpoint.trigger === "before_restore" &&
+        judgeFiles(repository, [checkpoint], { contentOf: () => EDITED }).length === 0,
     );
     if (!edits) problems.push("LOST: no checkpoint holds the edits from before the restore");
     for await (const event of holdfast.verify())
