@@ -105,6 +105,16 @@ describe("cli agent", () => {
     expect(session).toBe(seen[1]);
   });
 
+  test.each([{ session: "../../x" }, { session: "--yolo" }, { session: "s1", forkAt: "--yolo" }])(
+    "an id that is not a session id is lost and becomes no argument: %j",
+    async (ids) => {
+      const { start, cwd } = scene("touch started; echo end ok");
+      const { outcome } = start(ids);
+      expect(await outcome).toMatchObject({ kind: "failed", cause: "session_lost" });
+      expect(existsSync(join(cwd, "started"))).toBe(false);
+    },
+  );
+
   test("a refusal starts nothing and costs nothing", async () => {
     const refuse = (call: CliCall) =>
       ({ kind: "refused", cause: "session_lost", message: `no ${call.session}`, hint: null, until: null }) as const;

@@ -16,6 +16,7 @@ import type {
 } from "@holdfast/core/agent";
 import { asRecord, asText, sha256 } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
+import { HoldfastError } from "@holdfast/platform/error";
 import { randomId } from "@holdfast/platform/identity";
 import { childEnvironment } from "@holdfast/platform/marked-process";
 import { type ProcessResult, findProgram, runProcess } from "@holdfast/platform/subprocess";
@@ -38,9 +39,12 @@ export function createCliAgent<State, Before>(adapter: CliAdapter<State, Before>
   return {
     name: adapter.name,
     capabilities: adapter.capabilities,
-    sessions: adapter.sessions,
+    sessions: adapter.sessions === null ? null : checkedSessions(adapter.sessions),
     ...(adapter.records === undefined ? {} : { records: adapter.records }),
     async run(task) {
+      // The agent reports such a session as lost, so that a fresh one takes over.
+      if (![task.session, task.forkAt ?? null].every((id) => id === null || SESSION_ID.test(id)))
+        return notStarted(task.session, invalidSession(adapter));
       const call = callOf(task);
       const found = findProgram(adapter.program, call.env["PATH"]);
       if (found === undefined) return notStarted(task.session, missing(adapter));
@@ -146,6 +150,29 @@ function isFork(task: AgentTask): boolean {
 function missing(adapter: { readonly title: string; readonly program: string; readonly install: string }): CliFailure {
   const message = `${adapter.title} is not installed: ${adapter.program} is not on PATH`;
   return { cause: "missing", message, hint: adapter.install, until: null };
+}
+
+/**
+ * What a session or message id may be. It becomes a part of a path and an argument of the agent, and it may come from
+ * the run of another machine: an id like "../../x" or "--yolo" must become neither.
+ */
+const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+
+function checkedSessions(sessions: AgentSessions): AgentSessions {
+  return {
+    ...sessions,
+    read: async (params) => (SESSION_ID.test(params.session) ? await sessions.read(params) : null),
+    async write(params) {
+      if (SESSION_ID.test(params.session)) return await sessions.write(params);
+      const message = `${JSON.stringify(params.session)} is not a session id`;
+      throw new HoldfastError({ code: "USAGE", message, hint: "A new session takes over." });
+    },
+  };
+}
+
+function invalidSession({ title }: { readonly title: string }): CliFailure {
+  const message = `${title} cannot resume this session: its id has characters that no session id has`;
+  return { cause: "session_lost", message, hint: null, until: null };
 }
 
 function cannotFork({ title }: { readonly title: string }): CliFailure {

@@ -463,7 +463,7 @@ interface TranscriptLocation {
 
 /** The name of a session file that was created at that time. */
 function chatFileName({ ending }: TranscriptLocation, startTime: string): string {
-  const minute = startTime.slice(0, "2026-01-01T00:00".length).replaceAll(":", "-");
+  const minute = startTime.slice(0, "2026-01-01T00:00".length).replaceAll(/[^\dT]/g, "-");
   return `session-${minute === "" ? "1970-01-01T00-00" : minute}${ending}`;
 }
 
