@@ -1,7 +1,7 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
-import type { FailureCause } from "@holdfast/core/agent";
+import { describe, expect, test, vi } from "vitest";
+import type { AgentEvent, FailureCause } from "@holdfast/core/agent";
 import { systemClock } from "@holdfast/platform/clock";
 import type { ModelFault, ModelStep, ModelUsage } from "@holdfast/test-support/agents/model-script";
 import {
@@ -14,7 +14,7 @@ import {
 } from "@holdfast/test-support/agents/real-agent-suite";
 import { type AgentScene, CODEX_MODEL, REAL_CODEX, openCodexScene } from "@holdfast/test-support/agents/real-agents";
 import { type AgentHarness, appears, assertGone, prepareCall } from "@holdfast/testing/agent-contract";
-import { createCodexAgent, findRollout, locateTranscript } from "./codex.ts";
+import { createCodexAgent, findRollout, locateTranscript, sumResponseTokens } from "./codex.ts";
 
 describe("contract", () => {
   const SKIPS: Readonly<Record<string, string>> = {
@@ -207,16 +207,28 @@ describe("killed", () => {
     };
   }
 
+  const RECORDED_MS = 60_000;
+
   async function killAt(scene: AgentScene, moment: () => Promise<unknown>, session: string | null = null) {
-    const { task } = prepareCall(scene, { prompt: session === null ? "begin" : "begin again", session });
+    const { task, events } = prepareCall(scene, { prompt: session === null ? "begin" : "begin again", session });
     const before = scene.server.sent();
     const running = scene.agent.run(task);
     await moment();
+    const { input, cacheRead, output } = scene.server.sent();
+    await vi.waitFor(() => expect(recordedTokens(scene, events)).toMatchObject({ input: input + cacheRead, output }), {
+      timeout: RECORDED_MS,
+    });
     killAgent(task.mark);
     const outcome = await running;
     assertGone(task.mark);
     expect(outcome).toMatchObject({ kind: "failed", cause: "killed", usage: spent(before, scene) });
     return outcome;
+  }
+
+  /** What Codex has written of the session's tokens: it does so a moment after the answer. */
+  function recordedTokens({ env }: AgentScene, events: readonly AgentEvent[]) {
+    const session = events.flatMap((event) => (event.kind === "session" ? [event.id] : []))[0] ?? "";
+    return sumResponseTokens(readFileSync(findRollout(locateTranscript({ session, env })) ?? "", "utf8"));
   }
 
   function spent(before: ModelUsage, { server }: AgentScene) {
