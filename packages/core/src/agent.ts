@@ -3,6 +3,7 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import type { ExecutionConfig } from "./checkpoint.ts";
 import { isRecord } from "./json.ts";
+import { optionError } from "./options.ts";
 
 /**
  * A coding agent: a process that reads a prompt and edits files in a worktree. `run` never rejects for what the agent
@@ -202,7 +203,7 @@ export const AGENT_NAMES = [
   "scripted-session",
 ] as const;
 
-/** Adapters that do not depend on a vendor's program. */
+/** Adapters that do not depend on a vendor's program. Each needs a command or a script after the colon. */
 const OWN: readonly string[] = ["acp", "command", "scripted", "scripted-session"];
 
 /** Agents that are a vendor's program, which may or may not be installed. */
@@ -218,6 +219,21 @@ export function splitAgent(named: string): { readonly provider: string; readonly
     ? { provider: named, model: null }
     : { provider: named.slice(0, colon), model: named.slice(colon + 1) };
 }
+
+/**
+ * Checks the option `name`, which names an agent. Only the form is checked: a plug-in may add agents, and only the agent
+ * knows its models.
+ */
+export function checkAgentName(name: string, value: string): string {
+  const { provider, model } = splitAgent(value);
+  if (/^\S+$/.test(provider) && (model === null ? !OWN.includes(provider) : /^\S/.test(model))) return value;
+  const wanted = OWN.includes(provider)
+    ? `what ${provider} runs after the colon, such as \`${provider}:${EXAMPLES[provider] ?? "agent.yaml"}\``
+    : "`provider:model`, or the provider alone for its default model, such as `claude:opus` or `codex`";
+  throw optionError(name, value, wanted);
+}
+
+const EXAMPLES: Readonly<Record<string, string>> = { acp: "my-agent --acp", command: "./my-agent" };
 
 /** Additional arguments for the vendors' programs, by agent. */
 export type AgentArgs = Readonly<Record<string, readonly string[]>>;

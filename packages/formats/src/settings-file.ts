@@ -120,7 +120,7 @@ export function count(least: number) {
 }
 
 export function model() {
-  return settingValue("provider:model, such as scripted:agent.yaml or command:./my-agent", (value) =>
+  return settingValue("provider or provider:model, such as codex, claude:opus or command:./my-agent", (value) =>
     typeof value === "string" && MODEL.test(value) ? value : undefined,
   );
 }

@@ -8,7 +8,7 @@ describe("options of crunch", () => {
       target: "validation",
       type: "bug",
       maxParallel: 1,
-      models: { quality: "claude:haiku" },
+      models: { quality: "claude:haiku", security: "codex" },
       gate: "make",
     };
     const parsed = parseCrunchOptions(given);
@@ -20,7 +20,7 @@ describe("options of crunch", () => {
     [{ target: 3 }, /target/],
     [{ type: "decomposition" }, /type/],
     [{ maxParallel: 0 }, /maxParallel/],
-    [{ models: { quality: "haiku" } }, /models.quality/],
+    [{ models: { quality: "command" } }, /models.quality/],
     [{ limits: { e2eFailures: -1 } }, /e2eFailures/],
     [{ parallel: 2 }, /no option "parallel"/],
     [{ settings: { agents: {} } }, /settings of crunch/],

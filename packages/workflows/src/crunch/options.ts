@@ -1,5 +1,6 @@
 // The options of the crunch workflow and its transition table.
 
+import { checkAgentName } from "@holdfast/core/agent";
 import { type JsonObject, parseShape } from "@holdfast/core/json";
 import { checkOptions, count, flag, nullableText, optionError, record, text } from "@holdfast/core/options";
 import type { TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
@@ -90,11 +91,7 @@ function parseType(given: JsonObject): CrunchOptions["type"] {
 
 function parseModels(given: JsonObject): CrunchOptions["models"] {
   return Object.fromEntries(
-    Object.keys(given).map((name) => {
-      const model = text(given, name);
-      if (/^[^:\s]+:\S/.test(model)) return [name, model];
-      throw optionError(`models.${name}`, model, "`provider:model`, such as `claude:opus`");
-    }),
+    Object.keys(given).map((name) => [name, checkAgentName(`models.${name}`, text(given, name))]),
   );
 }
 

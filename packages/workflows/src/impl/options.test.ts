@@ -58,7 +58,9 @@ describe("options of impl", () => {
     [{ maxIteration: 3 }, "maxIterations"],
     [{ maxIterations: 0 }, "whole number from 1"],
     [{ maxIterations: "3" }, "whole number"],
-    [{ implModel: "gpt" }, "provider:model"],
+    [{ implModel: "my agent" }, "provider:model"],
+    [{ implModel: "command" }, "command:./my-agent"],
+    [{ reviewModel: "codex:" }, "provider:model"],
     [{ thresholds: { docs: 101 } }, "0 to 100"],
     [{ thresholds: { doc: 1 } }, "docs"],
     [{ afterRebase: "pr" }, "review, impl"],
@@ -69,6 +71,11 @@ describe("options of impl", () => {
     [{ gate: { command: "" } }, "not empty"],
   ])("%j is USAGE and says what fits", (given, hint) => {
     expect(refuse(given)).toMatchObject({ code: "USAGE", hint: expect.stringContaining(hint) });
+  });
+
+  test("a provider alone is an agent with its default model", () => {
+    const { options } = parseImplOptions({ implModel: "claude", reviewModel: "codex" });
+    expect(options).toMatchObject({ implModel: "claude", reviewModel: "codex" });
   });
 
   test("old spellings are read and told; both at once is USAGE", () => {

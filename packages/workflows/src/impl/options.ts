@@ -1,5 +1,6 @@
 // The options of the impl workflow: their types, defaults, parsing and deprecated spellings.
 
+import { checkAgentName } from "@holdfast/core/agent";
 import type { JsonObject } from "@holdfast/core/json";
 import {
   checkOptions,
@@ -159,8 +160,7 @@ export function implOptionsJson(options: ImplOptions): JsonObject {
 
 function model(given: JsonObject, name: string): string | null {
   const value = nullableText(given, name);
-  if (value === null || /^[^:\s]+:\S/.test(value)) return value;
-  throw optionError(name, value, "`provider:model`, such as `scripted:demo.yaml`");
+  return value === null ? null : checkAgentName(name, value);
 }
 
 function parseThresholds(given: JsonObject): ImplOptions["thresholds"] {

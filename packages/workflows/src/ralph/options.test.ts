@@ -113,9 +113,14 @@ describe("options", () => {
     ["a dimension that is not there", { qualityWeights: { beauty: 1 } }],
     ["two turns", { detection: { oscillation: 2 } }],
     ["an empty command", { until: [""] }],
-    ["a model without a provider", { model: "opus" }],
+    ["a model without a provider", { model: ":opus" }],
+    ["an agent without its script", { model: "scripted" }],
   ])("%s is refused", (_, wrong) => {
     expect(() => parseRalphOptions({ ...LOOP, ...wrong })).toThrow(usage());
+  });
+
+  test("a provider alone is an agent with its default model", () => {
+    expect(parseRalphOptions({ ...LOOP, model: "codex" })).toMatchObject({ model: "codex" });
   });
 
   test("null turns a detection or a limit off", () => {

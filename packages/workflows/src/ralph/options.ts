@@ -1,5 +1,6 @@
 // The options of the ralph workflow: the loop, its units of work, quality weights, detection and layout files.
 
+import { checkAgentName } from "@holdfast/core/agent";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import {
   checkOptions,
@@ -267,8 +268,7 @@ function parseLoopId(given: JsonObject): string | null {
 
 function parseModel(given: JsonObject): string | null {
   const model = nullableText(given, "model");
-  if (model === null || /^[^:\s]+:\S/.test(model)) return model;
-  throw optionError("model", model, "`provider:model`, such as `scripted:demo.yaml`");
+  return model === null ? null : checkAgentName("model", model);
 }
 
 function nullableCount(given: JsonObject, name: string, otherwise: number | null, least = 1): number | null {

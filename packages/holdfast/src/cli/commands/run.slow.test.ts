@@ -37,6 +37,32 @@ describe("work", () => {
       expect(await place.git("branch", "--list")).toBe("* main");
     });
 
+    test("an agent is named by its provider alone, for each role", async () => {
+      const place = await work.begin();
+      await writeFile(join(place.clone, "holdfast.config.yaml"), "models:\n  review: codex\n");
+      const dry = async (...flags: readonly string[]) => await place.run("run", "1", ...flags, "--dry-run");
+      const crunch = ["--workflow", "crunch", "--agent", "command:true"];
+      for (const flags of [
+        ["--agent", "command:true", "--review-model", "codex"],
+        ["--impl-model", "codex"],
+        ["--agent", "codex"],
+        [...crunch, "--model", "quality=codex"],
+        ["--workflow", "ralph", "--until", "true", "--agent", "codex"],
+      ]) {
+        const planned = await dry(...flags);
+        expect(planned, flags.join(" ") + planned.stderr).toMatchObject({ status: 0 });
+        expect(planned.stdout, flags.join(" ")).toContain("codex");
+      }
+      expect(await dry("--agent", "command:true", "--review-model", "codx")).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining("Did you mean codex?"),
+      });
+      expect(await dry("--agent", "command:true", "--review-model", "command")).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining("after the colon"),
+      });
+    });
+
     test("an issue becomes a pull request; what is done stays done", async () => {
       const place = await work.begin();
       const agent = await place.agent([GOOD]);
