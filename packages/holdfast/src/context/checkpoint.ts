@@ -111,6 +111,12 @@ export class Checkpoint {
   equals(other: Checkpoint): boolean {
     return this === other || canonicalJson({ ...this.toJSON() }) === canonicalJson({ ...other.toJSON() });
   }
+
+  /** `Checkpoint(taskId="task-1", version=1, keys=2)`: its task, version and number of values. */
+  toString(): string {
+    const keys = Object.keys(this.values).length;
+    return `Checkpoint(taskId=${JSON.stringify(this.taskId)}, version=${this.version}, keys=${keys})`;
+  }
 }
 
 function frozen(values: JsonObject): JsonObject {

@@ -34,6 +34,7 @@ const who = fc.nat(9);
 const someAct = fc.oneof(
   fc.record({ kind: fc.constant("set" as const), who, key: someKey, value: someValue }),
   fc.record({ kind: fc.constant("delete" as const), who, key: someKey }),
+  fc.record({ kind: fc.constant("pop" as const), who, key: someKey }),
   fc.record({ kind: fc.constant("tokens" as const), who, tokens: someTokens }),
   fc.record({ kind: fc.constant("fork" as const), who, name: fc.constantFrom<string>("sub", "other") }),
   fc.record({ kind: fc.constant("merge" as const), who, wins: fc.constantFrom("refuse", "child_wins", "parent_wins") }),
@@ -75,6 +76,8 @@ class World {
         return context.state.toJSON();
       case "delete":
         return context.state.delete(one.key);
+      case "pop":
+        return pop(context, one.key);
       case "tokens":
         return context.addTokens(one.tokens).tokenUsage;
       case "fork":
@@ -228,6 +231,16 @@ test("siblings that set different keys merge in either order to the same", () =>
 function shown(checkpoint: Checkpoint): JsonObject {
   const { created_at: _when, ...rest } = checkpoint.toJSON();
   return rest;
+}
+
+/** Returns what was set in this context, or the fallback, and leaves no value of its own behind. */
+function pop(context: Context, key: string): Json {
+  const { state } = context;
+  const { local } = state;
+  const popped = state.pop(key, "fallback");
+  expect(popped).toEqual(Object.hasOwn(local, key) ? local[key] : "fallback");
+  expect(Object.hasOwn(state.local, key)).toBe(false);
+  return popped;
 }
 
 function total(context: Context): number {

@@ -32,25 +32,25 @@ import {
  * ```
  */
 export class ContextState implements Iterable<readonly [string, Json]> {
-  readonly #place: ContextCursor;
+  readonly #cursor: ContextCursor;
 
   /** @internal */
-  constructor(place: ContextCursor) {
-    this.#place = place;
+  constructor(cursor: ContextCursor) {
+    this.#cursor = cursor;
   }
 
   /** The value in this context or in the nearest parent that has it; `undefined` (or `fallback`) if there is none. */
   get(key: string): Json | undefined;
   get<Fallback>(key: string, fallback: Fallback): Json | Fallback;
   get(key: string, fallback?: unknown): unknown {
-    const { tree, id } = this.#place;
+    const { tree, id } = this.#cursor;
     const found = getValue(tree, id, key);
     return found === undefined ? fallback : found;
   }
 
   /** Whether this context or a parent has the value. */
   has(key: string): boolean {
-    const { tree, id } = this.#place;
+    const { tree, id } = this.#cursor;
     return getValue(tree, id, key) !== undefined;
   }
 
@@ -64,15 +64,19 @@ export class ContextState implements Iterable<readonly [string, Json]> {
     return this.update(Object.fromEntries([[key, value]]));
   }
 
-  /** Sets several values at once: all of them or, if one is rejected, none. */
-  update(values: JsonObject): this {
+  /**
+   * Sets several values at once: all of them or, if one is rejected, none. From another state it takes the values that
+   * were set there, without inherited ones.
+   */
+  update(source: JsonObject | ContextState): this {
+    const values = source instanceof ContextState ? source.local : source;
     if (typeof values !== "object" || values === null || Array.isArray(values)) {
       throw usageError(
         "State is updated from an object with names and values",
         "Give the value a name: state.set(name, value).",
       );
     }
-    this.#place.change((tree, id) => updateValues(tree, id, values));
+    this.#cursor.change((tree, id) => updateValues(tree, id, values));
     return this;
   }
 
@@ -85,8 +89,22 @@ export class ContextState implements Iterable<readonly [string, Json]> {
    */
   delete(key: string): boolean {
     if (!this.has(key)) return false;
-    this.#place.change((tree, id) => deleteValue(tree, id, key));
+    this.#cursor.change((tree, id) => deleteValue(tree, id, key));
     return true;
+  }
+
+  /**
+   * Removes a value that was set in this context, and returns it. If this context has none, returns `fallback`.
+   *
+   * @throws {HoldfastError} `USAGE` if this context has no such value and no fallback is given, even if a parent has it.
+   */
+  pop(key: string): Json;
+  pop<Fallback>(key: string, fallback: Fallback): Json | Fallback;
+  pop(key: string, ...fallback: readonly unknown[]): unknown {
+    const { local } = this;
+    if (fallback.length > 0 && !Object.hasOwn(local, key)) return fallback[0];
+    this.#cursor.change((tree, id) => deleteValue(tree, id, key));
+    return local[key];
   }
 
   /** Removes all values that were set in this context. The parents' values remain visible. */
@@ -96,7 +114,7 @@ export class ContextState implements Iterable<readonly [string, Json]> {
 
   /** The values that were set in this context, without inherited ones. */
   get local(): JsonObject {
-    const { tree, id } = this.#place;
+    const { tree, id } = this.#cursor;
     return Object.freeze({ ...openNode(tree, id).local });
   }
 
@@ -117,8 +135,26 @@ export class ContextState implements Iterable<readonly [string, Json]> {
 
   /** All visible values as one frozen object; a child's value hides its parent's. */
   toJSON(): JsonObject {
-    const { tree, id } = this.#place;
+    const { tree, id } = this.#cursor;
     return valuesOf(tree, id);
+  }
+
+  /**
+   * `ContextState(local=1, inherited=2)`; values that a local one hides are not counted. Never throws, so that a closed
+   * fork can be printed.
+   */
+  toString(): string {
+    const { tree, id } = this.#cursor;
+    const node = tree.nodes.get(id);
+    if (node?.kind !== "open") return "ContextState(closed)";
+    const local = Object.keys(node.local).length;
+    const inherited = node.parent === null ? "" : `, inherited=${this.size - local}`;
+    return `ContextState(local=${local}${inherited})`;
+  }
+
+  /** For `console.log`. */
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return this.toString();
   }
 }
 
@@ -158,19 +194,19 @@ export class ContextCursor {
     openNode(child.tree, child.id);
     const merged = mergeContext(this.tree, { child: child.id, onConflict });
     if (merged.kind === "conflict") throw conflict(this.id, child.id, merged.conflicts);
-    this.#part(merged.tree, [child]);
+    this.#detach(merged.tree, [child]);
     return merged.conflicts;
   }
 
   /** `below`: the cursors of all descendants of the child. */
   discard(child: ContextCursor, below: readonly ContextCursor[]): void {
     openNode(child.tree, child.id);
-    this.#part(discardContext(this.tree, child.id), [child, ...below]);
+    this.#detach(discardContext(this.tree, child.id), [child, ...below]);
   }
 
-  #part(tree: ContextTree, closed: readonly ContextCursor[]): void {
+  #detach(tree: ContextTree, closed: readonly ContextCursor[]): void {
     const trunk = { tree };
-    for (const place of closed) place.#trunk = trunk;
+    for (const cursor of closed) cursor.#trunk = trunk;
     this.#trunk.tree = { ...tree, nodes: new Map([...tree.nodes].filter(([, node]) => node.kind === "open")) };
   }
 }

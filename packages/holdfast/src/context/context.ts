@@ -2,9 +2,10 @@
  * The Context and CheckpointStore classes of `holdfast/context`: work with a task's values, and save and restore its
  * checkpoints.
  */
-import type { JsonObject } from "@holdfast/core/json";
+import { type JsonObject, isRecord } from "@holdfast/core/json";
 import { checkOneOf, checkOptions } from "@holdfast/core/options";
 import { openMemoryStore } from "@holdfast/core/store-memory";
+import { capture } from "@holdfast/core/values";
 import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
 import { ContextCursor, ContextState } from "./context-state.ts";
 import { type ContextConflict, addTokens, rewindContext, snapshotContext, tokensOf } from "./context-tree.ts";
@@ -12,6 +13,7 @@ import {
   type OpenOptions,
   type TaskRun,
   Tasks,
+  badConfig,
   badTokens,
   noStore,
   notACheckpoint,
@@ -20,6 +22,20 @@ import {
   wrongCheckpoint,
   wrongStore,
 } from "./tasks.ts";
+
+/**
+ * Settings that your program keeps with a context. Holdfast copies and freezes them, passes them to forks, and neither
+ * reads nor stores them.
+ */
+export type ContextConfig = JsonObject;
+
+/** Options of a new context. */
+export interface ContextOptions {
+  /** Where its snapshots are saved. */
+  readonly store?: CheckpointStore;
+  /** Default: empty. */
+  readonly config?: ContextConfig;
+}
 
 /**
  * The working state of a task: values, and a count of the tokens used. It can be forked for a part of the work and
@@ -42,7 +58,9 @@ export class Context {
   readonly taskId: string;
   /** The store of the snapshots; `null` if there is none, and then `snapshot` throws. */
   readonly store: CheckpointStore | null;
-  #place: ContextCursor;
+  /** The settings that the context was created with, deeply frozen. A fork has its parent's. They are not saved. */
+  readonly config: ContextConfig;
+  #cursor: ContextCursor;
   #state: ContextState;
   #parent: Context | null = null;
   readonly #children = new Set<Context>();
@@ -53,16 +71,20 @@ export class Context {
    * An empty context. Usually you get a context from {@link CheckpointStore.context}, which continues from the task's
    * newest checkpoint.
    *
-   * @throws {HoldfastError} `USAGE` if the task id is empty, or the store belongs to another task.
+   * @throws {HoldfastError} `USAGE` if the task id is empty, the store belongs to another task, or the config is not an
+   * object; `NOT_JSON` if the config holds what JSON cannot represent.
    */
-  constructor(taskId: string, options: { readonly store?: CheckpointStore } = {}) {
-    checkOptions("Context", options, ["store"]);
-    const { store = null } = options;
+  constructor(taskId: string, options: ContextOptions = {}) {
+    checkOptions("Context", options, ["store", "config"]);
+    const { store = null, config = {} } = options;
     if (store !== null && store.taskId !== taskId) throw wrongStore(taskId, store.taskId);
+    if (!isRecord(config)) throw badConfig(config);
     this.taskId = taskId;
     this.store = store;
-    this.#place = ContextCursor.root(taskId, { values: {}, tokens: {} });
-    this.#state = new ContextState(this.#place);
+    // The capture of an object is an object.
+    this.config = capture(config) as ContextConfig;
+    this.#cursor = ContextCursor.root(taskId, { values: {}, tokens: {} });
+    this.#state = new ContextState(this.#cursor);
   }
 
   /**
@@ -72,13 +94,13 @@ export class Context {
    *
    * @throws {HoldfastError} `USAGE` if it is not a checkpoint, or the store belongs to another task.
    */
-  static restore(checkpoint: Checkpoint, options: { readonly store?: CheckpointStore } = {}): Context {
-    checkOptions("Context.restore", options, ["store"]);
+  static restore(checkpoint: Checkpoint, options: ContextOptions = {}): Context {
+    checkOptions("Context.restore", options, ["store", "config"]);
     if (!(checkpoint instanceof Checkpoint)) throw notACheckpoint(checkpoint);
     const { taskId, values, tokenUsage } = checkpoint;
     const store = options.store ?? originOf(checkpoint);
-    const context = new Context(taskId, store === null ? {} : { store });
-    context.#stand(ContextCursor.root(taskId, { values, tokens: tokenUsage }));
+    const context = new Context(taskId, { ...options, ...(store === null ? {} : { store }) });
+    context.#moveTo(ContextCursor.root(taskId, { values, tokens: tokenUsage }));
     context.#after = checkpoint.version;
     return context;
   }
@@ -90,7 +112,12 @@ export class Context {
 
   /** Tokens used so far. A fork's count includes what its parent had used at the fork. */
   get tokenUsage(): TokenUsage {
-    return Object.freeze({ ...tokensOf(this.#place.tree, this.#place.id) });
+    return Object.freeze({ ...tokensOf(this.#cursor.tree, this.#cursor.id) });
+  }
+
+  /** The same as {@link Context.store}, under orbiter's name. */
+  get checkpoints(): CheckpointStore | null {
+    return this.store;
   }
 
   /** The context that this one was forked from; `null` for a root and for a restored context. */
@@ -110,7 +137,7 @@ export class Context {
    */
   addTokens(tokens: TokenUsage): this {
     if (typeof tokens !== "object" || tokens === null || Array.isArray(tokens)) throw badTokens(tokens);
-    this.#place.change((tree, id) => addTokens(tree, id, tokens));
+    this.#cursor.change((tree, id) => addTokens(tree, id, tokens));
     return this;
   }
 
@@ -121,8 +148,9 @@ export class Context {
    * @throws {HoldfastError} `USAGE` if the id is empty, or an open fork of this family has it.
    */
   fork(taskId: string): Context {
-    const child = new Context(taskId, this.store === null ? {} : { store: this.store.task(taskId) });
-    child.#stand(this.#place.fork(taskId));
+    const { config, store } = this;
+    const child = new Context(taskId, { config, ...(store === null ? {} : { store: store.task(taskId) }) });
+    child.#moveTo(this.#cursor.fork(taskId));
     child.#parent = this;
     this.#children.add(child);
     return child;
@@ -144,7 +172,7 @@ export class Context {
     checkOptions("merge", options, ["onConflict"]);
     checkOneOf("merge", "onConflict", options.onConflict, ["refuse", "child_wins", "parent_wins"]);
     this.#checkChild(child);
-    const decided = this.#place.merge(child.#place, options.onConflict ?? "refuse");
+    const decided = this.#cursor.merge(child.#cursor, options.onConflict ?? "refuse");
     this.#children.delete(child);
     return decided;
   }
@@ -152,7 +180,7 @@ export class Context {
   /** Closes a child and its own forks. Its values are dropped; the tokens that it used remain counted. */
   discard(child: Context): void {
     this.#checkChild(child);
-    this.#place.discard(child.#place, child.#below());
+    this.#cursor.discard(child.#cursor, child.#below());
     this.#children.delete(child);
   }
 
@@ -165,7 +193,7 @@ export class Context {
   async snapshot(options: { readonly metadata?: JsonObject } = {}): Promise<Checkpoint> {
     checkOptions("snapshot", options, ["metadata"]);
     if (this.store === null) throw noStore(this.taskId);
-    const { values, tokens } = snapshotContext(this.#place.tree, this.#place.id);
+    const { values, tokens } = snapshotContext(this.#cursor.tree, this.#cursor.id);
     const { metadata = {} } = options;
     return await this.store.save({ values, tokenUsage: tokens, metadata, after: this.#after });
   }
@@ -186,13 +214,25 @@ export class Context {
     if (checkpoint.taskId !== this.taskId) throw wrongCheckpoint(checkpoint.taskId, this.taskId);
     const { values, tokenUsage } = checkpoint;
     const tokens = options.tokens === "keep" ? this.tokenUsage : tokenUsage;
-    this.#place.change((tree, id) => rewindContext(tree, id, { values, tokens }));
+    this.#cursor.change((tree, id) => rewindContext(tree, id, { values, tokens }));
     return this;
   }
 
-  #stand(place: ContextCursor): void {
-    this.#place = place;
-    this.#state = new ContextState(place);
+  /** `Context(taskId="review", parent="release", children=2)`; without parent or open forks these are left out. */
+  toString(): string {
+    const parent = this.#parent === null ? "" : `, parent=${JSON.stringify(this.#parent.taskId)}`;
+    const children = this.#children.size === 0 ? "" : `, children=${this.#children.size}`;
+    return `Context(taskId=${JSON.stringify(this.taskId)}${parent}${children})`;
+  }
+
+  /** For `console.log`. */
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return this.toString();
+  }
+
+  #moveTo(cursor: ContextCursor): void {
+    this.#cursor = cursor;
+    this.#state = new ContextState(cursor);
   }
 
   #checkChild(child: Context): void {
@@ -200,7 +240,7 @@ export class Context {
   }
 
   #below(): readonly ContextCursor[] {
-    return [...this.#children].flatMap((child) => [child.#place, ...child.#below()]);
+    return [...this.#children].flatMap((child) => [child.#cursor, ...child.#below()]);
   }
 }
 
@@ -287,11 +327,13 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
    *
    * @throws {HoldfastError} `LEASE_HELD`, with the owner in `data`, while another live process writes the task.
    */
-  async context(taskId: string = this.taskId): Promise<Context> {
+  async context(taskId: string = this.taskId, options: { readonly config?: ContextConfig } = {}): Promise<Context> {
+    checkOptions("context", options, ["config"]);
     const store = taskId === this.taskId ? this : this.task(taskId);
     await store.#run.hold(0);
     const latest = await store.latest();
-    return latest === undefined ? new Context(taskId, { store }) : Context.restore(latest, { store });
+    const given = { ...options, store };
+    return latest === undefined ? new Context(taskId, given) : Context.restore(latest, given);
   }
 
   /**

@@ -13,10 +13,15 @@ export type { OpenOptions } from "./tasks.ts";
 
 // The working state of a task
 export { Context } from "./context.ts";
+export type { ContextConfig, ContextOptions } from "./context.ts";
 export type { ContextState } from "./context-state.ts";
 export type { ContextConflict } from "./context-tree.ts";
 export type { Json, JsonObject } from "@holdfast/core/json";
 
-// Errors: every failure is a HoldfastError with code, hint and data; `CheckpointError` is the same class.
-export { HoldfastError, HoldfastError as CheckpointError } from "@holdfast/platform/error";
+// Errors: every failure is a HoldfastError with code, hint and data; `CheckpointError` and `ContextError` are the same class.
+export {
+  HoldfastError,
+  HoldfastError as CheckpointError,
+  HoldfastError as ContextError,
+} from "@holdfast/platform/error";
 export type { ErrorCode } from "@holdfast/platform/error";

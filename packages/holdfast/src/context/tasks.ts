@@ -340,6 +340,13 @@ export function badTokens(tokens: unknown): HoldfastError {
   );
 }
 
+export function badConfig(config: unknown): HoldfastError {
+  return usageError(
+    `A context is configured by an object, not by ${Array.isArray(config) ? "a list" : `a value of type ${typeof config}`}`,
+    'Give names and values: new Context(taskId, { config: { mode: "copilot" } }).',
+  );
+}
+
 export function noStore(taskId: string): HoldfastError {
   return usageError(
     `The context of task ${JSON.stringify(taskId)} has no store to save a snapshot in`,

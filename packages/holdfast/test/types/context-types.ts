@@ -1,6 +1,7 @@
 import { Checkpoint, CheckpointError, CheckpointStore, Context } from "../../src/context/index.ts";
 import type {
   CheckpointDocument,
+  ContextConfig,
   ContextConflict,
   ContextState,
   HoldfastError,
@@ -38,6 +39,11 @@ export async function inferred(): Promise<void> {
   is<typeof fallen, Json>(true);
   const dated = context.state.get("a", new Date(0));
   is<typeof dated, Json | Date>(true);
+  const popped = context.state.pop("a");
+  is<typeof popped, Json>(true);
+  const poppedDate = context.state.pop("a", new Date(0));
+  is<typeof poppedDate, Json | Date>(true);
+  is<typeof context.config, ContextConfig>(true);
   const conflicts = context.merge(context.fork("x"), { onConflict: "child_wins" });
   is<typeof conflicts, readonly ContextConflict[]>(true);
   const again = Context.restore(saved, { store }).restore(saved, { tokens: "keep" });
