@@ -70,10 +70,16 @@ describe("finding", () => {
     ]);
   });
 
-  test("what is no new order is no finding: line ends, the time of the last update", () => {
+  test("line ends, a trailing newline and the time of the last update are no change", () => {
     expect(compare(inputs({ updatedAt: "2027-01-01T00:00:00Z" }))).toEqual([]);
     const windows = inputs({ body: "a\r\nb" });
     expect(compareInputs({ saved: windows, current: inputs({ body: "a\nb" }) })).toEqual([]);
+    const ended = inputs({ title: "A title ", body: "a\r\nb\r\n\n" });
+    expect(compareInputs({ saved: ended, current: inputs({ title: "A title", body: "a\nb" }) })).toEqual([]);
+    const indented = inputs({ body: "a\n  b" });
+    expect(kindsOf(compareInputs({ saved: indented, current: inputs({ body: "a\nb" }) }))).toEqual([
+      "issue_body_changed",
+    ]);
   });
 
   test("an issue that is gone, or another one in its place, is not taken for unchanged", () => {

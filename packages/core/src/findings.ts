@@ -149,12 +149,12 @@ function compareIssues(saved: IssueSnapshot, current: IssueSnapshot | null): rea
     return [{ kind: "issue_missing", summary: `${name} is not there any more`, expected: saved.number, actual }];
   }
   const findings: Finding[] = [];
-  if (saved.title !== current.title) {
+  if (saved.title.trim() !== current.title.trim()) {
     const summary = `The title of ${name} has changed`;
     findings.push({ kind: "issue_title_changed", summary, expected: saved.title, actual: current.title });
   }
-  // A forge may return the same text with other line endings. That is not a change of the task.
-  if (unixLines(saved.body) !== unixLines(current.body)) {
+  // A forge may return the same text with other line endings or another end. That is not a change of the task.
+  if (comparable(saved.body) !== comparable(current.body)) {
     const summary = `The body of ${name} has changed`;
     const diff = describeTextChange({ before: saved.body, after: current.body });
     findings.push({ kind: "issue_body_changed", summary, expected: saved.body, actual: current.body, diff });
@@ -193,8 +193,8 @@ function modelOf(config: ExecutionConfig): Json {
   return { agent, model, temperature, seed, mode };
 }
 
-function unixLines(text: string): string {
-  return text.replaceAll("\r\n", "\n");
+function comparable(text: string): string {
+  return text.replaceAll("\r\n", "\n").trimEnd();
 }
 
 /** A run's recorded position and values, from which a workflow judges findings. */
