@@ -105,10 +105,14 @@ export function decodeEntry(entry: ExternalEntry): ImplHistoryEntry {
   };
 }
 
-/** Adds `event` and `reason` beyond the format's description; its readers ignore them. */
+/**
+ * Adds `event` and `reason` beyond the format's description; its readers ignore them. The history may name any stage;
+ * only `current_stage` has a fixed list, which lacks ci.
+ */
 export function encodeEntry(entry: ImplHistoryEntry): JsonObject {
+  const stage = entry.stage === "ci" ? "ci" : encodeStage(entry.stage);
   return {
-    stage: entry.event.startsWith("parse_") ? "parse" : encodeStage(entry.stage),
+    stage: entry.event.startsWith("parse_") ? "parse" : stage,
     iteration: entry.iteration,
     timestamp: encodeTime(entry.timestamp),
     result: entry.result,

@@ -36,7 +36,7 @@ const times = fc.constantFrom(
 const maybe = { requiredKeys: [] };
 const entries = fc.record(
   {
-    stage: fc.constantFrom("impl", "parse", "review", "simp", "pr", "rebase", "deploy"),
+    stage: fc.constantFrom("impl", "parse", "review", "simp", "pr", "ci", "rebase", "deploy"),
     iteration: fc.nat(9),
     timestamp: times,
     result: fc.constantFrom("success", "retry", "failure", "pass", "fail", "incomplete", "ci_fix", "pr_pass", "odd"),
@@ -261,7 +261,7 @@ describe("a run continues from it", () => {
         history: [
           ...history,
           {
-            stage: "pr",
+            stage: "ci",
             iteration: 2,
             timestamp: "2026-01-02T00:00:00.000+00:00",
             result: "retry",

@@ -66,7 +66,7 @@ describe("the document that an impl run keeps for older tools", () => {
       { stage: "parse", result: "retry", timestamp: "2025-01-15T10:00:00.000+00:00", event: "parse_fail" },
       { stage: "impl", result: "success" },
       { stage: "review", result: "retry", score: 60 },
-      { stage: "pr", event: "ci_fail" },
+      { stage: "ci", event: "ci_fail" },
     ]);
     expect(document.state.history).toHaveLength(4);
   });
