@@ -72,6 +72,13 @@ export async function stageTime(context: AnyStageContext): Promise<string> {
   return await context.step("time", () => new Date(context.now()).toISOString());
 }
 
+/** The checkpoint whose files a stage restores if what it tries next fails. */
+export async function newestSequence({ adapters }: HasParts, { run }: AnyStageContext): Promise<number> {
+  const [newest] = await adapters.store.listCheckpoints({ run: run.id, limit: 1 });
+  if (newest !== undefined) return newest.sequence;
+  throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: `Run ${run.id} has no checkpoint to go back to` });
+}
+
 export function prettyJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }

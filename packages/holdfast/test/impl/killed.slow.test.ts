@@ -87,6 +87,21 @@ test("killed every few commits while its conflict is resolved, the run ends with
   expect((await bench.planes()).position.attempts).toEqual({ rebase: 1 });
 });
 
+test("killed every few commits while its simplification fails, the run pushes the reviewed files once", async () => {
+  const broken: Answer = {
+    when: { role: "simplify" },
+    edits: [{ do: "write", path: "greeting.json", text: "{" }],
+  };
+  const answers = [finish({ path: "greeting.json", text: "[1]\n" }), pass, broken];
+  await using bench = await makeBench({ answers, options: { simplify: true } });
+  const pushes = await countPushes(bench);
+  await liveAndDie(bench, SEED);
+  expect((await bench.trail()).join(" ")).toMatch(/simplify:simp_fail pr:pr_pass done:done$/);
+  expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.json")).toBe("[1]");
+  expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+  expect(await pushes()).toBe(1);
+});
+
 test("counters reset on resume: killed on the way to giving up, the run still ends with the best files and its true reason", async () => {
   const worth = [60, 75, 70, 65, 64];
   const answers = [

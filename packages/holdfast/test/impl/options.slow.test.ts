@@ -3,25 +3,41 @@ import { finish, pass, score } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 import type { Answer } from "./bench.ts";
 
-test("simplify: what keeps the gates green is pushed, what breaks them goes back", async () => {
-  const simplify = (iteration: number, text: string): Answer => ({
-    when: { role: "simplify", iteration },
-    edits: [{ do: "write", path: "greeting.json", text }],
-  });
-  const answers = [
-    finish({ path: "greeting.json", text: '{ "a": 1 }\n' }),
-    pass,
-    simplify(1, "{"),
-    simplify(2, "{}\n"),
-  ];
+const simplify = (path: string, text: string): Answer => ({
+  when: { role: "simplify" },
+  edits: [{ do: "write", path, text }],
+});
+const reviewed = '{ "a": 1 }\n';
+
+test("simplify: what keeps the gates green is pushed", async () => {
+  const answers = [finish({ path: "greeting.json", text: reviewed }), pass, simplify("greeting.json", "{}\n")];
   await using bench = await makeBench({ answers, options: { simplify: true } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
-  expect((await bench.trail()).filter((event) => event.startsWith("simplify"))).toEqual([
-    "simplify:simp_fail",
-    "simplify:simp_pass",
-  ]);
+  expect(await bench.trail()).toContain("simplify:simp_pass");
   expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.json")).toBe("{}");
   expect(JSON.parse((await bench.read(".tmp/impl-checkpoint.json")) ?? "{}")).toMatchObject({ version: 2 });
+});
+
+const commitAndFail =
+  "grep -q a greeting.json || { git -c user.name=a -c user.email=a@example.org commit -qam Broken; exit 1; }";
+
+test.each([
+  ["breaks a gate", simplify("greeting.json", "{"), {}, "do not parse|does not parse"],
+  ["is committed and breaks a gate", simplify("greeting.json", "{}\n"), { gate: commitAndFail }, "gate command"],
+  ["touches another file", simplify("other.json", "{}\n"), {}, "not given: other.json"],
+  ["comes from an agent that failed", { when: { role: "simplify" }, fail: { cause: "crash" } }, {}, "agent failed"],
+] as const)("a simplification that %s is reverted and costs no iteration", async (_, answer, more, why) => {
+  const answers = [finish({ path: "greeting.json", text: reviewed }), pass, answer];
+  await using bench = await makeBench({ answers, options: { simplify: true, ...more } });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.trail()).toEqual(
+    "setup:setup_done impl:impl_done review:review_pass simplify:simp_fail pr:pr_pass done:done".split(" "),
+  );
+  expect((await bench.state()).history.find(({ event }) => event === "simp_fail")?.reason).toMatch(new RegExp(why));
+  expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.json")).toBe(reviewed.trim());
+  expect(await bench.git("remote", "ls-tree", "--name-only", "holdfast/issue-1-bench")).not.toContain("other.json");
+  expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+  expect((await bench.planes()).position).toMatchObject({ iteration: 1, attempts: { simplify: 1 } });
 });
 
 test("max reviews: after as many failures the run continues without another review", async () => {

@@ -5,7 +5,7 @@ import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
-import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, type Worktree, newestSequence, openWorktree, stageTime } from "../worktree.ts";
 import { truncateStart } from "../text.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
@@ -155,8 +155,8 @@ function incomplete(report: AgentReport, finalize: string): string {
 }
 
 /**
- * Makes one more pass over a few changed files. The gates must still pass; otherwise the feedback returns to
- * implementation.
+ * Makes one more pass over a few changed files. A pass that fails, breaks a gate or touches another file is reverted, and
+ * the run publishes the files that were reviewed.
  */
 export async function simplifyStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
@@ -170,6 +170,7 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
   const before = await context.step("head", () => worktree.branch.head());
   const files = await changedFiles(work, context, worktree);
   if (files.length === 0) return pass("There is no changed file to simplify");
+  const sequence = await context.step("before-simplify", () => newestSequence(work, context));
 
   const report = await context.agent({
     name: "simplifier",
@@ -179,15 +180,22 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
     yolo: options.yolo,
     ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),
   });
-  const fail = (reason: string, feedback: string, failing: ImplState["failing"]) =>
-    conclude(context, { event: "simp_fail", reason, state: { ...state, failing }, feedback });
-  if (report.outcome === "failed") {
-    const reason = `The simplifying agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
-    return fail(reason, `${reason}. Look at what it left in ${files.join(", ")}.`, state.failing);
-  }
+  const revert = async (reason: string): Promise<StageResult<ImplState>> => {
+    await context.restoreFiles("undo-simplify", { sequence });
+    // The agent may have committed by itself, and restoring files moves no branch.
+    const message = `Revert the simplification for issue #${issue.number}\n`;
+    await commitWork(context, worktree, { step: "undo-commit", message, before, at });
+    return conclude(context, { event: "simp_fail", reason: `Simplification reverted: ${reason}`, state, feedback: null });
+  };
+  if (report.outcome === "failed")
+    return await revert(`the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`);
+  const others = await context.step("other-files", async () => {
+    const changed = await worktree.branch.changedSince({ from: before, exclude: [OUTPUT_DIRECTORY] });
+    return changed.map((file) => file.path).filter((path) => !files.includes(path));
+  });
+  if (others.length > 0) return await revert(`it changed files that it was not given: ${others.join(", ")}`);
   const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: null });
-  if (verdict.kind === "failed")
-    return fail(verdict.reason, `After a simplification: ${verdict.failing.detail}`, verdict.failing);
+  if (verdict.kind === "failed") return await revert(verdict.reason);
   const message = `Simplify the change for issue #${issue.number}\n`;
   const { moved } = await commitWork(context, worktree, { step: "commit", message, before, at });
   return pass(moved ? `Simplified ${files.join(", ")}` : "Nothing could be made simpler");

@@ -3,10 +3,9 @@
 import { isAcceptedTip } from "@holdfast/core/findings";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { Branch } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
 import { commitWork, rebaseOnto, unreachable } from "../branch.ts";
 import { callForge, sanitizeText } from "../forge.ts";
-import { OUTPUT_DIRECTORY, type Worktree, openWorktree, prettyJson, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, type Worktree, newestSequence, openWorktree, prettyJson, stageTime } from "../worktree.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
 import { expandTemplate } from "./prompts.ts";
@@ -195,12 +194,6 @@ function conflictPrompt(
     files: fence.data("file names", params.files.map((file) => `- ${file}`).join("\n")),
   });
   return fence.prompt(text);
-}
-
-async function newestSequence({ adapters }: ImplDependencies, { run }: ImplContext): Promise<number> {
-  const [newest] = await adapters.store.listCheckpoints({ run: run.id, limit: 1 });
-  if (newest !== undefined) return newest.sequence;
-  throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: `Run ${run.id} has no checkpoint to go back to` });
 }
 
 /** The remote tip of the run's branch, compared with what this run pushed and with its head. */

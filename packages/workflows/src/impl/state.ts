@@ -159,7 +159,7 @@ export function implShape(
     setup: { setup_done: "impl", fatal: "fatal" },
     impl: { impl_done: toReview, impl_not_done: "impl", parse_fail: "impl", fatal: "fatal" },
     ...(options.review ? { review: { review_pass: toSimplify, review_fail: "impl", fatal: "fatal" } } : {}),
-    ...(options.simplify ? { simplify: { simp_pass: toPr, simp_fail: "impl", fatal: "fatal" } } : {}),
+    ...(options.simplify ? { simplify: { simp_pass: toPr, simp_fail: toPr, fatal: "fatal" } } : {}),
     pr: {
       pr_pass: options.waitForCi ? "ci" : "done",
       pr_fail_fixable: "impl",

@@ -301,7 +301,7 @@ describe("workflow shape", () => {
       expect(shape.transitions).toMatchObject({
         impl: { impl_done: "review", impl_not_done: "impl", parse_fail: "impl" },
         review: { review_pass: "simplify", review_fail: "impl" },
-        simplify: { simp_pass: "pr", simp_fail: "impl" },
+        simplify: { simp_pass: "pr", simp_fail: "pr" },
         pr: { pr_pass: "ci", pr_fail_fixable: "impl", pr_fail_need_rebase: "rebase" },
         ci: { ci_pass: "done", ci_fail: "impl", ci_conflict: "rebase" },
         rebase: { rebase_ok: "review", rebase_conflict: "fatal" },
