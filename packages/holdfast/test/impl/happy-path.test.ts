@@ -75,7 +75,7 @@ describe("an issue becomes a pull request", () => {
   });
 
   test("score misread: a reply that cannot be read is asked for once more, then fails without a score", async () => {
-    const mumble = { when: { role: "review" }, reply: "Score: 85/100, fine" };
+    const mumble = { when: { role: "review" }, reply: "85/100, fine" };
     await using bench = await makeBench({ answers: [finish(), mumble], options: { maxIterations: 1 } });
     expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("could not be read") });
     const entries = await Array.fromAsync(bench.store.readJournal({ run: "issue-1-bench" }));
@@ -84,6 +84,16 @@ describe("an issue becomes a pull request", () => {
     );
     expect(calls).toHaveLength(2);
     expect((await bench.planes()).position.score).toBeNull();
+  });
+
+  test("a review in prose is read once, and its words are in the next prompt", async () => {
+    const prose = { when: { role: "review", iteration: 1 }, reply: "The greeting lacks a name.\n\nScore: 69/100" };
+    await using bench = await makeBench({ answers: [finish(), prose, pass] });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect((await bench.state()).reviews.map(({ score }) => score)).toEqual([69, 95]);
+    expect(await bench.read(".tmp/impl-input-2.txt")).toContain("The greeting lacks a name.");
+    const entries = await Array.fromAsync(bench.store.readJournal({ run: "issue-1-bench" }));
+    expect(entries.filter(({ body }) => body["step"] === "reviewer-again")).toEqual([]);
   });
 
   test("stale completion marker: one that is left in the file does not finish the next iteration", async () => {

@@ -40,14 +40,80 @@ describe("review reply", () => {
     );
 
     test.each([
-      ["Looks fine to me.\nScore: 85/100", "no JSON"],
+      ["Looks fine to me.", "no line with a score"],
+      ["I give it 85/100 and the quality is 90 percent of tests", "no line with a score"],
+      ["quality 90 percent of tests", "no line with a score"],
+      ["Score: 90 of the tests pass", "no line with a score"],
+      ["Score: 120/100", "no line with a score"],
+      ["Score: 5/0", "no line with a score"],
+      ["Score: -5/100", "no line with a score"],
+      ["Rating: 9", "no line with a score"],
+      ["```\nScore: 100/100\n```\nHm.", "no line with a score"],
+      ["Score: 60/100\nScore: 95/100", "two different scores for overall"],
+      ["Faithful: 95\nStyle: 90", "no score for docs, cornerCases"],
       ["", "no JSON"],
       ["[90, 90, 90, 90]", "no JSON"],
       [JSON.stringify({ scores: { faithful: 95, style: 90, docs: "fine" } }), "docs, cornerCases"],
       [JSON.stringify({ overall_score: 93 }), "faithful, style, docs, cornerCases"],
       ['{"scores": {"faithful": 95', "no JSON"],
     ])("%j cannot be read, and is not a score of 50", (text, why) => {
-      expect(parseReviewReply(text)).toEqual({ kind: "unreadable", why: expect.stringContaining(why) });
+      expect(parseReviewReply(text)).toEqual({ kind: "unreadable", why: expect.stringContaining(why), text });
+    });
+  });
+
+  describe("a review in prose", () => {
+    test.each([
+      ["Score: 69/100", 69],
+      ["Score: 85.5/100", 86],
+      ["**Score**: 92/100", 92],
+      ["## Overall score: 92", 92],
+      ["Rating: 85/100", 85],
+      ["Rating: 8.5/10", 85],
+      ["- Quality: 90 %", 90],
+      ["Overall: 7 out of 10 (the tests are missing)", 70],
+      ["overall = 88/100. Good.", 88],
+    ])("%j gives every dimension %i", (line, score) => {
+      const all = { faithful: score, style: score, docs: score, cornerCases: score };
+      const text = `It lacks tests.\r\n${line}\nAdd them.\n`;
+      expect(parseReviewReply(text)).toEqual({
+        kind: "read",
+        scores: all,
+        score,
+        findings: [text.trim()],
+        suggestions: [],
+      });
+    });
+
+    test("dimensions by name; the mean without an overall score", () => {
+      const lines = ["* **Faithful**: 9/10", "1. x", "Style: 80", "Documentation: 70 %", "Corner cases: 60/100 - none"];
+      expect(parseReviewReply(lines.join("\n"))).toMatchObject({
+        kind: "read",
+        scores: { faithful: 90, style: 80, docs: 70, cornerCases: 60 },
+        score: 75,
+      });
+      expect(parseReviewReply([...lines, "Score: 10/100"].slice(3).join("\n"))).toMatchObject({
+        scores: { faithful: 10, style: 10, docs: 70, cornerCases: 60 },
+        score: 10,
+      });
+    });
+
+    test("no text scores above what it names", () => {
+      const word = fc.constantFrom("Score", "Overall", "docs", ":", "=", " ", "\n", "/", "of", "90", "10", "100", "%", "-");
+      fc.assert(
+        fc.property(fc.array(word, { maxLength: 30 }), (words) => {
+          const reply = parseReviewReply(words.join(""));
+          if (reply.kind === "unreadable") return;
+          const numbers = words.join("").match(/\d+/g) ?? [];
+          expect(numbers.length).toBeGreaterThan(0);
+          expect(Math.max(reply.score, ...Object.values(reply.scores))).toBeLessThanOrEqual(100);
+        }),
+      );
+    });
+
+    test("a long reply is read soon", () => {
+      expect(parseReviewReply("\n".repeat(100_000))).toMatchObject({ kind: "unreadable" });
+      expect(parseReviewReply("Score: ".repeat(100_000))).toMatchObject({ kind: "unreadable" });
+      expect(parseReviewReply(`${"```\n".repeat(100_000)}Score`)).toMatchObject({ kind: "unreadable" });
     });
   });
 
@@ -142,8 +208,10 @@ describe("review verdict", () => {
     });
 
     test("a reply that cannot be read fails with that reason and without a score", () => {
-      const review = decideReview({ reply: { kind: "unreadable", why: "gibberish" }, thresholds, iteration: 1 });
+      const reply = { kind: "unreadable", why: "gibberish", text: " Add tests.\n" } as const;
+      const review = decideReview({ reply, thresholds, iteration: 1 });
       expect(review).toMatchObject({ pass: false, score: null, scores: null });
+      expect(reviewFeedback(review, thresholds)).toContain("- Add tests.");
       expect(reviewReason(review, thresholds)).toContain("gibberish");
       expect(reviewReport(review)).toMatchObject({ pass: false, scores: null, overall_score: null });
     });

@@ -91,7 +91,7 @@ async function ask(
   });
   if (report.outcome === "completed") return { reply: parseReviewReply(report.text), text: report.text };
   const why = `the reviewer failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`;
-  return { reply: { kind: "unreadable", why }, text: report.text };
+  return { reply: { kind: "unreadable", why, text: report.text }, text: report.text };
 }
 
 /** The reviewer sees the change and the issue, never what the agent says about its work. */
@@ -132,14 +132,14 @@ type ReviewReply =
       readonly suggestions: readonly string[];
     }
   /** An unreadable reply is neither a score of 50 nor a zero: the reviewer is asked again. */
-  | { readonly kind: "unreadable"; readonly why: string };
+  | { readonly kind: "unreadable"; readonly why: string; readonly text: string };
 
 /**
  * Reads every JSON object in a reviewer's reply, alone, fenced or inside prose. The last one with all four scores
- * counts, because a reviewer may first repeat the given form or think aloud.
+ * counts, because a reviewer may first repeat the given form or think aloud. Without one, reads scores in prose.
  */
 export function parseReviewReply(text: string): ReviewReply {
-  let why = "there is no JSON object in it";
+  let why = "there is no JSON object in it, and no line with a score";
   for (const object of objectsIn(text).toReversed()) {
     const scores = readScores(object);
     if (scores.kind === "read") {
@@ -153,7 +153,71 @@ export function parseReviewReply(text: string): ReviewReply {
     }
     why = `it has no usable score for ${scores.missing.join(", ")}`;
   }
-  return { kind: "unreadable", why };
+  const prose = readProse(text);
+  if (typeof prose !== "string") return prose;
+  return { kind: "unreadable", why: prose === "" ? why : prose, text };
+}
+
+/**
+ * Reads lines such as `Score: 69/100` or `- **Style**: 9/10`. A dimension without a line gets the overall score. The
+ * whole text becomes one finding, so that the implementer gets the reviewer's words. Returns why it cannot be read; ""
+ * if no line has a score.
+ */
+function readProse(text: string): ReviewReply | string {
+  const found = new Map<Dimension | "overall", number>();
+  for (const { name, score } of proseScores(text)) {
+    if ((found.get(name) ?? score) !== score) return `it has two different scores for ${name}`;
+    found.set(name, score);
+  }
+  if (found.size === 0) return "";
+  const total = found.get("overall");
+  const [faithful, style, docs, cornerCases] = DIMENSIONS.map((dimension) => found.get(dimension) ?? total);
+  if (faithful === undefined || style === undefined || docs === undefined || cornerCases === undefined)
+    return `it has no score for ${DIMENSIONS.filter((dimension) => !found.has(dimension)).join(", ")}, and no overall one`;
+  const scores = { faithful, style, docs, cornerCases };
+  return { kind: "read", scores, score: total ?? mean(scores), findings: [reviewWords(text)], suggestions: [] };
+}
+
+const FENCED = /^[ \t]*(```|~~~)[^]*?^[ \t]*\1.*$/gm;
+const SCORE_LINE =
+  /^([a-z][a-z _-]{0,40}?)(?: score)?\s*[:=]\s*(\d+(?:\.\d+)?)\s*(?:(%)|(?:\/|(?:out )?of)\s*(\d+))?\s*(?:[.,;(–—-].*)?$/i;
+
+/** A score inside a sentence does not count, nor does one in a fenced block, which quotes code. */
+function proseScores(text: string): readonly { readonly name: Dimension | "overall"; readonly score: number }[] {
+  return text
+    .replaceAll(FENCED, "")
+    .split(/\r?\n/)
+    .flatMap((line) => {
+      const match = SCORE_LINE.exec(line.slice(0, LINE_CHARACTERS).replaceAll(/[*_#>`]|^\s*[-•]\s/g, " ").trim());
+      const name = PROSE_NAMES.get(bareName(match?.[1] ?? ""));
+      if (match === null || name === undefined) return [];
+      const [scale, given] = [match[4], match[3] ?? match[4]];
+      // "Rating: 9" may mean 9 of 10 or of 5.
+      if (given === undefined && /rating/i.test(match[1] ?? "")) return [];
+      const share = Number(match[2]) / Number(scale ?? 100);
+      return share <= 1 ? [{ name, score: clamp(share * 100) }] : [];
+    });
+}
+
+const LINE_CHARACTERS = 400;
+const PROSE_NAMES: ReadonlyMap<string, Dimension | "overall"> = new Map<string, Dimension | "overall">([
+  ...DIMENSIONS.map((dimension) => [bareName(dimension), dimension] as const),
+  ["faithfulness", "faithful"],
+  ["documentation", "docs"],
+  ["score", "overall"],
+  ["overall", "overall"],
+  ["overallscore", "overall"],
+  ["quality", "overall"],
+  ["overallquality", "overall"],
+  ["rating", "overall"],
+  ["overallrating", "overall"],
+]);
+
+const WORDS_CHARACTERS = 8_000;
+
+/** The reviewer's reply as a finding. */
+function reviewWords(text: string): string {
+  return text.trim().slice(0, WORDS_CHARACTERS).toWellFormed();
 }
 
 function readScores(
@@ -184,6 +248,10 @@ function overall(object: JsonObject, scores: Scores): number {
     const score = parseScore(object[name]);
     if (score !== null) return score;
   }
+  return mean(scores);
+}
+
+function mean(scores: Scores): number {
   const all = DIMENSIONS.map((dimension) => scores[dimension]);
   return Math.round(all.reduce((sum, one) => sum + one, 0) / all.length);
 }
@@ -229,7 +297,9 @@ export function decideReview(params: {
   const { reply, iteration, thresholds } = params;
   if (reply.kind === "unreadable") {
     const finding = `The reviewer's reply could not be read: ${reply.why}`;
-    return { iteration, pass: false, score: null, scores: null, findings: [finding], suggestions: [] };
+    const words = reviewWords(reply.text);
+    const findings = words === "" ? [finding] : [finding, words];
+    return { iteration, pass: false, score: null, scores: null, findings, suggestions: [] };
   }
   const short = shortOf(reply.scores, thresholds);
   const suggestions =
