@@ -185,10 +185,17 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
     // The agent may have committed by itself, and restoring files moves no branch.
     const message = `Revert the simplification for issue #${issue.number}\n`;
     await commitWork(context, worktree, { step: "undo-commit", message, before, at });
-    return conclude(context, { event: "simp_fail", reason: `Simplification reverted: ${reason}`, state, feedback: null });
+    return conclude(context, {
+      event: "simp_fail",
+      reason: `Simplification reverted: ${reason}`,
+      state,
+      feedback: null,
+    });
   };
   if (report.outcome === "failed")
-    return await revert(`the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`);
+    return await revert(
+      `the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`,
+    );
   const others = await context.step("other-files", async () => {
     const changed = await worktree.branch.changedSince({ from: before, exclude: [OUTPUT_DIRECTORY] });
     return changed.map((file) => file.path).filter((path) => !files.includes(path));

@@ -98,7 +98,22 @@ describe("review reply", () => {
     });
 
     test("no text scores above what it names", () => {
-      const word = fc.constantFrom("Score", "Overall", "docs", ":", "=", " ", "\n", "/", "of", "90", "10", "100", "%", "-");
+      const word = fc.constantFrom(
+        "Score",
+        "Overall",
+        "docs",
+        ":",
+        "=",
+        " ",
+        "\n",
+        "/",
+        "of",
+        "90",
+        "10",
+        "100",
+        "%",
+        "-",
+      );
       fc.assert(
         fc.property(fc.array(word, { maxLength: 30 }), (words) => {
           const reply = parseReviewReply(words.join(""));

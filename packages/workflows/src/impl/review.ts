@@ -188,7 +188,12 @@ function proseScores(text: string): readonly { readonly name: Dimension | "overa
     .replaceAll(FENCED, "")
     .split(/\r?\n/)
     .flatMap((line) => {
-      const match = SCORE_LINE.exec(line.slice(0, LINE_CHARACTERS).replaceAll(/[*_#>`]|^\s*[-•]\s/g, " ").trim());
+      const match = SCORE_LINE.exec(
+        line
+          .slice(0, LINE_CHARACTERS)
+          .replaceAll(/[*_#>`]|^\s*[-•]\s/g, " ")
+          .trim(),
+      );
       const name = PROSE_NAMES.get(bareName(match?.[1] ?? ""));
       if (match === null || name === undefined) return [];
       const [scale, given] = [match[4], match[3] ?? match[4]];
