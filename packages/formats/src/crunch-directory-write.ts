@@ -4,10 +4,10 @@ import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import { type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { type RetentionPolicy, planRetention } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type CrunchDirectory, type CrunchFile, compareEntries, makeIndex } from "./crunch-directory.ts";
+import { type CrunchDirectory, type CrunchFile, canResume, compareEntries, makeIndex } from "./crunch-directory.ts";
 import { isJsonName } from "./crunch-document.ts";
 import { type CrunchEncoding, documentOf, encodeCrunch } from "./crunch-yaml.ts";
-import { field, sameJson } from "./document.ts";
+import { sameJson } from "./document.ts";
 import type { ExternalCheckpoint, Loss } from "./format.ts";
 import { writeJson } from "./strict-json.ts";
 import { writeYaml } from "./strict-yaml.ts";
@@ -174,7 +174,7 @@ function planCrunchLimits(
         pinned: new Map(
           fitting.flatMap(({ file }, at) => (ours.has(file.checkpoint.id ?? "") ? [] : [[at + 1, "of another"]])),
         ),
-        resumable: new Set(fitting.flatMap(({ file }, at) => (canResume(file) ? [at + 1] : []))),
+        resumable: new Set(fitting.flatMap(({ file }, at) => (canResume(file.checkpoint) ? [at + 1] : []))),
       },
     ],
     policy: retention,
@@ -223,9 +223,4 @@ function summaryOf({ checkpoint, name }: CrunchFile, sequence: number, size: num
     digest: "",
     quarantined: false,
   };
-}
-
-function canResume({ checkpoint }: CrunchFile): boolean {
-  const recovery = field(checkpoint.planes.extensions, "recovery");
-  return !isJsonObject(recovery) || field(recovery, "can_resume") !== false;
 }

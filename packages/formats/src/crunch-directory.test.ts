@@ -280,6 +280,20 @@ describe("a crunch directory", () => {
     });
   });
 
+  test("the index says that a failed run cannot be resumed, as its document does", () => {
+    const directory = look(golden);
+    const recovery = { can_resume: false, resume_from: "enrich", prerequisites_met: true, warnings: ["It failed"] };
+    const next: ExternalCheckpoint = {
+      ...newest(directory),
+      id: "CP-next",
+      createdAt: "2025-01-14T12:00:00.000Z",
+      described: { stage: "enrich", branch: null, members: { recovery_info: recovery } },
+    };
+    const { actions } = planCrunchWrite({ directory, add: [next], links: true });
+    const { checkpoints } = parse(textOf(apply(golden, actions), "index.yaml"));
+    expect(checkpoints.at(-1)).toMatchObject({ checkpoint_id: "CP-next", can_resume: false });
+  });
+
   test("keeps what others put into the index", () => {
     const world = replaced(golden, "index.yaml", (text) =>
       text

@@ -272,15 +272,19 @@ export function compareEntries(a: CrunchFile, b: CrunchFile, place: (id: string)
 /** An unknown trigger is left out, not invented. */
 function entryOf({ checkpoint }: CrunchFile, old: JsonObject): JsonObject {
   const document = checkpoint.original?.document ?? {};
-  const recovery = field(checkpoint.planes.extensions, "recovery");
-  const canResume = isJsonObject(recovery) ? field(recovery, "can_resume") : undefined;
   const entry: Record<string, Json> = { ...old, checkpoint_id: checkpoint.id ?? "" };
   const createdAt = field(document, "created_at") ?? checkpoint.createdAt;
   if (createdAt !== null) entry["created_at"] = createdAt;
   if (checkpoint.trigger !== "import") entry["trigger"] = field(old, "trigger") ?? triggerWord(checkpoint.trigger);
   entry["phase"] = phaseOf(document) ?? checkpoint.planes.position.stage;
-  entry["can_resume"] = typeof canResume === "boolean" ? canResume : true;
+  entry["can_resume"] = canResume(checkpoint);
   return entry;
+}
+
+/** Reads the document itself: the planes of a run in progress do not have crunch's recovery information. */
+export function canResume({ original }: Pick<ExternalCheckpoint, "original">): boolean {
+  const recovery = field(original?.document ?? {}, "recovery_info");
+  return !isJsonObject(recovery) || field(recovery, "can_resume") !== false;
 }
 
 function phaseOf(document: JsonObject): Json | undefined {

@@ -7,22 +7,23 @@ import { splitAgent } from "@holdfast/core/agent";
 import type { Checkpoint, ExecutionConfig } from "@holdfast/core/checkpoint";
 import { changeOptions } from "@holdfast/core/control-run";
 import { defaultFindingPolicy } from "@holdfast/core/findings";
-import type { Json } from "@holdfast/core/json";
+import type { Json, JsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { type ResumeCheck, checkResume } from "@holdfast/core/resume";
 import type { Answers } from "@holdfast/core/resume-plan";
-import type { RunSummary } from "@holdfast/core/run";
+import { type RunSummary, isEnded } from "@holdfast/core/run";
 import { newestUsable, runNotFound, runNotStarted } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
-import { usageError } from "@holdfast/platform/error";
 import { loadPlugin } from "@holdfast/workflows/built-in";
 import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { agentsOf, checkAgents } from "./adapters.ts";
 import {
   type AdoptParams,
   type Adoption,
+  checkRefusal,
   checkStage,
+  limitOf,
   needsAdoption,
   newWorktreeNote,
   planAdoption,
@@ -41,8 +42,10 @@ export interface ResumeParams {
   readonly answers?: Answers;
   /** Sequence of the checkpoint to go back to. */
   readonly from?: number;
-  /** Resume a run that has ended; requires `from`. */
+  /** Resume a run that has ended; requires `from`. Also an import whose document says that it cannot be resumed. */
   readonly force?: boolean;
+  /** New limits of the run's workflow, by the name of their flag: `{"target": "docs"}`. */
+  readonly limits?: JsonObject;
   readonly limit?: Partial<Budget["limit"]>;
   /** Replaces the run's agent, as `provider:model`. */
   readonly agent?: string;
@@ -108,15 +111,18 @@ function withAgent(
 /** Returns an imported run that was never resumed, with all that its first resume needs; null: the run is not one. */
 export async function findPendingImport(adapters: Adapters, params: ResumeParams): Promise<PendingImport | null> {
   const run = await adapters.store.getRun(params.run);
-  const checkpoint = run === undefined || params.from !== undefined ? null : await needsAdoption(adapters, run);
+  const checkpoint = run === undefined ? null : await needsAdoption(adapters, run, params);
   if (run === undefined || checkpoint === null) return null;
   const { adopt, workflow, agent } = params;
   const adoption = await planAdoption(adapters, run, checkpoint, {
     agent: agent ?? adopt?.agent ?? null,
     options: adopt?.options ?? {},
+    limits: params.limits ?? {},
     workflow,
   });
-  checkStage(run, checkpoint, adoption.workflow);
+  if (isEnded(run.state) && !adoption.reopens && params.force !== true) return null;
+  checkStage(run, adoption);
+  if (params.force !== true) checkRefusal(run, checkpoint, adoption);
   const named = { agent: agent ?? adopt?.agent ?? null, options: adoption.config.inputs };
   checkAgents(adapters, await agentsOf(adoption.workflow.shape.name, named));
   return { run, checkpoint, adoption };
@@ -137,6 +143,7 @@ export async function planImported(
   const { position, config } = checkpoint.planes;
   const place = await planNewWorktree(adapters, run, adoption.base);
   const notes = place === undefined || place === null ? [] : [newWorktreeNote(checkpoint, place)];
+  const ended = isEnded(run.state);
   const planned = await checkResume({
     adapters,
     run: run.id,
@@ -144,28 +151,36 @@ export async function planImported(
     policy: defaultFindingPolicy,
     freshness: adoption.workflow.freshness,
     answers: params.answers ?? {},
-    force: params.force ?? false,
+    force: params.force === true || ended,
+    ...(params.from === undefined && !ended ? {} : { chosen: checkpoint.sequence }),
   });
   return { ...planned, notes };
 }
 
-/** Changes a limit of the run, named by its flag. A run that stopped at this limit can then continue. */
-export async function changeLimit(
+/**
+ * Changes limits of the run. A run that stopped at one of them can then continue. An import that no workflow has adopted
+ * yet is left unchanged: its adoption applies the limits.
+ */
+export async function applyLimits(
   adapters: Adapters,
-  params: { readonly run: string; readonly limit: string; readonly value: Json },
+  params: Pick<ResumeParams, "run" | "from" | "force" | "limits">,
 ): Promise<void> {
-  const { limit, value } = params;
+  const limits = Object.entries(params.limits ?? {});
+  if (limits.length === 0) return;
   const run = await adapters.store.getRun(params.run);
-  const latest = await adapters.store.latest(params.run);
   if (run === undefined) throw runNotFound(params.run);
-  if (latest === undefined) throw runNotStarted(params.run);
-  const limits = (await loadPlugin(run.workflow))?.limits ?? {};
-  const change = Object.hasOwn(limits, limit) ? limits[limit] : undefined;
-  if (change === undefined)
-    throw usageError(
-      `Run ${run.id} follows the workflow ${run.workflow}, which has no --${limit}`,
-      `Leave --${limit} out.`,
-    );
+  if ((await needsAdoption(adapters, run, params)) !== null) return;
+  for (const [limit, value] of limits) await changeLimit(adapters, { run, limit, value });
+}
+
+async function changeLimit(
+  adapters: Adapters,
+  params: { readonly run: RunSummary; readonly limit: string; readonly value: Json },
+): Promise<void> {
+  const { run, limit, value } = params;
+  const latest = await adapters.store.latest(run.id);
+  if (latest === undefined) throw runNotStarted(run.id);
+  const change = limitOf(await loadPlugin(run.workflow), run, limit);
   const { planes } = latest;
   const changed = change({ run, planes, value });
   if (changed === null) return;

@@ -8,7 +8,6 @@ import {
   findRunFor,
   sendSignal,
 } from "@holdfast/core/control-run";
-import type { Json } from "@holdfast/core/json";
 import { priorityKey } from "@holdfast/core/lease";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import type { ProgressListener } from "@holdfast/core/progress";
@@ -33,7 +32,7 @@ import {
 } from "./adapters.ts";
 import { type Announcement, type StartingProcess, announceStart, listStartingProcesses } from "./announce-start.ts";
 import type { ForgeChoice } from "./find-forge.ts";
-import { adoptImport } from "./interop/adopt-import.ts";
+import { adoptImport, needsAdoption } from "./interop/adopt-import.ts";
 import {
   type StartParams,
   type StartPlan,
@@ -55,7 +54,7 @@ import {
 import {
   type ResumeParams,
   type ResumePreview,
-  changeLimit,
+  applyLimits,
   findPendingImport,
   planImported,
   resumeRequest,
@@ -151,13 +150,16 @@ export class RunService {
   async resume(params: ResumeParams & Announced, planned?: ResumeCheck): Promise<RunReport> {
     const adapters = await adaptersOfRun(await this.adapters(), params.run);
     const pending = await findPendingImport(adapters, params);
-    if (pending !== null) {
+    if (pending === null) await applyLimits(adapters, params);
+    else {
       // Checked before the import is adopted: the user may still decline.
       const held = blockedReport(await planImported(adapters, pending, params));
       if (held !== null) return held;
       await adoptImport(adapters, pending.run, pending.checkpoint, pending.adoption);
     }
-    const request = await resumeRequest(adapters, params);
+    // The adoption has gone back to the chosen checkpoint already.
+    const { from: _chosen, ...adopted } = params;
+    const request = await resumeRequest(adapters, pending === null ? params : adopted);
     const { run, workflow, priority, signal = new AbortController().signal } = params;
     const refuse = async (): Promise<void> => {
       if (request.config.mode === "strict") await rejectChangedRecording(adapters, { run, workflow, signal });
@@ -257,9 +259,15 @@ export class RunService {
     return await fileTask(await this.adapters(), text, labels);
   }
 
-  /** Changes a limit of the run's workflow, named by its flag: `target` of crunch, `max` of ralph. */
-  async changeLimit(params: { readonly run: string; readonly limit: string; readonly value: Json }): Promise<void> {
-    await changeLimit(await this.adapters(), params);
+  /** Changes limits of the run's workflow, by the names of their flags: `target` of crunch, `max` of ralph. */
+  async changeLimits(params: Pick<ResumeParams, "run" | "from" | "force" | "limits">): Promise<void> {
+    await applyLimits(await this.adapters(), params);
+  }
+
+  /** Whether the run was imported and no workflow has adopted it yet. */
+  async isPendingImport(params: Pick<ResumeParams, "run" | "from" | "force" | "limits">): Promise<boolean> {
+    const adapters = await this.adapters();
+    return (await needsAdoption(adapters, await knownRun(adapters.store, params.run), params)) !== null;
   }
 
   /** Ends the remaining processes of a run on this host. Returns how many there were. */

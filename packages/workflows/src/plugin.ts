@@ -156,8 +156,13 @@ export type ChangeLimit = (params: {
 export interface OptionsChange {
   readonly options: JsonObject;
   /** Where a run that stopped at its limit continues; null: it has not stopped there. */
-  readonly continuesAt: { readonly stage: string; readonly iteration: number } | null;
+  readonly continuesAt: StageEntry | null;
   readonly reason: string;
+}
+
+export interface StageEntry {
+  readonly stage: string;
+  readonly iteration: number;
 }
 
 export interface AdoptionRequest {
@@ -168,6 +173,8 @@ export interface AdoptionRequest {
   readonly agent: string | null;
   /** The workflow's own options. */
   readonly options: JsonObject;
+  /** Limits typed with this resume, by the name of their flag: `{"target": "docs"}`. The plug-in has each of them. */
+  readonly limits: JsonObject;
 }
 
 export interface Adoption {
@@ -177,6 +184,10 @@ export interface Adoption {
   readonly agent: string | null;
   /** Branch that a new worktree starts from; null: the remote's default. */
   readonly base: string | null;
+  /** Where the run continues; absent: at the document's stage and iteration. */
+  readonly enters?: StageEntry;
+  /** Why the document says that it cannot be resumed; absent: it does not say so. */
+  readonly refusal?: string | null;
   /** Returns the workflow's state and the run's inputs, once the worktree exists. */
   prepare(root: string): Promise<{ readonly values: JsonObject; readonly inputs: Partial<InputsPlane> }>;
 }

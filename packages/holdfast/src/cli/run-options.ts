@@ -103,8 +103,18 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
 type OptionsInput = Pick<RunInput, "on" | "text">;
 
 /** The options of an imported run: from the config, with the agent that the user typed for the resume. */
-export function readImportedRunOptions(agent: string | undefined, settings: WorkSettings): JsonObject {
-  return readOptions({ on: () => false, text: (name) => (name === "agent" ? agent : undefined) }, settings);
+export function readImportedRunOptions(
+  workflow: string,
+  agent: string | undefined,
+  settings: WorkSettings,
+): JsonObject {
+  const typed = {
+    on: () => false,
+    text: (name: string) => (name === "agent" ? agent : undefined),
+    texts: () => [],
+    operand: () => undefined,
+  };
+  return workflow === "crunch" ? readCrunchOptions(typed, settings) : readOptions(typed, settings);
 }
 
 /** Old spellings that the user typed, each with the current one. */
@@ -227,7 +237,10 @@ function usage(message: string, hint: string): HoldfastError {
  * Options of the crunch workflow, without the files of the repository. Settings that impl and crunch share are
  * configured once.
  */
-function readCrunchOptions(input: RunInput, { impl }: WorkSettings): JsonObject {
+function readCrunchOptions(
+  input: Pick<RunInput, "on" | "text" | "texts" | "operand">,
+  { impl }: WorkSettings,
+): JsonObject {
   const parallel = input.text("max-parallel");
   return {
     ...given("target", input.text("target") ?? shortTarget(input)),

@@ -3,16 +3,19 @@
  * run.
  */
 import { type Adapters, findRunWorkspace, snapshotParams } from "@holdfast/core/adapters";
-import type { Checkpoint, ExecutionConfig, InputsPlane } from "@holdfast/core/checkpoint";
+import type { Checkpoint, ExecutionConfig, InputsPlane, Planes } from "@holdfast/core/checkpoint";
 import { acquireLease } from "@holdfast/core/hold-lease";
 import type { StageEntered } from "@holdfast/core/journal";
 import type { JsonObject } from "@holdfast/core/json";
-import type { RunSummary } from "@holdfast/core/run";
+import { nextAttempt } from "@holdfast/core/position";
+import { type RunSummary, isEnded } from "@holdfast/core/run";
+import { loadRun } from "@holdfast/core/run-session";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { IMPORT_LABEL, isWhole, sourceDocumentOf, worktreesNamedIn } from "@holdfast/formats/format";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { loadPlugin } from "@holdfast/workflows/built-in";
+import type { ChangeLimit, StageEntry, WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { type StartPlan, configOf, planWorktree } from "../plan-start.ts";
 
 /** Agent and options for an imported run, because its document names neither. */
@@ -21,6 +24,8 @@ export interface AdoptParams {
   readonly agent: string | null;
   /** The workflow's own options. */
   readonly options: JsonObject;
+  /** Limits typed with this resume, by the name of their flag. */
+  readonly limits?: JsonObject;
 }
 
 /** Plans how an imported run continues. Without a workflow of its name, throws an error that lists what the user can do. */
@@ -30,23 +35,30 @@ export async function planAdoption(
   checkpoint: Checkpoint,
   params: AdoptParams & { readonly workflow: Workflow | undefined },
 ): Promise<Adoption> {
-  const { workflow, agent, options } = params;
+  const { workflow, agent, options, limits = {} } = params;
   if (workflow !== undefined) {
     return {
       workflow,
       config: configOf({ agent, options }),
       base: null,
+      enters: checkpoint.planes.position,
+      reopens: false,
+      refusal: null,
       prepare: async () => ({ values: checkpoint.planes.context.values, inputs: {} }),
     };
   }
   const plugin = await loadPlugin(run.workflow);
   if (plugin === null) throw noWorkflow(run, checkpoint);
-  const adoption = plugin.adopt({ adapters: adapters, run, checkpoint, agent, options });
+  for (const limit of Object.keys(limits)) limitOf(plugin, run, limit);
+  const adoption = plugin.adopt({ adapters, run, checkpoint, agent, options, limits });
   const { mode } = checkpoint.planes.config;
   return {
     workflow: adoption.workflow,
     config: { ...configOf({ agent: adoption.agent, options: adoption.options }), mode },
     base: adoption.base,
+    enters: adoption.enters ?? checkpoint.planes.position,
+    reopens: adoption.enters !== undefined,
+    refusal: adoption.refusal ?? null,
     prepare(workspace) {
       if (workspace === undefined)
         throw new HoldfastError({
@@ -80,25 +92,72 @@ export interface Adoption {
   readonly config: ExecutionConfig;
   /** Branch that a new worktree starts from; null: the remote's default. */
   readonly base: string | null;
+  readonly enters: StageEntry;
+  /** Whether the run continues although its document has ended. */
+  readonly reopens: boolean;
+  /** Why the document says that it cannot be resumed; null: it does not say so. */
+  readonly refusal: string | null;
   /** Returns the workflow's state and the run's inputs, once the worktree exists. */
   prepare(
     workspace: Workspace | undefined,
   ): Promise<{ readonly values: JsonObject; readonly inputs: Partial<InputsPlane> }>;
 }
 
-/** The newest checkpoint of an imported run that was never resumed; null for every other run. */
-export async function needsAdoption(adapters: Adapters, run: RunSummary): Promise<Checkpoint | null> {
-  if (run.state.kind !== "active") return null;
-  // Only the summary is read at first: a damaged checkpoint that is not an import must not prevent a resume from the
-  // one before it.
-  const [last] = await adapters.store.listCheckpoints({ run: run.id, limit: 1 });
+/** Returns the change of a limit; throws USAGE if the workflow of the run has no such limit. */
+export function limitOf(plugin: Pick<WorkflowPlugin, "limits"> | null, run: RunSummary, limit: string): ChangeLimit {
+  const limits = plugin?.limits ?? {};
+  const change = Object.hasOwn(limits, limit) ? limits[limit] : undefined;
+  if (change !== undefined) return change;
+  throw usageError(
+    `Run ${run.id} follows the workflow ${run.workflow}, which has no --${limit}`,
+    `Leave --${limit} out.`,
+  );
+}
+
+/** What the user chose for this resume. */
+interface AdoptionChoice {
+  readonly from?: number;
+  readonly force?: boolean;
+  readonly limits?: JsonObject;
+}
+
+/**
+ * The checkpoint from which an imported run is adopted: the one of sequence `from`, else the newest. null: no workflow
+ * needs to adopt it. No stage was attempted at such a checkpoint, whatever it was made for: an import, a fork of it, or
+ * a checkpoint that the user saved later.
+ */
+export async function needsAdoption(
+  adapters: Adapters,
+  run: RunSummary,
+  { from, force = false, limits = {} }: AdoptionChoice,
+): Promise<Checkpoint | null> {
+  if (run.labels[IMPORT_LABEL] === undefined) return null;
+  // A raised limit may reopen a run that ended at it.
+  const reopens = (force && from !== undefined) || Object.keys(limits).length > 0;
+  if (isEnded(run.state) && !reopens) return null;
   // If the import was killed before its first checkpoint, only the label identifies it.
-  if (last === undefined && run.labels[IMPORT_LABEL] !== undefined) throw unfinished(run);
-  if (last?.trigger !== "import") return null;
-  const newest = await adapters.store.getCheckpoint(last);
-  if (sourceDocumentOf(newest.planes) === null) return null;
-  if (await isWhole(adapters, run.id)) return newest;
-  throw unfinished(run);
+  if (run.latest === null) throw unfinished(run);
+  const checkpoint = await readable(adapters, { run: run.id, sequence: from ?? run.latest.sequence });
+  if (checkpoint === null || !isUnadopted(checkpoint.planes)) return null;
+  if (run.forkedFrom === null && !(await isWhole(adapters, run.id))) throw unfinished(run);
+  return checkpoint;
+}
+
+function isUnadopted(planes: Planes): boolean {
+  return planes.position.stageAttempt.number === 0 && sourceDocumentOf(planes) !== null;
+}
+
+/** null: damaged or dropped. The check before the resume reports it and finds the checkpoint before it. */
+async function readable(
+  { store }: Adapters,
+  params: { readonly run: string; readonly sequence: number },
+): Promise<Checkpoint | null> {
+  try {
+    return await store.getCheckpoint(params);
+  } catch (error) {
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
 }
 
 function unfinished(run: RunSummary): HoldfastError {
@@ -111,10 +170,21 @@ function unfinished(run: RunSummary): HoldfastError {
   });
 }
 
-/** Throws USAGE if the workflow lacks the stage: a run must continue in the stage that it was in. */
-export function checkStage(run: RunSummary, checkpoint: Checkpoint, workflow: Workflow): void {
-  const { stage } = checkpoint.planes.position;
-  const { shape } = workflow;
+/** Throws NEEDS_DECISION if the document says that it cannot be resumed. */
+export function checkRefusal(run: RunSummary, checkpoint: Checkpoint, { refusal }: Adoption): void {
+  if (refusal === null) return;
+  const id = sourceDocumentOf(checkpoint.planes)?.id ?? `${run.id}@${checkpoint.sequence}`;
+  throw new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `Checkpoint ${id} says that it cannot be resumed: ${refusal}`,
+    hint: `Continue despite this with \`holdfast resume ${run.id} --force\`, or from an earlier checkpoint of \`holdfast list ${run.id}\`.`,
+    retry: "ask",
+    data: { run: run.id, checkpoint: id },
+  });
+}
+
+/** Throws USAGE if the workflow lacks the stage in which the run continues. */
+export function checkStage(run: RunSummary, { enters: { stage }, workflow: { shape } }: Adoption): void {
   if (shape.stages.includes(stage)) return;
   throw usageError(
     `Imported run ${run.id} is at stage "${stage}", which workflow ${shape.name} does not have (${shape.stages.join(", ")})`,
@@ -135,13 +205,14 @@ export async function adoptImport(
   adoption: Adoption,
 ): Promise<void> {
   const { workflow, config } = adoption;
-  checkStage(run, checkpoint, workflow);
+  checkStage(run, adoption);
   await using held = await acquireLease(adapters, run.id);
+  const { newest, top, position: current } = await loadRun(adapters, run.id);
   const place = await planNewWorktree(adapters, run, adoption.base);
   const workspace = await placeOf(adapters, run, place);
   const { values, inputs } = await adoption.prepare(workspace);
   const { planes } = checkpoint;
-  const sequence = checkpoint.sequence + 1;
+  const sequence = top + 1;
   const files =
     workspace === undefined
       ? null
@@ -151,14 +222,18 @@ export async function adoptImport(
           message: "resumed from an import",
           ...snapshotParams(adapters),
         });
-  const { stage, iteration } = planes.position;
-  const entered: StageEntered = { stageAttempt: 1, stage, iteration };
+  const { stage, iteration } = adoption.enters;
+  const { number } = nextAttempt(current.stageAttempt);
+  const entered: StageEntered = { stageAttempt: number, stage, iteration };
+  // A graph of another stage is not continued.
+  const graph = stage === planes.position.stage ? planes.position.graph : null;
   await adapters.store.commit({
     lease: held.lease,
     entries: [
       ...(place === undefined || place === null
         ? []
         : [{ kind: "note", body: { text: newWorktreeNote(checkpoint, place) } } as const]),
+      ...(isEnded(run.state) ? [{ kind: "run.reopened", body: { reason: REOPENED } } as const] : []),
       { kind: "stage.entered", body: entered },
     ],
     checkpoint: {
@@ -170,14 +245,13 @@ export async function adoptImport(
           ...planes.position,
           workflow: workflow.shape.name,
           definition: workflow.definition,
+          stage,
+          iteration,
+          graph,
           // The imported graph belongs to this stage attempt. A new graph would repeat nodes that are complete.
-          stageAttempt: {
-            number: 1,
-            steps: {},
-            failures: {},
-            ...(planes.position.graph === null ? {} : { graph: true }),
-          },
+          stageAttempt: { number, steps: {}, failures: {}, ...(graph === null ? {} : { graph: true }) },
         },
+        effects: newest.planes.effects,
         context: { ...planes.context, values: workflow.parseState(values) },
         files,
         inputs: { ...planes.inputs, ...inputs },
@@ -186,6 +260,8 @@ export async function adoptImport(
     },
   });
 }
+
+const REOPENED = "Resumed from its imported checkpoint";
 
 /** The worktree that the document names if the import found it here; else a new one on top of the base. */
 async function placeOf(

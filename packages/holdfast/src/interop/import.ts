@@ -134,7 +134,8 @@ async function findImport(
   named: string | undefined,
 ): Promise<{ readonly id: string; readonly labels: JsonObject; readonly whole: boolean } | undefined> {
   const runs = await adapters.store.listRuns();
-  const same = runs.filter(({ labels }) => labels[IMPORT_LABEL] === digest);
+  // A fork keeps the label, and documents are never added to it.
+  const same = runs.filter(({ labels, forkedFrom }) => labels[IMPORT_LABEL] === digest && forkedFrom === null);
   const found = same.find(({ id }) => id === named) ?? (named === undefined ? same[0] : undefined);
   if (found === undefined) {
     if (named !== undefined && runs.some(({ id }) => id === named))

@@ -18,7 +18,7 @@ import { withoutPauses } from "../bench/without-pauses.ts";
 /** What an agent does, according to its script; see docs/agents.md. */
 export type Answer = JsonObject;
 
-type Watched = Pick<ResumeParams, "signal" | "listen" | "answers">;
+type Watched = Pick<ResumeParams, "signal" | "listen" | "answers" | "limits" | "from" | "force">;
 
 export interface Bench extends RunStory, AsyncDisposable {
   readonly root: string;
@@ -26,6 +26,8 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly forge: ReturnType<typeof openLocalForge>;
   readonly run: string;
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
+  /** Imports crunch's documents, oldest first, as the run. */
+  imports(...documents: readonly JsonObject[]): Promise<void>;
   /** Starts the run, or resumes it. */
   work(params?: Watched): Promise<RunOutcome>;
   /** The user's answer to the question that the run waits for. */
@@ -69,10 +71,16 @@ export async function makeBench(params: {
     run,
     git,
     ...story,
+    async imports(...documents) {
+      const paths = documents.map((_, at) => join(root, "theirs", `${at}.json`));
+      const files = documents.map((document, at) => [`theirs/${at}.json`, JSON.stringify(document)] as const);
+      await putFiles(root, Object.fromEntries(files));
+      for (const plan of await holdfast.formats.planImport({ paths, run })) await holdfast.formats.applyImport(plan);
+    },
     async work(watched = {}) {
       const begun = (await holdfast.store.getRun(run)) !== undefined;
       const report = begun
-        ? await holdfast.resume({ run, ...watched })
+        ? await holdfast.resume({ run, adopt: { agent, options: params.options ?? {} }, ...watched })
         : await holdfast.start({
             workflow: "crunch",
             work: { kind: "issue", number: 1 },

@@ -9,10 +9,10 @@ test("stops at its target with the issue's label there, and continues when the t
   expect(await bench.labels()).toEqual(["state:ready"]);
   // A stopped run stays stopped until the user raises its target.
   expect(await bench.work()).toMatchObject({ kind: "done" });
-  await expect(bench.holdfast.work.changeLimit({ run: bench.run, limit: "target", value: "enrich" })).rejects.toThrow(
+  await expect(bench.holdfast.work.changeLimits({ run: bench.run, limits: { target: "enrich" } })).rejects.toThrow(
     /past enrich/,
   );
-  await bench.holdfast.work.changeLimit({ run: bench.run, limit: "target", value: "validation" });
+  await bench.holdfast.work.changeLimits({ run: bench.run, limits: { target: "validation" } });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("Stopped at e2e") });
   expect(await bench.trail()).toEqual([
     "enrich:enriched",

@@ -98,7 +98,7 @@ export async function makeBench(params: {
       return (await holdfast.work.start(await plan(), watching)).outcome;
     },
     answer: (answer) => holdfast.work.approve({ run: id, answer, by: "tester" }),
-    raise: (max) => holdfast.work.changeLimit({ run: id, limit: "max", value: max }),
+    raise: (max) => holdfast.work.changeLimits({ run: id, limits: { max: max } }),
     state: async () => parseRalphState((await story.planes()).context.values),
     async calls() {
       const begun = (await story.journal()).filter(

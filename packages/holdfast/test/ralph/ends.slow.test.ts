@@ -200,7 +200,7 @@ test.concurrent("a loop that died while it was created is reported as not begun,
   await holdfast.store.createRun({ id: "unbegun", workflow: "ralph", work: { kind: "task", text: "x" } });
   const refusal = { code: "NOTHING_TO_RESUME", message: "Run unbegun has not begun: it has no checkpoint" };
   await expect(holdfast.resume({ run: "unbegun" })).rejects.toMatchObject(refusal);
-  await expect(holdfast.work.changeLimit({ run: "unbegun", limit: "max", value: 3 })).rejects.toMatchObject(refusal);
+  await expect(holdfast.work.changeLimits({ run: "unbegun", limits: { max: 3 } })).rejects.toMatchObject(refusal);
 });
 
 test.concurrent("only a loop has such a limit", async () => {
@@ -208,7 +208,7 @@ test.concurrent("only a loop has such a limit", async () => {
   await bench.holdfast.createRun({ id: "by-hand", workflow: "manual" });
   const handle = await bench.holdfast.run("by-hand");
   await handle.save({ values: {} });
-  const refused = bench.holdfast.work.changeLimit({ run: "by-hand", limit: "max", value: 9 });
+  const refused = bench.holdfast.work.changeLimits({ run: "by-hand", limits: { max: 9 } });
   await expect(refused).rejects.toThrow(HoldfastError);
   await expect(refused).rejects.toThrow(/which has no --max/);
 });

@@ -133,7 +133,7 @@ test("a loop whose limit was raised is replayed with the limit of its day", asyn
   await using scene = await makeScene();
   const holdfast = await open(scene, count);
   expect((await ralph(holdfast, { maxIterations: 2 })).outcome).toMatchObject({ kind: "failed" });
-  await holdfast.work.changeLimit({ run: RUN, limit: "max", value: 5 });
+  await holdfast.work.changeLimits({ run: RUN, limits: { max: 5 } });
   expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "done" });
   const report = await holdfast.work.replay({ run: RUN });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
@@ -149,7 +149,7 @@ test("a loop whose limit was raised while it waited is replayed with the limit o
     return calls === 2 ? { kind: "failed", cause: "auth", message: "sign in" } : count(task);
   });
   expect((await ralph(holdfast, { maxIterations: 5 })).outcome).toMatchObject({ kind: "waiting" });
-  await holdfast.work.changeLimit({ run: RUN, limit: "max", value: 6 });
+  await holdfast.work.changeLimits({ run: RUN, limits: { max: 6 } });
   expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "done" });
   const report = await holdfast.work.replay({ run: RUN });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });

@@ -14,7 +14,7 @@ test("a loop that continued beyond its limit is replayed to its last end, with t
   await using holdfast = await scene.open();
   const work = { kind: "task", text: "count" } as const;
   await holdfast.start({ workflow: "ralph", id: RUN, work, agent: scene.agent, mode: "logged", options: OPTIONS });
-  await holdfast.work.changeLimit({ run: RUN, limit: "max", value: 3 });
+  await holdfast.work.changeLimits({ run: RUN, limits: { max: 3 } });
   expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "failed" });
   const raised = await holdfast.store.latest(RUN);
   expect(await holdfast.work.replay({ run: RUN })).toMatchObject({

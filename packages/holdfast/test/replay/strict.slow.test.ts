@@ -73,7 +73,7 @@ describe("a strict run that continues", () => {
     const before = await Array.fromAsync(holdfast.store.readJournal({ run: RUN }));
     const worktree = await (await holdfast.run(RUN)).workspace();
     await appendFile(join(worktree?.root ?? "", "log.txt"), "by hand\n");
-    await expect(holdfast.work.changeLimit({ run: RUN, limit: "max", value: 2 })).rejects.toThrow("log.txt");
+    await expect(holdfast.work.changeLimits({ run: RUN, limits: { max: 2 } })).rejects.toThrow("log.txt");
     expect(await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).toHaveLength(before.length);
   });
 

@@ -1,15 +1,17 @@
 // The crunch workflow as a plug-in: created from options, continued from an imported checkpoint, and given a later target.
 
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
-import { usageError } from "@holdfast/platform/error";
+import { sourceDocumentOf } from "@holdfast/formats/format";
+import { type HoldfastError, usageError } from "@holdfast/platform/error";
 import {
   type ChangeLimit,
+  type StageEntry,
   type WorkflowPlugin,
   importWithoutAgent,
   importedIssueNumber,
   namedRoles,
 } from "../plugin.ts";
-import { crunchOptionsJson, isCrunchStage, parseCrunchOptions, stageAfter } from "./options.ts";
+import { type CrunchOptions, crunchOptionsJson, isCrunchStage, parseCrunchOptions, stageAfter } from "./options.ts";
 import { lastCompletedPhase } from "./phase-steps.ts";
 import { isAtOrPast } from "./phases.ts";
 import { adoptCrunchState, crunchWorkflow } from "./workflow.ts";
@@ -34,18 +36,22 @@ export const crunchPlugin: WorkflowPlugin = {
     models: Object.fromEntries(Object.keys(teamOf(options)).map((name) => [name, agent])),
   }),
   limits: { target: (params) => changeTarget(params) },
-  /** Uses the default options, and the team's rules that the run began with. */
-  adopt({ adapters, run, checkpoint, agent }) {
+  /** Uses the team's rules that the run began with, if the document has them. */
+  adopt({ adapters, run, checkpoint, agent, options: given, limits }) {
     const issue = importedIssueNumber(run, "crunch", "issue_number");
     if (agent === null) throw importWithoutAgent(run);
     const { planes } = checkpoint;
     const { settings } = planes.context.values;
-    const options = parseCrunchOptions(settings === undefined ? {} : { settings });
+    const options = parseCrunchOptions({ ...given, ...(settings === undefined ? {} : { settings }), ...limits });
+    const { stage } = planes.position;
+    if (Object.hasOwn(limits, "target") && isPast(stage, options.target))
+      throw pastTarget(run.id, stage, options.target);
     return {
       workflow: crunchWorkflow(options, adapters),
       options: crunchOptionsJson(options),
       agent,
       base: options.baseBranch,
+      refusal: refusalOf(sourceDocumentOf(planes)?.document ?? {}),
       async prepare(root) {
         const state = await adoptCrunchState({ adapters, options, planes, issue, root });
         return {
@@ -65,11 +71,7 @@ const changeTarget: ChangeLimit = ({ run, planes, value }) => {
   if (target === options.target) return null;
   const stopped = position.stage === "stopped" ? lastCompletedPhase(context.values) : null;
   const at = stopped ?? (isCrunchStage(position.stage) ? position.stage : null);
-  if (at !== null && at !== target && isAtOrPast(at, target))
-    throw usageError(
-      `Run ${run.id} is at ${at} already, which is past ${target}`,
-      `To go back to an earlier state: \`holdfast resume ${run.id}@SEQUENCE --force\`; see \`holdfast list ${run.id}\`.`,
-    );
+  if (at !== null && isPast(at, target)) throw pastTarget(run.id, at, target);
   return {
     options: crunchOptionsJson({ ...options, target }),
     continuesAt: stopped === null ? null : entryOf(stageAfter(stopped), position.iteration),
@@ -77,7 +79,31 @@ const changeTarget: ChangeLimit = ({ run, planes, value }) => {
   };
 };
 
-function entryOf(stage: string, iteration: number): { readonly stage: string; readonly iteration: number } {
+function isPast(stage: string, target: CrunchOptions["target"]): boolean {
+  return isCrunchStage(stage) && stage !== target && isAtOrPast(stage, target);
+}
+
+function pastTarget(run: string, at: string, target: string): HoldfastError {
+  return usageError(
+    `Run ${run} is at ${at} already, which is past ${target}`,
+    `To go back to an earlier state: \`holdfast resume ${run}@SEQUENCE --force\`; see \`holdfast list ${run}\`.`,
+  );
+}
+
+/** The warnings of a document whose writer marked it as not resumable; null: it can be resumed. */
+function refusalOf(document: JsonObject): string | null {
+  const { can_resume: canResume, warnings } = objectIn(document["recovery_info"]);
+  if (canResume !== false) return null;
+  const texts = (Array.isArray(warnings) ? warnings : []).filter((text) => typeof text === "string");
+  return texts.length === 0
+    ? "It names no reason"
+    : texts
+        .map((text) => text.slice(0, 200))
+        .slice(0, 20)
+        .join("; ");
+}
+
+function entryOf(stage: string, iteration: number): StageEntry {
   return { stage, iteration: stage === "implementing" ? iteration + 1 : iteration };
 }
 

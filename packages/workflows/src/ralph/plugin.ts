@@ -31,11 +31,14 @@ export const ralphPlugin: WorkflowPlugin = {
   },
   writtenBy: writerOf,
   /** Uses the loop's own options and state, which Holdfast wrote. Uncommitted work of the original worktree is not in a new one. */
-  adopt({ adapters, run, checkpoint, agent: given }) {
-    const { config, context } = checkpoint.planes;
+  adopt({ adapters, run, checkpoint, agent: given, limits }) {
+    const { planes } = checkpoint;
+    const { config, context } = planes;
     const stored =
       config.agent === null ? null : [config.agent, config.model].filter((part) => part !== null).join(":");
-    const options = parseRalphOptions(config.inputs);
+    const { max } = limits;
+    const raised = max === undefined ? null : changeIterations({ run, planes, value: max });
+    const options = parseRalphOptions(raised?.options ?? config.inputs);
     const agent = given ?? stored;
     if (agent === null && options.model === null) throw importWithoutAgent(run);
     return {
@@ -43,6 +46,7 @@ export const ralphPlugin: WorkflowPlugin = {
       options: ralphOptionsJson(options),
       agent,
       base: options.baseBranch,
+      ...(raised === null || raised.continuesAt === null ? {} : { enters: raised.continuesAt }),
       async prepare(root) {
         await adapters.outputs(root).hide(OUTPUT_DIRECTORY);
         return { values: context.values, inputs: {} };

@@ -195,6 +195,33 @@ describe("going on with an imported run", () => {
   });
 });
 
+describe("going on with a run of crunch", () => {
+  test("to a target; one that says that it cannot be resumed needs --force", async () => {
+    const place = await work.begin();
+    const seen = JSON.parse(await readFile(join(golden, "crunch-yaml/CP-20250114-a3f2.json"), "utf8"));
+    const theirs = { ...seen, issue_number: 1, issue_snapshot: {}, workflow_state: { current_phase: "ready" } };
+    await writeFile(join(place.clone, "crunch.json"), JSON.stringify(theirs));
+    const { run } = await place.json("format", "import", "crunch.json");
+    const agent = await place.agent([]);
+    for (const more of [[], ["--dry-run"]]) {
+      const refused = await place.run("resume", run, "--agent", agent, ...more);
+      expect(refused).toMatchObject({
+        status: 4,
+        stderr: expect.stringContaining("CP-20250114-a3f2 says that it cannot be resumed: the branch is gone"),
+      });
+      expect(refused.stderr).toContain(`resume ${run} --force`);
+    }
+    expect((await place.run("resume", run, "--agent", agent, "--force", "--target", "enrich")).status).toBe(2);
+    expect((await place.run("resume", run, "--agent", agent, "--force", "--dry-run")).status).toBe(0);
+    const resumed = await place.run("resume", run, "--agent", agent, "--force", "--target", "ready");
+    expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
+    expect((await place.json("status", run)).run.status.kind).toBe("done");
+    const again = await place.run("resume", run);
+    expect(again.status, again.stderr).toBe(0);
+    expect((await place.run("verify")).status).toBe(0);
+  });
+});
+
 const THEIRS = `import { defineWorkflow } from "holdfast";
 export default defineWorkflow({
   name: "theirs",

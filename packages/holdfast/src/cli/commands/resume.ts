@@ -3,11 +3,14 @@ import { isEnded } from "@holdfast/core/run";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { FINDING_KINDS } from "@holdfast/core/findings";
+import type { Json, JsonObject } from "@holdfast/core/json";
 import { priorityText } from "@holdfast/core/lease";
 import { type Judgement, type ResumePlan, parseAnswers } from "@holdfast/core/resume-plan";
 import type { RollbackChoice } from "@holdfast/core/rollback";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { isBuiltIn } from "@holdfast/workflows/built-in";
+import type { WorkSettings } from "../../config/work-settings.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { ResumeParams } from "../../resume-request.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -31,7 +34,7 @@ export const spec = {
     "First checks what changed in the meantime: issue, base branch, branch, pull request and files. It reports the changes and continues. If a change needs a decision, nothing is done until you accept it (exit status 4).",
     "A run that is done is not continued (exit status 0). To restart a done or failed run from a checkpoint, use --from and --force, or `holdfast fork RUN@7` for a new run.",
     `--agent changes the agent, as provider or provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
-    "An imported run (`holdfast format import`) continues at the stage that its document names: impl-json with the impl workflow and the agent and options of the config, crunch-yaml with the crunch workflow. Other formats need your own workflow with that stage.",
+    "An imported run (`holdfast format import`) continues at the stage that its document names: impl-json with the impl workflow and the agent and options of the config, crunch-yaml with the crunch workflow. --target, --max and --from apply to the first resume too. A crunch document with `can_resume: false` needs --force (exit status 4). Other formats need your own workflow with that stage.",
     `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back restores the files of the checkpoint instead of keeping the changes (they are saved first). branch_diverged keeps the run's commits: the next push replaces the accepted ones on the remote, and both stay under refs/holdfast/. If the forge does not respond, the run waits (exit status 7) unless forge_unreachable is accepted.`,
   ],
   operands: [
@@ -58,7 +61,8 @@ export const spec = {
     },
     force: {
       type: "boolean",
-      about: "with --from: also if the run has ended; also if the loop concurrency limit is reached",
+      about:
+        "with --from: also if the run has ended; an imported run: also if its document says that it cannot be resumed; also if the loop concurrency limit is reached",
     },
     workflow: {
       type: "text",
@@ -132,31 +136,37 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
   const backTo = from ?? address;
+  const limits = { ...given("target", input.text("target")), ...given("max", max) };
+  const pending = await holdfast.work.isPendingImport({ run: id, limits });
   if (input.on("force") && backTo === undefined) await refuseForcedEnd(await holdfast.run(id));
   const found =
     way === undefined ? {} : await chooseStart(shell, await holdfast.run(id), way, input.on("past-effects"));
   if (found === null) return "needs_you";
-  const target = input.text("target");
-  if (target !== undefined && !input.on("dry-run"))
-    await holdfast.work.changeLimit({ run: id, limit: "target", value: target });
-  if (max !== undefined && !input.on("dry-run")) await holdfast.work.changeLimit({ run: id, limit: "max", value: max });
+  const force = input.on("force");
+  const start = chosen === undefined ? {} : { from: chosen.sequence };
+  if (!input.on("dry-run")) await holdfast.work.changeLimits({ run: id, limits, force, ...start, ...found });
   const workflow = input.text("workflow");
   return await resumeRun(shell, holdfast, {
     run: id,
     answers,
     limit,
     ...readSession(input),
+    limits,
     // Without a checkpoint to go back to, --force does not apply to a run that has ended.
-    force: input.on("force") && backTo !== undefined,
+    force: input.on("force") && (backTo !== undefined || pending),
     ...loopSlot,
     detach: input.on("detach"),
     dryRun: input.on("dry-run"),
     wait: input.on("wait"),
-    ...(chosen === undefined ? {} : { from: chosen.sequence }),
+    ...start,
     ...found,
     ...(workflow === undefined ? {} : { workflow }),
     ...(agent === undefined ? {} : { agent }),
   });
+}
+
+function given(name: string, value: Json | undefined): JsonObject {
+  return value === undefined ? {} : { [name]: value };
 }
 
 /** Without `from` the run continues from its newest state. null: the user cancelled. */
@@ -235,7 +245,7 @@ async function newestUnfinished(holdfast: Holdfast): Promise<string> {
 
 interface ResumeOptions extends Pick<
   ResumeParams,
-  "run" | "answers" | "from" | "force" | "limit" | "agent" | "sessionMs" | "loopSlot" | "priority"
+  "run" | "answers" | "from" | "force" | "limit" | "limits" | "agent" | "sessionMs" | "loopSlot" | "priority"
 > {
   /** How `from` was chosen, if it was derived from the failure. */
   readonly rollback?: RollbackChoice;
@@ -303,10 +313,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     ...passed,
     signal: shell.signal,
     // An imported run does not store these options; every other run has its own.
-    adopt: {
-      agent: work.agent,
-      options: { ...readImportedRunOptions(passed.agent, work), prompts: await readPrompts(work.impl) },
-    },
+    adopt: { agent: work.agent, options: await importedOptions(shell, summary.workflow, passed.agent, work) },
     ...(workflow === undefined ? {} : { workflow }),
     ...(wakes === null ? {} : { wakes }),
   };
@@ -351,6 +358,18 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
   );
 }
 
+/** The options of the config for the workflow that adopts the run. */
+async function importedOptions(
+  shell: Shell,
+  workflow: string,
+  agent: string | undefined,
+  settings: WorkSettings,
+): Promise<JsonObject> {
+  const options = readImportedRunOptions(workflow, agent, settings);
+  if (workflow === "impl") return { ...options, prompts: await readPrompts(settings.impl) };
+  return workflow === "crunch" ? { ...options, settings: await shell.consent.crunchSettings() } : options;
+}
+
 /** Names the checkpoint that was chosen now, so that a repeated command does the same even if the run has changed. */
 function backTo({ run, from, force }: ResumeOptions): string {
   return from === undefined ? "" : ` --from ${run}@${from}${force === true ? " --force" : ""}`;
@@ -360,13 +379,14 @@ function backTo({ run, from, force }: ResumeOptions): string {
  * An imported run uses the commands, agents and prompts of its document, and before its first resume also those of the
  * config. The user typed neither, so both need consent. Every other run keeps the settings that it began with.
  */
-async function requireImported(shell: Shell, holdfast: Holdfast, { run, agent }: ResumeOptions): Promise<void> {
-  const { labels, workflow } = await (await holdfast.run(run)).summary();
-  const [last] = labels["import"] === undefined ? [] : await holdfast.store.listCheckpoints({ run, limit: 1 });
-  if (last === undefined) return;
+async function requireImported(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<void> {
+  const { run, agent } = params;
+  const { labels, workflow, latest } = await (await holdfast.run(run)).summary();
+  if (labels["import"] === undefined || latest === null) return;
   const replaced = new Set(agent === undefined ? [] : ["agent", "models.impl", "models.review"]);
-  const begins =
-    last.trigger !== "import" ? [] : workflow === "impl" ? (["start", "impl"] as const) : (["start"] as const);
+  const begins = !(await holdfast.work.isPendingImport(params))
+    ? []
+    : (["start", ...(isBuiltIn(workflow) ? [workflow] : [])] as const);
   await shell.consent.require({ uses: begins, replaced, more: await importedItems(holdfast, run), run });
 }
 
