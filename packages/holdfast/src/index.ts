@@ -40,6 +40,10 @@ export type { RetentionPolicy } from "@holdfast/core/retention";
 export { TRIGGERS } from "@holdfast/core/checkpoint";
 export type { Trigger } from "@holdfast/core/checkpoint";
 
+// Checkpoint files of issue-to-pull-request tools
+export { ImplState, loadCheckpoint, saveCheckpoint } from "./interop/impl-state.ts";
+export type { ImplHistory, ImplStage, ImplStateParams } from "./interop/impl-state.ts";
+
 // Error policy and checkpoint switches
 export { defaultErrorPolicy } from "@holdfast/core/error-policy";
 export type { ErrorPolicy, ErrorRule, RetryPlan } from "@holdfast/core/error-policy";
