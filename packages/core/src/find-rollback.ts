@@ -314,7 +314,8 @@ class LiveLine {
         return;
       case "restore.started": {
         const target = sequenceOf(body["target"]);
-        this.#pending = target === null ? null : { target, whole: body["paths"] === null };
+        this.#pending =
+          target === null ? null : { target, whole: body["paths"] === null && body["only"] === undefined };
         this.#before = null;
         return;
       }

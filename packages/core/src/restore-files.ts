@@ -2,10 +2,12 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, findRunWorkspace, snapshotParams } from "./adapters.ts";
+import { forgetResult } from "./agent-log.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
 import { type JsonObject, isJsonArray } from "./json.ts";
 import type { Lease } from "./lease.ts";
+import type { Position } from "./position.ts";
 import type { ResumeAction } from "./resume-plan.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
@@ -210,14 +212,19 @@ export async function whilePlacingFiles<T>(runSession: RunSession, work: () => P
 }
 
 /** Scope of a restore of all files that leaves position and values as they are. */
-const ALL_FILES: readonly string[] = ["."];
+export const ALL_FILES: readonly string[] = ["."];
 
 interface RepairedPlace {
   readonly workspace: Workspace | undefined;
   /** Entries to write with the next commit. */
   readonly entries: readonly NewEntry[];
   /** An unfinished restore whose scope is not exactly all files. */
-  readonly unfinished: { readonly sequence: number; readonly paths: readonly string[] | null } | null;
+  readonly unfinished: {
+    readonly sequence: number;
+    readonly paths: readonly string[] | null;
+    /** The user asked for the files; otherwise the engine placed them before it continued. */
+    readonly asked: boolean;
+  } | null;
 }
 
 /**
@@ -243,7 +250,7 @@ export async function repairWorktree(params: {
   const { files } = checkpoint.planes;
   if (files === null) return { workspace: found, entries: [], unfinished };
   const missing = found === undefined && actions.some((one) => one.kind === "recreate_worktree");
-  const bringsFiles = unfinished !== null && unfinished.paths?.join() === ALL_FILES.join();
+  const bringsFiles = unfinished !== null && !unfinished.asked && unfinished.paths?.join() === ALL_FILES.join();
   if (!missing && !bringsFiles) return { workspace: found, entries: [], unfinished };
   const target = bringsFiles
     ? await adapters.store.getCheckpoint({ run: run.id, sequence: unfinished.sequence })
@@ -300,6 +307,16 @@ async function makeWorktree(params: {
   });
 }
 
+/**
+ * Runs before files of unfinished calls are replaced. After a kill in between, the next resume calls the agent again instead of adopting a
+ * result without its files.
+ */
+export function forgetResults({ logs }: Pick<CoreAdapters, "logs">, run: string, { stageAttempt }: Position): void {
+  const { number, running = {} } = stageAttempt;
+  for (const [step, { files }] of Object.entries(running))
+    if (files) forgetResult(logs.result({ run, stageAttempt: number, step }));
+}
+
 /** Only the restore's own entry contains its scope, and checkpoints may follow that entry. */
 async function readUnfinished(adapters: CoreAdapters, run: string): Promise<RepairedPlace["unfinished"]> {
   let fold = NEW_RUN;
@@ -309,7 +326,7 @@ async function readUnfinished(adapters: CoreAdapters, run: string): Promise<Repa
 }
 
 function parseStarted(body: JsonObject, run: string): NonNullable<RepairedPlace["unfinished"]> {
-  const { target, paths } = body;
+  const { target, paths, only } = body;
   const sequence = typeof target === "string" ? Number(target.slice(target.lastIndexOf("@") + 1)) : Number.NaN;
   if (!Number.isSafeInteger(sequence)) {
     throw new HoldfastError({
@@ -318,5 +335,6 @@ function parseStarted(body: JsonObject, run: string): NonNullable<RepairedPlace[
       hint: "Run `holdfast verify` to see what is damaged.",
     });
   }
-  return { sequence, paths: isJsonArray(paths) ? paths.filter((path) => typeof path === "string") : null };
+  const names = isJsonArray(paths) ? paths.filter((path) => typeof path === "string") : null;
+  return { sequence, paths: names, asked: only === "files" };
 }

@@ -1,10 +1,24 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { damageCheckpoints } from "@holdfast/test-support/edit-store";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type RollbackCase, runRollbackCase } from "@holdfast/test-support/core/toy-worktree";
-import { ID, createBenchAgent } from "@holdfast/test-support/core/work-bench";
+import { ProcessKilled, dyingParts } from "@holdfast/test-support/core/kill-run";
+import {
+  type RollbackCase,
+  type TestWorktree,
+  runRollbackCase,
+  startTestRunInWorktree,
+} from "@holdfast/test-support/core/toy-worktree";
+import {
+  ID,
+  SQLITE,
+  type TestRun,
+  begin,
+  createBenchAgent,
+  define,
+  startTestRun,
+} from "@holdfast/test-support/core/work-bench";
 import type { CoreAdapters } from "./adapters.ts";
 import { type RestoreStep, stepsOf } from "./restore.ts";
 import { RunHandle } from "./run-handle.ts";
@@ -238,4 +252,223 @@ async function damageOne(story: RollbackCase): Promise<number> {
   await handle.save({ values: { text: "other ".repeat(5000) } });
   expect(damageCheckpoints(story.store.location, [sequence])).toBe(1);
   return sequence;
+}
+
+describe("a restore of one plane", () => {
+  const positionOf = async ({ store }: Pick<RollbackCase, "store">) => (await store.latest(ID))?.planes.position;
+
+  test("files: the position stays; the named checkpoint undoes it", async () => {
+    const story = await tell();
+    await using handle = await handleOf(story);
+    const before = await positionOf(story);
+    const report = await handle.restore({ sequence: story.after(1), only: "files" });
+    expect(outcomes(report.steps)).toMatch(/files:done values:skipped conversation:skipped verify:done resume:done/);
+    expect(story.app()).toBe("one\n");
+    expect(await positionOf(story)).toEqual(before);
+    await handle.restore({ sequence: report.undo?.sequence ?? 0 });
+    expect(story.app()).toBe("two\n");
+  });
+
+  test("state: position and values go back, an edited file and the session stay; the named checkpoint undoes it", async () => {
+    const story = await tell();
+    await using handle = await handleOf(story);
+    const conversation = { agent: "toy", session: "s-9", transcript: null, lastMessage: null };
+    await handle.save({ planes: { conversation } });
+    const before = (await story.store.latest(ID))?.planes;
+    story.file("app.txt", "edited\n");
+    const report = await handle.restore({ sequence: story.after(1), only: "state" });
+    expect(outcomes(report.steps)).toMatch(/files:skipped values:done conversation:skipped verify:done resume:done/);
+    const after = (await story.store.latest(ID))?.planes;
+    expect(story.app()).toBe("edited\n");
+    expect(after?.context.values).toEqual({ seen: ["round"] });
+    expect(after?.conversation).toEqual(conversation);
+    expect(after?.position.stageAttempt.number).toBeGreaterThan(before?.position.stageAttempt.number ?? 0);
+    await handle.restore({ sequence: report.undo?.sequence ?? 0 });
+    expect(story.app()).toBe("edited\n");
+    expect((await story.store.latest(ID))?.planes.context.values).toEqual(before?.context.values);
+  });
+
+  test("state is refused while files of an unfinished restore are half-placed", async () => {
+    const story = await tell();
+    // The third change of a whole restore is the files.
+    const dying = await handleOf(story, dyingParts(story.adapters, 3).adapters);
+    await expect(dying.restore({ sequence: story.after(1) })).rejects.toThrow(ProcessKilled);
+    await using handle = await afterDeath(story);
+    await expect(handle.restore({ sequence: story.after(1), only: "state" })).rejects.toMatchObject({
+      code: "RESTORE_REFUSED",
+      hint: expect.stringContaining(`holdfast restore ${ID}@${story.after(1)}`),
+    });
+    expect((await story.store.getRun(ID))?.unfinishedRestore).toBe(`${ID}@${story.after(1)}`);
+  });
+
+  test("conversation: an interrupted call continues its earlier session, files stay; refused once the call ended", async () => {
+    const records = new Map<string, string>();
+    const seen: { readonly session: string | null; readonly record: string | undefined }[] = [];
+    const toy = await startTestRunInWorktree(
+      (task) => {
+        seen.push({ session: task.session, record: records.get("s-1") });
+        if (seen.length > 2) return { text: "done", session: "s-1" };
+        records.set("s-1", seen.length === 1 ? "first thought" : "first thought, wrong turn");
+        task.onEvent({ kind: "session", id: "s-1" });
+        toy.file("half.txt", "half\n");
+        return { kind: "failed", cause: "auth", message: "signed out", session: "s-1" };
+      },
+      { resume: true },
+      {
+        read: ({ session }) => {
+          const text = records.get(session);
+          return Promise.resolve(text === undefined ? null : { text, lastMessage: null });
+        },
+        write: ({ session, text }) => Promise.resolve(void records.set(session, text)),
+      },
+    );
+    const workflow = define({
+      work: async ({ agent }) => {
+        await agent({ name: "edit", role: "impl", prompt: "do it", model: null, yolo: true });
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    await begin(toy.adapters, workflow, toy.workspace);
+    await toy.go(workflow);
+    const sequence = (await toy.store.latest(ID))?.sequence ?? 0;
+    await toy.go(workflow);
+    expect(seen).toHaveLength(2);
+    const run = await toy.store.getRun(ID);
+    if (run === undefined) throw new Error("no run");
+    {
+      await using handle = new RunHandle(toy.adapters, run);
+      const { steps } = await handle.restore({ sequence, only: "conversation" });
+      expect(outcomes(steps)).toMatch(/files:skipped values:skipped conversation:/);
+    }
+    await toy.go(workflow);
+    expect(seen[2]).toEqual({ session: "s-1", record: "first thought" });
+    expect(toy.file("half.txt")).toBe(true);
+    await using handle = new RunHandle(toy.adapters, run);
+    await handle.save({ planes: { conversation: null } });
+    await expect(handle.restore({ sequence, only: "conversation" })).rejects.toMatchObject({
+      code: "RESTORE_REFUSED",
+      message: expect.stringContaining("the call of session s-1 has ended"),
+    });
+  });
+
+  test("killed at any change of a restore of the state: it is undone or done, and the same restore completes it", async () => {
+    for (let call = 1, dead = true; dead; call += 1) {
+      const toy = await startTestRun(SQLITE, onTestFinished);
+      await begin(toy.adapters, define({ work: async ({ wait }) => await wait({ for: "you", reason: "Look" }) }));
+      {
+        await using handle = await afterDeath(toy);
+        await handle.save({ values: { seen: ["later"] } });
+      }
+      const { adapters, died } = dyingParts(toy.adapters, call);
+      await (await afterDeath(toy, adapters)).restore({ sequence: 1, only: "state" }).catch(() => undefined);
+      dead = died();
+      const seenNow = async () => (await toy.store.latest(ID))?.planes.context.values["seen"];
+      expect((await toy.store.getRun(ID))?.unfinishedRestore).toBeNull();
+      expect(await seenNow()).toEqual(dead ? ["later"] : []);
+      await using again = await afterDeath(toy);
+      await again.restore({ sequence: 1, only: "state" });
+      expect(await seenNow()).toEqual([]);
+    }
+  });
+});
+
+describe("what a restore must not lose", () => {
+  /** Dies in a step that has changed files; checkpoint 1 has none of them. */
+  async function diedInStep(): Promise<TestWorktree & { readonly found: string[]; resume(): Promise<unknown> }> {
+    const found: string[] = [];
+    const toy = await startTestRunInWorktree();
+    const workflow = define({
+      work: async ({ step }) => {
+        await step("first", () => toy.file("a.txt", "first\n"), { changesFiles: true });
+        await step(
+          "second",
+          () => {
+            found.push(readFileSync(join(toy.workspace.root, "a.txt"), "utf8"));
+            toy.file("a.txt", "half\n");
+            return null;
+          },
+          { changesFiles: true },
+        );
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    await begin(toy.adapters, workflow, toy.workspace);
+    // The commits are: first started, first finished with its checkpoint, second started, second finished.
+    expect(await toy.crash(workflow, 4, "before")).toBe("died");
+    expect(found).toEqual(["first\n"]);
+    return { ...toy, found, resume: () => toy.go(workflow) };
+  }
+
+  test.each([{ only: "files" as const }, { paths: ["a.txt"] }])(
+    "a run that died in a step begins it again with the restored files: %j",
+    async (scope) => {
+      const toy = await diedInStep();
+      {
+        await using handle = await afterDeath(toy);
+        await handle.restore({ sequence: 1, ...scope });
+      }
+      await toy.resume();
+      expect(toy.found).toEqual(["first\n", "one\n"]);
+    },
+  );
+
+  test("killed at any change of it, the same restore brings the files all the same", async () => {
+    for (let call = 1, dead = true; dead; call += 1) {
+      const toy = await diedInStep();
+      const { adapters, died } = dyingParts(toy.adapters, call);
+      const dying = await afterDeath(toy, adapters);
+      await dying.restore({ sequence: 1, only: "files" }).catch(() => undefined);
+      dead = died();
+      if (dead) {
+        await using handle = await afterDeath(toy);
+        await handle.restore({ sequence: 1, only: "files" });
+      } else await dying.close();
+      await toy.resume();
+      expect(toy.found).toEqual(["first\n", "one\n"]);
+    }
+  });
+
+  test("a right that is gone now does not come back", async () => {
+    const story = await tell();
+    await using handle = await handleOf(story);
+    const position = (await handle.latest())?.planes.position;
+    if (position === undefined) throw new Error("no position");
+    const { sequence } = await handle.save({ planes: { position: { ...position, yolo: true } } });
+    await handle.save({ planes: { position: { ...position, yolo: false } } });
+    await handle.restore({ sequence });
+    expect((await handle.latest())?.planes.position.yolo).toBe(false);
+  });
+
+  test("a restore of values alone is undone with the steps that finished after the newest checkpoint", async () => {
+    const toy = await startTestRun(SQLITE, onTestFinished);
+    const done: string[] = [];
+    const workflow = define({
+      work: async ({ step }) => {
+        for (const name of ["one", "two", "three"]) await step(name, () => done.push(name));
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    await begin(toy.adapters, workflow);
+    await toy.crash(workflow, 5, "before");
+    const finished = [...done];
+    {
+      await using handle = await afterDeath(toy);
+      const { undo } = await handle.restore({ sequence: 1 });
+      await handle.restore({ sequence: undo?.sequence ?? 0 });
+    }
+    await toy.go(workflow);
+    expect(finished.length).toBeGreaterThan(1);
+    expect(done.filter((name) => name === "one")).toEqual(["one"]);
+  });
+});
+
+/** A handle of the next process, after the one that held the run has died. */
+async function afterDeath(
+  { store, adapters, pass }: Pick<TestRun, "store" | "adapters" | "pass">,
+  more: Partial<CoreAdapters> = {},
+): Promise<RunHandle> {
+  pass(3_600_000);
+  const run = await store.getRun(ID);
+  if (run === undefined) throw new Error("no run");
+  return new RunHandle({ ...adapters, ...more, liveness: () => "dead" }, run);
 }

@@ -1,12 +1,16 @@
-// Restores a whole checkpoint or some of its paths, step by step, and undoes the restore when a step fails.
+// Restores a whole checkpoint, one of its planes or some of its paths, step by step, and undoes the restore when a step fails.
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, type SessionAgent, snapshotParams } from "./adapters.ts";
 import { planSession } from "./agent-session.ts";
 import type { Agent } from "./agent.ts";
 import type { Checkpoint, CheckpointSummary, ConversationPlane, Planes } from "./checkpoint.ts";
+import type { NewEntry } from "./journal.ts";
+import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import { type Saver, restoredPlanes } from "./save.ts";
+import { ALL_FILES, forgetResults } from "./restore-files.ts";
+import { type RestorePlane, type Saver, conversationRefusal, planesAfterRestore } from "./save.ts";
+import { rebaseRunning } from "./state.ts";
 import type { FileChange, RestorePlan, Workspace } from "./workspace.ts";
 
 export interface RunRestorePlan {
@@ -14,8 +18,10 @@ export interface RunRestorePlan {
   readonly target: CheckpointSummary;
   /** Null: only values and position are restored (the checkpoint has no files, or there is no worktree for them). */
   readonly files: RestorePlan | null;
-  /** Null: the whole checkpoint; otherwise only these files, and the position does not change. */
+  /** Null: not limited to files; otherwise only these files, and the position does not change. */
   readonly paths: readonly string[] | null;
+  /** Null: not limited to one plane. "files": `paths` is the whole worktree. */
+  readonly only: RestorePlane | null;
 }
 
 export interface RestoreReport {
@@ -32,15 +38,23 @@ export interface RestoreReport {
 export async function planRestore(params: {
   readonly adapters: CoreAdapters;
   readonly target: Checkpoint;
+  /** The newest checkpoint with the run's later changes; needed for `only: "conversation"`. */
+  readonly newest?: Checkpoint | undefined;
   readonly workspace: Workspace | undefined;
-  readonly paths: readonly string[] | undefined;
+  readonly paths?: readonly string[] | undefined;
+  readonly only?: RestorePlane | undefined;
 }): Promise<RunRestorePlan> {
-  const { adapters, target, workspace, paths } = params;
-  const run = target.run;
+  const { adapters, target, workspace } = params;
+  const only = params.only ?? null;
+  const { run } = target;
+  const whole = { run, target: summaryOf(target), files: null, paths: null, only };
+  if (only === "conversation") rejectConversation(target, params.newest);
+  if (only === "conversation" || only === "state") return whole;
+  const paths = only === "files" ? ALL_FILES : params.paths;
   const to = target.planes.files;
   if (to === null || workspace === undefined || adapters.workspaces === null) {
     if (paths !== undefined) throw noFiles(target);
-    return { run, target: summaryOf(target), files: null, paths: null };
+    return whole;
   }
   const from = await workspace.look(snapshotParams(adapters));
   rejectBusy(workspace.root, from, "restore");
@@ -50,7 +64,17 @@ export async function planRestore(params: {
       const isTarget = error instanceof HoldfastError && error.data["snapshot"] === to.snapshot;
       throw isTarget && error.code === "TREE_MISSING" ? treeMissing(target, error) : error;
     });
-  return { run, target: summaryOf(target), files, paths: paths ?? null };
+  return { ...whole, files, paths: paths ?? null };
+}
+
+function rejectConversation(target: Checkpoint, newest: Checkpoint | undefined): void {
+  const why = conversationRefusal(target.planes, newest?.planes ?? target.planes);
+  if (why === null) return;
+  throw new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Restoring only the conversation of ${target.id} would change nothing: ${why}`,
+    hint: `Restore the whole checkpoint, and the call is made again: holdfast restore ${target.id}`,
+  });
 }
 
 /**
@@ -60,7 +84,8 @@ export async function planRestore(params: {
  * - place the files and verify them;
  * - commit the restore checkpoint (values and conversation) with the "finished" entry, and read it back.
  * If a step fails, everything is as before, and the error contains the list of steps. After a kill the journal shows an unfinished restore,
- * the previous state is in a checkpoint, and the same restore completes it.
+ * the previous state is in a checkpoint, and the same restore completes it. A restore without files is one commit after the
+ * before_restore checkpoint, so a kill leaves it undone or done.
  */
 export async function applyRestore(params: RestoreWork): Promise<RestoreReport> {
   const { adapters, plan, saver, lease, workspace } = params;
@@ -69,26 +94,19 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
   log.tell("integrity", "done", `${target.id} is whole`);
   const newest = await saver.newest();
   if (newest === undefined) throw noFiles(target);
-  const resumed =
-    plan.paths === null
-      ? restoredPlanes(target.planes, newest.planes, new Date(params.adapters.clock.now()).toISOString())
-      : newest.planes;
-  const started = { target: target.id, paths: plan.paths };
+  const { only, paths } = plan;
+  const at = new Date(adapters.clock.now()).toISOString();
+  const resumed = planesAfterRestore({ only, paths, target: target.planes, newest: newest.planes, at });
+  const started = { target: target.id, paths, ...(only === null ? {} : { only }) };
 
   if (plan.files === null || workspace === undefined) {
-    log.tell("files", "skipped", "it holds none, or there is no worktree to put them in");
-    const checkpoint = await log.during("values", () =>
-      saver.commit({
-        lease,
-        planes: { ...resumed, files: newest.planes.files },
-        params: { trigger: "restore", name: `restore of ${target.id}` },
-        entries: [
-          { kind: "restore.started", body: started },
-          { kind: "restore.finished", body: { target: target.id } },
-        ],
-      }),
+    const why =
+      only === null ? "it holds none, or there is no worktree to put them in" : `only the ${only} was asked for`;
+    log.tell("files", "skipped", why);
+    const { undo, checkpoint } = await log.during("values", () =>
+      commitWithoutFiles({ work: params, newest: newest.planes, resumed, started }),
     );
-    return await report({ work: params, log, target, undo: summaryOf(newest), checkpoint, written: 0, removed: 0 });
+    return await report({ work: params, log, target, undo, checkpoint, written: 0, removed: 0 });
   }
 
   const { files } = plan;
@@ -96,6 +114,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
     rejectBlocked(plan);
     return saveBefore({ ...params, workspace, files, newest: newest.planes, started });
   });
+  if (paths !== null) forgetResults(adapters, plan.run, newest.planes.position);
   const back = { adapters, saver, lease, workspace, undo, changes: files.changes };
   const done = await log.during("files", () => orUndoRestore(back, () => workspace.applyRestore(files)));
   log.tell("files", "done", `${done.written} written, ${done.removed} removed; what was there is ${undo.id}`);
@@ -106,11 +125,13 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
       return snapshot;
     }),
   );
+  // Without this, a resume would replace the restored files by those from before the interrupted step.
+  const planes = paths === null ? resumed : rebaseRunning(resumed, after.sequence);
   const checkpoint = await log.during("values", () =>
     orUndoRestore(back, () =>
       saver.commit({
         lease,
-        planes: { ...resumed, files: after.files },
+        planes: { ...planes, files: after.files },
         params: { trigger: "restore", name: `restore of ${target.id}` },
         entries: [{ kind: "restore.finished", body: { target: target.id, tree: done.tree } }],
         sequence: after.sequence,
@@ -119,6 +140,42 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
   );
   const { written, removed } = done;
   return await report({ work: params, log, target, undo, checkpoint, written, removed });
+}
+
+/** The files stay as they are now, and both checkpoints hold them. */
+async function commitWithoutFiles(params: {
+  readonly work: RestoreWork;
+  readonly newest: Planes;
+  readonly resumed: Planes;
+  readonly started: JsonObject;
+}): Promise<{ readonly undo: CheckpointSummary; readonly checkpoint: CheckpointSummary }> {
+  const { work, newest, resumed, started } = params;
+  const { adapters, plan, saver, lease, workspace } = work;
+  const { id } = plan.target;
+  const unfinished = (await adapters.store.getRun(plan.run))?.unfinishedRestore ?? null;
+  if (unfinished !== null && plan.only !== null) {
+    throw new HoldfastError({
+      code: "RESTORE_REFUSED",
+      message: `A restore of ${unfinished} began and did not finish, so the files are in an unknown state`,
+      hint: `Finish it first: holdfast restore ${unfinished}`,
+    });
+  }
+  const save = async (
+    planes: Planes,
+    params: { readonly trigger: "before_restore" | "restore"; readonly name: string },
+    entries: readonly NewEntry[],
+  ): Promise<CheckpointSummary> => {
+    if (workspace === undefined)
+      return await saver.commit({ lease, planes: { ...planes, files: newest.files }, params, entries });
+    const { sequence, files } = await saver.snapshot(workspace, params.name);
+    return await saver.commit({ lease, planes: { ...planes, files }, params, entries, sequence });
+  };
+  const undo = await save(newest, { trigger: "before_restore", name: `before restore of ${id}` }, []);
+  const checkpoint = await save(resumed, { trigger: "restore", name: `restore of ${id}` }, [
+    { kind: "restore.started", body: started },
+    { kind: "restore.finished", body: { target: id } },
+  ]);
+  return { undo, checkpoint };
 }
 
 interface RestoreWork {
@@ -141,22 +198,27 @@ async function report(params: {
 }): Promise<RestoreReport> {
   const { work, log, target, undo, checkpoint, written, removed } = params;
   const { adapters, plan } = work;
-  if (plan.paths === null) {
+  const limit = `only ${plan.only === null ? "these paths were" : `the ${plan.only} ${plan.only === "files" ? "were" : "was"}`} asked for`;
+  if (movesPosition(plan))
     log.tell("values", "done", `position and values are those of ${target.id}; what was spent stays spent`);
-    const { conversation } = target.planes;
+  else log.tell("values", "skipped", limit);
+  const { conversation } = target.planes;
+  if (plan.only === "conversation" || (plan.only === null && plan.paths === null))
     tellConversation(log, conversation, conversation === null ? null : await agentOf(adapters, conversation.agent));
-  } else {
-    log.tell("values", "skipped", "only these paths were asked for");
-    log.tell("conversation", "skipped", "only these paths were asked for");
-  }
+  else log.tell("conversation", "skipped", limit);
   const saved = await log.during("verify", () => adapters.store.getCheckpoint(checkpoint));
   log.tell("verify", "done", `${saved.id} was read back, and the files are as it has them`);
   log.tell(
     "resume",
     "done",
-    plan.paths === null ? await describePosition(adapters, saved) : "the run stands where it stood",
+    movesPosition(plan) ? await describePosition(adapters, saved) : "the run stands where it stood",
   );
   return { undo, checkpoint, written, removed, steps: log.steps() };
+}
+
+/** Whether this restore takes the run back in its workflow. */
+export function movesPosition({ only, paths }: Pick<RunRestorePlan, "only" | "paths">): boolean {
+  return only === null ? paths === null : only === "state";
 }
 
 async function agentOf(adapters: CoreAdapters, name: string): Promise<SessionAgent | null> {
@@ -180,7 +242,7 @@ async function saveBefore(params: {
   readonly workspace: Workspace;
   readonly files: RestorePlan;
   readonly newest: Planes;
-  readonly started: { readonly target: string; readonly paths: readonly string[] | null };
+  readonly started: JsonObject;
 }): Promise<CheckpointSummary> {
   const { plan, saver, lease, workspace, files, newest, started } = params;
   const before = await saver.snapshot(workspace, `before restore of ${plan.target.id}`);

@@ -2,7 +2,6 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, rejectRolledBackStore, runMark } from "./adapters.ts";
-import { forgetResult } from "./agent-log.ts";
 import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "./checkpoint.ts";
 import {
   type Finding,
@@ -18,7 +17,7 @@ import type { Lease } from "./lease.ts";
 import { loadRun } from "./run-session.ts";
 import { observeWorld } from "./observe.ts";
 import { findStart } from "./recovery.ts";
-import { finished, placeFiles, repairWorktree, started } from "./restore-files.ts";
+import { finished, forgetResults, placeFiles, repairWorktree, started } from "./restore-files.ts";
 import { type RestoreStep, applyRestore, planRestore } from "./restore.ts";
 import {
   type Answers,
@@ -31,6 +30,7 @@ import {
 } from "./resume-plan.ts";
 import { type RunSummary, isEnded, isFailedOrAborted } from "./run.ts";
 import { Saver } from "./save.ts";
+import { rebaseRunning } from "./state.ts";
 import { continuedEntry } from "./waiting.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -280,7 +280,8 @@ async function continueRun(
     if (action.kind === "quarantine")
       await adapters.store.quarantine({ run: run.id, sequences: [action.sequence], reason: action.why });
   }
-  if (actions.some(({ kind }) => REPLACES_FILES.has(kind))) await forgetResults(work);
+  if (actions.some(({ kind }) => REPLACES_FILES.has(kind)))
+    forgetResults(adapters, run.id, (await loadRun(adapters, run.id)).state.position);
   const place = await repairWorktree({ ...work, actions });
   const { workspace } = place;
   const saver = new Saver(adapters, run);
@@ -341,17 +342,6 @@ const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "go_back",
 ]);
 
-/**
- * Runs before the files are replaced. After a kill in between, the next resume calls the agent again instead of adopting a result without
- * its files.
- */
-async function forgetResults({ adapters, run }: ResumeWork): Promise<void> {
-  const { state } = await loadRun(adapters, run.id);
-  const { number: stageAttempt, running = {} } = state.position.stageAttempt;
-  for (const [step, { files }] of Object.entries(running))
-    if (files) forgetResult(adapters.logs.result({ run: run.id, stageAttempt, step }));
-}
-
 /** Actions whose result is part of the next checkpoint. */
 const WRITES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "go_back",
@@ -370,11 +360,12 @@ const NOTED: ReadonlySet<ResumeAction["kind"]> = new Set(["go_back", "change_val
 interface Target {
   readonly sequence: number;
   readonly paths: readonly string[] | null;
+  readonly asked: boolean;
 }
 
 function targetOf(actions: readonly ResumeAction[], unfinished: Target | null): Target | null {
   const back = actions.find((action) => action.kind === "go_back");
-  return back === undefined ? unfinished : { sequence: back.sequence, paths: null };
+  return back === undefined ? unfinished : { sequence: back.sequence, paths: null, asked: false };
 }
 
 /**
@@ -391,9 +382,10 @@ async function moveTo(params: {
   const { saver, before, workspace, target: to } = params;
   const { adapters, run, lease } = params.work;
   const target = await adapters.store.getCheckpoint({ run: run.id, sequence: to.sequence });
-  const plan = await planRestore({ adapters, target, workspace, paths: to.paths ?? undefined });
-  const { steps } = await applyRestore({ adapters, plan, saver, lease, workspace });
-  if (to.paths !== null) return { planes: before, steps };
+  const scope = to.asked ? ({ only: "files" } as const) : { paths: to.paths ?? undefined };
+  const plan = await planRestore({ adapters, target, workspace, ...scope });
+  const { steps, checkpoint } = await applyRestore({ adapters, plan, saver, lease, workspace });
+  if (to.paths !== null) return { planes: rebaseRunning(before, checkpoint.sequence), steps };
   const planes = (await saver.newest())?.planes ?? target.planes;
   const { budget, stageAttempt: last } = before.position;
   const stageAttempt = {

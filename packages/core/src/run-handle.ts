@@ -15,7 +15,7 @@ import { nearest } from "./options.ts";
 import { RestoreLog, type RestoreReport, type RunRestorePlan, applyRestore, planRestore } from "./restore.ts";
 import type { RollbackChoice } from "./rollback.ts";
 import { type Run, type RunSummary, isEnded, parseAddress } from "./run.ts";
-import { type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
+import { type RestorePlane, type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
 import { type CheckpointAnswer, type CheckpointRequestParams, requestCheckpoint } from "./signals.ts";
 import { type CheckpointQuery, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
@@ -117,12 +117,15 @@ export class RunHandle implements AsyncDisposable {
   async planRestore(params: {
     readonly sequence: number;
     readonly paths?: readonly string[];
+    /** Restores only this plane; "files" may not be combined with `paths`. */
+    readonly only?: RestorePlane;
   }): Promise<RunRestorePlan> {
     const log = new RestoreLog();
     const target = await log.during("integrity", () => this.get(params.sequence));
     return await log.during("files", async () => {
-      const workspace = target.planes.files === null ? undefined : await this.#ownWorkspace();
-      return await planRestore({ adapters: this.#adapters, target, workspace, paths: params.paths });
+      const workspace = target.planes.files === null ? undefined : await this.#restoreWorkspace(params.only ?? null);
+      const newest = params.only === "conversation" ? await this.#saver.newest() : undefined;
+      return await planRestore({ ...params, adapters: this.#adapters, target, newest, workspace });
     });
   }
 
@@ -134,7 +137,7 @@ export class RunHandle implements AsyncDisposable {
         plan,
         saver: this.#saver,
         lease,
-        workspace: plan.files === null ? undefined : await this.#ownWorkspace(),
+        workspace: plan.files === null && plan.only === null ? undefined : await this.#restoreWorkspace(plan.only),
       });
     } finally {
       this.#saver.forget();
@@ -152,7 +155,7 @@ export class RunHandle implements AsyncDisposable {
   }
 
   /** Plans and applies a restore in one call. */
-  async restore(params: { readonly sequence: number; readonly paths?: readonly string[] }): Promise<RestoreReport> {
+  async restore(params: Parameters<RunHandle["planRestore"]>[0]): Promise<RestoreReport> {
     return await this.applyRestore(await this.planRestore(params));
   }
 
@@ -228,6 +231,11 @@ export class RunHandle implements AsyncDisposable {
   }
 
   /** Like `workspace`, but a run that has files never continues silently without them. */
+  /** Restores of state or conversation only save the files that are there, so a lost worktree does not matter to them. */
+  async #restoreWorkspace(only: RestorePlane | null): Promise<Workspace | undefined> {
+    return only === "state" || only === "conversation" ? await this.workspace() : await this.#ownWorkspace();
+  }
+
   async #ownWorkspace(): Promise<Workspace | undefined> {
     const found = await this.workspace();
     if (found !== undefined || this.#adapters.workspaces === null) return found;

@@ -250,11 +250,13 @@ function nextPlanes(previous: Planes, params: SaveParams): Planes {
  * effects and costs. Raised limits remain raised, both of the budget and in the workflow's options: a resume reads them from the newest
  * checkpoint.
  */
-export function restoredPlanes(target: Planes, newest: Planes, at: string): Planes {
+function restoredPlanes(target: Planes, newest: Planes, at: string): Planes {
   return {
     ...target,
     position: {
-      ...target.position,
+      ...withoutYolo(target.position),
+      // Rights are not restored: the user may have withdrawn them since, or granted them.
+      ...(newest.position.yolo === undefined ? {} : { yolo: newest.position.yolo }),
       graph: recoveredGraph(target.position, at),
       budget: newest.position.budget,
       stageAttempt: repeatStageAttempt(target.position.stageAttempt, newest.position.stageAttempt),
@@ -263,6 +265,75 @@ export function restoredPlanes(target: Planes, newest: Planes, at: string): Plan
     config: { ...target.config, inputs: newest.config.inputs },
     effects: newest.effects,
   };
+}
+
+function withoutYolo({ yolo: _right, ...position }: Position): Position {
+  return position;
+}
+
+/** The part of a checkpoint that a restore is limited to. */
+export type RestorePlane = "files" | "conversation" | "state";
+
+/** The planes after a restore of this scope; the caller sets the files. `paths`: only files are restored. */
+export function planesAfterRestore(params: {
+  readonly only: RestorePlane | null;
+  readonly paths: readonly string[] | null;
+  readonly target: Planes;
+  readonly newest: Planes;
+  readonly at: string;
+}): Planes {
+  const { only, target, newest, at } = params;
+  if (only === "conversation") return withConversation(target, newest);
+  if (only === "state") return withState(restoredPlanes(target, newest, at), newest);
+  return params.paths === null ? restoredPlanes(target, newest, at) : newest;
+}
+
+/** The agent remembers what it remembers now, so only calls that are still in the same session may resume it. */
+function withState(restored: Planes, newest: Planes): Planes {
+  const { sessions, ...stageAttempt } = restored.position.stageAttempt;
+  const now = newest.position.stageAttempt.sessions ?? {};
+  const kept = Object.entries(sessions ?? {}).filter(([step, id]) => Object.hasOwn(now, step) && now[step] === id);
+  return {
+    ...restored,
+    conversation: newest.conversation,
+    position: {
+      ...restored.position,
+      stageAttempt: kept.length === 0 ? stageAttempt : { ...stageAttempt, sessions: Object.fromEntries(kept) },
+    },
+  };
+}
+
+function withConversation(target: Planes, newest: Planes): Planes {
+  const { stageAttempt } = newest.position;
+  const sessions = { ...stageAttempt.sessions, ...sharedSessions(target, newest) };
+  return {
+    ...newest,
+    conversation: rewoundTo(target.conversation, "restore"),
+    position: {
+      ...newest.position,
+      stageAttempt: Object.keys(sessions).length === 0 ? stageAttempt : { ...stageAttempt, sessions },
+    },
+  };
+}
+
+/** The target's sessions of calls that are unfinished in the target and now. */
+function sharedSessions(target: Planes, newest: Planes): Readonly<Record<string, string | null>> {
+  const { running = {}, sessions = {}, lost = {} } = newest.position.stageAttempt;
+  if (newest.position.stage !== target.position.stage) return {};
+  const then = Object.entries(target.position.stageAttempt.sessions ?? {});
+  return Object.fromEntries(
+    then.filter(([step]) => [running, sessions, lost].some((calls) => Object.hasOwn(calls, step))),
+  );
+}
+
+/** Why restoring only this conversation would change nothing; null: the next call continues it. */
+export function conversationRefusal(target: Planes, newest: Planes): string | null {
+  const kept = target.conversation;
+  if (kept === null || kept.session === null) return "it holds no agent session";
+  if (newest.conversation?.session === kept.session) return null;
+  return Object.values(sharedSessions(target, newest)).includes(kept.session)
+    ? null
+    : `the call of session ${kept.session} has ended, and no later call opens it again`;
 }
 
 /**

@@ -132,7 +132,13 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   }),
   restore: strictObject({
     plan: nullable(
-      strictObject({ run: string(), target: checkpoint, files: nullable(filesPlan), paths: nullable(texts) }),
+      strictObject({
+        run: string(),
+        target: checkpoint,
+        files: nullable(filesPlan),
+        paths: nullable(texts),
+        only: nullable(z.enum(["files", "conversation", "state"])),
+      }),
     ),
     lost: anyList,
     rollback: rollback.optional(),

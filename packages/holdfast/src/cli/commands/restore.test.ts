@@ -25,6 +25,7 @@ const plan = (changes: Partial<RestorePlan> | null): RunRestorePlan => ({
   target: sampleSummary({ name: "before the refactor" }),
   files: changes === null ? null : { ...files, ...changes },
   paths: null,
+  only: null,
 });
 
 test("the plan names everything it would touch", () => {

@@ -4,12 +4,14 @@ import {
   type RestoreReport,
   type RestoreStep,
   type RunRestorePlan,
+  movesPosition,
   rejectBlocked,
   stepsOf,
 } from "@holdfast/core/restore";
 import type { RollbackChoice } from "@holdfast/core/rollback";
 import { type RunSummary, isEnded } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
+import type { RestorePlane } from "@holdfast/core/save";
 import type { FileChange, RestorePlan } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
@@ -23,6 +25,8 @@ import { escapeText, hangingIndent, truncate } from "../output/text.ts";
 import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
 import { runHeld, waitForRun } from "../run-holder.ts";
 
+const PLANES: readonly RestorePlane[] = ["files", "conversation", "state"];
+
 export const spec = {
   name: "restore",
   summary: "go back: restore files and state from a checkpoint",
@@ -30,6 +34,7 @@ export const spec = {
     "A restore loses nothing: it saves the current files as a checkpoint first, so it can be undone, and it does not touch ignored files. At a terminal it shows the plan and asks; without a terminal --yes is needed.",
     "--smart chooses the checkpoint from the failure: checks, scores, side effects and damage. It takes the newest intact checkpoint before the cause that needs no side effect to be undone, and gives the reason for each checkpoint. If the files are not the cause, it restores nothing.",
     "The steps are: check the checkpoint, restore files, values and conversation, verify. If a step fails, the restore stops, names the step and leaves everything unchanged.",
+    "--only limits the restore to one part. files: the position and the conversation stay. state: position and values go back, files and conversation stay; the run can then repeat or skip work, so prefer the whole checkpoint. conversation: the interrupted agent call continues from its earlier session, files and position stay.",
     "Files that the checkpoint does not include (too large, or in a nested git repository) are not restored; the output lists them. It also lists files that are no longer ignored: they stay, and the next checkpoint includes them. If nothing differs, nothing is written.",
     "If an ignored file or a nested git repository is in the place of a file, the restore is refused before it changes anything (exit status 4).",
   ],
@@ -50,6 +55,12 @@ export const spec = {
       about: "with --smart: allow rolling back past irreversible side effects that you have handled",
     },
     pick: { type: "boolean", about: "choose from a list, at a terminal" },
+    only: {
+      type: "text",
+      value: "PART",
+      choices: PLANES,
+      about: "restore only files, conversation or state",
+    },
     "dry-run": { type: "boolean", about: "show the plan, and change nothing" },
     yes: { type: "boolean", short: "y", about: "do not ask" },
   },
@@ -58,19 +69,21 @@ export const spec = {
     { line: "holdfast restore fix-login@3", about: "show the plan, ask, and go back" },
     { line: "holdfast restore issue-42 --smart --dry-run", about: "show which checkpoint the failure points to" },
     { line: "holdfast restore fix-login@works --yes -- src/auth", about: "restore one directory without asking" },
+    { line: "holdfast restore fix-login@3 --only files", about: "restore the files, and continue where the run is" },
   ],
-  json: '{"plan": {...}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back.',
+  json: '{"plan": {..., "only"}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const dryRun = input.on("dry-run");
   const holdfast = await shell.open({ create: false, writes: !dryRun });
+  const only = onlyOf(input);
   const found = await findTarget(shell, holdfast, input);
   if (found.kind === "nothing") return found.exit;
   const { target, rollback } = found;
   const handle = await holdfast.run(target.run);
   if (!dryRun) await waitForRun(shell, handle);
-  const plan = await withSteps(shell, () => planOf(shell, holdfast, { handle, target, typed: input.paths }));
+  const plan = await withSteps(shell, () => planOf(shell, holdfast, { handle, target, typed: input.paths, only }));
   const [{ planes }, summary] = await Promise.all([handle.get(target.sequence), handle.summary()]);
   const shown = { plan, lost: lostWith(plan, planes.files), ...(rollback === undefined ? {} : { rollback }) };
   if (dryRun) {
@@ -80,8 +93,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
   await withSteps(shell, async () => rejectBlocked(plan));
   // An unfinished restore leaves a mark in the journal, which only another restore removes.
-  const whole = plan.paths === null && target.sequence !== summary.latest?.sequence;
-  if ((plan.files?.changes ?? []).length === 0 && !whole && summary.unfinishedRestore === null) {
+  const moves = plan.paths === null && target.sequence !== summary.latest?.sequence;
+  if ((plan.files?.changes ?? []).length === 0 && !moves && summary.unfinishedRestore === null) {
     shell.print({ json: () => ({ ...shown, dryRun, report: null }), text: () => nothingText(plan) });
     return "done";
   }
@@ -90,7 +103,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   shell.notify(restoreStepsText(report.steps, shell.talk));
   shell.print({
     json: () => ({ ...shown, dryRun, report }),
-    text: (page) => reportText({ ...shown, report }, page) + (rollback === undefined ? "" : goOnText(summary, page)),
+    text: (page) =>
+      reportText({ ...shown, report }, page) +
+      (rollback === undefined || !movesPosition(plan) ? "" : goOnText(summary, page)),
   });
   return "done";
 }
@@ -152,6 +167,14 @@ function refuseMixed(typed: {
   throw usageError(why, "Give one of them: restore RUN --smart, restore RUN --pick or restore RUN@7.");
 }
 
+function onlyOf(input: Input<(typeof spec)["flags"]>): RestorePlane | undefined {
+  const typed = input.text("only");
+  const only = PLANES.find((plane) => plane === typed);
+  if (only !== undefined && only !== "files" && input.paths.length > 0)
+    throw usageError(`--only ${only} restores no files, so it takes no paths`, "Leave out one of them.");
+  return only;
+}
+
 /** Reports the result of each step, even if one of them failed. */
 async function withSteps<T>(shell: Shell, work: () => Promise<T>): Promise<T> {
   try {
@@ -166,11 +189,16 @@ async function withSteps<T>(shell: Shell, work: () => Promise<T>): Promise<T> {
 async function planOf(
   shell: Shell,
   holdfast: Holdfast,
-  params: { readonly handle: RunHandle; readonly target: CheckpointSummary; readonly typed: readonly string[] },
+  params: {
+    readonly handle: RunHandle;
+    readonly target: CheckpointSummary;
+    readonly typed: readonly string[];
+    readonly only: RestorePlane | undefined;
+  },
 ): Promise<RunRestorePlan> {
-  const { handle, target, typed } = params;
+  const { handle, target, typed, only } = params;
   const { sequence } = target;
-  if (typed.length === 0) return await handle.planRestore({ sequence });
+  if (typed.length === 0) return await handle.planRestore({ sequence, ...(only === undefined ? {} : { only }) });
   const root = (await handle.workspace())?.root;
   const paths = await worktreePaths({ paths: typed, cwd: shell.cwd, roots: root === undefined ? [] : [root] });
   try {
@@ -186,7 +214,7 @@ async function decide(shell: Shell, shown: Shown): Promise<boolean> {
   shell.notify(planText(shown, shell.talk));
   const changes = (files?.changes ?? []).length > 0;
   const answer = await shell.confirm(
-    changes ? "Restore? The current files are saved first." : "Restore the state of the run?",
+    changes ? "Restore? The current files are saved first." : `Restore the ${stateName(shown.plan)} of the run?`,
   );
   if (answer === "yes") return true;
   if (answer === "no") {
@@ -195,9 +223,17 @@ async function decide(shell: Shell, shown: Shown): Promise<boolean> {
   }
   throw new HoldfastError({
     code: "NEEDS_DECISION",
-    message: `Not a terminal: cannot ask whether restoring ${target.id} may change ${changes ? "files" : "the run's state"}`,
-    hint: `Check with --dry-run, then run: holdfast restore ${target.id} --yes`,
+    message: `Not a terminal: cannot ask whether restoring ${target.id} may change ${changes ? "files" : `the run's ${stateName(shown.plan)}`}`,
+    hint: `Check with --dry-run, then run: holdfast restore ${target.id}${onlyFlag(shown.plan)} --yes`,
   });
+}
+
+function stateName({ only }: RunRestorePlan): "conversation" | "state" {
+  return only === "conversation" ? "conversation" : "state";
+}
+
+function onlyFlag({ only }: RunRestorePlan): string {
+  return only === null ? "" : ` --only ${only}`;
 }
 
 async function apply(shell: Shell, handle: RunHandle, plan: RunRestorePlan): Promise<RestoreReport> {
@@ -239,11 +275,13 @@ export function planText({ plan, lost }: Shown, page: Page): string {
   const { target, files } = plan;
   const name = target.name === null ? "" : ` "${escapeText(target.name)}"`;
   const head = `Restore ${paint(page, "bold", escapeText(target.id))}${name}, taken ${relativeTime(target.createdAt, page.now)}\n`;
+  if (plan.only === "state" || plan.only === "conversation")
+    return `${head}  ${plan.only} only: the files do not change\n`;
   if (files === null) return `${head}  state only: it has no files, or there is no worktree\n`;
   const lines = [
     `  in ${escapeText(files.root)}`,
     `  ${summary(files)}`,
-    `  ${plan.paths === null ? "the state is restored too" : "only these paths; the state does not change"}`,
+    `  ${plan.only === "files" ? "files only; the state does not change" : plan.paths === null ? "the state is restored too" : "only these paths; the state does not change"}`,
   ];
   const shown = files.changes.length > SHOWN + 1 ? files.changes.slice(0, SHOWN) : files.changes;
   for (const change of shown) lines.push(changeLine(change, page));
@@ -272,6 +310,10 @@ function exposedText({ exposed }: RestorePlan, page: Page): string {
 /** No checkpoint is written for a restore that changes nothing: it would only hide useful ones. */
 function nothingText(plan: RunRestorePlan): string {
   const { id } = plan.target;
+  if (plan.only !== null) {
+    const same = plan.only === "files" ? "the files are the same" : `the ${plan.only} is that of the newest checkpoint`;
+    return `Nothing to restore: ${same} in ${escapeText(id)}.\n`;
+  }
   return plan.paths === null
     ? `Nothing to restore: ${escapeText(id)} is the newest checkpoint, and the files are the same.\n`
     : `Nothing to restore: these files are the same in ${escapeText(id)}.\n`;
@@ -289,7 +331,7 @@ export function reportText(params: Shown & { readonly report: RestoreReport }, p
   const { plan, report } = params;
   const files =
     plan.files === null
-      ? "state only"
+      ? `${stateName(plan)} only`
       : report.written + report.removed === 0
         ? "no file had to change"
         : `${countText(report.written, "file")} written, ${report.removed} removed`;
