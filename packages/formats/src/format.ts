@@ -154,6 +154,18 @@ export function worktreesNamedIn(extensions: JsonObject): readonly string[] {
   });
 }
 
+/** The branch that a crunch document names; null: none. */
+export function branchNamedIn({ crunch }: JsonObject): string | null {
+  const branch = isJsonObject(crunch) ? crunch["branch"] : undefined;
+  return typeof branch === "string" && branch !== "" ? branch : null;
+}
+
+/** Returns a branch name in which git, a shell and a path see nothing but a name; null: the text is not one. */
+export function parseBranchName(text: string): string | null {
+  const isPlain = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$/.test(text) && !/\.\.|\/\/|\/\.|\.lock(?:\/|$)|[./]$/.test(text);
+  return isPlain && !/^(?:refs|HEAD$)/.test(text) ? text : null;
+}
+
 /**
  * Converts a checkpoint for a codec, with the document it was imported from, however far the run has advanced since.
  */

@@ -25,10 +25,9 @@ import {
   checkStage,
   limitOf,
   needsAdoption,
-  newWorktreeNote,
   planAdoption,
-  planNewWorktree,
 } from "./interop/adopt-import.ts";
+import { placeNote, planPlace } from "./interop/adoption-place.ts";
 import { type SlotOptions, configOf, pluginOf } from "./plan-start.ts";
 import { rejectChangedRecording } from "./replay.ts";
 import type { ResumeRequest } from "./start-run.ts";
@@ -141,8 +140,8 @@ export async function planImported(
   params: ResumeParams,
 ): Promise<ResumePreview> {
   const { position, config } = checkpoint.planes;
-  const place = await planNewWorktree(adapters, run, adoption.base);
-  const notes = place === undefined || place === null ? [] : [newWorktreeNote(checkpoint, place)];
+  const { answers = {} } = params;
+  const note = placeNote(checkpoint, await planPlace(adapters, { run, checkpoint, answers, ...adoption }));
   const ended = isEnded(run.state);
   const planned = await checkResume({
     adapters,
@@ -150,11 +149,11 @@ export async function planImported(
     current: { definition: position.definition, config },
     policy: defaultFindingPolicy,
     freshness: adoption.workflow.freshness,
-    answers: params.answers ?? {},
+    answers,
     force: params.force === true || ended,
     ...(params.from === undefined && !ended ? {} : { chosen: checkpoint.sequence }),
   });
-  return { ...planned, notes };
+  return { ...planned, notes: note === null ? [] : [note] };
 }
 
 /**

@@ -155,7 +155,7 @@ export class RunService {
       // Checked before the import is adopted: the user may still decline.
       const held = blockedReport(await planImported(adapters, pending, params));
       if (held !== null) return held;
-      await adoptImport(adapters, pending.run, pending.checkpoint, pending.adoption);
+      await adoptImport(adapters, pending.run, pending.checkpoint, pending.adoption, params.answers ?? {});
     }
     // The adoption has gone back to the chosen checkpoint already.
     const { from: _chosen, ...adopted } = params;

@@ -278,6 +278,40 @@ export async function syncBranch(
   return { kind: "synced", pushed };
 }
 
+/**
+ * Takes the pushed commits that the branch of an imported run lacks, so that its first phase builds on them. The branch
+ * moves forward only; about a diverged one the user is asked.
+ */
+export async function followPushed(
+  context: AnyStageContext,
+  worktree: Worktree,
+  { at }: { readonly at: string },
+): Promise<void> {
+  const { branch } = worktree;
+  const found = await callForge(context, () =>
+    context.step("pushed-own", async () => {
+      const fetched = await branch.fetch();
+      if (fetched.kind === "failed")
+        throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+      const tip = await branch.remoteBranch(branch.name);
+      const head = await branch.head();
+      if (tip === null || (await branch.isAncestor({ ancestor: tip, of: head }))) return { tip: null, behind: false };
+      return { tip, behind: await branch.isAncestor({ ancestor: head, of: tip }) };
+    }),
+  );
+  if (found.tip === null) return;
+  const answer = found.behind ? "theirs" : await askForeign(context, worktree, found.tip);
+  if (answer === "ours") return;
+  const reason = `${branch.name} and its remote branch (${found.tip}) have diverged`;
+  if (answer === "stop") await context.wait({ for: "you", reason: `${reason}. Join them, then resume.` });
+  const result = await rebaseOnto(context, worktree, { step: "follow-own", onto: found.tip, at });
+  if (result.kind === "conflict")
+    await context.wait({
+      for: "you",
+      reason: `${reason}, with conflicts in ${result.files.join(", ")}. Nothing was changed. Rebase it by hand, then resume.`,
+    });
+}
+
 async function isNew({ branch }: Worktree, tip: string, base: Base): Promise<boolean> {
   if (await branch.isAncestor({ ancestor: tip, of: await branch.head() })) return false;
   return !(await branch.isAncestor({ ancestor: tip, of: base.commit }));

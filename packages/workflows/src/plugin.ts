@@ -184,6 +184,8 @@ export interface Adoption {
   readonly agent: string | null;
   /** Branch that a new worktree starts from; null: the remote's default. */
   readonly base: string | null;
+  /** Branch that the document names, as it says it: the run continues on it. Absent or null: on a new branch. */
+  readonly branch?: string | null;
   /** Where the run continues; absent: at the document's stage and iteration. */
   readonly enters?: StageEntry;
   /** Why the document says that it cannot be resumed; absent: it does not say so. */

@@ -2,21 +2,23 @@
  * Adopts an imported run on its first resume: chooses its workflow, gives it a worktree, and turns it into an ordinary
  * run.
  */
-import { type Adapters, findRunWorkspace, snapshotParams } from "@holdfast/core/adapters";
+import { type Adapters, snapshotParams } from "@holdfast/core/adapters";
 import type { Checkpoint, ExecutionConfig, InputsPlane, Planes } from "@holdfast/core/checkpoint";
 import { acquireLease } from "@holdfast/core/hold-lease";
 import type { StageEntered } from "@holdfast/core/journal";
 import type { JsonObject } from "@holdfast/core/json";
 import { nextAttempt } from "@holdfast/core/position";
+import type { Answers } from "@holdfast/core/resume-plan";
 import { type RunSummary, isEnded } from "@holdfast/core/run";
 import { loadRun } from "@holdfast/core/run-session";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
-import { IMPORT_LABEL, isWhole, sourceDocumentOf, worktreesNamedIn } from "@holdfast/formats/format";
+import { IMPORT_LABEL, isWhole, sourceDocumentOf } from "@holdfast/formats/format";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { loadPlugin } from "@holdfast/workflows/built-in";
 import type { ChangeLimit, StageEntry, WorkflowPlugin } from "@holdfast/workflows/plugin";
-import { type StartPlan, configOf, planWorktree } from "../plan-start.ts";
+import { configOf } from "../plan-start.ts";
+import { createPlace, placeNote, planPlace } from "./adoption-place.ts";
 
 /** Agent and options for an imported run, because its document names neither. */
 export interface AdoptParams {
@@ -41,6 +43,7 @@ export async function planAdoption(
       workflow,
       config: configOf({ agent, options }),
       base: null,
+      branch: null,
       enters: checkpoint.planes.position,
       reopens: false,
       refusal: null,
@@ -56,6 +59,7 @@ export async function planAdoption(
     workflow: adoption.workflow,
     config: { ...configOf({ agent: adoption.agent, options: adoption.options }), mode },
     base: adoption.base,
+    branch: adoption.branch ?? null,
     enters: adoption.enters ?? checkpoint.planes.position,
     reopens: adoption.enters !== undefined,
     refusal: adoption.refusal ?? null,
@@ -92,6 +96,8 @@ export interface Adoption {
   readonly config: ExecutionConfig;
   /** Branch that a new worktree starts from; null: the remote's default. */
   readonly base: string | null;
+  /** Branch that the document names, as it says it; null: none. */
+  readonly branch: string | null;
   readonly enters: StageEntry;
   /** Whether the run continues although its document has ended. */
   readonly reopens: boolean;
@@ -203,13 +209,15 @@ export async function adoptImport(
   run: RunSummary,
   checkpoint: Checkpoint,
   adoption: Adoption,
+  answers: Answers,
 ): Promise<void> {
   const { workflow, config } = adoption;
   checkStage(run, adoption);
   await using held = await acquireLease(adapters, run.id);
   const { newest, top, position: current } = await loadRun(adapters, run.id);
-  const place = await planNewWorktree(adapters, run, adoption.base);
-  const workspace = await placeOf(adapters, run, place);
+  const place = await planPlace(adapters, { run, checkpoint, answers, ...adoption });
+  const workspace = await createPlace(adapters, run, place);
+  const note = placeNote(checkpoint, place);
   const { values, inputs } = await adoption.prepare(workspace);
   const { planes } = checkpoint;
   const sequence = top + 1;
@@ -230,9 +238,7 @@ export async function adoptImport(
   await adapters.store.commit({
     lease: held.lease,
     entries: [
-      ...(place === undefined || place === null
-        ? []
-        : [{ kind: "note", body: { text: newWorktreeNote(checkpoint, place) } } as const]),
+      ...(note === null ? [] : [{ kind: "note", body: { text: note } } as const]),
       ...(isEnded(run.state) ? [{ kind: "run.reopened", body: { reason: REOPENED } } as const] : []),
       { kind: "stage.entered", body: entered },
     ],
@@ -262,44 +268,3 @@ export async function adoptImport(
 }
 
 const REOPENED = "Resumed from its imported checkpoint";
-
-/** The worktree that the document names if the import found it here; else a new one on top of the base. */
-async function placeOf(
-  adapters: Adapters,
-  run: RunSummary,
-  place: StartPlan["place"] | undefined,
-): Promise<Workspace | undefined> {
-  const { workspaces } = adapters;
-  if (workspaces === null) return undefined;
-  const there = await findRunWorkspace(adapters, run);
-  if (there !== undefined || place === undefined || place === null) return there;
-  return await workspaces.create({
-    run: run.id,
-    path: place.worktree,
-    ...(place.base === null ? {} : { base: place.base.commit }),
-  });
-}
-
-/**
- * The new worktree in which an imported run will continue; undefined if its own worktree exists, or if there is no
- * repository.
- */
-export async function planNewWorktree(
-  adapters: Adapters,
-  run: RunSummary,
-  base: string | null,
-): Promise<StartPlan["place"] | undefined> {
-  if (adapters.workspaces === null || (await findRunWorkspace(adapters, run)) !== undefined) return undefined;
-  return await planWorktree(adapters, run.id, base);
-}
-
-/** Unpushed work is not in a new worktree. The user must learn this before the resume, not from its result. */
-export function newWorktreeNote(checkpoint: Checkpoint, place: NonNullable<StartPlan["place"]>): string {
-  const named = worktreesNamedIn(checkpoint.planes.extensions)[0];
-  const where =
-    named === undefined
-      ? "The imported document names no worktree"
-      : `The worktree of the imported document, ${named}, does not belong to this repository`;
-  const base = place.base?.branch ?? place.base?.commit ?? "HEAD";
-  return `${where}. The run continues in a new one, based on ${base}: work that was never pushed is missing.`;
-}

@@ -14,7 +14,9 @@ import {
   IMPORT_LABEL,
   type Remark,
   attachSourceDocument,
+  branchNamedIn,
   isWhole,
+  parseBranchName,
   worktreesNamedIn,
 } from "@holdfast/formats/format";
 import { readSourceFiles } from "@holdfast/formats/source-files";
@@ -150,7 +152,7 @@ async function findImport(
   return { id: found.id, labels: found.labels, whole: await isWhole(adapters, found.id) };
 }
 
-/** Only a worktree of this repository counts. */
+/** The worktree that the document names, or that has its branch checked out. Only one of this repository counts. */
 async function worktreeOf(
   adapters: CoreAdapters,
   extensions: JsonObject | undefined,
@@ -163,7 +165,11 @@ async function worktreeOf(
     // A worktree that Holdfast made for another run belongs to that run.
     if (tree !== undefined && tree.run === null) return { path: tree.path, label: worktreeLabel(tree.path, trees) };
   }
-  return null;
+  const branch = parseBranchName(branchNamedIn(extensions) ?? "");
+  // The default branch is not a run's own. Which one it is, is known at the adoption, which checks it again.
+  if (branch === null || branch === "main" || branch === "master") return null;
+  const tree = trees.find((one) => one.exists && one.run === null && one.branch === `refs/heads/${branch}`);
+  return tree === undefined ? null : { path: tree.path, label: worktreeLabel(tree.path, trees) };
 }
 
 function realPath(path: string): string | null {

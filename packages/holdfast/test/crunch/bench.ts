@@ -26,6 +26,8 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly forge: ReturnType<typeof openLocalForge>;
   readonly run: string;
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
+  /** Agent and options of an import's first resume. */
+  readonly adopt: NonNullable<ResumeParams["adopt"]>;
   /** Imports crunch's documents, oldest first, as the run. */
   imports(...documents: readonly JsonObject[]): Promise<void>;
   /** Starts the run, or resumes it. */
@@ -63,6 +65,7 @@ export async function makeBench(params: {
   await putFiles(root, { "script.json": JSON.stringify({ answers: params.answers }) });
   const agent = `scripted:${join(root, "script.json")}`;
   const holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses });
+  const adopt = { agent, options: params.options ?? {} };
   const story = runStory(holdfast.store, () => run);
   return {
     root,
@@ -70,6 +73,7 @@ export async function makeBench(params: {
     forge,
     run,
     git,
+    adopt,
     ...story,
     async imports(...documents) {
       const paths = documents.map((_, at) => join(root, "theirs", `${at}.json`));
@@ -80,7 +84,7 @@ export async function makeBench(params: {
     async work(watched = {}) {
       const begun = (await holdfast.store.getRun(run)) !== undefined;
       const report = begun
-        ? await holdfast.resume({ run, adopt: { agent, options: params.options ?? {} }, ...watched })
+        ? await holdfast.resume({ run, adopt, ...watched })
         : await holdfast.start({
             workflow: "crunch",
             work: { kind: "issue", number: 1 },

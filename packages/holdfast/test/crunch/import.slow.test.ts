@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { PASS, settings } from "./answers.ts";
 import { type Bench, makeBench } from "./bench.ts";
@@ -81,6 +83,120 @@ describe("a resume of an import that no workflow has adopted yet", () => {
     expect(await bench.work({ force: true })).toMatchObject({ kind: "done" });
     expect(await bench.trail()).toEqual(["ready:at_target"]);
   });
+});
+
+const BRANCH = "feature/issue-1-greeting";
+
+describe("an import continues on the branch that its document names", () => {
+  const onBranch = (rest = {}) => seedDocument("implementing", { snapshot: { branch: BRANCH }, ...rest });
+  const IMPLEMENTING = { issue: { labels: ["state:implementing"] } };
+
+  /** Pushes a commit of this file to the branch from another clone. */
+  async function pushElsewhere(bench: Bench, path: string): Promise<string> {
+    const other = join(bench.root, `other-${path}`);
+    await bench.git("clone", "clone", "-q", bench.root + "/remote.git", other);
+    const git = (...args: readonly string[]) => bench.git("clone", "-C", other, ...args);
+    await git("switch", "-q", BRANCH).catch(() => git("switch", "-q", "-c", BRANCH));
+    await writeFile(join(other, path), "theirs\n");
+    await git("add", ".");
+    await git("-c", "user.name=B", "-c", "user.email=b@example.org", "commit", "-qm", path);
+    await git("push", "-q", "origin", BRANCH);
+    return (await git("rev-parse", "HEAD")).trim();
+  }
+
+  async function expectRequestOn(bench: Bench, ...contained: readonly string[]): Promise<void> {
+    const request = await bench.forge.findPullRequest(BRANCH);
+    expect(request?.head).toBe(BRANCH);
+    await bench.git("clone", "fetch", "-q", "origin");
+    for (const path of contained) expect(await bench.git("clone", "show", `origin/${BRANCH}:${path}`)).not.toBe("");
+    expect(await bench.git("clone", "branch", "--list", "holdfast/*")).toBe("");
+  }
+
+  test("that was only pushed", async () => {
+    await using bench = await makeBench({ answers: PASS, options: settings(), ...IMPLEMENTING });
+    await pushElsewhere(bench, "pushed.txt");
+    await bench.imports(onBranch());
+    const { notes } = await bench.holdfast.work.preflight({ run: bench.run, adopt: bench.adopt });
+    expect(notes).toEqual([expect.stringContaining(`on branch ${BRANCH} as it is on the remote`)]);
+    expect(await bench.git("clone", "branch", "--list", BRANCH)).toBe("");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    await expectRequestOn(bench, "pushed.txt", "greeting.txt");
+  });
+
+  test("that is only here, and one that is behind the remote is moved forward", async () => {
+    await using bench = await makeBench({ answers: PASS, options: settings(), ...IMPLEMENTING });
+    await bench.git("clone", "branch", BRANCH);
+    await bench.imports(onBranch());
+    await pushElsewhere(bench, "later.txt");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    await expectRequestOn(bench, "later.txt", "greeting.txt");
+  });
+
+  test("that the user's checkout has checked out, with its uncommitted files", async () => {
+    await using bench = await makeBench({ answers: PASS, options: settings(), ...IMPLEMENTING });
+    await bench.git("clone", "switch", "-q", "-c", BRANCH);
+    await writeFile(join(bench.root, "clone", "draft.txt"), "not committed\n");
+    await bench.imports(onBranch());
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    await expectRequestOn(bench, "draft.txt", "greeting.txt");
+    expect(await bench.git("clone", "rev-parse", "--abbrev-ref", "HEAD")).toContain(BRANCH);
+  });
+
+  test("after a kill that left its worktree", async () => {
+    const options = { ...settings(), target: "implementing" };
+    await using bench = await makeBench({ answers: PASS, options, ...IMPLEMENTING });
+    const tip = await pushElsewhere(bench, "pushed.txt");
+    await bench.imports(onBranch());
+    await bench.git("clone", "fetch", "-q");
+    await bench.holdfast.workspaces?.create({ run: bench.run, branch: BRANCH, base: tip });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.git("worktree", "rev-parse", "--abbrev-ref", "HEAD")).toBe(BRANCH);
+    expect(await bench.read("pushed.txt")).toBe("theirs\n");
+  });
+
+  test("and asks about one that has diverged; one that is missing needs an answer", async () => {
+    await using bench = await makeBench({ answers: PASS, options: settings(), ...IMPLEMENTING });
+    await bench.imports(onBranch());
+    const before = await written(bench);
+    await expect(bench.work()).rejects.toMatchObject({
+      code: "NEEDS_DECISION",
+      message: `The branch ${BRANCH} of the imported document is neither here nor on origin`,
+    });
+    expect(await written(bench)).toEqual(before);
+    await bench.git("clone", "switch", "-q", "-c", BRANCH);
+    await writeFile(join(bench.root, "clone", "mine.txt"), "mine\n");
+    await bench.git("clone", "add", ".");
+    await bench.git("clone", "commit", "-qm", "mine");
+    await bench.git("clone", "switch", "-q", "main");
+    await pushElsewhere(bench, "theirs.txt");
+    expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
+    await bench.answer("theirs");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    await expectRequestOn(bench, "theirs.txt", "mine.txt", "greeting.txt");
+  });
+
+  test("unless that is missing and the user accepts it", async () => {
+    await using bench = await makeBench({
+      answers: PASS,
+      options: { ...settings(), target: "implementing" },
+      ...IMPLEMENTING,
+    });
+    await bench.imports(onBranch());
+    expect(await bench.work({ answers: { branch_missing: "accept" } })).toMatchObject({ kind: "done" });
+    expect(await bench.git("worktree", "rev-parse", "--abbrev-ref", "HEAD")).toContain(BRANCH);
+  });
+
+  test.each(["main", "--upload-pack=x"])(
+    "but not on %j, which is not a name of a branch of its own",
+    async (branch) => {
+      const options = { ...settings(), target: "ready" };
+      await using bench = await makeBench({ answers: [], options, ...READY });
+      await bench.imports(seedDocument("ready", { snapshot: { branch } }));
+      expect(await bench.work()).toMatchObject({ kind: "done" });
+      const refs = (await bench.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).trim().split("\n");
+      expect(refs).toEqual(["refs/heads/feature/issue-1-add-a-greeting", "refs/heads/main"]);
+    },
+  );
 });
 
 async function expectIntact({ holdfast }: Bench): Promise<void> {

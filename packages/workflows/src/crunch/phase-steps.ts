@@ -7,7 +7,7 @@ import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast
 import type { StageResult } from "@holdfast/core/transitions";
 import type { EffectOutcome, StageContext } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
-import { commitWork } from "../branch.ts";
+import { commitWork, followPushed } from "../branch.ts";
 import { callForge, waitOnce } from "../forge.ts";
 import { type AnyStageContext, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { type CrunchOptions, type CrunchStage, type CrunchStageEvent, isCrunchStage } from "./options.ts";
@@ -68,7 +68,13 @@ export interface Place {
 
 export async function findPlace(work: CrunchDependencies, context: CrunchContext): Promise<Place> {
   const forge = await requireForge(work, context);
-  return { forge, worktree: await openWorktree(work, context), at: await stageTime(context) };
+  const worktree = await openWorktree(work, context);
+  const at = await stageTime(context);
+  if (context.state.adopted === true) {
+    await followPushed(context, worktree, { at });
+    await recordEvent(context, "branch-followed", { kind: "branch_followed" });
+  }
+  return { forge, worktree, at };
 }
 
 /** Starts a phase: sets its state label at the forge and records the phase in the run's state. */

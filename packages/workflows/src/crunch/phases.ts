@@ -165,6 +165,8 @@ function phasesOf(labels: readonly string[]): string {
 export const crunchFreshness: Freshness = {
   isOwn: (finding, standing) =>
     awaitsMerge(finding, standing) ||
+    // The first phase compares the branch with the remote, and takes or asks about what is there.
+    (finding.kind === "branch_diverged" && standing.values["adopted"] === true) ||
     (finding.kind === "issue_labels_changed" &&
       ownPhases(standing).some((phase) =>
         sameLabels(textsOf(finding.actual), replaceStateLabel(textsOf(finding.expected), phase)),

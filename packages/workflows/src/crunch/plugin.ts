@@ -1,7 +1,7 @@
 // The crunch workflow as a plug-in: created from options, continued from an imported checkpoint, and given a later target.
 
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
-import { sourceDocumentOf } from "@holdfast/formats/format";
+import { branchNamedIn, sourceDocumentOf } from "@holdfast/formats/format";
 import { type HoldfastError, usageError } from "@holdfast/platform/error";
 import {
   type ChangeLimit,
@@ -51,6 +51,7 @@ export const crunchPlugin: WorkflowPlugin = {
       options: crunchOptionsJson(options),
       agent,
       base: options.baseBranch,
+      branch: branchNamedIn(planes.extensions),
       refusal: refusalOf(sourceDocumentOf(planes)?.document ?? {}),
       async prepare(root) {
         const state = await adoptCrunchState({ adapters, options, planes, issue, root });

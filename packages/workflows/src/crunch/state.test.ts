@@ -102,6 +102,7 @@ const EVENTS: { readonly [K in CrunchEvent["kind"]]: readonly Extract<CrunchEven
     { kind: "knowledge_captured", name: "n", at: SAMPLE_AT },
     { kind: "knowledge_captured", name: "m", at: SAMPLE_AT },
   ],
+  branch_followed: [{ kind: "branch_followed" }],
   pull_request_opened: [{ kind: "pull_request_opened", pullRequest: { number: 7, url: "u" } }],
 };
 const ALL: readonly CrunchEvent[] = Object.values(EVENTS).flat();

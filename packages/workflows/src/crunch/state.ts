@@ -7,6 +7,7 @@ import {
   type Shape,
   type TypeOf,
   count,
+  flag,
   list,
   nullable,
   object,
@@ -111,9 +112,13 @@ const STATE = object({
   pullRequest: nullable(PULL_REQUEST_SHAPE),
   /** Events that did not fit the state. They changed nothing else, and these records make them visible. */
   refused: list(object({ event: text, subject: text, why: text })),
+  adopted: optional(flag),
 });
 /** The values of a crunch run: everything that is not in its position (stage, counters, graph, budget). */
-export type CrunchState = TypeOf<typeof STATE>;
+export type CrunchState = Omit<TypeOf<typeof STATE>, "adopted"> & {
+  /** The run continues a document on its branch, and has not compared that branch with the remote yet. */
+  readonly adopted?: boolean;
+};
 
 /**
  * Applies one event; pure and total. An event that does not fit changes only `refused`, where it is visible. A repeated
@@ -127,6 +132,8 @@ export function reduceCrunch(state: CrunchState, event: CrunchEvent): CrunchStat
       return { ...state, issue: event.issue };
     case "branch_made":
       return { ...state, branch: event.branch, base: event.base };
+    case "branch_followed":
+      return { ...state, adopted: false };
     case "pull_request_opened":
       return { ...state, pullRequest: event.pullRequest };
     case "phase_entered":
@@ -276,6 +283,7 @@ const EVENT = variants("kind", {
   settings_read: object({ settings: SETTINGS_SHAPE }),
   issue_read: object({ issue: ISSUE_SHAPE }),
   branch_made: object({ branch: text, base: BASE_SHAPE }),
+  branch_followed: object({}),
   phase_entered: object({ phase: PHASE_SHAPE, at: text }),
   team_composed: object({ team: TEAM_SHAPE }),
   task_moved: object({ ...TEAM_TASK, task: text }),

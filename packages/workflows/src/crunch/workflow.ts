@@ -137,5 +137,6 @@ export async function adoptCrunchState(params: {
     base: { branch: found.base.branch, commit: from ?? found.base.commit },
     branch: branch.name,
     settings: state.settings ?? options.settings,
+    adopted: true,
   };
 }
