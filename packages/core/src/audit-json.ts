@@ -1,4 +1,4 @@
-import { pointer } from "./values.ts";
+import { PROTO_KEY, pointer } from "./values.ts";
 
 export interface AuditFinding {
   readonly path: string;
@@ -8,7 +8,8 @@ export interface AuditFinding {
 
 /**
  * Reads a text that JSON.parse has accepted once more, token by token, for what JSON.parse hides: a key given twice,
- * an integer that a double cannot hold, half of a surrogate pair. The first of them, with its place, or null.
+ * a key `__proto__`, an integer that a double cannot hold, half of a surrogate pair. Returns the first of them with its
+ * position, or null.
  * The caller bounds its depth.
  */
 export function auditJson(text: string): AuditFinding | null {
@@ -49,7 +50,7 @@ function auditObject(cursor: Cursor): string | null {
       cursor.at = start;
       return "a key stands twice, and the two may say different things";
     }
-    const bad = illFormed(key);
+    const bad = key === PROTO_KEY ? PROTO_REFUSED : illFormed(key);
     if (bad !== null) return bad;
     seen.add(key);
     nextToken(cursor); // the colon
@@ -63,6 +64,9 @@ function auditObject(cursor: Cursor): string | null {
   cursor.at += 1;
   return null;
 }
+
+/** Why a document may not have this key. */
+export const PROTO_REFUSED = `a key is named ${PROTO_KEY}, which programs take for the prototype of the object`;
 
 function auditList(cursor: Cursor): string | null {
   let index = 0;

@@ -275,6 +275,24 @@ function className(value: object): string {
   return typeof maker === "function" && maker.name !== "" ? maker.name : "a class";
 }
 
+/**
+ * The JSON pointer of the first key `__proto__` at any depth; null if there is none. Many programs take such a key for
+ * the prototype of the object, so documents never have it.
+ */
+export function findProtoKey(value: Json): string | null {
+  if (typeof value !== "object" || value === null || withoutProtoKey.has(value)) return null;
+  for (const [key, child] of Object.entries(value)) {
+    const below = key === PROTO_KEY ? "" : findProtoKey(child);
+    if (below !== null) return `${pointer([key])}${below}`;
+  }
+  // Only a value that can never change stays without such a key.
+  if (isCaptured(value)) withoutProtoKey.add(value);
+  return null;
+}
+
+export const PROTO_KEY = "__proto__";
+const withoutProtoKey = new WeakSet<object>();
+
 /** A JSON pointer (RFC 6901). */
 export function pointer(path: readonly string[]): string {
   return path.map((key) => `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import type { Json } from "@holdfast/core/json";
@@ -59,7 +61,7 @@ describe("context-store", () => {
         ["/token_usage", null, [], 7],
         ["/token_usage/input_tokens", "100", -1, 0.5, null],
         ["/metadata", [], "x"],
-        ["/created_at", 1_738_402_200, {}],
+        ["/created_at", 1_738_402_200, {}, "", "yesterday", "2026-02-30T10:11:12Z", "2026-02-17"],
       ] as readonly (readonly [string, ...Json[]])[]
     ).flatMap(([path, ...values]) => values.map((value) => ({ golden: ONE, path, value }))),
     corruptions: [
@@ -71,6 +73,15 @@ describe("context-store", () => {
     ],
     endsAreMarked: true,
     normalised: [],
+  });
+
+  test("a document with a date that is none and a key __proto__ was read once, and is refused now", () => {
+    const path = join(import.meta.dirname, "../golden-refused/context-store/odd-members.json");
+    const bytes = readFileSync(path);
+    const refusal = (text: Uint8Array) => () => contextStore.decode({ path, bytes: text, compression: "none" });
+    const at = (place: string) => expect.objectContaining({ data: expect.objectContaining({ path: place }) });
+    expect(refusal(bytes)).toThrow(at("/values/__proto__"));
+    expect(refusal(utf8(bytes.toString().replace("__proto__", "proto")))).toThrow(at("/created_at"));
   });
 
   test("a refusal in a list names the place in it", () => {

@@ -11,7 +11,6 @@ import {
   isJsonObject,
   jsonObject,
   object,
-  text,
 } from "@holdfast/core/json";
 import {
   type DocumentSource,
@@ -24,23 +23,35 @@ import {
   optional,
   parseIsoTime,
   patchDocument,
+  withoutProtoKeys,
 } from "./document.ts";
 import type { Decoded, Detection, Encoded, ExternalCheckpoint, ExternalFile, Format, Loss, Remark } from "./format.ts";
 import { readJsonValue, writeJson } from "./strict-json.ts";
 
-const filled: Shape<string> = (value) =>
-  typeof value === "string" && value !== "" ? null : { path: "", expected: "a text", actual: value };
-const fromOne: Shape<number> = (value) =>
+const taskId: Shape<string> = (value) =>
+  typeof value === "string" && value !== "" && value.isWellFormed()
+    ? null
+    : { path: "", expected: "a text that is not empty", actual: value };
+const version: Shape<number> = (value) =>
   count(value) === null && value !== 0 ? null : { path: "", expected: "a whole number from 1", actual: value };
 
+/** Keeps the text unchanged, including microseconds. */
+const isoTime: Shape<string> = (value) =>
+  typeof value === "string" && parseIsoTime(value) !== null
+    ? null
+    : { path: "", expected: "an ISO 8601 time", actual: value };
+
+/** The fields of a checkpoint, for documents and for the library. */
+export const contextFields = { taskId, version, time: isoTime };
+
 /** The output of `to_dict`. `from_dict` requires the first two members and has defaults for the rest. */
-const contextDocument = object({
-  task_id: filled,
-  version: fromOne,
+export const contextDocument = object({
+  task_id: taskId,
+  version,
   values: optional(jsonObject),
   token_usage: optional(dictionary(count)),
   metadata: maybe(jsonObject),
-  created_at: maybe(text),
+  created_at: maybe(isoTime),
 });
 
 /**
@@ -87,8 +98,7 @@ function decodeContextDocument(params: {
   const given = checkDocument(at, document, params.source);
   const time = given.created_at == null ? null : parseIsoTime(given.created_at);
   if (given.created_at == null) remarks.push({ path: `${path}/created_at`, text: "is not there" });
-  else if (time === null) remarks.push({ path: `${path}/created_at`, text: "is no time: kept, not understood" });
-  else if (!time.zoned) remarks.push({ path: `${path}/created_at`, text: "has no zone: taken for UTC" });
+  else if (time?.zoned === false) remarks.push({ path: `${path}/created_at`, text: "has no zone: taken for UTC" });
   const planes = emptyPlanes();
   const { metadata } = given;
   const checkpoint: ExternalCheckpoint = {
@@ -126,7 +136,8 @@ function encodeContextCheckpoint(checkpoint: ExternalCheckpoint): Encoded {
   return { bytes: writeJson(document), path: `${fileName(document)}.json`, losses: lossesOf(checkpoint, document) };
 }
 
-function documentOf(checkpoint: ExternalCheckpoint): JsonObject {
+function documentOf(given: ExternalCheckpoint): JsonObject {
+  const checkpoint = withoutProtoKeys(given);
   const after = viewOf(checkpoint);
   if (checkpoint.original?.format !== "context-store") return after;
   const { document: original } = checkpoint.original;

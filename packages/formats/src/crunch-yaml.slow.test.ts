@@ -169,6 +169,7 @@ const corruptions: readonly Corruption[] = [
   yaml("a tag of its own", `${whole}x: !mine y\n`, "FORMAT_INVALID"),
   yaml("binary", `${whole}x: !!binary aGk=\n`, "FORMAT_INVALID"),
   yaml("a mapping as key", `${whole}? {a: 1}\n: x\n`, "FORMAT_DAMAGED"),
+  yaml("a key __proto__", `${whole}x: [{__proto__: {a: 1}}]\n`, "FORMAT_INVALID"),
   yaml("two documents", `${whole}---\na: 1\n`, "FORMAT_INVALID"),
   yaml("an older YAML", `%YAML 1.1\n---\n${whole}`, "FORMAT_INVALID"),
   yaml("a directive that nobody knows", `%WHAT ever\n---\n${whole}`, "FORMAT_INVALID"),

@@ -37,6 +37,24 @@ describe("encode crunch", () => {
     original: null,
   };
 
+  test("a version 1.0 stays 1.0, as a number and as a text, in YAML and in JSON", () => {
+    const number = golden("CP-before-batch-1.yaml");
+    const text = golden("CP-enrich-20250114-b4c5.yaml");
+    const line = (checkpoint: ExternalCheckpoint, encoding: "yaml" | "json"): string | undefined =>
+      new TextDecoder()
+        .decode(encodeCrunch(checkpoint, encoding).bytes)
+        .split("\n")
+        .find((one) => one.trimStart().replace('"', "").startsWith("version"));
+    expect(number.original?.document["version"]).toBe(1);
+    expect([line(number, "yaml"), line(number, "json")]).toEqual(["version: 1.0", '  "version": 1.0,']);
+    expect([line(text, "yaml"), line(text, "json")]).toEqual(['version: "1.0"', '  "version": "1.0",']);
+    const nested = withPlanes(text, {
+      extensions: { ...text.planes.extensions, team: { version: 1, a: "version: 1" } },
+    });
+    expect(written(nested)["team_state"]).toEqual({ version: 1, a: "version: 1" });
+    expect(new TextDecoder().decode(encodeCrunch(nested, "json").bytes)).toContain('    "version": 1,\n');
+  });
+
   describe("a crunch document that a run continued from", () => {
     test("describes the new position, and nothing of the old one", () => {
       const before = golden("CP-enrich-20250114-b4c5.yaml");

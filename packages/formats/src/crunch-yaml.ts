@@ -40,6 +40,7 @@ import {
   patchDocument,
   sameJson,
   unsupportedVersion,
+  withoutProtoKeys,
 } from "./document.ts";
 import type { Decoded, Detection, Encoded, ExternalCheckpoint, ExternalFile, Format, Loss, Remark } from "./format.ts";
 import { writeJson } from "./strict-json.ts";
@@ -307,19 +308,22 @@ export function encodeCrunch(checkpoint: ExternalCheckpoint, encoding: CrunchEnc
   const id = String(document["checkpoint_id"]);
   const issue = document["issue_number"];
   return {
-    bytes: encoding === "json" ? writeJson(document) : UTF8.encode(writeYaml(document)),
+    bytes: encoding === "json" ? writeJson(document, DECIMAL) : UTF8.encode(writeYaml(document, DECIMAL)),
     path: `.claude/crunch/${typeof issue === "number" ? issue : "none"}/checkpoints/${id}.${encoding}`,
     losses: [...losses, ...lossesOf(checkpoint, document)],
   };
 }
 
 const UTF8 = new TextEncoder();
+/** Some documents have the number 1.0 as version; YAML and JSON readers give 1 for it. */
+const DECIMAL = { decimal: "version" };
 
 /** Returns the document, and the losses of members that did not fit. */
-export function documentOf(checkpoint: ExternalCheckpoint): {
+export function documentOf(given: ExternalCheckpoint): {
   readonly document: JsonObject;
   readonly losses: readonly Loss[];
 } {
+  const checkpoint = withoutProtoKeys(given);
   if (checkpoint.original?.format !== "crunch-yaml") {
     const { view, losses } = viewOf(checkpoint);
     return { document: view, losses };

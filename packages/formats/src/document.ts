@@ -2,6 +2,7 @@
 // times.
 
 import { type Json, type JsonObject, type Shape, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { PROTO_KEY, findProtoKey } from "@holdfast/core/values";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { ExternalCheckpoint, FormatName, Loss } from "./format.ts";
 
@@ -114,6 +115,23 @@ export function patchDocument(params: {
   }
   for (const key of Object.keys(before)) if (!Object.hasOwn(after, key)) patched.delete(key);
   return Object.fromEntries(patched);
+}
+
+/**
+ * The value without keys named `__proto__`, which every reader refuses; the value itself if it has none. A codec applies
+ * this to a checkpoint before it encodes it, and `listLosses` names what is missing then.
+ */
+export function withoutProtoKeys<T extends object>(value: T): T {
+  // A checkpoint is JSON, but TypeScript does not accept an interface without an index signature as Json.
+  const json = value as object as JsonObject;
+  return findProtoKey(json) === null ? value : (copyWithoutProtoKeys(json) as object as T);
+}
+
+function copyWithoutProtoKeys(value: Json): Json {
+  if (isJsonArray(value)) return value.map(copyWithoutProtoKeys);
+  if (!isJsonObject(value)) return value;
+  const entries = Object.entries(value).filter(([key]) => key !== PROTO_KEY);
+  return Object.fromEntries(entries.map(([key, child]) => [key, copyWithoutProtoKeys(child)]));
 }
 
 /** Own properties only: a document may have a key named `constructor`. */

@@ -2,7 +2,7 @@
 
 import { type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
-import { type LossReasons, listLosses, parseIsoTime, patchDocument, sameJson } from "./document.ts";
+import { type LossReasons, listLosses, parseIsoTime, patchDocument, sameJson, withoutProtoKeys } from "./document.ts";
 import type { ExternalCheckpoint, Format, Remark } from "./format.ts";
 import {
   EMPTY_IMPL_VALUES,
@@ -49,13 +49,14 @@ export const implJson: Format = {
     return { checkpoints: [toCheckpoint(fitting)], remarks: [...remarks, ...remarksOn(fitting)] };
   },
 
-  encode(checkpoint) {
+  encode(given) {
+    const checkpoint = withoutProtoKeys(given);
     const source = { format: "impl-json", file: PATH } as const;
     const { original } = checkpoint;
     const before = original?.format === "impl-json" ? parseImplDocument(original.document, source) : null;
     const document = toDocument(checkpoint, before);
     const back = toCheckpoint(parseImplDocument(document, source));
-    return { bytes: writeJson(document), path: PATH, losses: listLosses(checkpoint, back, REASONS) };
+    return { bytes: writeJson(document), path: PATH, losses: listLosses(given, back, REASONS) };
   },
 };
 

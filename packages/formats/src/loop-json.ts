@@ -9,7 +9,7 @@ import {
 } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type LossReasons, listLosses, parseIsoTime, patchDocument } from "./document.ts";
+import { type LossReasons, listLosses, parseIsoTime, patchDocument, withoutProtoKeys } from "./document.ts";
 import type { ExternalCheckpoint, ExternalFile, Format, Remark } from "./format.ts";
 import {
   type CheckpointPathParams,
@@ -56,12 +56,13 @@ export const loopJson: Format = {
     return { checkpoints: [toCheckpoint(fitting)], remarks: [...remarks, ...remarksOn(fitting, file)] };
   },
 
-  encode(checkpoint) {
+  encode(given) {
+    const checkpoint = withoutProtoKeys(given);
     const source = { format: "loop-json", file: "the checkpoint to be written" } as const;
     const { original } = checkpoint;
     const before = original?.format === "loop-json" ? parseLoopDocument(original.document, source) : null;
     const document = parseLoopDocument(toDocument(checkpoint, before), source);
-    const losses = listLosses(checkpoint, toCheckpoint(document), REASONS);
+    const losses = listLosses(given, toCheckpoint(document), REASONS);
     const location = locationOf(document, checkpoint.createdAt ?? "");
     const elsewhere = secondaryPath(location);
     return {

@@ -137,9 +137,15 @@ function hasMark(bytes: Uint8Array): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 }
 
-/** Writes JSON as the original tools do: two spaces, keys in order, no newline at the end. */
-export function writeJson(document: JsonObject): Uint8Array {
-  return ENCODER.encode(JSON.stringify(document, null, 2));
+/**
+ * Writes JSON as the original tools do: two spaces, keys in order, no newline at the end. `decimal` names a top-level
+ * member whose whole number is written with a fraction: a version 1.0 is not written as 1.
+ */
+export function writeJson(document: JsonObject, { decimal }: { readonly decimal?: string } = {}): Uint8Array {
+  const text = JSON.stringify(document, null, 2);
+  // Only a member at the top level is indented by two spaces, because line ends in texts are escaped.
+  const whole = decimal === undefined ? null : new RegExp(`^ {2}"${decimal}": \\d+(?=,?$)`, "m");
+  return ENCODER.encode(whole === null ? text : text.replace(whole, "$&.0"));
 }
 
 const ENCODER = new TextEncoder();

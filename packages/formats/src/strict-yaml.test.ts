@@ -17,6 +17,7 @@ const text = fc.oneof(
   fc.string({ unit: fc.constantFrom(...signs), maxLength: 8 }),
   fc.constantFrom("yes", "null", "~", "2025-01-14", "012", "0x1f", "1:30", "1_000", ".inf", "<<", "=", "---", "..."),
 );
+const key = text.filter((one) => one !== "__proto__");
 const { value } = fc.letrec<{ value: Json }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },
@@ -26,7 +27,7 @@ const { value } = fc.letrec<{ value: Json }>((tie) => ({
     fc.boolean(),
     fc.constant(null),
     fc.array(tie("value"), { maxLength: 4 }),
-    fc.dictionary(text, tie("value"), { maxKeys: 4, noNullPrototype: true }),
+    fc.dictionary(key, tie("value"), { maxKeys: 4, noNullPrototype: true }),
   ),
 }));
 
@@ -63,8 +64,17 @@ describe("YAML", () => {
   });
 
   test("keys are texts, and none of them reaches a prototype", () => {
-    const object = read('{__proto__: {polluted: 1}, 1: a, true: b, "constructor": c}');
-    expect(JSON.stringify(object)).toBe('{"1":"a","__proto__":{"polluted":1},"true":"b","constructor":"c"}');
+    const object = read('{1: a, true: b, "constructor": c}');
+    expect(JSON.stringify(object)).toBe('{"1":"a","true":"b","constructor":"c"}');
+    for (const [text, path, line] of [
+      ["a: 1\n__proto__: {polluted: 1}\n", "/__proto__", 2],
+      ["a:\n  - b: {'__proto__': 1}\n", "/a/0/b/__proto__", 2],
+      ['a: {"\\x5f_proto__": 1}\n', "/a/__proto__", 1],
+    ] as const) {
+      expect(() => read(text)).toThrow(
+        expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ path, line }) }),
+      );
+    }
     expect(Reflect.get({}, "polluted")).toBeUndefined();
   });
 

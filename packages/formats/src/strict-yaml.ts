@@ -2,7 +2,7 @@
 
 import {
   Composer,
-  type Document,
+  Document,
   Lexer,
   LineCounter,
   type Node,
@@ -16,9 +16,10 @@ import {
   isNode,
   isScalar,
   isSeq,
-  stringify,
 } from "yaml";
+import { PROTO_REFUSED } from "@holdfast/core/audit-json";
 import type { Json, JsonObject } from "@holdfast/core/json";
+import { PROTO_KEY } from "@holdfast/core/values";
 import type { HoldfastError } from "@holdfast/platform/error";
 import { type DocumentSource, damagedDocument, invalidDocument } from "./document.ts";
 import type { Remark } from "./format.ts";
@@ -224,9 +225,8 @@ class Walker {
       }
       if (Object.hasOwn(object, name))
         throw this.#refused("a key occurs twice, and the values may differ", itemPath, key);
-      const value = this.read(child, itemPath);
-      if (name !== "__proto__") object[name] = value;
-      else Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
+      if (name === PROTO_KEY) throw this.#refused(PROTO_REFUSED, itemPath, key);
+      object[name] = this.read(child, itemPath);
     }
     return object;
   }
@@ -283,16 +283,21 @@ function escapePointer(key: string): string {
 
 /**
  * Writes block YAML that 1.2 and 1.1 readers interpret alike. Values that 1.1 would read as a date, a boolean or a
- * base-60 number are quoted. Lines are never folded, so that a change of one word changes one line.
+ * base-60 number are quoted. Lines are never folded, so that a change of one word changes one line. `decimal` names a member
+ * whose number is written with a fraction: a version 1.0 is not written as 1.
  */
-export function writeYaml(value: Json): string {
-  return stringify(value, {
+export function writeYaml(value: Json, { decimal }: { readonly decimal?: string } = {}): string {
+  const options = {
     schema: "core",
     compat: "yaml-1.1",
     lineWidth: 0,
     aliasDuplicateObjects: false,
     customTags,
-  });
+  } as const;
+  const document = new Document(value, options);
+  const number: unknown = decimal === undefined ? undefined : document.get(decimal, true);
+  if (isScalar(number)) number.minFractionDigits = 1;
+  return document.toString(options);
 }
 
 /** Characters that some readers drop, fold or treat as a line end; the library writes several of them unescaped. */

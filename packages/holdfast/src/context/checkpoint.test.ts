@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json, JsonObject } from "@holdfast/core/json";
+import { contextStore } from "@holdfast/formats/context-store";
+import { withoutProtoKey } from "@holdfast/test-support/core/json-sample";
 import { Checkpoint } from "./checkpoint.ts";
 
 const fields = { taskId: "task-1", version: 1, values: { step: 1 }, tokenUsage: { input_tokens: 100 } };
@@ -49,9 +51,13 @@ describe("as a document", () => {
   });
 
   test("what may be absent is filled in; what is not known is kept", () => {
-    const { token_usage: _tokens, metadata: _metadata, created_at: _time, ...short } = document;
-    const checkpoint = Checkpoint.fromJSON({ ...short, config: { model: "x" }, task: 1 });
-    expect(checkpoint).toMatchObject({ tokenUsage: {}, metadata: {} });
+    const { task_id, version } = document;
+    expect(Checkpoint.fromJSON({ task_id, version, metadata: null, created_at: null }).toJSON()).toMatchObject({
+      metadata: {},
+      created_at: expect.stringMatching(/^\d{4}-/),
+    });
+    const checkpoint = Checkpoint.fromJSON({ task_id, version, config: { model: "x" }, task: 1 });
+    expect(checkpoint).toMatchObject({ values: {}, tokenUsage: {}, metadata: {} });
     expect(checkpoint.toJSON()).toMatchObject({ config: { model: "x" }, task: 1 });
     expect(Checkpoint.fromJSON(JSON.parse(JSON.stringify(checkpoint))).toJSON()).toEqual(checkpoint.toJSON());
   });
@@ -62,6 +68,7 @@ describe("as a document", () => {
     "2026-02-17T10:11:12.123456",
     "2026-02-17 10:11:12+00:00",
     "2026-02-17T10:11",
+    "2026-02-17T10:11:12,5+0100",
   ])("the time %s passes and stays as it was written", (time) => {
     expect(Checkpoint.fromJSON({ ...document, created_at: time }).toJSON().created_at).toBe(time);
   });
@@ -72,13 +79,16 @@ describe("as a document", () => {
     ["/version", { ...document, version: "x" }],
     ["/version", { ...document, version: 0 }],
     ["/version", { ...document, version: 1.5 }],
-    ["/values", { ...document, values: undefined }],
     ["/values", { ...document, values: [] }],
     ["/token_usage/input_tokens", { ...document, token_usage: { input_tokens: -1 } }],
     ["/token_usage/in~1put", { ...document, token_usage: { "in/put": "many" } }],
-    ["/metadata", { ...document, metadata: null }],
+    ["/metadata", { ...document, metadata: [] }],
+    ["/values/deep/__proto__", { ...document, values: JSON.parse('{"deep":{"__proto__":{}}}') }],
+    ["/metadata/__proto__", { ...document, metadata: JSON.parse('{"__proto__":1}') }],
+    ["/unknown/0/__proto__", { ...document, unknown: JSON.parse('[{"__proto__":1}]') }],
     ["/created_at", { ...document, created_at: "yesterday" }],
     ["/created_at", { ...document, created_at: "2026-13-40T10:11:12Z" }],
+    ["/created_at", { ...document, created_at: "2026-02-30T10:11:12Z" }],
     ["/created_at", { ...document, created_at: 1_771_322_400 }],
     ["", []],
     ["", null],
@@ -106,6 +116,56 @@ describe("as a document", () => {
     expect(() => new Checkpoint({ ...fields, values })).toThrow(expect.objectContaining({ code: "NOT_JSON" }));
   });
 
+  test("a key __proto__ is refused in what is saved", () => {
+    const proto: JsonObject = JSON.parse('{"a":[{"__proto__":1}]}');
+    for (const [change, path] of [
+      [{ values: proto }, "/values/a/0/__proto__"],
+      [{ metadata: proto }, "/metadata/a/0/__proto__"],
+      [{ tokenUsage: JSON.parse('{"__proto__":1}') }, "/tokenUsage/__proto__"],
+    ] as const) {
+      expect(() => new Checkpoint({ ...fields, ...change })).toThrow(
+        expect.objectContaining({ code: "USAGE", data: { path } }),
+      );
+    }
+  });
+
+  test("the library and `format validate` accept the same documents", () => {
+    const odd = fc.oneof(
+      fc.jsonValue({ maxDepth: 2 }),
+      fc.constantFrom<unknown>(
+        null,
+        "",
+        0,
+        1,
+        7,
+        -1,
+        1.5,
+        "1",
+        [],
+        {},
+        [1],
+        { a: 1 },
+        { a: -1 },
+        { a: "1" },
+        { a: null },
+      ),
+      fc.constantFrom("yesterday", "2026-02-30T10:11:12Z", "2026-02-17T10:11:12,5+0100", "2026-02-17", "ISO-8601"),
+      fc.constantFrom('{"__proto__":1}', '{"a":[{"__proto__":{}}]}').map((text): unknown => JSON.parse(text)),
+    );
+    const name = fc.constantFrom("unknown", ...Object.keys(document));
+    const change = fc.tuple(name, fc.option(odd, { nil: undefined }));
+    fc.assert(
+      fc.property(fc.array(change, { minLength: 1, maxLength: 3 }), (changes) => {
+        const text = JSON.stringify({ ...document, ...Object.fromEntries(changes) });
+        const bytes = new TextEncoder().encode(text);
+        const validated = codeOf(() => contextStore.decode({ path: "a.json", bytes, compression: "none" }));
+        const read = codeOf(() => Checkpoint.fromJSON(JSON.parse(text)));
+        expect([read, text]).toEqual([validated, text]);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   test("wrong fields given by hand are usage, named as they were given", () => {
     expect(() => new Checkpoint({ ...fields, taskId: "" })).toThrow(
       expect.objectContaining({ code: "USAGE", data: expect.objectContaining({ path: "/taskId" }) }),
@@ -126,13 +186,16 @@ test("equal means every field, whatever the order of keys", () => {
 });
 
 test("any document comes back as it was, after one normalisation by JSON itself", () => {
-  const someJson = fc.jsonValue({ maxDepth: 4 }).map((value) => JSON.parse(JSON.stringify(value)) as Json);
-  const someObject = fc.dictionary(fc.string({ unit: "grapheme" }), someJson);
+  const someJson = withoutProtoKey(fc.jsonValue({ maxDepth: 4 })).map(
+    (value) => JSON.parse(JSON.stringify(value)) as Json,
+  );
+  const someKey = fc.string({ unit: "grapheme" }).filter((key) => key !== "__proto__");
+  const someObject = fc.dictionary(someKey, someJson);
   const someDocument = fc.record({
     task_id: fc.string({ unit: "grapheme", minLength: 1 }),
     version: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
     values: someObject,
-    token_usage: fc.dictionary(fc.string({ unit: "grapheme" }), fc.maxSafeNat()),
+    token_usage: fc.dictionary(someKey, fc.maxSafeNat()),
     metadata: someObject,
     created_at: fc
       .date({ noInvalidDate: true, min: new Date(0), max: new Date("9999-01-01") })
@@ -159,6 +222,16 @@ test("any value at all is either a checkpoint or a coded error", () => {
     }),
   );
 });
+
+/** The code of what it throws; null if it returns. */
+function codeOf(act: () => unknown): unknown {
+  try {
+    act();
+    return null;
+  } catch (error) {
+    return (error as { code?: unknown }).code;
+  }
+}
 
 /** Paths of everything that is not frozen. */
 function thawed(value: unknown, at = ""): readonly string[] {

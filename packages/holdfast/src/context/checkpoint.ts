@@ -13,8 +13,10 @@ import {
   parseShape,
   text,
 } from "@holdfast/core/json";
-import { canonicalJson, capture } from "@holdfast/core/values";
+import { canonicalJson, capture, findProtoKey } from "@holdfast/core/values";
+import { contextDocument, contextFields } from "@holdfast/formats/context-store";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
+import { protoKeyError } from "./context-tree.ts";
 
 /** Counters by name, such as `{ input_tokens: 100 }`: whole numbers from 0. */
 export type TokenUsage = StoredContext["tokens"];
@@ -79,8 +81,8 @@ export class Checkpoint {
   }
 
   /**
-   * Reads the document that {@link Checkpoint.toJSON} writes, as a parsed object. `token_usage` and `metadata` may be
-   * absent (empty), and so may `created_at` (now). `toJSON` writes other fields back unchanged.
+   * Reads the document that {@link Checkpoint.toJSON} writes, as a parsed object. `values`, `token_usage` and `metadata`
+   * may be absent (empty), and so may `created_at` (now). `toJSON` writes other fields back unchanged.
    *
    * @throws {HoldfastError} `FORMAT_INVALID`; `data.path` is the JSON pointer of the invalid field.
    */
@@ -135,65 +137,44 @@ export interface CheckpointDocument {
   readonly created_at: string;
 }
 
-/** Throws FORMAT_INVALID or NOT_JSON, with the path. */
-function parseDocument(document: unknown): {
-  readonly params: Required<CheckpointParams>;
-  readonly unknown: JsonObject;
-} {
+/** Throws FORMAT_INVALID or NOT_JSON, with the path. Accepts what `holdfast format validate` accepts. */
+function parseDocument(document: unknown): { readonly params: CheckpointParams; readonly unknown: JsonObject } {
   // The capture of a plain object is a plain object.
   const copy = capture(fit(jsonObject, document, "FORMAT_INVALID")) as JsonObject;
-  const filled = { token_usage: {}, metadata: {}, created_at: new Date().toISOString(), ...copy };
-  const fields = fit(documentShape, filled, "FORMAT_INVALID");
-  const { task_id: taskId, version, values, token_usage: tokenUsage, metadata, created_at: createdAt } = fields;
+  const fields = fit(contextDocument, copy, "FORMAT_INVALID");
+  const proto = findProtoKey(copy);
+  if (proto !== null) throw protoKeyError("FORMAT_INVALID", proto);
+  const { task_id: taskId, version, values = {}, token_usage: tokenUsage = {}, metadata, created_at: at } = fields;
   return {
-    params: { taskId, version, values, tokenUsage, metadata, createdAt },
-    unknown: Object.fromEntries(Object.entries(copy).filter(([name]) => !Object.hasOwn(FIELDS, name))),
+    params: { taskId, version, values, tokenUsage, metadata: metadata ?? {}, ...(at == null ? {} : { createdAt: at }) },
+    unknown: Object.fromEntries(Object.entries(copy).filter(([name]) => !FIELDS.has(name))),
   };
 }
 
 /** Throws USAGE, with the path. */
-function checkFields(params: CheckpointParams): Required<CheckpointParams> {
-  return fit(paramsShape, params, "USAGE");
+function checkFields(params: Required<CheckpointParams>): Required<CheckpointParams> {
+  const { values, tokenUsage, metadata } = fit(paramsShape, params, "USAGE");
+  const proto = findProtoKey(capture({ values, tokenUsage, metadata }));
+  if (proto !== null) throw protoKeyError("USAGE", proto);
+  return params;
 }
 
-const taskId: Shape<string> = (value) =>
-  typeof value === "string" && value !== "" && value.isWellFormed()
-    ? null
-    : { path: "", expected: "a text that is not empty", actual: value };
-
-const version: Shape<number> = (value) =>
-  typeof value === "number" && Number.isSafeInteger(value) && value >= 1
-    ? null
-    : { path: "", expected: "a whole number from 1", actual: value };
-
-/**
- * Keeps the text unchanged, including microseconds. The tool that this format comes from means UTC if the text has no
- * zone.
- */
-const time: Shape<string> = (value) => {
-  const wrong = { path: "", expected: "an ISO 8601 time", actual: value };
-  if (typeof value !== "string" || !ISO_TIME.test(value)) return wrong;
-  return Number.isNaN(Date.parse(value.replace(" ", "T"))) ? wrong : null;
-};
-const ISO_TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?$/;
-
-const FIELDS: { readonly [Name in keyof CheckpointDocument]: Shape<CheckpointDocument[Name]> } = {
-  task_id: taskId,
-  version,
-  values: jsonObject,
-  token_usage: dictionary(count),
-  metadata: jsonObject,
-  created_at: time,
-};
-const documentShape = object<CheckpointDocument>(FIELDS);
+const FIELDS: ReadonlySet<string> = new Set<keyof CheckpointDocument>([
+  "task_id",
+  "version",
+  "values",
+  "token_usage",
+  "metadata",
+  "created_at",
+]);
 
 const paramsShape = object<Required<CheckpointParams>>({
-  taskId,
-  version,
+  taskId: contextFields.taskId,
+  version: contextFields.version,
   values: jsonObject,
   tokenUsage: dictionary(count),
   metadata: jsonObject,
-  createdAt: time,
+  createdAt: contextFields.time,
 });
 
 function fit<T>(shape: Shape<T>, value: unknown, code: ErrorCode): T {

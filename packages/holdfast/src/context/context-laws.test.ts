@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
+import { withoutProtoKey } from "@holdfast/test-support/core/json-sample";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import type { Checkpoint } from "./checkpoint.ts";
 import { CheckpointStore, Context } from "./context.ts";
@@ -27,8 +28,10 @@ afterAll(async () => {
   for (const cleanUp of cleanUps) await cleanUp();
 });
 
-const someValue = fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.parse(JSON.stringify(value)) as Json);
-const someKey = fc.constantFrom("a", "b", "__proto__");
+const someValue = withoutProtoKey(fc.jsonValue({ maxDepth: 3 })).map(
+  (value) => JSON.parse(JSON.stringify(value)) as Json,
+);
+const someKey = fc.constantFrom("a", "b", "constructor");
 const someTokens = fc.dictionary(fc.constantFrom("input", "output"), fc.nat(1000), { maxKeys: 2 });
 const who = fc.nat(9);
 const someAct = fc.oneof(

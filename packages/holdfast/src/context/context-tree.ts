@@ -1,7 +1,7 @@
 /** The immutable tree of a context and its forks: values, tokens, fork, merge, discard and rewind. */
 import type { Context } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
-import { canonicalJson, capture, isPlainObject } from "@holdfast/core/values";
+import { PROTO_KEY, canonicalJson, capture, findProtoKey, isPlainObject } from "@holdfast/core/values";
 import { HoldfastError } from "@holdfast/platform/error";
 
 /**
@@ -160,7 +160,20 @@ function tokenCount(tokens: Tokens, name: string): number {
  */
 function copyValues(values: JsonObject, previous?: JsonObject): JsonObject {
   // The capture of a plain object is a plain object.
-  return capture(values, previous) as JsonObject;
+  const copy = capture(values, previous) as JsonObject;
+  const proto = findProtoKey(copy);
+  if (proto !== null) throw protoKeyError("USAGE", proto);
+  return copy;
+}
+
+/** A value with such a key could be saved, but no document of it could be read. */
+export function protoKeyError(code: "USAGE" | "FORMAT_INVALID", path: string): HoldfastError {
+  return new HoldfastError({
+    code,
+    message: `A checkpoint cannot have the key __proto__, at ${path}: programs take it for the prototype of the object`,
+    hint: "Give the value another name.",
+    data: { path },
+  });
 }
 
 /**
@@ -178,6 +191,7 @@ function laidOver(local: JsonObject, values: JsonObject): JsonObject {
 
 function checkTokens(tokens: Tokens): Tokens {
   for (const [name, amount] of Object.entries(tokens)) {
+    if (name === PROTO_KEY) throw protoKeyError("USAGE", `/${name}`);
     if (!Number.isSafeInteger(amount) || amount < 0) {
       throw usage(`Token counts are whole numbers of 0 or more; ${JSON.stringify(name)} is ${amount}`);
     }

@@ -265,6 +265,8 @@ export function jsonCorruptions(golden: Golden): readonly Corruption[] {
     invalid("a number too large", inside('"unknown": [1e999]')),
     invalid("half of a surrogate pair", inside('"unknown": "\\ud83d"')),
     invalid("half of a surrogate pair as key", inside('"\\uDE00": 1')),
+    invalid("a key __proto__", inside('"__proto__": {}')),
+    invalid("a key __proto__, deep and escaped", inside('"unknown": [{"a": {"\\u005f_proto__": 1}}]')),
   ];
 }
 
