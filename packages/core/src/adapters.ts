@@ -71,6 +71,8 @@ export interface Adapters extends CoreAdapters {
   /** Interval in milliseconds for additional checkpoints. null: only stages take checkpoints. */
   readonly checkpointEveryMs: number | null;
   readonly checkpoints: CheckpointSwitches;
+  /** Kinds of effects that wait for the user's approval. Absent: none. */
+  readonly approve?: readonly string[];
   /** Decides what follows a failed agent call. */
   readonly errorPolicy: ErrorPolicy;
   /** Token prices for agents that do not report their cost. */

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   ID,
@@ -7,12 +7,14 @@ import {
   TOY_INPUTS,
   WORK_STORES,
   begin,
+  createCrashingStore,
   define,
   startTestRun,
 } from "@holdfast/test-support/core/work-bench";
 import { answerDecision, beginRun } from "./control-run.ts";
 import type { Lookup } from "./effects.ts";
 import type { Json } from "./json.ts";
+import { RunHandle } from "./run-handle.ts";
 import { RERUN_OF } from "./run.ts";
 import type { EffectOutcome, EffectSpec, StageFunction } from "./workflow.ts";
 
@@ -296,6 +298,81 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       how = await crash(workflow, at, "after");
       expect(await go(workflow)).toMatchObject({ kind: "done" });
       expect(target.made).toHaveLength(1);
+    }
+  });
+
+  test("an effect of an approved kind waits for the answer, and happens once wherever the process dies", async () => {
+    for (let at = 1, how = "died"; how === "died"; at += 1) {
+      for (const moment of ["before", "after"] as const) {
+        const { adapters, store, go, crash } = await start();
+        const target = createTarget();
+        const workflow = define({ work: doing(target, [], { kind: "push", about: "3 commits" }) });
+        await begin(adapters, workflow);
+        const gated = { adapters: { ...adapters, approve: ["push"] } };
+        const question = "run-1 is ready for push on origin (3 commits). May it go ahead?";
+        const died = createCrashingStore(store, { at, moment, die: () => undefined });
+        const first = go(workflow, { adapters: { ...gated.adapters, store: died } });
+        await Promise.race([first, vi.waitFor(() => expect(died.commits).toBeGreaterThanOrEqual(at))]);
+        expect(await go(workflow, gated)).toMatchObject({ kind: "waiting", for: "you", reason: question });
+        expect(target.made).toEqual([]);
+        expect(await store.listEffects(ID)).toEqual([]);
+        await answerDecision({ adapters, run: ID, answer: "approve" });
+        how = await crash(workflow, at, moment);
+        expect(await go(workflow, gated)).toMatchObject({ kind: "done" });
+        expect(target.made).toHaveLength(1);
+      }
+    }
+  });
+
+  test("an approval is of one content: a repeated try does not ask, another content and a restore do", async () => {
+    const { adapters, store, go } = await start();
+    const target = createTarget();
+    let title = "one";
+    const work: StageFunction<State> = async ({ effect, position, wait }) => {
+      const { number } = position.stageAttempt;
+      target.refusal = "hook";
+      await effect(spec(target, number, { kind: "push", payload: title, purpose: "push" }));
+      target.refusal = null;
+      await effect(spec(target, number, { kind: "push", payload: title, purpose: "push-2" }));
+      return await wait({ for: "you", reason: "Look" });
+    };
+    const workflow = define({ work });
+    await begin(adapters, workflow);
+    const gated = { adapters: { ...adapters, approve: ["push"] } };
+    const asks = { kind: "waiting", reason: expect.stringContaining("May it go ahead?") };
+    expect(await go(workflow, gated)).toMatchObject(asks);
+    await answerDecision({ adapters, run: ID, answer: "approve" });
+    expect(await go(workflow, gated)).toMatchObject({ kind: "waiting", reason: "Look" });
+    expect(target.made).toHaveLength(1);
+    const run = await store.getRun(ID);
+    if (run === undefined) throw new Error("no run");
+    {
+      await using handle = new RunHandle(adapters, run);
+      await handle.restore({ sequence: 1 });
+    }
+    expect(await go(workflow, gated)).toMatchObject(asks);
+    await answerDecision({ adapters, run: ID, answer: "approve" });
+    title = "two";
+    expect(await go(workflow, gated)).toMatchObject(asks);
+    expect(target.made).toHaveLength(1);
+  });
+
+  test("an effect that is not approved ends the run, and other kinds do not ask", async () => {
+    for (const approve of [["push"], ["other"]]) {
+      const { adapters, go } = await start();
+      const target = createTarget();
+      const workflow = define({ work: doing(target, [], { kind: "push" }) });
+      await begin(adapters, workflow);
+      const gated = { adapters: { ...adapters, approve } };
+      const first = await go(workflow, gated);
+      expect(first.kind).toBe(approve.includes("push") ? "waiting" : "done");
+      if (first.kind === "done") continue;
+      await answerDecision({ adapters, run: ID, answer: "stop" });
+      expect(await go(workflow, gated)).toMatchObject({
+        kind: "failed",
+        reason: "You did not approve push on origin",
+      });
+      expect(target.made).toEqual([]);
     }
   });
 

@@ -6,9 +6,12 @@ import {
   type EffectSettled,
   type Lookup,
   PUBLISH_CONSENT,
+  approvalQuestion,
+  approvalStep,
   checkIntent,
   decideEffect,
   effectKey,
+  isApprovalStep,
   publishQuestion,
 } from "./effects.ts";
 import { delayAt, fractionOf } from "./error-policy.ts";
@@ -37,6 +40,7 @@ export async function runEffect(execution: StageExecution, spec: EffectSpec<Json
   const step = effectStep(spec);
   // A finished step that the stage does not request again looks like a changed workflow.
   const consent = execution.recall(PUBLISH_CONSENT);
+  for (const name of Object.keys(runSession.attempt.steps).filter(isApprovalStep)) execution.recall(name);
   const known = execution.claim(step);
   // The engine recorded this value below.
   if (known !== undefined) return known as EffectOutcome<Json> & Json;
@@ -54,6 +58,7 @@ export async function runEffect(execution: StageExecution, spec: EffectSpec<Json
       return await conclude(execution, step, { kind: "done", receipt: before.state.receipt }, []);
     }
     if (before === undefined || before.state.kind === "failed") {
+      await requireApproval(execution, spec);
       await saveBefore(runSession, {
         ...risk,
         entries: (held) => [{ kind: "effect.intended", body: withBefore(intent, held) }],
@@ -83,6 +88,28 @@ async function requireConsent(
   if (answer === "stop") return runSession.halt.abort(`You did not let it ${kind} on ${target}`);
   if (answer === undefined && decision !== null)
     await startWaiting(execution, { for: "you", reason: decision.question, until: null, decision });
+}
+
+/** Asks before effects of chosen kinds. No intent exists before the answer, so a kill leaves a waiting run and nothing in flight. */
+async function requireApproval(execution: StageExecution, spec: EffectSpec<Json>): Promise<void> {
+  const { runSession } = execution;
+  const { kind, target, about } = spec;
+  const approval = { ...approvalOf(spec, runSession.attempt.number), run: runSession.run.id };
+  const answer = execution.recall(approvalStep(approval));
+  if (answer === "stop") return runSession.halt.abort(`You did not approve ${kind} on ${target}`);
+  if (answer !== undefined) return;
+  const asked = { ...approval, ...(about === undefined ? {} : { about }) };
+  const decision = approvalQuestion(runSession.adapters.approve ?? [], asked);
+  if (decision !== null)
+    await startWaiting(execution, { for: "you", reason: decision.question, until: null, decision });
+}
+
+/** What the user approves about this effect in this stage attempt. */
+export function approvalOf(
+  { kind, target, payload }: Pick<EffectSpec<Json>, "kind" | "target" | "payload">,
+  stageAttempt: number,
+): Parameters<typeof approvalStep>[0] {
+  return { kind, target, payload: sha256(canonicalJson(capture(payload))), stageAttempt };
 }
 
 interface Carrying {

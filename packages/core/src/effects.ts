@@ -13,6 +13,7 @@ import {
   oneOf,
   optional,
   parseShape,
+  sha256,
   tagged,
   text,
 } from "./json.ts";
@@ -107,6 +108,41 @@ export function publishQuestion(
   const question = `${run.id} is ${origin}, and its next step is ${next.kind} on ${next.target}. May it push and publish?`;
   return { name: PUBLISH_CONSENT, question, options: ["publish", "stop"] };
 }
+
+/** What the user approves: one effect with this content, in one stage attempt. */
+interface Approval {
+  readonly kind: string;
+  readonly target: string;
+  readonly payload: Digest;
+  readonly stageAttempt: number;
+}
+
+const APPROVAL = "approval:";
+
+export function isApprovalStep(step: string): boolean {
+  return step.startsWith(APPROVAL);
+}
+
+/**
+ * Step that holds the user's answer. A repeated try of the same effect finds it. Other content, and the same effect after a restore, have
+ * another name and are asked about again.
+ */
+export function approvalStep({ kind, target, payload, stageAttempt }: Approval): string {
+  return `${APPROVAL}${kind}:${sha256(`${target}\n${payload}`).slice(0, 12)}.${stageAttempt}`;
+}
+
+/** The question before an effect of a kind that the settings name. null: no question. */
+export function approvalQuestion(
+  approve: readonly string[],
+  next: Approval & { readonly run: string; readonly about?: string },
+): PendingDecision | null {
+  if (!approve.includes(next.kind)) return null;
+  const about = next.about === undefined ? "" : ` (${next.about.slice(0, MAX_ABOUT).toWellFormed()})`;
+  const question = `${next.run} is ready for ${next.kind} on ${next.target}${about}. May it go ahead?`;
+  return { name: approvalStep(next), question, options: ["approve", "stop"] };
+}
+
+const MAX_ABOUT = 500;
 
 /**
  * Throws CONFLICT when the key already belongs to another kind or target. The same applies to another payload, unless

@@ -3,8 +3,8 @@
 
 import { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
 import type { Checkpoint, CheckpointSummary } from "./checkpoint.ts";
-import { effectStep } from "./effect.ts";
-import { PUBLISH_CONSENT } from "./effects.ts";
+import { approvalOf, effectStep } from "./effect.ts";
+import { PUBLISH_CONSENT, approvalStep } from "./effects.ts";
 import { checkoutStep, failedTryStep } from "./agent-result.ts";
 import type { NewEntry } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";
@@ -372,7 +372,11 @@ function suppliedContext<S extends JsonObject>(context: StageContext<S>, replaye
     },
     async effect(spec) {
       await replayer.supplyRecorded(PUBLISH_CONSENT);
-      if (context.position.stageAttempt.steps[PUBLISH_CONSENT] !== "stop") await replayer.supply(effectStep(spec));
+      const { stageAttempt } = context.position;
+      const approval = approvalStep(approvalOf(spec, stageAttempt.number));
+      await replayer.supplyRecorded(approval);
+      const { steps } = context.position.stageAttempt;
+      if (steps[PUBLISH_CONSENT] !== "stop" && steps[approval] !== "stop") await replayer.supply(effectStep(spec));
       return await context.effect(spec);
     },
     async agent(call) {

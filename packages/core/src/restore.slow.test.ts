@@ -449,7 +449,7 @@ describe("what a restore must not lose", () => {
       },
     });
     await begin(toy.adapters, workflow);
-    await toy.crash(workflow, 5, "before");
+    await toy.crash(workflow, 3, "before");
     const finished = [...done];
     {
       await using handle = await afterDeath(toy);

@@ -328,6 +328,8 @@ export interface EffectSpec<R extends Json> {
   readonly target: string;
   /** The action as data; its digest is compared when the same key is used again. */
   readonly payload: Json;
+  /** One line for the user who is asked to approve it, such as a title. At most 500 characters are shown. */
+  readonly about?: string;
   /**
    * "refuse": its result does not fit older files (a migrated database, a published version), so a rollback goes past it only on request.
    * "adopt" (default): a run that gets here again finds it and continues.

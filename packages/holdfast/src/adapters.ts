@@ -45,6 +45,7 @@ export async function buildAdapters(
     agentIdleMs: params.agentIdleMs,
     checkpointEveryMs: params.checkpointEveryMs,
     checkpoints: params.checkpoints,
+    approve: params.approve,
     errorPolicy: params.errorPolicy,
     prices: { ...DEFAULT_PRICES, ...params.prices },
     mainCheckout: params.mainCheckout,
@@ -72,6 +73,8 @@ export interface AdapterOptions {
   readonly agentIdleMs: number | null;
   readonly checkpointEveryMs: number | null;
   readonly checkpoints: CheckpointSwitches;
+  /** Kinds of effects that wait for the user's approval. */
+  readonly approve: readonly string[];
   readonly errorPolicy: ErrorPolicy;
   readonly prices: PriceTable;
   readonly mainCheckout: "ask" | "report";

@@ -78,11 +78,12 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       mainCheckout = "ask",
     } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
-    const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy } = params;
+    const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy, approve = [] } = params;
     const { loopLayout = DEFAULT_LAYOUT, adapters: decorate } = params;
     const formats = new ImportExport(adapters, { cwd, settings: loopLayout, limit: loops.max });
     const kept = {
       checkpoints,
+      approve,
       errorPolicy,
       agentIdleMs,
       checkpointEveryMs,
@@ -153,6 +154,8 @@ export interface OpenParams {
   readonly checkpointEveryMs?: number | null;
   /** Which optional checkpoints runs take besides the required ones. Default: all. */
   readonly checkpoints?: CheckpointSwitches;
+  /** Kinds of effects, such as `push` and `pull_request`, that wait for your approval. Default: none. */
+  readonly approve?: readonly string[];
   /** How failed agent calls are handled. Default: retry with delays, then wait. */
   readonly errorPolicy?: ErrorPolicy;
   /** US dollars per million tokens by `provider:model`. They take precedence over the built-in prices. */
@@ -195,6 +198,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "agentIdleMs",
   "checkpointEveryMs",
   "checkpoints",
+  "approve",
   "errorPolicy",
   "prices",
   "agentArgs",

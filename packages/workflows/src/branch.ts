@@ -40,6 +40,7 @@ export async function pushBranch(
       kind: "push",
       target: `${remote.url} ${branch.name}`,
       payload: { commit: params.head, expected: params.expected },
+      about: `commit ${params.head.slice(0, 10)}${params.expected === null ? "" : `, replaces ${params.expected.slice(0, 10)}`}`,
       ...(params.expected === null ? {} : { risk: `push over ${branch.name} on ${remote.name}` }),
       lookUp: async () => {
         const found = await branch.lookUpRemote(branch.name);

@@ -62,6 +62,7 @@ async function tryToOpen(
     kind: "pull_request",
     target: `${forge.name} ${request.head}`,
     payload: { head: request.head, base: request.base },
+    about: request.title,
     lateMs: forge.lateMs,
     async lookUp() {
       const open = openOf(await forge.findPullRequest(request.head));
@@ -87,6 +88,7 @@ export async function updatePullRequestText(
     kind: "pull_request_text",
     target: `${forge.name} #${number}`,
     payload: { number, title, body },
+    about: title,
     lateMs: forge.lateMs,
     async lookUp() {
       const found = await forge.getPullRequest(number);

@@ -170,6 +170,10 @@ checkpoints:
   beforeExternal: ${value("checkpoints.beforeExternal")}
   beforeRisky: ${value("checkpoints.beforeRisky")}
 
+# Effects that wait for your approval ("holdfast approve RUN approve"): push, pull_request, pull_request_text, state_label, or a kind of your
+# own workflow.
+# approve: [push, pull_request]
+
 # How many loops may run at once in this repository, or none for no limit, and which workflows count as loops. Another one
 # is refused; with --wait it is queued.
 loops:

@@ -191,6 +191,8 @@ const RULES: Rules<FileConfig> = {
     fallback: { agents: { ...agentRule(["work"]), when: () => true }, tries: "harmless" },
     rules: "harmless",
   },
+  // It only adds questions.
+  approve: "harmless",
   checkpoints: { artifactComplete: "harmless", beforeExternal: "harmless", beforeRisky: "harmless" },
   loops: { max: "harmless", workflows: "harmless" },
   mirror: { format: "harmless", directory: place(["save", "work"]) },

@@ -119,6 +119,7 @@ describe("the file that init writes", () => {
       "errors.retry",
       "errors.fallback.agents",
       "errors.rules",
+      "approve",
       "mirror.directory",
       "aiwg.directory",
       "prices",

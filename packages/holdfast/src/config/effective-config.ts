@@ -113,6 +113,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     agentIdleMs: work.agents.idleMs,
     checkpointEveryMs: work.agents.checkpointEveryMs,
     checkpoints: work.checkpoints,
+    approve: work.approve,
     errorPolicy: work.errors,
     prices: work.prices,
     agentArgs: work.agents.args,

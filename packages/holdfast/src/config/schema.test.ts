@@ -114,6 +114,9 @@ describe("what does not fit is shown where it stands", () => {
     ["retention: 5\n", 1, 12, /retention: expected keys and values/],
     ["- a\n- b\n", 1, 1, /the file: expected keys and values/],
     ["store: ''\n", 1, 8, /expected a directory/],
+    // A misspelt kind would switch the question off.
+    ["approve: [pull-request]\n", 1, 10, /built in are push, pull_request/],
+    ["approve: push\n", 1, 10, /a list of kinds of effects/],
     ["store: { maxSize: much }\n", 1, 8, /maxSize: 5GB/],
     ["store: { maxsize: 5GB }\n", 1, 8, /maxSize: 5GB/],
     ["retention:\n  onSuccess: sometimes\n", 2, 14, /one of keep_latest, latest_only, by_rules/],

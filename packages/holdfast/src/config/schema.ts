@@ -8,6 +8,7 @@ import type { Price, PriceTable } from "@holdfast/core/budget";
 import { EXECUTION_MODES, TRIGGERS } from "@holdfast/core/checkpoint";
 import { ERROR_ACTIONS, ERROR_TYPES, LAST_ACTIONS, type Pattern } from "@holdfast/core/error-policy";
 import { asRecord, isRecord } from "@holdfast/core/json";
+import { nearest } from "@holdfast/core/options";
 import type { KeepRule } from "@holdfast/core/retention";
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import {
@@ -128,6 +129,19 @@ function multiplier(value: unknown): number | undefined {
 
 function fraction(value: unknown): number | undefined {
   return typeof value === "number" && value >= 0 && value <= 1 ? value : undefined;
+}
+
+const BUILT_IN_EFFECTS = ["push", "pull_request", "pull_request_text", "state_label"] as const;
+
+const APPROVE = `a list of kinds of effects, such as [push, pull_request]; built in are ${BUILT_IN_EFFECTS.join(", ")}, and a name that is only nearly one of them counts as a mistake`;
+
+/** A misspelt name would switch the question off without a word. Kinds of the user's own workflows are allowed. */
+function effectKinds(value: unknown): readonly string[] | undefined {
+  const kinds = Array.isArray(value) && value.length === 0 ? [] : words(value);
+  const isKnown = (kind: string): boolean =>
+    BUILT_IN_EFFECTS.some((name) => name === kind) ||
+    (/^[A-Za-z][\w.-]{0,63}$/.test(kind) && nearest(kind, BUILT_IN_EFFECTS).length === 0);
+  return kinds?.every(isKnown) === true ? [...new Set(kinds)] : undefined;
 }
 
 const ENV_NAMES =
@@ -261,6 +275,7 @@ const configSchema = z.strictObject({
       beforeRisky: z.optional(yesOrNo()),
     }),
   ),
+  approve: z.optional(settingValue(APPROVE, effectKinds)),
   loops: z.optional(
     z.strictObject({
       max: z.optional(atLeastOrNone(1)),

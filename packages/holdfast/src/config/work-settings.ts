@@ -46,6 +46,8 @@ export interface WorkSettings {
   readonly ralph: RalphSettings;
   readonly errors: ErrorPolicy;
   readonly checkpoints: CheckpointSwitches;
+  /** Kinds of effects that wait for the user's approval. */
+  readonly approve: readonly string[];
   readonly budget: {
     readonly tokens: number | null;
     readonly microUsd: number | null;
@@ -143,6 +145,7 @@ export const DEFAULT_WORK: WorkSettings = {
   },
   errors: defaultErrorPolicy,
   checkpoints: ALL_CHECKPOINTS,
+  approve: [],
   budget: { tokens: null, microUsd: null, milliseconds: null },
   loops: DEFAULT_SLOTS,
   prices: {},
@@ -195,6 +198,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
     },
     errors: mergeErrors(values.errors ?? {}, imported),
     checkpoints: { ...DEFAULT_WORK.checkpoints, ...given(values.checkpoints ?? {}) },
+    approve: values.approve ?? DEFAULT_WORK.approve,
     loops: { ...DEFAULT_WORK.loops, ...given(values.loops ?? {}) },
     prices: values.prices ?? DEFAULT_WORK.prices,
     mirror: {
@@ -271,6 +275,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["checkpoints.artifactComplete", work.checkpoints.artifactComplete],
     ["checkpoints.beforeExternal", work.checkpoints.beforeExternal],
     ["checkpoints.beforeRisky", work.checkpoints.beforeRisky],
+    ["approve", work.approve.join(", ") || "(none)"],
     ["loops.max", work.loops.max ?? "none"],
     ["loops.workflows", work.loops.workflows.join(", ")],
     ["mirror.format", work.mirror.format ?? "none"],
