@@ -37,7 +37,7 @@ export async function sweepErrors(
   let states = 0;
   const progress = fullRunProgress(points.length);
   for (const { fault, error } of points) {
-    progress(states, bad.length);
+    progress(states, bad);
     writeWorld(recording.root, recording.before);
     const faulty = await recordFaulty({ command: params.command, root: recording.root, fault });
     const printed = faulty.stdout.split("\n").filter((line) => line !== "");

@@ -19,7 +19,7 @@ export async function sweepRealKills(
   const bad: Bad[] = [];
   const progress = fullRunProgress(points.length);
   for (const [at, fault] of points.entries()) {
-    progress(at, bad.length);
+    progress(at, bad);
     writeWorld(recording.root, recording.before);
     const killed = await trace({ command: params.command, root: recording.root, fault });
     const printed = killed.stdout.split("\n").filter((line) => line !== "");

@@ -111,7 +111,7 @@ async function sweep(
   let done = 0;
   const progress = fullRunProgress(params.points.length);
   for (const point of params.points) {
-    progress(judged.size, bad.length);
+    progress(judged.size, bad);
     for (const operation of recording.operations.slice(done, point)) disk.apply(operation);
     done = point;
     const printed = saidBefore(recording, point);
@@ -128,14 +128,18 @@ async function sweep(
   return { cases: params.points.length, states: judged.size, bad };
 }
 
-/** Prints a line a minute in a full run, which takes hours. Call it once for each point. */
-export function fullRunProgress(points: number): (states: number, bad: number) => void {
-  let [at, reportedAt] = [0, Date.now()];
+/** Prints a line a minute in a full run, which takes hours, and what is bad at once. Call it once for each point. */
+export function fullRunProgress(points: number): (states: number, bad: readonly Bad[]) => void {
+  let [at, reportedAt, shown] = [0, Date.now(), 0];
   return (states, bad) => {
     at += 1;
-    if (!isFullRun() || Date.now() - reportedAt < 60_000) return;
+    if (!isFullRun()) return;
+    for (const { where, problems } of bad.slice(shown))
+      process.stdout.write(`faults: bad: ${where}\n    ${problems.join("\n    ")}\n`);
+    shown = bad.length;
+    if (Date.now() - reportedAt < 60_000) return;
     reportedAt = Date.now();
-    process.stdout.write(`faults: point ${at} of ${points}, ${states} states, ${bad} bad\n`);
+    process.stdout.write(`faults: point ${at} of ${points}, ${states} states, ${bad.length} bad\n`);
   };
 }
 
