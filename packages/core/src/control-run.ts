@@ -8,7 +8,7 @@ import type { NewEntry, StageEntered, StepFinished } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./run-session.ts";
-import { type Budget, type Position, bump, nextAttempt } from "./position.ts";
+import { type Budget, type Position, nextAttempt } from "./position.ts";
 import { RERUN_OF, type RunSummary, type Work, isEnded } from "./run.ts";
 import type { StopSignal } from "./signal.ts";
 import { applySignal, clearSignals, pendingSignal, withdrawSignal } from "./signals.ts";
@@ -324,6 +324,8 @@ export async function changeOptions(params: {
   readonly adapters: Adapters;
   readonly run: string;
   readonly options: JsonObject;
+  /** The workflow's values, if the change affects them too. */
+  readonly values?: JsonObject;
   /** Stage and iteration at which an ended run continues. null: it remains ended. */
   readonly continueAt: { readonly stage: string; readonly iteration: number } | null;
   /** Explanation for the journal and the next stage. */
@@ -348,6 +350,7 @@ export async function changeOptions(params: {
       planes: {
         ...newest.planes,
         position,
+        context: { ...newest.planes.context, values: params.values ?? newest.planes.context.values },
         config: { ...newest.planes.config, inputs: options },
         files: await pinned(adapters, { run, sequence, files: newest.planes.files }),
       },
@@ -356,12 +359,7 @@ export async function changeOptions(params: {
 }
 
 function enter(position: Position, to: Pick<Position, "stage" | "iteration" | "reason">): Position {
-  return {
-    ...position,
-    ...to,
-    attempts: bump(position.attempts, to.stage),
-    stageAttempt: nextAttempt(position.stageAttempt),
-  };
+  return { ...position, ...to, stageAttempt: nextAttempt(position.stageAttempt) };
 }
 
 function entriesOf({ stageAttempt, stage, iteration }: Position, reason: string): readonly NewEntry[] {

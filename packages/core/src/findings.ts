@@ -227,8 +227,12 @@ export interface Freshness {
     readonly enters: { readonly stage: string; readonly iteration: number } | null;
     readonly why: string;
   } | null;
-  /** What the user can do about a run that has failed at this stage. null: the general hint. */
-  readonly failedHint?: (failed: { readonly run: string; readonly stage: string | null }) => string | null;
+  /** What the user can do about a run that has failed at this stage, with these values. null: the general hint. */
+  readonly failedHint?: (failed: {
+    readonly run: string;
+    readonly stage: string | null;
+    readonly values: JsonObject;
+  }) => string | null;
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   type Verdict,
   readAccepted,
 } from "./findings.ts";
+import type { JsonObject } from "./json.ts";
 import type { NewEntry, StageEntered } from "./journal.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./run-session.ts";
@@ -93,12 +94,18 @@ export async function checkResume(params: ResumeParams): Promise<ResumeCheck> {
   const verdictOf = (finding: Finding): Verdict | null => freshness?.judge(finding, recorded) ?? null;
   const plan = planResume({ ...rest, from, findings, accepted, verdictOf });
   const led = reopened(followed(plan, { freshness, checkpoint, current }), freshness, recorded);
-  return { run, findings, plan: withFailedHint(led, freshness, run), checkpoint, current, top };
+  return { run, findings, plan: withFailedHint(led, freshness, run, context.values), checkpoint, current, top };
 }
 
-function withFailedHint(plan: ResumePlan, freshness: Freshness | null, run: RunSummary): ResumePlan {
+function withFailedHint(
+  plan: ResumePlan,
+  freshness: Freshness | null,
+  run: RunSummary,
+  values: JsonObject,
+): ResumePlan {
   if (!isFailedOrAborted(run.state) || (plan.kind !== "refuse" && plan.kind !== "nothing")) return plan;
-  return { ...plan, hint: freshness?.failedHint?.({ run: run.id, stage: run.latest?.stage ?? null }) ?? plan.hint };
+  const failed = { run: run.id, stage: run.latest?.stage ?? null, values };
+  return { ...plan, hint: freshness?.failedHint?.(failed) ?? plan.hint };
 }
 
 /** A reopened run may need other values than the checkpoint's, or its next action would be to end again. */

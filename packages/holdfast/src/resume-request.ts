@@ -4,7 +4,7 @@
  */
 import type { Adapters } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
-import type { Checkpoint, ExecutionConfig } from "@holdfast/core/checkpoint";
+import type { Checkpoint, ExecutionConfig, Planes } from "@holdfast/core/checkpoint";
 import { changeOptions } from "@holdfast/core/control-run";
 import { defaultFindingPolicy } from "@holdfast/core/findings";
 import type { Json, JsonObject } from "@holdfast/core/json";
@@ -16,7 +16,7 @@ import { type RunSummary, isEnded } from "@holdfast/core/run";
 import { newestUsable, runNotFound, runNotStarted } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { loadPlugin } from "@holdfast/workflows/built-in";
-import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
+import type { OptionsChange, WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { agentsOf, checkAgents } from "./adapters.ts";
 import {
   type AdoptParams,
@@ -169,23 +169,32 @@ export async function applyLimits(
   const run = await adapters.store.getRun(params.run);
   if (run === undefined) throw runNotFound(params.run);
   if ((await needsAdoption(adapters, run, params)) !== null) return;
-  for (const [limit, value] of limits) await changeLimit(adapters, { run, limit, value });
-}
-
-async function changeLimit(
-  adapters: Adapters,
-  params: { readonly run: RunSummary; readonly limit: string; readonly value: Json },
-): Promise<void> {
-  const { run, limit, value } = params;
   const latest = await adapters.store.latest(run.id);
   if (latest === undefined) throw runNotStarted(run.id);
-  const change = limitOf(await loadPlugin(run.workflow), run, limit);
-  const { planes } = latest;
-  const changed = change({ run, planes, value });
-  if (changed === null) return;
-  // A strict run that would refuse to continue must keep its limit too.
-  if (planes.config.mode === "strict")
+  const change = combineLimits(await loadPlugin(run.workflow), run, latest.planes, limits);
+  if (change === null) return;
+  // A strict run that would refuse to continue must keep its limits too.
+  if (latest.planes.config.mode === "strict")
     await rejectChangedRecording(adapters, { run: run.id, workflow: undefined, signal: new AbortController().signal });
-  const { options, continuesAt, reason } = changed;
-  await changeOptions({ adapters, run: run.id, options, continueAt: continuesAt, reason });
+  const { continuesAt, ...changed } = change;
+  await changeOptions({ adapters, run: run.id, ...changed, continueAt: continuesAt });
+}
+
+/** Each limit is judged with those before it applied, so that one command can raise two. null: nothing changes. */
+function combineLimits(
+  plugin: WorkflowPlugin | null,
+  run: RunSummary,
+  planes: Planes,
+  limits: readonly (readonly [string, Json])[],
+): OptionsChange | null {
+  return limits.reduce<OptionsChange | null>((before, [limit, value]) => {
+    const { config, context } = planes;
+    const inputs = before?.options ?? config.inputs;
+    const values = before?.values ?? context.values;
+    const seen = { ...planes, config: { ...config, inputs }, context: { ...context, values } };
+    const change = limitOf(plugin, run, limit)({ run, planes: seen, value });
+    if (before === null || change === null) return change ?? before;
+    const reason = `${before.reason}; ${change.reason}`;
+    return { values, ...change, continuesAt: change.continuesAt ?? before.continuesAt, reason };
+  }, null);
 }

@@ -148,13 +148,15 @@ export interface AgentRole {
 
 /** Returns null if this is the limit already. Throws USAGE for a value that allows nothing more. */
 export type ChangeLimit = (params: {
-  readonly run: RunSummary;
+  readonly run: Pick<RunSummary, "id" | "state">;
   readonly planes: Planes;
   readonly value: Json;
 }) => OptionsChange | null;
 
 export interface OptionsChange {
   readonly options: JsonObject;
+  /** The workflow's values, if the change affects them too. */
+  readonly values?: JsonObject;
   /** Where a run that stopped at its limit continues; null: it has not stopped there. */
   readonly continuesAt: StageEntry | null;
   readonly reason: string;

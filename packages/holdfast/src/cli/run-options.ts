@@ -80,6 +80,7 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
     maxIterations: countOf("max-iterations", renamed(input, "max-iterations", "max-iter")) ?? impl.maxIterations,
     maxReviews: countOf("max-reviews", input.text("max-reviews")) ?? impl.maxReviews,
     onMaxReviews: impl.onMaxReviews,
+    limits: Object.assign({}, ...COUNTED_LIMITS.map(([flag, name]) => given(name, countOf(flag, input.text(flag))))),
     review: reviewOf(input) ?? impl.review,
     simplify: input.on("enable-simp") || on("simplify", impl.simplify),
     yolo: readYolo(input, impl.yolo),
@@ -132,6 +133,25 @@ export function deprecatedFlags(input: RunInput): readonly string[] {
     .map((name) => `--${name} is deprecated: use ${runSpec.flags[name].instead}`);
   const target = input.text("workflow") === "crunch" ? shortTarget(input) : undefined;
   return target === undefined ? spellings : [...spellings, `-t ${target} is deprecated: use --target ${target}`];
+}
+
+/** Flags of impl's limits that have no setting, with the names of the options. */
+const COUNTED_LIMITS = [
+  ["max-pr-attempts", "prAttempts"],
+  ["max-rebases", "rebases"],
+  ["max-parse-failures", "parseStreak"],
+  ["max-review-failures", "reviewStreak"],
+  ["max-stuck", "stuck"],
+  ["max-simplifications", "simplifications"],
+] as const;
+
+type LimitFlag = "target" | "max" | "max-iterations" | "max-reviews" | (typeof COUNTED_LIMITS)[number][0];
+
+/** Limits of the run's workflow that were typed for a resume, by the name of their flag. */
+export function readWorkflowLimits(input: { text(name: LimitFlag): string | undefined }): JsonObject {
+  const flags = ["max", "max-iterations", "max-reviews", ...COUNTED_LIMITS.map(([flag]) => flag)] as const;
+  const counts = flags.map((flag) => given(flag, countOf(flag, input.text(flag))));
+  return Object.assign({}, given("target", input.text("target")), ...counts);
 }
 
 /** Only the typed limits: a limit that is not named does not change. */
@@ -277,7 +297,7 @@ function readModels(texts: readonly string[]): JsonObject {
   );
 }
 
-function given(name: string, value: string | undefined): JsonObject {
+function given(name: string, value: Json | undefined): JsonObject {
   return value === undefined ? {} : { [name]: value };
 }
 

@@ -23,6 +23,7 @@ import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { implWorkflow } from "@holdfast/workflows/impl/workflow";
 import { implOptionsJson, parseImplOptions } from "@holdfast/workflows/impl/options";
 import { type ImplState, parseImplState } from "@holdfast/workflows/impl/state";
+import { applyLimits } from "../../src/resume-request.ts";
 import { type BenchGit, benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
 import { putFiles } from "../bench/put-files.ts";
@@ -43,6 +44,8 @@ export interface Bench extends RunStory, AsyncDisposable {
   readonly git: BenchGit<"clone" | "remote" | "worktree">;
   /** Starts the run, or resumes it, and executes it as far as possible: the life of one process. */
   work(params?: Life): Promise<RunOutcome | { readonly kind: "killed" }>;
+  /** Raises limits as `holdfast resume` does; the next life uses them. */
+  raise(limits: JsonObject, dies?: Life["dies"]): Promise<"raised" | "killed">;
   /** The user's answer to the question that the run waits for. */
   answer(text: string): Promise<void>;
   /** A shell command that, the first time it runs, puts another user's commit on the base branch. */
@@ -99,10 +102,16 @@ export async function makeBench(params: {
     outputs: createOutputs,
     logs: createAgentLogFiles(join(root, "logs")),
   });
-  const { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
+  let { options } = parseImplOptions({ implModel: "scripted:script.yaml", ...params.options });
 
   const story = runStory(store, () => RUN);
   let lives = 0;
+  /** To the next life, this one is an earlier process of the same number: dead. */
+  const nextLife = (dies: Life["dies"], clock: Clock): ReturnType<typeof mortalStore> => {
+    lives += 1;
+    const own = openMemoryStore({ database, clock, identity: { ...processIdentity(), started: String(-lives) } });
+    return dies === undefined ? { store: own, isDead: () => false } : mortalStore(own, dies);
+  };
   return {
     root,
     forge,
@@ -113,10 +122,7 @@ export async function makeBench(params: {
     state: async () => parseImplState((await story.planes()).context.values),
     answer: (text) => answerDecision({ adapters: partsOf(store), run: RUN, answer: text }),
     async work({ signal = new AbortController().signal, listen = () => undefined, dies, clock = systemClock } = {}) {
-      // To the next life, this one is an earlier process of the same number: dead.
-      lives += 1;
-      const own = openMemoryStore({ database, clock, identity: { ...processIdentity(), started: String(-lives) } });
-      const mortal = dies === undefined ? { store: own, isDead: () => false } : mortalStore(own, dies);
+      const mortal = nextLife(dies, clock);
       const adapters = partsOf(mortal.store, clock);
       const workflow = implWorkflow(options, adapters);
       try {
@@ -138,6 +144,17 @@ export async function makeBench(params: {
         if (mortal.isDead()) return { kind: "killed" };
         throw error;
       }
+    },
+    async raise(limits, dies) {
+      const mortal = nextLife(dies, systemClock);
+      try {
+        await applyLimits(partsOf(mortal.store), { run: RUN, limits });
+      } catch (error) {
+        if (mortal.isDead()) return "killed";
+        throw error;
+      }
+      ({ options } = parseImplOptions((await story.planes()).config.inputs));
+      return "raised";
     },
     async moveBaseOnce(path, text) {
       await putFiles(root, { "base-file": text });

@@ -118,3 +118,67 @@ describe("CI", () => {
     expect(await bench.pulls()).toBe(1);
   });
 });
+
+describe("a limit that ended a run can be raised", () => {
+  const hook =
+    'read old new ref\ngit show "$new:greeting.txt" | grep -q signed || { echo sign it first >&2; exit 1; }\n';
+  const mend: Answer = { when: { role: "rebase" }, edits: [{ do: "write", path: "greeting.txt", text: "both\n" }] };
+  const second = finish({ iteration: 2, text: "signed\n" });
+
+  test.each([
+    ["max-iterations", { maxIterations: 1 }, [finish({ iteration: 1 }), second, score(50, 1), pass]],
+    ["max-reviews", { maxReviews: 1, onMaxReviews: "fatal" }, [finish({ iteration: 1 }), second, score(50, 1), pass]],
+    ["max-pr-attempts", { limits: { prAttempts: 1 } }, [finish({ iteration: 1 }), second, score(90, 1), pass]],
+    [
+      "max-rebases",
+      { waitForCi: true, ci: { rebaseWhenBehind: true }, limits: { rebases: 0 } },
+      [finish({ text: "signed\n" }), mend, pass],
+    ],
+    [
+      "max-parse-failures",
+      { limits: { parseStreak: 1 } },
+      [finish({ iteration: 1, path: "a.json", text: "{" }), finish({ iteration: 2, path: "a.json", text: "{}" }), pass],
+    ],
+    ["max-review-failures", { limits: { reviewStreak: 1 } }, [finish({ iteration: 1 }), second, score(50, 1), pass]],
+    ["max-stuck", { limits: { stuck: 1 } }, [{ when: { role: "impl", iteration: 1 }, reply: "Hm." }, second, pass]],
+  ] as const)("--%s", async (flag, options, answers) => {
+    await using bench = await makeBench({ answers, options });
+    if (flag === "max-pr-attempts") {
+      await writeFile(join(bench.root, "remote.git/hooks/pre-receive"), `#!/bin/sh\n${hook}`);
+      await chmod(join(bench.root, "remote.git/hooks/pre-receive"), 0o755);
+    }
+    if (flag === "max-rebases") {
+      const ci = await bench.moveBaseOnce("greeting.txt", "base\n");
+      await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
+    }
+    expect(await bench.work()).toMatchObject({ kind: "failed" });
+    const { position } = await bench.planes();
+    await expect(bench.raise({ [flag]: flag === "max-rebases" ? 0 : 1 })).rejects.toMatchObject({ code: "USAGE" });
+    await bench.raise({ [flag]: 4 });
+    const raised = (await bench.planes()).position;
+    expect(raised).toMatchObject({ attempts: position.attempts, streaks: position.streaks });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.pulls()).toBe(1);
+    expect((await bench.state()).stopped).toBeUndefined();
+  });
+
+  test("two in one command, killed before or after their one commit: both or none", async () => {
+    const answers = [{ when: { role: "impl", iteration: 1 }, reply: "Hm." }, finish({ iteration: 2 }), pass];
+    await using bench = await makeBench({ answers, options: { maxIterations: 1, limits: { stuck: 1 } } });
+    expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringMatching(/^Stuck/) });
+    const limits = { "max-iterations": 3, "max-stuck": 2 };
+    await expect(bench.raise({ "max-stuck": 2 })).rejects.toMatchObject({
+      code: "USAGE",
+      hint: expect.stringContaining("--max-iterations"),
+    });
+    const { sequence } = (await bench.store.latest("issue-1-bench")) ?? {};
+    expect(await bench.raise(limits, { at: 1, when: "before" })).toBe("killed");
+    expect((await bench.store.latest("issue-1-bench"))?.sequence).toBe(sequence);
+    expect(await bench.raise(limits, { at: 1, when: "after" })).toBe("killed");
+    const after = await bench.store.latest("issue-1-bench");
+    expect(after?.planes.position).toMatchObject({ stage: "impl", iteration: 2 });
+    expect(await bench.raise(limits)).toBe("raised");
+    expect((await bench.store.latest("issue-1-bench"))?.sequence).toBe(after?.sequence);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+  });
+});

@@ -1,6 +1,7 @@
 // The impl workflow as a plug-in: created from options, and continued from an imported checkpoint.
 
 import { type WorkflowPlugin, importWithoutAgent, importedIssueNumber, namedRoles } from "../plugin.ts";
+import { implLimits, withLimits } from "./limits.ts";
 import { implOptionsJson, parseImplOptions } from "./options.ts";
 import { adoptImplState } from "./setup.ts";
 import { implWorkflow } from "./workflow.ts";
@@ -20,13 +21,13 @@ export const implPlugin: WorkflowPlugin = {
     });
   },
   withAgent: (options) => ({ ...options, implModel: null, reviewModel: null }),
-  limits: {},
-  adopt({ adapters, run, checkpoint, agent, options: given }) {
+  limits: implLimits,
+  adopt({ adapters, run, checkpoint, agent, options: given, limits }) {
     const issue = importedIssueNumber(run, "impl", "issue_no");
     const { position, context } = checkpoint.planes;
     // The stage that the run is in cannot be switched off.
     const { options } = parseImplOptions({
-      ...given,
+      ...withLimits(given, limits),
       ...(position.stage === "review" ? { review: true } : {}),
       ...(position.stage === "simplify" ? { simplify: true } : {}),
       ...(position.stage === "ci" ? { waitForCi: true } : {}),

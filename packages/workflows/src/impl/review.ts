@@ -29,7 +29,9 @@ export async function reviewStage(work: ImplDependencies, context: ImplContext):
   if (counterOf(position.attempts, "review") >= maxReviews) {
     const event = onMaxReviews === "proceed" ? "review_pass" : "fatal";
     const reason = `${maxReviews} reviews have failed, which is the limit${event === "fatal" ? "" : "; going on without a review that passed"}`;
-    return conclude(context, { event, reason, state, ...(event === "fatal" ? {} : { feedback: null }) });
+    if (event === "review_pass") return conclude(context, { event, reason, state, feedback: null });
+    const stopped = { limit: "maxReviews", stage: "review", iteration: position.iteration } as const;
+    return conclude(context, { event, reason, state: { ...state, stopped } });
   }
   const worktree = await openWorktree(work, context);
   const { iteration } = position;

@@ -52,6 +52,8 @@ export type ImplState = {
   readonly inBase?: boolean;
   /** The report of a failed run. */
   readonly stuckReport: string | null;
+  /** The limit that ended the run, and where the run continues if it is raised. */
+  readonly stopped?: StoppedAt;
   readonly history: readonly ImplHistoryEntry[];
 };
 
@@ -96,6 +98,23 @@ export type Review = TypeOf<typeof REVIEW_SHAPE>;
 const FAILING_SHAPE = object({ gate: text, detail: text });
 export type Failing = TypeOf<typeof FAILING_SHAPE>;
 
+const STOPPED_SHAPE = object({
+  limit: anyOf([
+    "maxIterations",
+    "maxReviews",
+    "prAttempts",
+    "rebases",
+    "parseStreak",
+    "reviewStreak",
+    "stuck",
+    "simplifications",
+  ]),
+  stage: text,
+  iteration: count,
+});
+export type StoppedAt = TypeOf<typeof STOPPED_SHAPE>;
+export type LimitName = StoppedAt["limit"];
+
 const STATE: Shape<ImplState> = object<ImplState>({
   issue: nullable(issueShape),
   base: nullable(object<Base>({ branch: text, commit: text })),
@@ -111,6 +130,7 @@ const STATE: Shape<ImplState> = object<ImplState>({
   appliedReviews: optional(TEXTS),
   inBase: optional(flag),
   stuckReport: nullable(text),
+  stopped: optional(STOPPED_SHAPE),
   history: list(
     object<ImplHistoryEntry>({
       stage: text,

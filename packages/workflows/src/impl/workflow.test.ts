@@ -3,9 +3,13 @@ import { describe, expect, test } from "vitest";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import { type Position, betterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
+import { implFreshness, implLimits } from "./limits.ts";
 import { type ImplOptions, parseImplOptions } from "./options.ts";
 import { IMPL_EVENTS, type ImplState, type Progress, implShape, initialImplState } from "./state.ts";
 import { implGuard } from "./workflow.ts";
+
+const hintOf = (values: ImplState | undefined): string =>
+  implFreshness.failedHint?.({ run: "r", stage: "fatal", values: values ?? {} }) ?? "";
 
 describe("guard", () => {
   const options = parseImplOptions({ maxIterations: 1000 }).options;
@@ -52,6 +56,39 @@ describe("guard", () => {
       const { position, last } = play([...start, ...repeat(round, 7)]);
       expect(position).toMatchObject({ stage: "fatal", attempts: { pr: 6 } });
       expect(last?.reason).toBe("Reached PR retry limit (6 attempts)");
+    });
+
+    test.each([
+      [
+        "maxIterations",
+        [...repeat([{ event: "impl_not_done", progress: "changed" }], 2)],
+        { maxIterations: 2 },
+        "impl",
+        3,
+      ],
+      ["stuck", repeat([{ event: "impl_not_done", progress: "none" }], 3), {}, "impl", 4],
+      ["parseStreak", repeat([{ event: "parse_fail" }], 3), {}, "impl", 4],
+      ["reviewStreak", repeat([{ event: "impl_done" }, { event: "review_fail", score: 50 }], 4), {}, "impl", 5],
+      ["prAttempts", [...repeat([...implement, { event: "pr_fail_fixable" }], 6), ...implement], {}, "pr", 7],
+      ["rebases", [...implement, { event: "pr_fail_need_rebase" }], { limits: { rebases: 0 } }, "rebase", 1],
+    ] as const)("%s: a run that it ended knows where it continues", (limit, moves, given, stage, iteration) => {
+      const { position, last } = play([...start, ...moves], parseImplOptions({ ...given }).options);
+      expect(position.stage).toBe("fatal");
+      expect(last?.state?.stopped).toEqual({ limit, stage, iteration });
+      expect(implShape(options).stages).toContain(stage);
+      const [flag = ""] = Object.entries(implLimits).find(([name]) => hintOf(last?.state).includes(name)) ?? [];
+      const planes = { ...emptyPlanes(), position };
+      const change = implLimits[flag]?.({
+        run: { id: "r", state: { kind: "failed", at: "", reason: "" } },
+        planes: {
+          ...planes,
+          config: { ...planes.config, inputs: { ...given } },
+          context: { ...planes.context, values: last?.state ?? {} },
+        },
+        value: 20,
+      });
+      expect(change?.continuesAt).toEqual({ stage, iteration });
+      expect(change?.values).not.toHaveProperty("stopped");
     });
 
     test("the limit of pull request attempts names what said no to the last one", () => {

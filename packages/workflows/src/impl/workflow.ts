@@ -8,6 +8,7 @@ import { ciStage } from "./ci.ts";
 import { fatalStage } from "./fatal.ts";
 import { implStage, simplifyStage } from "./implement.ts";
 import { writeCheckpointFile } from "./layout.ts";
+import { implFreshness } from "./limits.ts";
 import type { ImplOptions } from "./options.ts";
 import { pullRequestStage } from "./pull-request.ts";
 import { rebaseStage } from "./rebase.ts";
@@ -17,6 +18,7 @@ import {
   type ImplContext,
   type ImplDependencies,
   type ImplState,
+  type LimitName,
   endHistory,
   implShape,
   initialImplState,
@@ -48,6 +50,7 @@ export function implWorkflow(options: ImplOptions, adapters: Adapters): Workflow
     initialState: () => initialImplState,
     parseState: parseImplState,
     guard: implGuard(options),
+    freshness: implFreshness,
     // Far beyond what the limits allow: a run that gets here is in a loop that no guard counts.
     maxStageAttempts: 100 + 20 * options.maxIterations,
   });
@@ -75,8 +78,8 @@ export function implGuard(options: ImplOptions): Guard<ImplState> {
   return ({ position, result }) => {
     if (result.event === "fatal") return fatal({ position, result }, result.reason);
     const counted: Counted = { position: countEvent(position, result), result };
-    const reason = limitReached(counted, options) ?? entryRefused(counted, transitions[position.stage], options);
-    if (reason !== null) return fatal(counted, reason);
+    const reached = limitReached(counted, options) ?? entryRefused(counted, transitions[position.stage], options);
+    if (reached !== null) return fatal(counted, reached.reason, reached);
     const next = transitions[position.stage]?.[result.event];
     return next === "impl" ? nextIteration(counted, options) : counted;
   };
@@ -120,15 +123,29 @@ function improves(position: Position, result: StageResult<ImplState>): boolean {
   return position.best === null || result.score > position.best.score;
 }
 
-function limitReached({ position, result }: Counted, options: ImplOptions): string | null {
+interface Reached {
+  readonly limit: LimitName;
+  /** The stage in which the run continues if the limit is raised. */
+  readonly stage: string;
+  readonly reason: string;
+}
+
+function limitReached({ position, result }: Counted, options: ImplOptions): Reached | null {
   const { limits } = options;
+  const stage = "impl";
   const streak = (name: string): number => counterOf(position.streaks, name);
-  if (result.event === "parse_fail" && streak("parse") >= limits.parseStreak)
-    return `Reached parse gate retry limit (${limits.parseStreak} consecutive parse failures): ${result.reason}`;
-  if (result.event === "review_fail" && streak("review") >= limits.reviewStreak)
-    return `Review scores showed no improvement for ${limits.reviewStreak} consecutive failures: ${result.reason}`;
-  if (result.event === "impl_not_done" && streak("stuck") >= limits.stuck)
-    return `Stuck: no change and no completion marker for ${limits.stuck} iterations`;
+  if (result.event === "parse_fail" && streak("parse") >= limits.parseStreak) {
+    const reason = `Reached parse gate retry limit (${limits.parseStreak} consecutive parse failures): ${result.reason}`;
+    return { limit: "parseStreak", stage, reason };
+  }
+  if (result.event === "review_fail" && streak("review") >= limits.reviewStreak) {
+    const reason = `Review scores showed no improvement for ${limits.reviewStreak} consecutive failures: ${result.reason}`;
+    return { limit: "reviewStreak", stage, reason };
+  }
+  if (result.event === "impl_not_done" && streak("stuck") >= limits.stuck) {
+    const reason = `Stuck: no change and no completion marker for ${limits.stuck} iterations`;
+    return { limit: "stuck", stage, reason };
+  }
   return null;
 }
 
@@ -140,12 +157,16 @@ function entryRefused(
   { position, result }: Counted,
   row: Readonly<Record<string, string>> | undefined,
   { limits }: ImplOptions,
-): string | null {
+): Reached | null {
   const next = row?.[result.event];
-  if (next === "pr" && counterOf(position.attempts, "pr") >= limits.prAttempts)
-    return `Reached PR retry limit (${limits.prAttempts} attempts)${lastRefusal(result.state)}`;
-  if (next === "rebase" && counterOf(position.attempts, "rebase") >= limits.rebases)
-    return `Reached rebase retry limit (${limits.rebases} attempts): ${result.reason}`;
+  if (next === "pr" && counterOf(position.attempts, "pr") >= limits.prAttempts) {
+    const reason = `Reached PR retry limit (${limits.prAttempts} attempts)${lastRefusal(result.state)}`;
+    return { limit: "prAttempts", stage: next, reason };
+  }
+  if (next === "rebase" && counterOf(position.attempts, "rebase") >= limits.rebases) {
+    const reason = `Reached rebase retry limit (${limits.rebases} attempts): ${result.reason}`;
+    return { limit: "rebases", stage: next, reason };
+  }
   return null;
 }
 
@@ -158,12 +179,19 @@ function lastRefusal(state: ImplState | undefined): string {
 function nextIteration(counted: Counted, { maxIterations }: ImplOptions): Counted {
   const { position, result } = counted;
   const iteration = position.iteration + 1;
-  if (iteration > maxIterations)
-    return fatal(counted, `Max iteration limit (${maxIterations}) reached: ${result.reason}`);
+  if (iteration > maxIterations) {
+    const reason = `Max iteration limit (${maxIterations}) reached: ${result.reason}`;
+    return fatal(counted, reason, { limit: "maxIterations", stage: "impl" });
+  }
   return { ...counted, position: { ...position, iteration } };
 }
 
-function fatal({ position, result }: Counted, reason: string): Counted {
-  const state = result.state === undefined ? {} : { state: endHistory(result.state, reason) };
-  return { position, result: { ...result, ...state, event: "fatal", reason } };
+/** `reached`: the limit that ends the run, so that a resume can raise it. */
+function fatal({ position, result }: Counted, reason: string, reached?: Pick<Reached, "limit" | "stage">): Counted {
+  if (result.state === undefined) return { position, result: { ...result, event: "fatal", reason } };
+  const ended = endHistory(result.state, reason);
+  const iteration = position.iteration + (reached?.stage === "impl" ? 1 : 0);
+  const stopped = reached && { limit: reached.limit, stage: reached.stage, iteration };
+  const state = stopped === undefined ? ended : { ...ended, stopped };
+  return { position, result: { ...result, state, event: "fatal", reason } };
 }

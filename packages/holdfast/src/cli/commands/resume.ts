@@ -3,7 +3,7 @@ import { isEnded } from "@holdfast/core/run";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { FINDING_KINDS } from "@holdfast/core/findings";
-import type { Json, JsonObject } from "@holdfast/core/json";
+import type { JsonObject } from "@holdfast/core/json";
 import { priorityText } from "@holdfast/core/lease";
 import { type Judgement, type ResumePlan, parseAnswers } from "@holdfast/core/resume-plan";
 import type { RollbackChoice } from "@holdfast/core/rollback";
@@ -20,11 +20,18 @@ import { unlessAborted } from "../interrupts.ts";
 import { findRun } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { escapeText, escapeWords, momentText, truncate, wrap } from "../output/text.ts";
-import { parseCount, readSlot } from "../parse-arguments.ts";
+import { readSlot } from "../parse-arguments.ts";
 import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
 import { importedItems, rememberTyped, workflowFile, worktreeItems } from "../run-consent.ts";
 import { runJson } from "../run-json.ts";
-import { modelOf, readImportedRunOptions, readLimits, readPrompts, readSession } from "../run-options.ts";
+import {
+  modelOf,
+  readImportedRunOptions,
+  readLimits,
+  readPrompts,
+  readSession,
+  readWorkflowLimits,
+} from "../run-options.ts";
 import { planUses, usesText } from "../run-plan.ts";
 
 export const spec = {
@@ -80,6 +87,14 @@ export const spec = {
       value: "N",
       about: "ralph: iterations in total, also if the run stopped at its limit",
     },
+    "max-iterations": { type: "text", value: "N", about: "impl: iterations in total, also if the run stopped there" },
+    "max-reviews": { type: "text", value: "N", about: "impl: failed reviews in total" },
+    "max-pr-attempts": { type: "text", value: "N", about: "impl: failed pull request attempts in total" },
+    "max-rebases": { type: "text", value: "N", about: "impl: rebases in total" },
+    "max-parse-failures": { type: "text", value: "N", about: "impl: consecutive iterations that do not parse" },
+    "max-review-failures": { type: "text", value: "N", about: "impl: consecutive reviews without a new best score" },
+    "max-stuck": { type: "text", value: "N", about: "impl: consecutive iterations without progress" },
+    "max-simplifications": { type: "text", value: "N", about: "impl: failed simplifications in total" },
     agent: {
       type: "text",
       value: "PROVIDER:MODEL",
@@ -105,7 +120,20 @@ export const spec = {
   flagGroups: {
     "Where to continue": ["from", "past-effects", "force", "accept", "dry-run"],
     "What to change": ["agent", "workflow", "target", "max"],
-    Limits: ["max-tokens", "max-cost", "max-time", "max-total-time"],
+    Limits: [
+      "max-iterations",
+      "max-reviews",
+      "max-pr-attempts",
+      "max-rebases",
+      "max-parse-failures",
+      "max-review-failures",
+      "max-stuck",
+      "max-simplifications",
+      "max-tokens",
+      "max-cost",
+      "max-time",
+      "max-total-time",
+    ],
     "Waiting and background": ["wait", "priority", "max-loops", "detach"],
   },
   examples: [
@@ -125,7 +153,6 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const answers = parseAnswers(input.texts("accept").flatMap((text) => text.split(",")));
   const limit = readLimits(input);
   const agent = modelOf("agent", input.text("agent"));
-  const max = readMax(input.text("max"));
   const typed = input.operand(0);
   const from = input.text("from");
   const way = from === "smart" || from === "pick" ? from : undefined;
@@ -136,7 +163,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
   const backTo = from ?? address;
-  const limits = { ...given("target", input.text("target")), ...given("max", max) };
+  const limits = readWorkflowLimits(input);
   const pending = await holdfast.work.isPendingImport({ run: id, limits });
   if (input.on("force") && backTo === undefined) await refuseForcedEnd(await holdfast.run(id));
   const found =
@@ -165,10 +192,6 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
 }
 
-function given(name: string, value: Json | undefined): JsonObject {
-  return value === undefined ? {} : { [name]: value };
-}
-
 /** Without `from` the run continues from its newest state. null: the user cancelled. */
 async function chooseStart(
   shell: Shell,
@@ -189,13 +212,6 @@ async function chooseStart(
     throw noRollbackError(handle.id, rollback);
   }
   return { rollback, ...(rollback.kind === "back" ? { from: rollback.chosen } : {}) };
-}
-
-function readMax(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const max = parseCount("max", text);
-  if (max > 0) return max;
-  throw usageError("--max 0 would do nothing", "Give a number of 1 or more.");
 }
 
 /**

@@ -358,6 +358,21 @@ describe("work", () => {
       const again = await place.run("resume", "issue-1@2", "--force");
       expect(again.status, again.stdout + again.stderr).toBe(0);
     });
+
+    test("a limit that ended it is named with its flag, and run --resume with a higher one continues", async () => {
+      const place = await work.begin();
+      const agent = await place.agent([{ when: { role: "impl" }, reply: "I do not know" }]);
+      const start = ["run", "1", "--no-review", "--agent", agent, "--max-stuck", "1"];
+      expect(await place.run(...start)).toMatchObject({ status: 1 });
+      const hint = "holdfast resume issue-1 --max-stuck N";
+      expect(await place.run("resume", "1")).toMatchObject({ status: 1, stderr: expect.stringContaining(hint) });
+      await place.agent([GOOD]);
+      expect(await place.run("resume", "1", "--max-stuck", "1")).toMatchObject({ status: 2 });
+      expect(await place.run("resume", "1", "--max", "9")).toMatchObject({ status: 2 });
+      const again = await place.run("run", "1", "--resume", "--max-stuck", "3");
+      expect(again.status, again.stdout + again.stderr).toBe(0);
+      expect((await place.json("status", "1")).run.status.kind).toBe("done");
+    });
   });
 
   sequentialTest

@@ -35,6 +35,7 @@ import {
   readPrompts,
   readRalphFiles,
   readRequest,
+  readWorkflowLimits,
 } from "../run-options.ts";
 import { planText, planUses, rolesOf, usesText } from "../run-plan.ts";
 import { resumeRun, waitsUntil } from "./resume.ts";
@@ -61,11 +62,16 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
   const loopSlot = readSlot(input);
   const session = request.sessionMs === undefined ? {} : { sessionMs: request.sessionMs };
-  const resumeUnfinished = (run: string): Promise<Exit> => {
+  const limits = readWorkflowLimits({
+    text: (name) => input.text(name) ?? (name === "max-iterations" ? input.text("max-iter") : undefined),
+  });
+  const resumeUnfinished = async (run: string): Promise<Exit> => {
     starting?.remove();
-    return resumeRun(shell, holdfast, {
+    if (!input.on("dry-run")) await holdfast.work.changeLimits({ run, limits });
+    return await resumeRun(shell, holdfast, {
       run,
       limit: readLimits(input),
+      limits,
       ...session,
       dryRun: input.on("dry-run"),
       wait: input.on("wait"),
@@ -77,7 +83,8 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   if (ofIssue !== undefined && input.on("resume")) return await resumeUnfinished(ofIssue.id);
   const planning = planRun(shell, holdfast, { ...request, work }, { settings: settings.work.impl, input });
   const plan = await unlessAborted(shell.signal, planning);
-  const open = ofIssue ?? (await openTask(holdfast, plan));
+  const raised = input.on("resume") && Object.keys(limits).length > 0 && plan.earlier?.state.kind === "failed";
+  const open = ofIssue ?? (raised ? plan.earlier : await openTask(holdfast, plan));
   if (open !== undefined && input.on("resume")) return await resumeUnfinished(open.id);
   if (plan.earlier !== null && open === undefined) {
     if (plan.earlier.state.kind === "done") await refuseOtherTarget(holdfast, plan.earlier, request);
