@@ -14,6 +14,8 @@ import {
   numberedId,
   parseAddress,
   planBegin,
+  runTrailersOf,
+  withRunTrailer,
 } from "./run.ts";
 
 describe("address", () => {
@@ -295,5 +297,38 @@ describe("run id", () => {
 
   test.each(["", "abc", "K3F9", "a-b-c", "ä123", "a".repeat(17)])("random part %j is refused", (random) => {
     expect(() => makeRunId({ work: { kind: "none" }, random })).toThrow(/random part/);
+  });
+});
+
+describe("trailer", () => {
+  test.each([
+    ["Fix it", "Fix it\n\nHoldfast-Run: r1\n"],
+    ["Fix it\n\nBecause.\n", "Fix it\n\nBecause.\n\nHoldfast-Run: r1\n"],
+    ["Fix it\r\n\r\nBecause.\r\n", "Fix it\n\nBecause.\n\nHoldfast-Run: r1\n"],
+    ["Fix: it", "Fix: it\n\nHoldfast-Run: r1\n"],
+    ["Fix it\n\nRefs: #1\nSigned-off-by: A", "Fix it\n\nRefs: #1\nSigned-off-by: A\nHoldfast-Run: r1\n"],
+    ["Fix it\n\nholdfast-run: other\nRefs: #1", "Fix it\n\nRefs: #1\nHoldfast-Run: r1\n"],
+    ["Holdfast-Run: other", "Holdfast-Run: r1\n"],
+  ])("%j", (message, expected) => {
+    expect(withRunTrailer(message, "r1")).toBe(expected);
+    expect(withRunTrailer(expected, "r1")).toBe(expected);
+    expect(runTrailersOf(expected)).toEqual(["r1"]);
+  });
+
+  test("any message names exactly the run afterwards", () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: "binary" }),
+        fc.constantFrom("", "\nHoldfast-Run: x\n", "\r\nHoldfast-Run:y"),
+        (a, b) => {
+          expect(runTrailersOf(withRunTrailer(a + b + a, "r1"))).toEqual(["r1"]);
+        },
+      ),
+    );
+  });
+
+  test("a squash names each run once; a value that is not a run id is no name", () => {
+    const text = "* a\n\nHoldfast-Run: r1\n\n* b\n\n  Holdfast-Run: r2\r\nHoldfast-Run: r1\nHoldfast-Run: ../x";
+    expect(runTrailersOf(text)).toEqual(["r1", "r2"]);
   });
 });

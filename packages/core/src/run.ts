@@ -141,6 +141,33 @@ function slug(text: string): string {
   return result === "" ? "task" : result;
 }
 
+const TRAILER = "Holdfast-Run";
+
+/**
+ * Ends a commit message with the run's trailer, so that the commit leads back to the run. Lines of this name in the text are removed:
+ * an agent may have written them. Not `git interpret-trailers`, which runs commands of the repository's config.
+ */
+export function withRunTrailer(message: string, run: string): string {
+  const text = message
+    .replaceAll("\r\n", "\n")
+    .split("\n")
+    .filter((line) => !OWN_TRAILER.test(line))
+    .join("\n")
+    .trimEnd();
+  const last = text.slice(text.lastIndexOf("\n\n") + 2).split("\n");
+  const isBlock = text.includes("\n\n") && last.every((line) => ANY_TRAILER.test(line));
+  return `${text}${text === "" ? "" : isBlock ? "\n" : "\n\n"}${TRAILER}: ${run}\n`;
+}
+
+/** The runs that a commit message names. A squash puts the trailers of its commits anywhere in the text. */
+export function runTrailersOf(message: string): readonly string[] {
+  const named = message.split(/\r?\n/).flatMap((line) => OWN_TRAILER.exec(line)?.[1]?.trim() ?? []);
+  return [...new Set(named.filter((run) => RUN_ID.test(run)))];
+}
+
+const OWN_TRAILER = new RegExp(`^\\s*${TRAILER}\\s*:(.*)$`, "i");
+const ANY_TRAILER = /^(?:[A-Za-z0-9][A-Za-z0-9-]*: \S|\s+\S)/;
+
 /** Label of a run that executes another one again; its value is that run's id. A rerun never counts as the work's own run. */
 export const RERUN_OF = "rerun-of";
 

@@ -75,10 +75,21 @@ export interface Workspaces {
   branchTip(branch: string): Promise<string | null>;
   /** Recreates the branch (full name) of a run. It never moves one: CONFLICT when it exists at another commit. Durable when it returns. */
   createBranch(params: { readonly branch: string; readonly commit: string }): Promise<void>;
+  /** The commit that a user names; null when there is none. */
+  describeCommit(name: string): Promise<DescribedCommit | null>;
   diff(params: DiffParams): Promise<Diff>;
   /** Every file of a tree or commit, in git's order. TREE_MISSING when it does not exist here. */
   filesOf(tree: string): Promise<readonly GitPath[]>;
   close(): Promise<void>;
+}
+
+export interface DescribedCommit {
+  readonly commit: string;
+  readonly message: string;
+  /** The runs whose pinned commits contain it and whose first checkpoint did not. */
+  readonly heldBy: readonly string[];
+  /** Full names of the local and remote-tracking branches that contain it. */
+  readonly branches: readonly string[];
 }
 
 export interface CreateWorkspace {

@@ -3,10 +3,11 @@
 import { lstat, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import type { CheckoutState, Workspaces } from "@holdfast/core/workspace";
+import type { CheckoutState, DescribedCommit, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
 import { createBranch, readTip } from "./branch-refs.ts";
+import { readCommit } from "./commits.ts";
 import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
 import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
@@ -90,11 +91,40 @@ function workspacesOf(repository: Repository): Workspaces {
       await createBranch(repository, params);
       await syncRepository(repository);
     },
+    describeCommit: (name) => describeCommit(repository, name),
     diff: (params) => diffSnapshots(repository, params),
     filesOf: (tree) => listFiles(repository, tree),
     async close() {},
   };
 }
+
+async function describeCommit(repository: Repository, name: string): Promise<DescribedCommit | null> {
+  const { git } = repository;
+  const found = await git.result({
+    args: ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{commit}`],
+  });
+  const commit = found.stdout.toString("utf8").trim();
+  if (found.code !== 0 || commit === "") return null;
+  const containing = async (...below: readonly string[]): Promise<readonly string[]> => {
+    const listed = await git.result({ args: ["for-each-ref", "--contains", commit, "--format=%(refname)", ...below] });
+    return listed.stdout
+      .toString("utf8")
+      .split("\n")
+      .filter((ref) => ref !== "");
+  };
+  const pinned = (await containing("refs/holdfast/")).flatMap((ref) => PINNED_COMMIT.exec(ref)?.[1] ?? []);
+  const heldBy: string[] = [];
+  for (const run of new Set(pinned)) {
+    const [first] = (await listPins(repository, run)).toSorted((a, b) => a.sequence - b.sequence);
+    const before = first?.head ?? null;
+    const args = ["merge-base", "--is-ancestor", commit, before ?? commit];
+    if (before === null || (await git.result({ args })).code === 1) heldBy.push(run);
+  }
+  const message = Buffer.from((await readCommit(repository, commit)).message, "latin1").toString("utf8");
+  return { commit, message, heldBy, branches: await containing("refs/heads/", "refs/remotes/") };
+}
+
+const PINNED_COMMIT = /^refs\/holdfast\/([^/]+)\/(?:head|side)\//;
 
 /** Refuses a repository over a whole home directory: each snapshot would capture everything in it. */
 async function refuseHome(root: string): Promise<void> {

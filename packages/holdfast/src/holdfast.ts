@@ -27,6 +27,7 @@ import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@hol
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
 import { type CompareWork, type Comparison, compareRuns } from "./compare-runs.ts";
+import { type FindTarget, type FoundRuns, findRuns } from "./find-run.ts";
 import type { GraphPicture } from "./graph-view.ts";
 import type { ImportExport } from "./interop/import-export.ts";
 import type { StartParams } from "./plan-start.ts";
@@ -183,6 +184,11 @@ export class Holdfast implements AsyncDisposable {
   async filesHere(): Promise<CurrentFiles | null> {
     const here = await worktreeHere(this.workspaces, this.#cwd);
     return (await here?.currentFiles(snapshotParams(this.#adapters))) ?? null;
+  }
+
+  /** The runs that made a commit or a pull request. RUN_NOT_FOUND when the repository has no such commit. */
+  async find(target: FindTarget): Promise<FoundRuns> {
+    return await findRuns(this.#adapters, target);
   }
 
   /** Compares two checkpoints, or (`to` absent) a checkpoint with its run's worktree as it is now. */

@@ -28,6 +28,8 @@ export type { RestoreStep } from "@holdfast/core/restore";
 export type { CherryPickReport } from "@holdfast/core/cherry-pick";
 export type { CherryPickPlan } from "@holdfast/core/cherry-pick";
 export type { Comparison } from "./compare-runs.ts";
+export { parseFindTarget } from "./find-run.ts";
+export type { FindTarget, FoundRun, FoundRuns } from "./find-run.ts";
 export type { RollbackChoice } from "@holdfast/core/rollback";
 export type { CheckpointPreview } from "@holdfast/core/find-rollback";
 export type { GcPlan, GcReport } from "@holdfast/core/gc";

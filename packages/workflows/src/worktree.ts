@@ -6,6 +6,7 @@ import type { CommandResult } from "@holdfast/core/commands";
 import type { Forge } from "@holdfast/core/forge";
 import type { JsonObject } from "@holdfast/core/json";
 import { checkOptions, count, record, text } from "@holdfast/core/options";
+import { withRunTrailer } from "@holdfast/core/run";
 import type { StageContext } from "@holdfast/core/workflow";
 import type { Branch } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -28,13 +29,27 @@ export interface Worktree {
 export async function openWorktree({ adapters }: HasParts, context: AnyStageContext): Promise<Worktree> {
   const root = context.workspace?.root;
   if (root !== undefined) {
-    return { root, branch: await adapters.branches.of(root), outputs: hiddenOutputs(adapters.outputs(root)) };
+    const branch = await adapters.branches.of(root);
+    return { root, branch: withTrailers(branch, context.run.id), outputs: hiddenOutputs(adapters.outputs(root)) };
   }
   throw new HoldfastError({
     code: "WORKSPACE_MISSING",
     message: `Run ${context.run.id} has no worktree to work in`,
     hint: `\`holdfast resume ${context.run.id}\` brings it back from its newest checkpoint.`,
   });
+}
+
+/** Every commit that Holdfast makes names its run. Commits of an agent are left as they are. */
+function withTrailers(branch: Branch, run: string): Branch {
+  const named = <P extends { readonly message: string }>(params: P): P => ({
+    ...params,
+    message: withRunTrailer(params.message, run),
+  });
+  return {
+    ...branch,
+    commit: (params) => branch.commit(named(params)),
+    commitResolved: (params) => branch.commitResolved(named(params)),
+  };
 }
 
 /**

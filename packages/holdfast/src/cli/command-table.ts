@@ -19,6 +19,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, () => Promise<Omit
     list: command(() => import("./commands/list.ts")),
     show: command(() => import("./commands/show.ts")),
     events: command(() => import("./commands/events.ts")),
+    find: command(() => import("./commands/find.ts")),
     diff: command(() => import("./commands/diff.ts")),
     restore: command(() => import("./commands/restore.ts")),
     fork: command(() => import("./commands/fork.ts")),

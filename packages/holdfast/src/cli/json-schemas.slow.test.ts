@@ -44,6 +44,7 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["show issue-1@latest"],
     ["events issue-1"],
     ["output issue-1"],
+    ["find holdfast/issue-1"],
     ["diff issue-1@1 issue-1@latest"],
     ["checkpoint --run mine --name first"],
     ["checkpoint --run mine --name second"],

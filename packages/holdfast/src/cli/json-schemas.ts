@@ -121,6 +121,21 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     strictObject({ of: string(), graph, edges: array(anyObject) }),
   ]),
   events: union([strictObject({ run, entries: array(entry) }), entry]),
+  find: strictObject({
+    target: union([
+      strictObject({ kind: literal("commit"), name: string() }),
+      strictObject({ kind: literal("pull_request"), number: count, url: nullable(string()) }),
+    ]),
+    commit: nullable(string()),
+    runs: array(
+      strictObject({
+        id: string(),
+        run: nullable(run),
+        by: array(z.enum(["receipt", "journal", "pin", "trailer"])),
+        confirmed: boolean(),
+      }),
+    ),
+  }),
   diff: strictObject({
     from: string(),
     to: nullable(string()),

@@ -18,6 +18,7 @@ const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   diff: [["diff", "intact@1", "intact@2"], ["diff"]],
   doctor: [["doctor"]],
   "format export": [["format", "export", "intact", "--to", "atif"]],
+  find: [["find", "HEAD"]],
   list: [["list"], ["list", "intact"]],
   events: [
     ["events", "intact"],
