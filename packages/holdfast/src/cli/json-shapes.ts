@@ -84,9 +84,9 @@ const limits = strictObject({
   microUsd: nullable(count).optional(),
   milliseconds: nullable(count).optional(),
 });
-/** An unknown cost is null. */
+/** An unknown number of tokens or cost is null. */
 export const amounts = strictObject({
-  tokens: count,
+  tokens: nullable(count),
   microUsd: nullable(count),
   milliseconds: count,
   unpriced: count.optional(),

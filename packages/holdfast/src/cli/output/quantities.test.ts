@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { amounts } from "../json-shapes.ts";
 import { exactTime, rangesText, relativeTime, spentKnown, spentText } from "./quantities.ts";
 
 describe("spent text", () => {
@@ -31,6 +32,7 @@ describe("spent text", () => {
     );
     expect(spentKnown({ ...none, uncounted: 1 }).tokens).toBeNull();
     expect(spentKnown({ ...none, tokens: 5, uncounted: 1 }).tokens).toBe(5);
+    expect(amounts.safeParse(spentKnown({ ...none, uncounted: 1, unpriced: 1 }))).toMatchObject({ success: true });
   });
 });
 
