@@ -284,17 +284,23 @@ export function createConsent(params: ConsentParams): Consent {
     run: string | undefined,
   ): Promise<HoldfastError> => {
     const digest = await consent.trustValue(relevant);
-    const files = items.filter(({ value }) => value === null).length;
-    const counts = [counted(items.length - files, "setting"), counted(files, "file")].flatMap((count) => count ?? []);
     return new HoldfastError({
       code: "UNTRUSTED_SETTINGS",
-      message: `This repository has ${counts.join(" and ")} that need your consent; nothing was started`,
+      message: `This repository has ${countItems(items)} that need your consent; nothing was started`,
       hint: `Read them and accept them with \`holdfast trust${run === undefined ? "" : ` ${run}`}\`, or pass --trust. In CI set HOLDFAST_TRUST=${digest}. Flags that replace a setting need no consent, and --no-config ignores holdfast.config.yaml and .holdfast/. docs/trust.md explains it.`,
       retry: "ask",
       data: { digest, items: items.map(itemDocument), excerpt: items.map((item) => lineText(item, root)).join("\n") },
     });
   };
   return consent;
+}
+
+/** Such as "2 settings and 1 file". */
+export function countItems(items: readonly ConsentItem[]): string {
+  const files = items.filter(({ value }) => value === null).length;
+  return [counted(items.length - files, "setting"), counted(files, "file")]
+    .flatMap((count) => count ?? [])
+    .join(" and ");
 }
 
 function counted(count: number, noun: string): string | null {

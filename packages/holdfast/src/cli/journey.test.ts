@@ -10,6 +10,16 @@ beforeEach(() => journey.begin());
 
 const save = (text: string) => journey.runIn(".", ["checkpoint", "--run", "r", "--values", "-"], { input: text });
 
+test("a repository without a store has no runs; this is not a failure", async () => {
+  expect(await journey.run("status")).toMatchObject({
+    status: 0,
+    stdout: "",
+    stderr: "There are no runs yet: holdfast run ISSUE\n",
+  });
+  expect(await journey.json("status")).toMatchObject({ runs: [], slots: { limit: 4, used: 0 } });
+  expect(await journey.fails(3, "status", "r")).toContain("Nothing is saved here yet");
+});
+
 describe("values that JSON.parse would change are refused with their path", () => {
   test.each([
     ["an integer above 2^53", '{"a": {"ids": [1, 9007199254740993]}}', "/a/ids/1"],

@@ -198,6 +198,14 @@ describe("setup", () => {
     expect(again).toMatchObject({ status: 0, stdout: expect.stringContaining("needs no change") });
   });
 
+  test("without a file, an agent and a gate there is nothing to write", async () => {
+    expect(await run("setup", "--yes")).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining("Nothing to write: no agent and no gate were found.\n"),
+    });
+    expect(existsSync(join(repository, "holdfast.config.yaml"))).toBe(false);
+  });
+
   test("where nobody can be asked it shows the file and writes nothing", async () => {
     program("claude", READY);
     const shown = await run("setup");

@@ -35,7 +35,7 @@ export const spec = {
   examples: [
     { line: "holdfast approve", about: "what is asked, and by which run" },
     { line: "holdfast approve issue-42 yes", about: "answer it" },
-    { line: "holdfast approve issue-42 yes && holdfast resume issue-42", about: "answer it and go on" },
+    { line: "holdfast approve issue-42 yes && holdfast resume issue-42", about: "answer it and continue the run" },
   ],
   json: '{"run": {...}, "question": {"name", "question", "options": [...]}, "answer": "..." or null, "by": "..." or null}.',
 } as const satisfies CommandSpec;
@@ -83,7 +83,7 @@ async function findAsking(holdfast: Holdfast, typed: string | undefined): Promis
     if (asking !== undefined) all.push(asking);
   }
   const [only, other] = all;
-  if (only === undefined) throw nobodyAsks("No run waits for an answer", "See `holdfast status`.");
+  if (only === undefined) throw noQuestion("No run waits for an answer", "See `holdfast status`.");
   if (other === undefined) return only;
   throw usageError(
     `${all.length} runs wait for an answer`,
@@ -94,7 +94,7 @@ async function findAsking(holdfast: Holdfast, typed: string | undefined): Promis
 /** A run that waits for you without its own question waits for permission to continue. */
 function askingOf({ run, status }: RunDetails): Asking | undefined {
   if (!waitsForYou(status)) return undefined;
-  const question = status.question ?? { name: "go-on", question: "May it go on?", options: ["yes"] };
+  const question = status.question ?? { name: "continue", question: "Continue the run?", options: ["yes"] };
   return { id: run.id, run, status, question, reason: status.reason };
 }
 
@@ -105,15 +105,15 @@ function askingOf({ run, status }: RunDetails): Asking | undefined {
 function waitingOf({ run, status }: RunDetails): Asking | undefined {
   if (status.kind !== "waiting" || status.until === null) return undefined;
   if (status.for !== "quota" && status.for !== "forge") return undefined;
-  const question = `May it go on before ${status.until}?`;
-  return { id: run.id, run, status, question: { name: "go-on", question, options: ["yes"] }, reason: status.reason };
+  const question = `Continue the run before ${status.until}?`;
+  return { id: run.id, run, status, question: { name: "continue", question, options: ["yes"] }, reason: status.reason };
 }
 
 function asksNothing({ run, status, budget }: RunDetails): HoldfastError {
   const { id } = run;
-  if (status.kind !== "waiting") return nobodyAsks(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
+  if (status.kind !== "waiting") return noQuestion(`Run ${id} asks nothing`, `See \`holdfast status ${id}\`.`);
   const more = status.for === "budget" ? ` ${raiseBudgetFlags(budget)}` : "";
-  return nobodyAsks(
+  return noQuestion(
     `Run ${id} asks nothing; it waits: ${status.reason}`,
     `Continue with \`holdfast resume ${id}${more}\`.`,
   );
@@ -132,7 +132,7 @@ function indented(text: string, page: Page): string {
 
 const READABLE = 100;
 
-function nobodyAsks(message: string, hint: string): HoldfastError {
+function noQuestion(message: string, hint: string): HoldfastError {
   return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint });
 }
 

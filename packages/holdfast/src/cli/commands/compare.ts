@@ -17,11 +17,11 @@ import { escapeLines, escapeText, hangingIndent } from "../output/text.ts";
 
 export const spec = {
   name: "compare",
-  summary: "lay runs side by side, and choose one",
+  summary: "compare runs side by side, and choose one",
   details: [
-    "Status, code, checks, scores, metrics, effects, cost and time of two to eight runs, whatever their workflows and whatever their status. Looks only: no lease is taken. RUN is the run as it stands, with the files of its newest checkpoint; RUN@7 is the run as it was then.",
-    "Code is counted against the checkpoint that all of them were forked from, else the commit that all began from, else each against its own beginning; and each against each other. What is best in one respect is marked with *; nothing is summed up.",
-    "--choose tags the checkpoint of the winner as `chosen`, so that retention keeps it, takes that tag off the others in the same write, and says what to do next. Nothing else is changed, and saying it again changes nothing.",
+    "Shows status, code, checks, scores, metrics, effects, cost and time of two to eight runs, of any workflow and with any status. It only reads and takes no lease. RUN is the run as it is now, with the files of its newest checkpoint; RUN@7 is the run as it was at that checkpoint.",
+    "Changed lines are counted against the base: the checkpoint that all runs were forked from, else the commit that all started from, else the start of each run. They are also counted between each two runs. * marks the best value of a row; there is no total score.",
+    "--choose tags the checkpoint of the chosen run as `chosen`, so that retention keeps it, and prints what to do next. The same write removes that tag from the other runs. Nothing else changes, and a second call changes nothing.",
   ],
   operands: [
     { name: "RUN", about: "a run id, an issue number or an address", required: true, completes: "address" },
@@ -30,14 +30,21 @@ export const spec = {
   consent: "reads",
   paths: true,
   flags: {
-    patch: { type: "boolean", short: "p", about: "also the patch: between two runs, or of each against its base" },
-    stat: { type: "boolean", about: "also how many lines changed in which file" },
-    choose: { type: "text", value: "RUN", about: "this one of them is it", completes: "run" },
+    patch: {
+      type: "boolean",
+      short: "p",
+      about: "also print the patch: between two runs, or of each run against its base",
+    },
+    stat: { type: "boolean", about: "also print the number of changed lines in each file" },
+    choose: { type: "text", value: "RUN", about: "the run to choose", completes: "run" },
   },
   examples: [
     { line: "holdfast compare fix-login other-way", about: "a run and its fork" },
-    { line: "holdfast compare fix-login@3 fix-login --patch -- src", about: "what became of it since, in one folder" },
-    { line: "holdfast compare one two three --choose two", about: "keep the second, and hear what to do next" },
+    {
+      line: "holdfast compare fix-login@3 fix-login --patch -- src",
+      about: "what changed since checkpoint 3, in one folder",
+    },
+    { line: "holdfast compare one two three --choose two", about: "choose the second, and print what to do next" },
   ],
   reads: true,
   json: '{"runs": [{"id", "run", "sequence", "workflow", "work", "status": {"kind", ...}, "stage", "iteration", "attempts", "calls", "failures", "checks": [{"name", "trail": [true], "last": {"pass", "reason"}}], "score", "scoreTrail", "scores": [{"name", "value"}], "metrics": [{"name", "value"}], "spent", "ownSpent", "time": {"wall", "work"}, "effects": [{"kind", "target", "state", "adopted", "number"}], "pullRequest", "lineage": [{"run", "sequence"}], "branch", "worktree", "tree", "uncommitted", "tags", "damage": ["..."], "base": {"kind", "name", "tree"}, "code": {"files", "added", "removed", "changed": [{"path", "status", "from", "added", "removed"}]}}], "pairs": [{"a", "b", "code", "diverged": {"common": {"run", "sequence"} or null, "beginning": "checkpoint" | "alike" | "none", "first": {"shared", "kind", "a", "b"} or null}}], "best": [{"dimension", "ids"}], "diffs": [{"from", "to", "text"}], "choice": null or {"id", "tag", "untagged": ["RUN@n"]}}. "spent" counts what came before a fork too, "ownSpent" only what came after; times are milliseconds; "code" is null where files are missing.',
@@ -47,10 +54,7 @@ const MOST = 8;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   if (input.operands.length > MOST)
-    throw usageError(
-      `${input.operands.length} runs are more than can be laid side by side`,
-      `Compare ${MOST} at most.`,
-    );
+    throw usageError(`${input.operands.length} runs are too many to compare`, `Compare ${MOST} at most.`);
   if (input.on("patch") && input.on("stat"))
     throw usageError("--patch and --stat ask for two different things", "Choose one of them.");
   const holdfast = await shell.open({ create: false, writes: input.text("choose") !== undefined });

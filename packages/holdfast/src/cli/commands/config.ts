@@ -33,7 +33,7 @@ export const spec = {
     crunch: { type: "boolean", about: "print the files that define crunch's teams, as templates for your own" },
   },
   examples: [
-    { line: "holdfast config", about: "list list every setting and its origin" },
+    { line: "holdfast config", about: "list every setting and its origin" },
     { line: "holdfast config check", about: "check the file; exit status 2 if it is not valid" },
     { line: "holdfast config --crunch", about: "print the crunch workflow's agents, tasks and voting rules" },
     { line: 'cat "$(holdfast config --path)"', about: "print the file itself" },

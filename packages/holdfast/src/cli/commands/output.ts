@@ -20,7 +20,8 @@ export const spec = {
   operands: [
     {
       name: "RUN",
-      about: "a run id or an issue number; default the run of this worktree, or the newest one",
+      about:
+        "a run id or an issue number; default the run of this worktree, else the run that is running or the newest one",
       required: false,
       completes: "run",
     },
@@ -44,9 +45,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const limit = parseLimit(input.text("limit"), 200);
   const step = input.text("step");
   const holdfast = await shell.open({ create: false });
-  const { id } = await findRun(holdfast, input.operand(0));
+  const id = await findOutputRun(holdfast, input.operand(0));
   const list = async () => (await holdfast.logs.list(id)).filter((file) => step === undefined || matches(file, step));
-  if (input.on("follow")) return await follow(shell, holdfast, { run: id, list, limit });
+  if (input.on("follow")) return await follow(shell, holdfast, { run: id, step, list, limit });
   const files = await list();
   const calls: (AgentLogFile & { readonly lines: readonly string[] })[] = [];
   for (const file of files) calls.push({ ...file, lines: last((await holdfast.logs.read(file, 0)).lines, limit) });
@@ -62,11 +63,25 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
         .map(({ lines, ...file }) => `${header(file, page)}${lines.map((line) => lineText(shell, line)).join("")}`)
         .join("\n"),
   });
-  if (files.length === 0) {
-    const which = step === undefined ? "" : ` in step ${step}`;
-    shell.notify(`No agent was called${escapeText(which)} in ${id}. Its journal: ${shell.talk.program} events ${id}`);
-  }
+  if (files.length === 0) notifyNoCalls(shell, id, step);
   return "done";
+}
+
+/** Without a name, a run that called no agent is passed over, such as the manual checkpoints of this worktree. */
+async function findOutputRun(holdfast: Holdfast, typed: string | undefined): Promise<string> {
+  const { id } = await findRun(holdfast, typed);
+  const hasCalls = async (run: string) => (await holdfast.logs.list(run)).length > 0;
+  if (typed !== undefined || (await hasCalls(id))) return id;
+  const runs = await holdfast.statuses();
+  const running = runs.find(({ status }) => isHeld(status));
+  if (running !== undefined) return running.run.id;
+  for (const { run } of runs) if (await hasCalls(run.id)) return run.id;
+  return id;
+}
+
+function notifyNoCalls(shell: Shell, run: string, step: string | undefined): void {
+  const which = step === undefined ? "" : ` in step ${step}`;
+  shell.notify(`No agent was called${escapeText(which)} in ${run}. Its journal: ${shell.talk.program} events ${run}`);
 }
 
 /** "review" also finds "review-2": steps that are repeated in one stage attempt are numbered. */
@@ -79,6 +94,7 @@ async function follow(
   holdfast: Holdfast,
   params: {
     readonly run: string;
+    readonly step: string | undefined;
     readonly list: () => Promise<readonly AgentLogFile[]>;
     readonly limit: number | undefined;
   },
@@ -108,7 +124,10 @@ async function follow(
           return "done";
       }
     }
-    if (!isHeld(status)) return "done";
+    if (!isHeld(status)) {
+      if (read.size === 0) notifyNoCalls(shell, params.run, params.step);
+      return "done";
+    }
     await sleep(POLL_MS, undefined, { signal: shell.signal });
   }
 }
@@ -120,7 +139,7 @@ function last(lines: readonly string[], limit: number | undefined): readonly str
 }
 
 function header(file: Pick<AgentLogFile, "stageAttempt" | "step">, page: Shell["page"]): string {
-  return `${paint(page, "bold", `── ${escapeText(file.step)} (attempt ${file.stageAttempt})`)}\n`;
+  return `${paint(page, "bold", `── ${escapeText(file.step)} (stage attempt ${file.stageAttempt})`)}\n`;
 }
 
 function lineText(shell: Shell, line: string): string {

@@ -101,7 +101,9 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
     text: (page) => {
       const seen = asks ? "" : `${foundText(found, plan, page)}\n`;
       const file = isWritten || !changed ? "" : `${escapeText(path)} would be:\n\n${text}`;
-      const end = changed ? file : `${escapeText(path)} needs no change.\n`;
+      const none =
+        before === "" ? "Nothing to write: no agent and no gate were found" : `${escapeText(path)} needs no change`;
+      const end = changed ? file : `${none}.\n`;
       return `${seen}${isWritten ? `Wrote ${escapeText(path)}\n` : end}`;
     },
   });

@@ -23,7 +23,7 @@ export const spec = {
   details: [
     "Computed from the journal and the lease, so it is true also when the process of the run was killed. A run is running, queued (for a slot), waiting (for you, quota, the provider, the forge, budget, CI, disk space or the next session), paused, crashed, done, failed or aborted; or saved, if it has only checkpoints that you took by hand. Without an argument: all runs that have not ended. A run without a record yet (its process reads the issue, fetches and plans) is running: starting.",
     "Loops share a limited number of slots (`loops.max`, 4). A loop beyond the limit is rejected, queued with --wait, or started over the limit with --force. The queue is ordered by priority, then by age; `holdfast resume RUN --priority high` changes the priority of a running or queued loop.",
-    "A run whose stage works on a task graph shows it too: batches side by side, each node with its state and how long it took, those on the critical path marked with *. A node that was running when its process died is interrupted, and its time is the least it can have been. A graph too large for the screen is summed up, one line a batch.",
+    "A run whose stage works on a task graph shows it too: batches side by side, each node with its state and how long it took, those on the critical path marked with *. A node that was running when its process died is interrupted, and its time is a lower bound. A graph too large for the screen is summed up, one line a batch.",
   ],
   operands: [
     {
@@ -43,8 +43,8 @@ export const spec = {
   },
   examples: [
     { line: "holdfast status", about: "all runs that have not ended" },
-    { line: "holdfast status issue-42 --watch", about: "look over the shoulder of a run in another terminal" },
-    { line: "holdfast status issue-42 --json | jq -r .status.kind", about: "for a script" },
+    { line: "holdfast status issue-42 --watch", about: "watch a run of another terminal" },
+    { line: "holdfast status issue-42 --json | jq -r .run.status.kind", about: "for a script" },
   ],
   reads: true,
   json: '{"run": {...}}; without RUN {"at", "runs": [...], "slots": {"limit": N or null, "used": N}}; with --watch one such line with "kind": "status" for each change. A run object also has "resumable", "priority", "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied" and "damaged".',
@@ -52,8 +52,9 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const typed = input.operand(0);
+  if (typed === undefined && !input.on("watch")) return await showAll(shell, await shell.openIfThere());
   const holdfast = await shell.open({ create: false });
-  if (typed === undefined) return input.on("watch") ? await watchAll(shell, holdfast) : await showAll(shell, holdfast);
+  if (typed === undefined) return await watchAll(shell, holdfast);
   const prepared = await preparedOnly(shell, holdfast, typed, input.on("watch"));
   if (prepared !== undefined) {
     shell.print({ json: () => ({ run: startingJson(prepared) }), text: (page) => startingText(prepared, page) });
@@ -118,8 +119,14 @@ function overviewText({ starting, runs, slots }: Overview, page: Page): string {
   return starting.map((one) => startingText(one, page)).join("") + shown + line;
 }
 
-async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
-  const overview = await readOverview(holdfast);
+async function emptyOverview(shell: Shell): Promise<Overview> {
+  const { max } = (await shell.config()).settings.work.loops;
+  return { at: new Date().toISOString(), runs: [], starting: [], slots: { limit: max, used: 0 } };
+}
+
+/** Without a store there are no runs; this is not a failure. */
+async function showAll(shell: Shell, holdfast: Holdfast | undefined): Promise<Exit> {
+  const overview = holdfast === undefined ? await emptyOverview(shell) : await readOverview(holdfast);
   const { starting, runs } = overview;
   shell.print({ json: () => overviewJson(overview), text: (page) => overviewText(overview, page) });
   const [only, other] = runs;
@@ -127,7 +134,7 @@ async function showAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
   else if (only === undefined && starting.length > 0) {
     for (const one of starting) shell.notify(`Stop it: ${shell.talk.program} stop ${stopName(one)}`);
   } else if (only === undefined) {
-    const ended = (await holdfast.listRuns()).length;
+    const ended = (await holdfast?.listRuns())?.length ?? 0;
     const none = ended === 0 ? "There are no runs yet" : `No unfinished runs; ${countText(ended, "run")} ended`;
     shell.notify(`${none}: ${shell.talk.program} ${ended === 0 ? "run ISSUE" : "list"}`);
   }

@@ -2,7 +2,7 @@
 import { usageError } from "@holdfast/platform/error";
 import { listTrust, revokeTrust, trustKey } from "../../config/trust.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
-import { QUESTION, type TrustedItem, blocksText, consentText, itemDocument, lineText } from "../consent.ts";
+import { QUESTION, type TrustedItem, blocksText, consentText, countItems, itemDocument, lineText } from "../consent.ts";
 import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
@@ -118,8 +118,7 @@ function grantText(
     : trusted.map((item) => `  ${escapeText(lineText(item, root))}\n`).join("");
   const head = known === "" ? "" : `${paint(page, "bold", "Already accepted:")}\n${known}`;
   const shown = waiting.length === 0 || state.asked ? "" : consentText(waiting, root, page, lines);
-  const count = waiting.length === 1 ? "1 setting" : `${waiting.length} settings`;
-  return `${head}${shown}${may ? `Accepted ${count}.\n` : ""}Digest, for HOLDFAST_TRUST: ${digest}\n`;
+  return `${head}${shown}${may && waiting.length > 0 ? `Accepted ${countItems(waiting)}.\n` : ""}Digest, for HOLDFAST_TRUST: ${digest}\n`;
 }
 
 function list(shell: Shell): Exit {

@@ -178,7 +178,7 @@ describe("view", () => {
       issue-42  failed
       Review scores showed no improvement for 4 consecutive failures.
       > What happened: holdfast events issue-42
-      Begin again from a checkpoint: holdfast resume issue-42@N --force
+      Restart from a checkpoint: holdfast resume issue-42@N --force
 
       issue-42  failed: limit reached
       20 iterations.
@@ -186,7 +186,7 @@ describe("view", () => {
 
       issue-42  aborted
       aborted by eva.
-      > Begin again from a checkpoint: holdfast resume issue-42@N --force
+      > Restart from a checkpoint: holdfast resume issue-42@N --force
 
       issue-42  saved
       Saved by hand: no workflow executes it.

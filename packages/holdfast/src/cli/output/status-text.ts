@@ -144,9 +144,9 @@ export function nextText({ run, status, budget }: RunDetails, { program }: Page)
       return `Continue with: ${resume}`;
     case "failed":
       if (status.limit) return `Allow more: ${resume} --max N`;
-      return `What happened: ${program} events ${run.id}\nBegin again from a checkpoint: ${resume}@N --force`;
+      return `What happened: ${program} events ${run.id}\nRestart from a checkpoint: ${resume}@N --force`;
     case "aborted":
-      return `Begin again from a checkpoint: ${resume}@N --force`;
+      return `Restart from a checkpoint: ${resume}@N --force`;
     case "saved":
       return `Its checkpoints: ${program} list ${run.id}`;
     case "done":
