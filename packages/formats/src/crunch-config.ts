@@ -4,7 +4,8 @@ import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { dictionary, finite, flag, object, text } from "@holdfast/core/json";
 import { type KeepRule, type RetentionPolicy, defaultRetention } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
-import { decodeTrigger, readCrunch } from "./crunch-document.ts";
+import { readCrunch } from "./crunch-document.ts";
+import { decodeTrigger, isSeedTrigger } from "./crunch-words.ts";
 import { checkDocument, invalidDocument, maybe } from "./document.ts";
 import type { ExternalFile, Remark } from "./format.ts";
 
@@ -133,16 +134,6 @@ const DEFAULT_KEEPS: Readonly<Record<string, number>> = {
   // session's end is an interrupt by the clock.
   conflict_start: -1,
   session_end: 1,
-  // Holdfast's own triggers are safety nets, of which the newest is enough.
-  automatic: 1,
-  iteration: 1,
-  artifact_complete: 1,
-  before_risky: 1,
-  before_external: 1,
-  error_recovery: 1,
-  timer: 1,
-  before_restore: 1,
-  restore: 1,
 };
 
 /** Crunch counts these per phase, and all others per run. */
@@ -176,7 +167,7 @@ function unknownTrigger(member: string, word: string): Remark {
 type TriggerUse = {
   /** Whether a checkpoint is taken. The engine's own triggers always take one; crunch's own can be disabled. */
   readonly taken: boolean;
-  /** Whether the checkpoint appears in the directory that crunch's readers use. */
+  /** Whether the checkpoint appears in the directory that crunch's readers use: only those with a word of crunch do. */
   readonly shown: boolean;
 };
 
@@ -222,7 +213,7 @@ export function crunchTriggers(switches: TriggerSwitches): CrunchTriggers {
   const use = (trigger: Trigger): TriggerUse => {
     const automatic = ASKED_FOR.has(trigger) || switches.automatic;
     const on = switches.enabled && automatic && (switches.on[trigger] ?? DEFAULT_SWITCHES.on[trigger] ?? true);
-    return { taken: on || !CRUNCH_TAKES.has(trigger), shown: on };
+    return { taken: on || !CRUNCH_TAKES.has(trigger), shown: on && isSeedTrigger(trigger) };
   };
   // TRIGGERS lists every member of the type, so the cast is safe.
   return Object.fromEntries(TRIGGERS.map((trigger) => [trigger, use(trigger)])) as CrunchTriggers;

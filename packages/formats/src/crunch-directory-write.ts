@@ -4,8 +4,16 @@ import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import { type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { type RetentionPolicy, planRetention } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type CrunchDirectory, type CrunchFile, canResume, compareEntries, makeIndex } from "./crunch-directory.ts";
+import {
+  type CrunchDirectory,
+  type CrunchFile,
+  canResume,
+  compareEntries,
+  makeIndex,
+  phaseOf,
+} from "./crunch-directory.ts";
 import { isJsonName } from "./crunch-document.ts";
+import { decodeTrigger } from "./crunch-words.ts";
 import { type CrunchEncoding, documentOf, encodeCrunch } from "./crunch-yaml.ts";
 import { sameJson } from "./document.ts";
 import type { ExternalCheckpoint, Loss } from "./format.ts";
@@ -203,18 +211,22 @@ function planCrunchLimits(
   };
 }
 
+/** Counts a checkpoint by the phase and trigger that its document names, whether it is read or about to be written. */
 function summaryOf({ checkpoint, name }: CrunchFile, sequence: number, size: number): CheckpointSummary {
   const { position } = checkpoint.planes;
+  const document = checkpoint.original?.document ?? {};
+  const { trigger } = document;
+  const phase = phaseOf(document);
   return {
     id: `crunch@${sequence}`,
     run: "crunch",
     sequence,
     entry: sequence,
     parent: null,
-    trigger: checkpoint.trigger,
+    trigger: (typeof trigger === "string" ? decodeTrigger(trigger) : undefined) ?? checkpoint.trigger,
     name,
     createdAt: checkpoint.createdAt ?? "",
-    stage: position.stage,
+    stage: typeof phase === "string" ? phase : position.stage,
     iteration: position.iteration,
     score: null,
     tree: null,

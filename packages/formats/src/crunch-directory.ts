@@ -14,14 +14,13 @@ import {
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   checkpointFileName,
-  decodeTrigger,
   idFromFileName,
   isCheckpointFile,
   isIndexFile,
   isJsonName,
   readCrunch,
-  triggerWord,
 } from "./crunch-document.ts";
+import { decodeTrigger, triggerWord } from "./crunch-words.ts";
 import { type DecodeCrunch, decodeCrunch } from "./crunch-yaml.ts";
 import { type Parsed, checkDocument, field, invalidDocument, maybe, sameJson } from "./document.ts";
 import type { ExternalCheckpoint, ExternalFile, Remark } from "./format.ts";
@@ -287,7 +286,8 @@ export function canResume({ original }: Pick<ExternalCheckpoint, "original">): b
   return !isJsonObject(recovery) || field(recovery, "can_resume") !== false;
 }
 
-function phaseOf(document: JsonObject): Json | undefined {
+/** The phase that a document names. */
+export function phaseOf(document: JsonObject): Json | undefined {
   const state = field(document, "workflow_state");
   return isJsonObject(state) ? field(state, "current_phase") : undefined;
 }

@@ -1,6 +1,5 @@
-// Crunch's checkpoint document: its shape, its graph, its file names and ids, and its trigger words.
+// Crunch's checkpoint document: its shape, its graph, its file names and ids.
 
-import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import {
   type Graph,
   type GraphEdge,
@@ -415,34 +414,6 @@ export function makeId(params: {
   const phase = params.phase.replaceAll(/[^A-Za-z0-9_-]/g, "-").slice(0, 40) || "none";
   const time = params.createdAt === null ? [] : [params.createdAt.replaceAll(/[-:]|\.\d+Z$/g, "")];
   return ["CP", phase, ...time, sha256(canonicalJson(params.document)).slice(0, 8)].join("-");
-}
-
-/**
- * Triggers with another name in crunch. All others are Holdfast's own and are written unchanged; crunch has no rule for
- * them and keeps them all.
- */
-const CRUNCH_WORDS: Readonly<Partial<Record<Trigger, string>>> = {
-  stage: "phase_transition",
-  interrupt: "user_interrupt",
-};
-
-const OUR_WORDS: ReadonlyMap<string, Trigger> = new Map([
-  ...TRIGGERS.map((trigger) => [trigger, trigger] as const),
-  ...TRIGGERS.flatMap((trigger) => {
-    const word = CRUNCH_WORDS[trigger];
-    return word === undefined ? [] : [[word, trigger] as const];
-  }),
-  // Crunch's orchestrator saves before each batch.
-  ["batch_start", "before_risky"] as const,
-]);
-
-export function triggerWord(trigger: Trigger): string {
-  return CRUNCH_WORDS[trigger] ?? trigger;
-}
-
-/** Returns undefined for an unknown word. */
-export function decodeTrigger(word: string): Trigger | undefined {
-  return OUR_WORDS.get(word);
 }
 
 /** The default recovery information: resume at a node if there is one, else at the phase. */

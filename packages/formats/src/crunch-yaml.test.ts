@@ -119,8 +119,8 @@ describe("encode crunch", () => {
       expect(written(ours)).toMatchObject({
         version: "1.0",
         issue_number: 7,
-        trigger: "iteration",
-        workflow_state: { current_phase: "impl", current_state_label: "state:impl" },
+        trigger: "phase_transition",
+        workflow_state: { current_phase: "implementing", current_state_label: "state:implementing" },
         execution_graph: {},
         recovery_info: { can_resume: true, resume_from: "impl" },
       });

@@ -19,15 +19,14 @@ import {
   RECOVERY_MEMBERS,
   crunchDocument,
   decodeGraph,
-  decodeTrigger,
   defaultRecovery,
   encodeGraph,
   isCrunchId,
   isFileName,
   makeId,
   readCrunch,
-  triggerWord,
 } from "./crunch-document.ts";
+import { decodeTrigger, isCrunchPhase, labelWord, phaseWord, stageOfDocument, triggerWord } from "./crunch-words.ts";
 import {
   type DocumentSource,
   type LossReasons,
@@ -122,20 +121,11 @@ function timeOf(text: string | null | undefined, path: string, remarks: Remark[]
   return time?.iso ?? null;
 }
 
-const PHASES: ReadonlySet<string> = new Set(
-  "input backlog enrich ready implementing validation e2e docs ready-to-merge done".split(" "),
-);
-
-/** The phase e2e was formerly called validation. */
-function stageOf(phase: string): string {
-  return phase === "validation" ? "e2e" : phase;
-}
-
 function planesOf(crunch: CrunchDocument, createdAt: string | null, context: DecodeContext): Planes {
   const { remarks } = context;
   const { current_phase: phase, phase_attempt: attempt, phase_started_at: started } = crunch.workflow_state;
-  const stage = stageOf(phase);
-  if (!PHASES.has(phase)) {
+  const stage = stageOfDocument(phase, crunch.workflow_state.current_state_label);
+  if (!isCrunchPhase(phase)) {
     remarks.push({ path: "/workflow_state/current_phase", text: `"${phase}" is no phase that crunch names` });
   }
   timeOf(started, "/workflow_state/phase_started_at", remarks);
@@ -242,9 +232,7 @@ function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null, usual: J
   const own = present({
     session_id: crunch.session_id,
     // The default label follows from the phase, now and after a transition, so it is not kept.
-    ...(state.current_state_label === `state:${state.current_phase}`
-      ? {}
-      : { current_state_label: state.current_state_label }),
+    ...(isDefaultLabel(state) ? {} : { current_state_label: state.current_state_label }),
     phase_started_at: state.phase_started_at,
     assignees: issue?.assignees,
     branch: issue?.branch,
@@ -262,6 +250,13 @@ function extensionsOf(crunch: CrunchDocument, graph: JsonObject | null, usual: J
     recovery: sameJson(recovery, usual) ? null : recovery,
     crunch: own,
   });
+}
+
+function isDefaultLabel({
+  current_phase: phase,
+  current_state_label: label,
+}: CrunchDocument["workflow_state"]): boolean {
+  return label === `state:${phase}` || label === labelWord(stageOfDocument(phase, label));
 }
 
 function present(values: Readonly<Record<string, Json | undefined>>): JsonObject {
@@ -332,7 +327,12 @@ export function documentOf(given: ExternalCheckpoint): {
   const before = decodeOriginal(original);
   const { view, losses } = viewOf(withoutStale(dropUnstated(checkpoint, original), before));
   const named = (one: JsonObject): JsonObject => withGraphNamed(one, original);
-  return { document: patchDocument({ original, before: named(viewOf(before).view), after: named(view) }), losses };
+  const was = viewOf(before).view;
+  const { trigger } = original;
+  // Several triggers have the same word. A later checkpoint gets its own; the original keeps what it says.
+  const itself = trigger === undefined || checkpoint.id === original["checkpoint_id"];
+  const from = itself ? was : { ...was, trigger };
+  return { document: patchDocument({ original, before: named(from), after: named(view) }), losses };
 }
 
 /**
@@ -364,7 +364,8 @@ const REASONS: LossReasons = {
   work: "A crunch checkpoint has an issue or nothing to work on",
   workflow: "Crunch has one workflow, its own",
   "position.workflow": "Crunch has one workflow, its own",
-  "position.stage": "Crunch needs a phase, and calls validation e2e",
+  "position.stage": "Crunch has no phase of this name: it is written as the one that fits",
+  trigger: "Crunch has no such trigger: it is written as the one that fits",
   "position.attempts": "Crunch counts the attempts of the current phase only",
   "position.graph": "Crunch keeps no attempts, retries, approvals given, nor what may be run twice",
   "inputs.issue": "Crunch has the run's own issue, without its state and the time of its last change",
@@ -486,15 +487,11 @@ function stateMember(checkpoint: ExternalCheckpoint, own: JsonObject): JsonObjec
   const { stage, attempts } = checkpoint.planes.position;
   const started = field(own, "phase_started_at");
   return {
-    current_phase: phaseOf(stage),
-    current_state_label: field(own, "current_state_label") ?? `state:${phaseOf(stage)}`,
+    current_phase: phaseWord(stage),
+    current_state_label: field(own, "current_state_label") ?? labelWord(stage),
     ...(started === undefined ? {} : { phase_started_at: started }),
     ...(Object.hasOwn(attempts, stage) ? { phase_attempt: attempts[stage] ?? 0 } : {}),
   };
-}
-
-function phaseOf(stage: string): string {
-  return stage.trim() === "" ? "none" : stageOf(stage);
 }
 
 function encodeIssue(checkpoint: ExternalCheckpoint, own: JsonObject): JsonObject {

@@ -163,7 +163,7 @@ describe("defects 1 to 4: the rows of crunch's table of retention, in the direct
     for (const [one, phase] of [...repeat(trigger, 6, "enrich"), ...repeat(trigger, 6, "implementing")])
       await save(one, phase);
     // The newest checkpoint is always kept, so another one must be the newest.
-    await save("fork", "implementing");
+    await save("stage", "docs");
     await mirror.catchUp();
     const kept = listed().filter((line) => line.startsWith(word));
     expect(kept.filter((line) => line.endsWith("enrich"))).toHaveLength(first);

@@ -237,7 +237,10 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
   test("the graph of the phase before is not told as this one's", () => {
     const stageAttempt = { number: 4, steps: {}, failures: {} };
     const moved = written(checkpoint({ stage: "e2e", stageAttempt })).document;
-    expect(moved).toMatchObject({ workflow_state: { current_phase: "e2e", phase_attempt: 1 }, execution_graph: {} });
+    expect(moved).toMatchObject({
+      workflow_state: { current_phase: "validation", phase_attempt: 1 },
+      execution_graph: {},
+    });
     expect(moved["recovery_info"]).toMatchObject({ resume_from: "e2e" });
   });
 

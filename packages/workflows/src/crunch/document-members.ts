@@ -5,6 +5,7 @@ import { isWaiting, stateOf } from "@holdfast/core/graph-state";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
 import { HOLDFAST_MEMBER, defaultRecovery, encodeGraph } from "@holdfast/formats/crunch-document";
+import { phaseWord } from "@holdfast/formats/crunch-words";
 import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
 import { capturedEntries } from "./knowledge.ts";
@@ -96,7 +97,7 @@ function stateMember({ state, phase }: CrunchRun): JsonObject {
   const here = newest?.phase === phase ? newest : null;
   const known = parsePhase(phase);
   return {
-    current_phase: phase,
+    current_phase: phaseWord(phase),
     current_state_label: known === null ? null : stateLabel(known),
     // A transition led to this phase, but it has not started: it has no start time and is the next attempt.
     ...(here === null ? {} : { phase_started_at: here.startedAt }),

@@ -15,6 +15,7 @@ import {
 import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
 import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "@holdfast/formats/crunch-directory-write";
 import { idFromPath } from "@holdfast/formats/crunch-document";
+import { isSeedTrigger } from "@holdfast/formats/crunch-words";
 import { cachedDecoder } from "@holdfast/formats/crunch-yaml";
 import type { Encoded, ExternalCheckpoint, Loss } from "@holdfast/formats/format";
 import { readSourceFiles } from "@holdfast/formats/source-files";
@@ -78,21 +79,22 @@ function directoryWriter(root: string): (run: RunSummary, fresh: readonly Checkp
 }
 
 /**
- * Selects the checkpoints that crunch's configuration saves. Manual and interrupt checkpoints are saved whenever saving
+ * Selects the checkpoints that crunch has a trigger for and that its configuration saves. Manual and interrupt checkpoints are saved whenever saving
  * is enabled.
  */
 function wantedBy(
   config: CrunchConfig | null,
   all: readonly EncodedCheckpoint[],
 ): { readonly wanted: readonly EncodedCheckpoint[]; readonly losses: readonly Loss[] } {
-  if (config === null) return { wanted: all, losses: [] };
+  const shown = all.filter(({ external }) => isSeedTrigger(external.trigger));
+  if (config === null) return { wanted: shown, losses: [] };
   const remarks = config.remarks.map(({ path, text }) => ({ path: `checkpoint-config.yaml#${path}`, why: text }));
   if (!config.enabled) {
     const why = "checkpoint-config.yaml has enabled: false, so nothing is written";
     return { wanted: [], losses: [...remarks, { path: "checkpoints", why }] };
   }
-  const wanted = all.filter(({ external }) => config.triggers[external.trigger].shown);
-  const off = new Set(all.filter((one) => !wanted.includes(one)).map(({ external }) => external.trigger));
+  const wanted = shown.filter(({ external }) => config.triggers[external.trigger].shown);
+  const off = new Set(shown.filter((one) => !wanted.includes(one)).map(({ external }) => external.trigger));
   const losses = [...off].map((trigger) => ({
     path: `checkpoints.${trigger}`,
     why: "checkpoint-config.yaml disables this trigger",

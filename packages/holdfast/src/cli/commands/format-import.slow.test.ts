@@ -266,7 +266,7 @@ describe("going on with one's own workflow", () => {
     expect(checkpoint.planes.context.values).toEqual({ seen: { enrich: expect.any(Number) } });
     expect(checkpoint.planes.extensions).toHaveProperty("imported");
     const back = await place.run("format", "export", run, "--to", "crunch-yaml");
-    expect(back.stdout).toContain("current_phase: done");
+    expect(back.stdout).toContain("current_phase: docs\n  current_state_label: state:done");
     expect(back.stdout).toContain("issue_number: 42");
   });
 });
@@ -285,7 +285,7 @@ describe("mirror", () => {
     const before = (await readdir(directory)).toSorted();
     expect(before).toEqual(expect.arrayContaining(["index.yaml", "latest"]));
     const latest = readFileSync(join(directory, "latest"), "utf8");
-    expect(latest).toContain("current_phase: done");
+    expect(latest).toContain("current_phase: docs\n  current_state_label: state:done");
     await promisify(execFile)("rm", [join(directory, "index.yaml"), join(directory, "latest")]);
     const again = await place.json(
       "format",
