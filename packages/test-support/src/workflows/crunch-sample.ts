@@ -139,6 +139,7 @@ export function sampleTeam(
   return composeTeam({
     issue: { number: 42, title: "", body: "", labels: [], ...issue },
     settings: defaultCrunchSettings,
+    languages: [],
     priorFailures: 0,
     at: SAMPLE_AT,
   });

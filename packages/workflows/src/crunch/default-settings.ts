@@ -13,7 +13,7 @@ import type { Role } from "./team.ts";
 
 const MINUTE = 60_000;
 
-/** Sixteen agents that cover most issues. A file in the repository can change them or add others. */
+/** Seventeen agents that cover most issues. A file in the repository can change them or add others. */
 export const DEFAULT_AGENTS: Readonly<Record<string, AgentProfile>> = {
   orchestrator: agent("coordinator", ["enrich", "implementing", "e2e", "docs"], {
     timeoutMs: MINUTE,
@@ -34,10 +34,20 @@ export const DEFAULT_AGENTS: Readonly<Record<string, AgentProfile>> = {
     keywords: ["docker", "kubernetes", "terraform", "deployment", "ci/cd"],
     about: "You are a devops engineer: you judge and change what the software is built and run with.",
   }),
-  "dev-cpp": developer("C and C++", ["cpp"], ["c++", "cmake", ".cpp", ".hpp"]),
-  "dev-go": developer("Go", ["go"], ["golang", "go.mod", ".go"]),
-  "dev-python": developer("Python", ["python"], ["python", "pytest", ".py"]),
-  "dev-react": developer("web front ends", ["frontend"], ["react", "frontend", ".tsx", ".jsx"]),
+  "dev-cpp": specialist("C and C++", ["C", "C++"], ["cpp"], ["c++", "cmake", ".cpp", ".hpp"]),
+  "dev-go": specialist("Go", ["Go"], ["go"], ["golang", "go.mod", ".go"]),
+  "dev-python": specialist("Python", ["Python"], ["python"], ["python", "pytest", ".py"]),
+  "dev-react": specialist(
+    "web front ends",
+    ["JSX", "Svelte", "Vue"],
+    ["frontend"],
+    ["react", "frontend", ".tsx", ".jsx"],
+  ),
+  developer: agent("implementer", ["implementing"], {
+    timeoutMs: 10 * MINUTE,
+    about:
+      "You are a developer: you implement what the specification says, with tests, in the languages of this repository.",
+  }),
   reviewer: agent("quality", ["implementing"], {
     always: true,
     about: "You review code: you find what is wrong and say how to fix it.",
@@ -92,10 +102,16 @@ function agent(
   };
 }
 
-function developer(what: string, domains: readonly string[], keywords: readonly string[]): AgentProfile {
+function specialist(
+  what: string,
+  languages: readonly string[],
+  domains: readonly string[],
+  keywords: readonly string[],
+): AgentProfile {
   return agent("implementer", ["implementing"], {
     domains,
     keywords,
+    languages,
     timeoutMs: 10 * MINUTE,
     about: `You are a developer for ${what}: you implement what the specification says, with tests.`,
   });
@@ -268,7 +284,7 @@ function role(id: string, name: "implementer" | "quality", action: string, rest:
 /** The settings that apply unless a file in the repository overrides them. */
 export const defaultCrunchSettings: CrunchSettings = {
   agents: DEFAULT_AGENTS,
-  team: { labelPoints: 50, keywordPoints: 15, leastPoints: 15, fallbackImplementer: "dev-python" },
+  team: { labelPoints: 50, keywordPoints: 15, leastPoints: 15, fallbackImplementer: "developer" },
   weights: {
     agents: {
       "security-analyst": { base: 1, boost: 0.5, domains: ["security"] },
@@ -279,6 +295,7 @@ export const defaultCrunchSettings: CrunchSettings = {
       "dev-python": { base: 0.8, boost: 0.3, domains: ["python"] },
       "dev-react": { base: 0.8, boost: 0.3, domains: ["frontend"] },
       "dev-*": { base: 0.8, boost: 0.3, domains: [] },
+      developer: { base: 0.8, boost: 0.3, domains: [] },
       reviewer: { base: 0.7, boost: 0.2, domains: ["quality"] },
       "qa-engineer": { base: 0.7, boost: 0.2, domains: ["testing"] },
       techwriter: { base: 0.6, boost: 0, domains: [] },

@@ -5,7 +5,7 @@ import { addNode } from "@holdfast/core/graph-state";
 import { sampleNode } from "@holdfast/test-support/core/graph-sample";
 import { SAMPLE_AT, sampleTeam } from "@holdfast/test-support/workflows/crunch-sample";
 import { DEFAULT_AGENTS, defaultCrunchSettings } from "./default-settings.ts";
-import { composeTeam, editsFiles, planPhaseGraph, readComplexitySigns, taskOf } from "./plan-team.ts";
+import { composeTeam, detectLanguages, editsFiles, planPhaseGraph, readComplexitySigns, taskOf } from "./plan-team.ts";
 import { GRAPH_PHASES, type GraphPhase, type GraphTemplate, type TemplateNode } from "./settings.ts";
 import { type TaskStatus, type Team, memberCounts, membersIn } from "./team.ts";
 
@@ -14,14 +14,14 @@ describe("compose team", () => {
     return team.members.map((member) => member.agent);
   }
 
-  test("there are sixteen to choose from", () => {
-    expect(Object.keys(DEFAULT_AGENTS)).toHaveLength(16);
+  test("there are seventeen to choose from", () => {
+    expect(Object.keys(DEFAULT_AGENTS)).toHaveLength(17);
   });
 
   describe("who is called", () => {
     test("nothing in particular: those who always come, and somebody who implements", () => {
       expect(agentsOf(sampleTeam({ title: "Do it" })).toSorted()).toEqual(
-        ["dev-python", "knowledge-manager", "qa-engineer", "reviewer", "system-architect", "techwriter"].toSorted(),
+        ["developer", "knowledge-manager", "qa-engineer", "reviewer", "system-architect", "techwriter"].toSorted(),
       );
     });
 
@@ -37,19 +37,71 @@ describe("compose team", () => {
       expect(agentsOf(sampleTeam({ labels: ["domain:go", "domain:api"] }))).toContain("orchestrator");
       expect(agentsOf(sampleTeam({ labels: ["complex"] }))).toContain("orchestrator");
       const issue = { number: 1, title: "", body: "", labels: [] };
-      const again = composeTeam({ issue, settings: defaultCrunchSettings, priorFailures: 1, at: SAMPLE_AT });
+      const again = composeTeam({
+        issue,
+        settings: defaultCrunchSettings,
+        languages: [],
+        priorFailures: 1,
+        at: SAMPLE_AT,
+      });
       expect(agentsOf(again)).toContain("orchestrator");
     });
 
     test("without the one who steps in, the first who implements does", () => {
-      const { "dev-python": _, ...agents } = DEFAULT_AGENTS;
+      const { developer: _, ...agents } = DEFAULT_AGENTS;
       const team = composeTeam({
         issue: { number: 1, title: "", body: "", labels: [] },
         settings: { ...defaultCrunchSettings, agents },
+        languages: [],
         priorFailures: 0,
         at: SAMPLE_AT,
       });
       expect(membersIn(team, { role: "implementer", phase: "implementing" })).toEqual(["dev-cpp"]);
+    });
+  });
+
+  describe("the implementers fit the repository", () => {
+    const implementers = (languages: readonly string[], issue: { labels?: readonly string[]; body?: string } = {}) =>
+      membersIn(
+        composeTeam({
+          issue: { number: 1, title: "", body: "", labels: [], ...issue },
+          settings: defaultCrunchSettings,
+          languages,
+          priorFailures: 0,
+          at: SAMPLE_AT,
+        }),
+        { role: "implementer", phase: "implementing" },
+      );
+
+    test.each<[readonly string[], readonly string[]]>([
+      [["JavaScript"], ["developer"]],
+      [["TypeScript", "JavaScript", "Python"], ["developer"]],
+      [["Python", "JavaScript"], ["dev-python"]],
+      [["Go"], ["dev-go"]],
+      [["C"], ["dev-cpp"]],
+      [["JSX", "TypeScript"], ["dev-react"]],
+      [["Rust"], ["developer"]],
+      [[], ["developer"]],
+    ])("in one with %j: %j", (languages, expected) => {
+      expect(implementers(languages)).toEqual(expected);
+    });
+
+    test("words select only who works in its languages, a label selects whom it names", () => {
+      const body = "The pytest run of tools/check.py fails";
+      expect(implementers(["TypeScript"], { body })).toEqual(["developer"]);
+      expect(implementers(["TypeScript", "Python"], { body })).toEqual(["dev-python"]);
+      expect(implementers([], { body })).toEqual(["dev-python"]);
+      expect(implementers(["TypeScript"], { labels: ["domain:python"] })).toEqual(["dev-python"]);
+    });
+
+    test("languages are counted by files, without what others wrote, and rare ones do not count", () => {
+      const own = Array.from({ length: 30 }, (_, at) => `src/a${at}.ts`);
+      const others = Array.from({ length: 99 }, (_, at) => `vendor/x${at}.go`);
+      const all = [...own, ...others, "node_modules/a/b.py", "app.min.js", "README.md", "one.rb", "x.TSX", "y.tsx"];
+      expect(detectLanguages(all)).toEqual(["TypeScript", "JSX"]);
+      expect(detectLanguages(["b.py", "a.go"])).toEqual(["Go", "Python"]);
+      expect(detectLanguages(['"odd\\303.py"', "Makefile", ".py"])).toEqual(["Python"]);
+      expect(detectLanguages([])).toEqual([]);
     });
   });
 

@@ -31,33 +31,43 @@ interface TeamIssue {
   readonly labels: readonly string[];
 }
 
-/** Composes the team for an issue from labels and words alone, so that the same issue always gets the same team. */
+/**
+ * Composes the team for an issue from its labels and words and the repository's languages, so that the same issue always
+ * gets the same team.
+ */
 export function composeTeam(params: {
   readonly issue: TeamIssue;
   readonly settings: Pick<CrunchSettings, "agents" | "team">;
+  /** Languages of the repository, most frequent first; empty: none is recognised. */
+  readonly languages: readonly string[];
   /** How many earlier runs of this issue failed. */
   readonly priorFailures: number;
   readonly at: string;
 }): Team {
-  const { issue, settings } = params;
+  const { issue, settings, languages } = params;
   const signs = readComplexitySigns(issue, params.priorFailures);
   const complexity = scoreComplexity(signs);
   const complex = hasLabel(issue.labels, "complex");
   const orchestrated = needsOrchestrator({ ...signs, score: complexity.score, complex });
   const text = `${issue.title}\n${issue.body}`;
   const members = Object.entries(settings.agents).flatMap(([agent, profile]): TeamMember[] => {
-    const score = routingScore({ profile, text, domains: signs.domains, rules: settings.team });
+    // Words about a language that the repository does not have select nobody who works in it; a label does.
+    const words = fits(profile, languages)
+      ? { text, domains: signs.domains }
+      : { text: "", domains: domainsOfLabels(issue.labels) };
+    const score = routingScore({ profile, ...words, rules: settings.team });
     const called = profile.role === "coordinator" ? orchestrated : profile.always || score >= settings.team.leastPoints;
     const points = profile.always || profile.role === "coordinator" ? 100 : score;
     return called ? [{ agent, role: profile.role, phases: profile.phases, routingScore: points }] : [];
   });
-  const whole = withImplementer(members, settings);
+  const whole = withImplementer(members, settings, languages);
   const hash = sha256(JSON.stringify([issue.number, params.at, whole.map((member) => member.agent)])).slice(0, 4);
   return {
     id: `TEAM-${params.at.slice(0, 10).replaceAll("-", "")}-${hash}`,
     issue: issue.number,
     complexity,
     domains: signs.domains,
+    languages,
     members: whole,
     tasks: {},
   };
@@ -75,15 +85,78 @@ export function readComplexitySigns(issue: TeamIssue, priorFailures: number): Co
   };
 }
 
-/** A team needs an implementer: adds the configured fallback, or the first implementer in the settings. */
+function fits({ languages }: AgentProfile, found: readonly string[]): boolean {
+  return languages === undefined || found.length === 0 || languages.some((language) => found.includes(language));
+}
+
+/** Languages by the extensions of their files. Markup and data are in every repository and say nothing. */
+const EXTENSIONS: Readonly<Record<string, string>> = {
+  C: "c h",
+  "C++": "cc cpp cxx hh hpp hxx",
+  "C#": "cs",
+  Clojure: "clj cljs",
+  Dart: "dart",
+  Elixir: "ex exs",
+  Erlang: "erl",
+  Go: "go",
+  Haskell: "hs",
+  Java: "java",
+  JavaScript: "js cjs mjs",
+  JSX: "jsx tsx",
+  Kotlin: "kt kts",
+  Lua: "lua",
+  "Objective-C": "m mm",
+  Perl: "pl pm",
+  PHP: "php",
+  Python: "py pyi",
+  R: "r",
+  Ruby: "rb",
+  Rust: "rs",
+  Scala: "scala",
+  Shell: "sh bash",
+  Svelte: "svelte",
+  Swift: "swift",
+  TypeScript: "ts cts mts",
+  Vue: "vue",
+  Zig: "zig",
+};
+const LANGUAGE_OF: ReadonlyMap<string, string> = new Map(
+  Object.entries(EXTENSIONS).flatMap(([language, all]) => all.split(" ").map((one) => [one, language] as const)),
+);
+/** Files that others wrote or a program generated. */
+const NOT_OWN = /(?:^|\/)(?:node_modules|vendor|third_party|dist|build)\/|\.min\.[^/]+$/;
+
+/** The languages of at least a twentieth of the recognised files, most frequent first. */
+export function detectLanguages(paths: readonly string[]): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const path of paths) {
+    const extension = /\.([^./"]+)"?$/.exec(path)?.[1]?.toLowerCase() ?? "";
+    const language = NOT_OWN.test(path) ? undefined : LANGUAGE_OF.get(extension);
+    if (language !== undefined) counts.set(language, (counts.get(language) ?? 0) + 1);
+  }
+  const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  return [...counts]
+    .filter(([, count]) => count * 20 >= all)
+    .toSorted(([one, a], [other, b]) => b - a || (one < other ? -1 : 1))
+    .map(([language]) => language);
+}
+
+/**
+ * A team needs an implementer: adds the one for the repository's most frequent language, else the configured fallback,
+ * else the first implementer in the settings.
+ */
 function withImplementer(
   members: readonly TeamMember[],
   settings: Pick<CrunchSettings, "agents" | "team">,
+  [language]: readonly string[],
 ): readonly TeamMember[] {
   if (members.some((member) => member.role === "implementer")) return members;
   const implementers = Object.entries(settings.agents).filter(([, profile]) => profile.role === "implementer");
   const [agent, profile] =
-    implementers.find(([name]) => name === settings.team.fallbackImplementer) ?? implementers[0] ?? [];
+    implementers.find(([, one]) => language !== undefined && one.languages?.includes(language) === true) ??
+    implementers.find(([name]) => name === settings.team.fallbackImplementer) ??
+    implementers[0] ??
+    [];
   return agent === undefined || profile === undefined
     ? members
     : [...members, { agent, role: profile.role, phases: profile.phases, routingScore: 0 }];

@@ -11,7 +11,7 @@ import type { Finding } from "./messages.ts";
 import { abortReason, completedResults } from "./node-result.ts";
 import { type CrunchContext, type CrunchDependencies, type Place, requireSetup, recordEvent } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
-import { composeTeam, planPhaseGraph } from "./plan-team.ts";
+import { composeTeam, detectLanguages, planPhaseGraph } from "./plan-team.ts";
 import { mergeAbortReason, runNodeAttempt } from "./run-node.ts";
 import type { GraphPhase } from "./settings.ts";
 import { settleBatch } from "./settle-batch.ts";
@@ -54,10 +54,13 @@ async function haveTeam({ adapters }: CrunchDependencies, context: CrunchContext
   const { state, position } = context;
   const composedHere = position.stageAttempt.steps["team-composed"] !== undefined;
   if (state.team !== null && !composedHere) return state.team;
-  const { issue, settings } = requireSetup(context);
+  const { issue, settings, base } = requireSetup(context);
   const of = { run: context.run.id, issue: issue.number };
   const priorFailures = await context.step("prior-failures", () => countFailures(adapters, of));
-  const team = composeTeam({ issue, settings, priorFailures, at });
+  const languages = await context.step("languages", async () => [
+    ...detectLanguages((await adapters.workspaces?.filesOf(base.commit)) ?? []),
+  ]);
+  const team = composeTeam({ issue, settings, languages, priorFailures, at });
   await recordEvent(context, "team-composed", { kind: "team_composed", team });
   return context.state.team ?? team;
 }

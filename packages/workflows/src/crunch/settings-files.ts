@@ -302,8 +302,9 @@ function mergeAgents(
   for (const [name, { timeout, ...given }] of Object.entries(file.agents ?? {})) {
     const base = Object.hasOwn(known, name) ? (known[name] ?? DEFAULT_PROFILE) : DEFAULT_PROFILE;
     const { role = base.role, phases = base.phases, domains = base.domains, keywords = base.keywords } = given;
-    const { always = base.always, agent = base.agent, about = base.about } = given;
-    merged.set(name, { role, phases, domains, keywords, always, agent, about, timeoutMs: timeout ?? base.timeoutMs });
+    const { always = base.always, agent = base.agent, about = base.about, languages = base.languages } = given;
+    const rest = { always, agent, about, timeoutMs: timeout ?? base.timeoutMs };
+    merged.set(name, { role, phases, domains, keywords, ...(languages === undefined ? {} : { languages }), ...rest });
   }
   return Object.fromEntries(merged);
 }
@@ -407,6 +408,7 @@ const agentsSchema = z.strictObject({
         phases: z.optional(settingValue(`a list of phases: ${GRAPH_PHASES.join(", ")}`, phases)),
         domains: z.optional(texts("domains")),
         keywords: z.optional(texts("words")),
+        languages: z.optional(texts("languages")),
         always: z.optional(yesOrNo()),
         timeout: z.optional(duration()),
         agent: z.optional(model()),
@@ -524,7 +526,8 @@ export function crunchTemplate(settings: CrunchSettings): readonly CrunchFile[] 
 }
 
 const AGENTS = `Who may be called into a team. A label "domain:x" of one of its domains, or one of its keywords in the issue, calls an agent;
-"always" needs neither. "agent: provider:model" says which program plays it. What is left out keeps its default;
+"always" needs neither. With "languages", keywords call it only where the repository has one of them.
+"agent: provider:model" says which program plays it. What is left out keeps its default;
 "remove: [name]" takes one out.`;
 const TEAM = "How agents are called: points for each domain and keyword, and how many it takes.";
 const WEIGHTS = `How votes count: (base + boost) x confidence x relevance; the boost where the matter is one of the domains.

@@ -1,6 +1,7 @@
 // The types of crunch's settings: agents, team rules, vote weights, vetoes and graph templates.
 
 import {
+  type Shape,
   type TypeOf,
   anyOf,
   count,
@@ -10,11 +11,13 @@ import {
   list,
   nullable,
   object,
+  optional,
   text,
   variants,
 } from "@holdfast/core/json";
 import { SEVERITY_SHAPE } from "./messages.ts";
-import { COMPLEXITY_LEVELS, PHASE_SHAPE, ROLE_SHAPE } from "./team.ts";
+import type { Phase } from "./phases.ts";
+import { COMPLEXITY_LEVELS, PHASE_SHAPE, ROLE_SHAPE, type Role } from "./team.ts";
 
 /** The phases in which a team executes a graph; the others only wait or publish. */
 export const GRAPH_PHASES = ["enrich", "implementing", "e2e", "docs"] as const;
@@ -64,23 +67,35 @@ export type TemplateEdge = TypeOf<typeof EDGE_SHAPE>;
 const TEMPLATE_SHAPE = object({ nodes: list(NODE_SHAPE), edges: list(EDGE_SHAPE) });
 export type GraphTemplate = TypeOf<typeof TEMPLATE_SHAPE>;
 
-const PROFILE_SHAPE = object({
+const PROFILE_SHAPE: Shape<AgentProfile> = object<AgentProfile>({
   role: ROLE_SHAPE,
   phases: list(PHASE_SHAPE),
-  /** Domains of an issue that select this agent. */
   domains: TEXTS,
-  /** Words in the issue's text that select this agent. */
   keywords: TEXTS,
-  /** Whether the agent is in every team. */
+  languages: optional(TEXTS),
   always: flag,
   timeoutMs: count,
-  /** `provider:model` that executes this agent; null: the run's default model. */
   agent: nullable(text),
-  /** Description of the agent, for its prompts. */
   about: text,
 });
 /** An agent that can become a member of a team. */
-export type AgentProfile = TypeOf<typeof PROFILE_SHAPE>;
+export type AgentProfile = {
+  readonly role: Role;
+  readonly phases: readonly Phase[];
+  /** Domains of an issue that select this agent. */
+  readonly domains: readonly string[];
+  /** Words in the issue's text that select this agent. */
+  readonly keywords: readonly string[];
+  /** Languages that it works in. Words of the issue select it only in a repository with one of them. Absent: any. */
+  readonly languages?: readonly string[];
+  /** Whether the agent is in every team. */
+  readonly always: boolean;
+  readonly timeoutMs: number;
+  /** `provider:model` that executes this agent; null: the run's default model. */
+  readonly agent: string | null;
+  /** Description of the agent, for its prompts. */
+  readonly about: string;
+};
 
 const TEAM_RULES_SHAPE = object({
   labelPoints: count,

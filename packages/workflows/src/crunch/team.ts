@@ -1,6 +1,18 @@
 // The team of a crunch run: its members, their tasks, and the complexity score of the issue.
 
-import { type TypeOf, anyOf, count, dictionary, finite, flag, list, object, text } from "@holdfast/core/json";
+import {
+  type Shape,
+  type TypeOf,
+  anyOf,
+  count,
+  dictionary,
+  finite,
+  flag,
+  list,
+  object,
+  optional,
+  text,
+} from "@holdfast/core/json";
 import { PHASES, type Phase } from "./phases.ts";
 
 export const ROLES = ["coordinator", "supervisor", "implementer", "quality", "context"] as const;
@@ -71,17 +83,28 @@ const MEMBER_SHAPE = object({
 });
 export type TeamMember = TypeOf<typeof MEMBER_SHAPE>;
 
-export const TEAM_SHAPE = object({
-  /** Format: TEAM-YYYYMMDD-hash4. */
+const TASK_SHAPE = object(TEAM_TASK);
+export const TEAM_SHAPE: Shape<Team> = object<Team>({
   id: text,
   issue: count,
   complexity: COMPLEXITY_SHAPE,
   domains: list(text),
+  languages: optional(list(text)),
   members: list(MEMBER_SHAPE),
-  /** Tasks by name. All counts are derived from it, so that nothing is counted twice. */
-  tasks: dictionary(object(TEAM_TASK)),
+  tasks: dictionary(TASK_SHAPE),
 });
-export type Team = TypeOf<typeof TEAM_SHAPE>;
+export type Team = {
+  /** Format: TEAM-YYYYMMDD-hash4. */
+  readonly id: string;
+  readonly issue: number;
+  readonly complexity: Complexity;
+  readonly domains: readonly string[];
+  /** Languages of the repository, most frequent first. Absent: not determined. */
+  readonly languages?: readonly string[];
+  readonly members: readonly TeamMember[];
+  /** Tasks by name. All counts are derived from it, so that nothing is counted twice. */
+  readonly tasks: Readonly<Record<string, TypeOf<typeof TASK_SHAPE>>>;
+};
 
 export interface ComplexitySigns {
   readonly domains: readonly string[];
