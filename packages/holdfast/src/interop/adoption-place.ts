@@ -29,7 +29,8 @@ export type AdoptionPlace =
 
 /** `commit`: what a new branch starts at; null: at HEAD, or the branch exists. `name`: of what it starts at. */
 interface BranchStart {
-  readonly from: "branch" | "remote" | "base";
+  /** "run": another run works on the document's branch, and this one gets a branch of its own that starts there. */
+  readonly from: "branch" | "remote" | "base" | "run";
   readonly commit: string | null;
   readonly name: string;
 }
@@ -62,10 +63,20 @@ export async function planPlace(adapters: Adapters, params: PlaceParams): Promis
     return { kind: "there", workspace, branch };
   }
   const { issue } = checkpoint.planes.inputs;
-  const named = workflow.naming?.branch?.({ run: run.id, issue }) ?? undefined;
-  const place = await planWorktree(adapters, run.id, base, { branch: branch ?? named });
-  const start =
-    branch === null ? null : await startOf(adapters, { run, branch, isAccepted: answers.branch_missing !== undefined });
+  const given = workflow.naming?.branch?.({ run: run.id, issue }) ?? null;
+  // A branch that exists is somebody's work, which the document does not name.
+  const named = given === null || (await workspaces.branchTip(`refs/heads/${given}`)) !== null ? null : given;
+  const holder = (await workspaces.list()).find(
+    (tree) => tree.exists && tree.run !== null && branch !== null && tree.branch === `refs/heads/${branch}`,
+  );
+  const isShared = holder !== undefined;
+  const continued = isShared ? null : branch;
+  const place = await planWorktree(adapters, run.id, base, { branch: continued ?? named ?? undefined });
+  const start = isShared
+    ? ({ from: "run", commit: holder.head, name: branch ?? "" } as const)
+    : branch === null
+      ? null
+      : await startOf(adapters, { run, branch, isAccepted: answers.branch_missing !== undefined });
   const atBase: BranchStart = {
     from: "base",
     commit: place?.base?.commit ?? null,
@@ -75,7 +86,7 @@ export async function planPlace(adapters: Adapters, params: PlaceParams): Promis
   const planned: AdoptionPlace = {
     kind: "new",
     worktree,
-    branch: branch ?? named ?? null,
+    branch: continued ?? named,
     start: start ?? atBase,
     refused: branch === null || start === null ? params.branch : null,
   };
@@ -147,6 +158,8 @@ export function placeNote({ planes }: Checkpoint, place: AdoptionPlace): string 
   if (place.kind === "there")
     return place.branch === null ? null : `The run continues in ${place.workspace.root}, on branch ${place.branch}.`;
   const { start, refused } = place;
+  if (start.from === "run")
+    return `Another run works on ${start.name}, the branch of the imported document. The run continues in a new worktree on a branch of its own that starts there.`;
   if (start.from === "branch") return `The run continues in a new worktree on branch ${start.name}.`;
   if (start.from === "remote")
     return `The run continues in a new worktree on branch ${start.name} as it is on the remote: work that was never pushed is missing.`;
