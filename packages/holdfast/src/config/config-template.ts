@@ -133,7 +133,7 @@ ralph:
   memoryPolicy: ${value("ralph.memoryPolicy")}
   # Without progress: stop, ask (you), or rollback (once to the best iteration, then stop).
   onStuck: ${value("ralph.onStuck")}
-  # Stall detection, each a number or none. stuck: iterations with the same failure or without a change. oscillation: changes
+  # Stall detection, each a number or none. stuck: iterations with the same failure and the same files. oscillation: changes
   # between the same two states. regression: points of quality below the best. burn: iterations for the burn rate.
   detection:
     stuck: ${value("ralph.detection.stuck")}

@@ -84,7 +84,7 @@ test.concurrent("an exhausted budget stays exhausted on resume, until it is rais
 const STUCK = { until: "echo no; exit 1", detection: { stuck: 2, oscillation: null } };
 
 test.concurrent("stuck: it stops, with what shows that it is", async () => {
-  await using bench = await makeBench({ answers: inTurn("1\n", "2\n"), options: STUCK });
+  await using bench = await makeBench({ answers: inTurn("1\n"), options: STUCK });
   const outcome = await bench.work();
   expect(outcome).toMatchObject({ kind: "failed" });
   expect(await bench.calls()).toBe(2);
@@ -94,6 +94,16 @@ test.concurrent("stuck: it stops, with what shows that it is", async () => {
   expect(status.loop).toMatchObject({ findings, totals: { iterations: 2 }, iterations: [{ verdict: "failed" }, {}] });
 });
 
+test.concurrent.each([
+  ["the same failure with other files each time", { until: STUCK.until, answers: ["1\n", "2\n", "3\n", "4\n", "5\n"] }],
+  ["a silent check that never passes", { until: "exit 1", answers: ["1\n"] }],
+])("not stuck: %s uses all of --max 5", async (_, { until, answers }) => {
+  await using bench = await makeBench({ answers: inTurn(...answers), options: { ...STUCK, until, maxIterations: 5 } });
+  expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("5 iterations") });
+  expect(await bench.calls()).toBe(5);
+  expect((await bench.state()).iterations.map(({ verdict }) => verdict)).toEqual(Array(5).fill("failed"));
+});
+
 const again = async (bench: Bench, from: number) =>
   (await bench.holdfast.resume({ run: bench.run(), from, force: true })).outcome;
 
@@ -101,7 +111,7 @@ test.concurrent.for(["iterate", "reflect", "latest"] as const)(
   "stuck: resumed by force from its checkpoint in %s it continues, and is stuck only when as many again have failed",
   async (stage) => {
     await using bench = await makeBench({
-      answers: inTurn("1\n", "2\n", "3\n", "4\n", "5\n", "6\n"),
+      answers: inTurn("1\n"),
       options: { ...STUCK, maxIterations: 5 },
       mode: "logged",
     });
@@ -142,7 +152,7 @@ test.concurrent("out of attempts: resumed by force it has as many again", async 
 
 test.concurrent("stuck: the user is asked, and the answer counts for as many iterations again", async () => {
   await using bench = await makeBench({
-    answers: inTurn("1\n", "2\n", "3\n", "4\n"),
+    answers: inTurn("1\n"),
     options: { ...STUCK, onStuck: "ask" },
   });
   expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });

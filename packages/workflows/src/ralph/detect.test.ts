@@ -20,32 +20,39 @@ const look = (iterations: readonly Iteration[], given: Partial<Parameters<typeof
 const kinds = (...args: Parameters<typeof look>) => look(...args).map((finding) => finding.kind);
 
 describe("stuck", () => {
-  const same = { signature: "s" };
-  test("the same failure three times, with which iterations and what they have in common", () => {
-    expect(look(row({ signature: "r" }, same, same, same))).toEqual([
+  const same = { signature: "s", tree: "t" };
+  test("the same failure with the same files three times, with which iterations and what they have in common", () => {
+    expect(look(row({ ...same, signature: "r" }, same, same, same))).toEqual([
       {
         kind: "stuck",
         iteration: 4,
-        sentence: "Stuck: iterations 2 to 4 failed in the same way",
-        evidence: { because: "same_failure", iterations: [2, 3, 4], common: "s" },
+        sentence: "Stuck: iterations 2 to 4 failed in the same way with the same files",
+        evidence: { because: "same_failure_same_files", iterations: [2, 3, 4], common: "s" },
       },
     ]);
     expect(kinds(row(same, same))).toEqual([]);
-    expect(kinds(row(same, { signature: "r" }, same, same))).toEqual([]);
-    expect(kinds(row({}, {}, {}))).toEqual([]);
+    expect(kinds(row(same, { ...same, signature: "r" }, same, same))).toEqual([]);
+    expect(kinds(row(same, { ...same, tree: "u" }, same))).toEqual([]);
   });
 
-  test("no file changed, by count or by tree", () => {
-    const [a, b, c, d] = [{ signature: "1" }, { signature: "2" }, { signature: "3" }, { signature: "4" }];
-    const none = { filesChanged: 0 };
-    expect(look(row({ ...a, ...none }, { ...b, ...none }, { ...c, ...none }))).toMatchObject([
-      { kind: "stuck", evidence: { because: "no_change", iterations: [1, 2, 3] } },
-    ]);
-    const tree = { tree: "t" };
-    expect(kinds(row({ ...a, ...tree }, { ...b, ...tree }, { ...c, ...tree }, { ...d, ...tree }))).toEqual(["stuck"]);
-    // Whether the first of three iterations changed anything is unknown.
-    expect(kinds(row({ ...a, ...tree }, { ...b, ...tree }, { ...c, ...tree }))).toEqual([]);
-    expect(kinds(row({ ...a, ...none }, { ...b, filesChanged: 1 }, { ...c, ...none }))).toEqual([]);
+  test("where the files are unknown, the iterations after the first changed none", () => {
+    const none = { signature: "s", filesChanged: 0 };
+    expect(kinds(row({ ...none, filesChanged: 1 }, none, none))).toEqual(["stuck"]);
+    expect(kinds(row(none, { ...none, filesChanged: 1 }, none))).toEqual([]);
+    expect(kinds(row(none, { ...none, filesChanged: null }, none))).toEqual([]);
+  });
+
+  test("different failures of the same files, and a failure that names nothing, are not the same failure", () => {
+    const failures = ["1", "2", "3", "4"].map((signature) => ({ ...same, signature, filesChanged: 0 }));
+    expect(kinds(row(...failures))).toEqual([]);
+    const silent = { tree: "t", filesChanged: 0 };
+    expect(kinds(row(silent, silent, silent, silent))).toEqual([]);
+  });
+
+  test.each(["not_run", "unchecked"] as const)("%s has no signature and is still the same failure", (verdict) => {
+    const one = { tree: "t", verdict };
+    expect(look(row(one, one, one))).toMatchObject([{ kind: "stuck", evidence: { common: null } }]);
+    expect(kinds(row(one, { ...one, tree: "u" }, one))).toEqual([]);
   });
 
   test("what happened before somebody intervened does not count, nor another unit's, nor when it passed", () => {

@@ -37,30 +37,33 @@ export function detect(params: {
 }
 
 /**
- * The newest `times` iterations failed in the same way, or none of them changed a file. The same failure takes
- * precedence because it is more specific.
+ * The newest `times` iterations ended with the same failure, and the files after each of them were the same. A failure
+ * that names nothing (a check without output) is never the same as another one, so such a loop ends at its limits.
  */
 function detectStuck(iterations: readonly Iteration[], times: number): LoopFinding | null {
   const run = iterations.slice(-times);
+  const [first] = run;
   const newest = run.at(-1);
-  if (newest === undefined || run.length < times) return null;
+  if (first === undefined || newest === undefined || run.length < times) return null;
+  const failure = failureOf(newest);
+  if (failure === null || !run.every((one) => failureOf(one) === failure)) return null;
+  if (!run.slice(1).every((one) => hasFilesOf(one, first))) return null;
   const numbers = run.map((one) => one.number);
-  const span = `iterations ${numbers[0]} to ${newest.number}`;
-  const found = { kind: "stuck", iteration: newest.number } as const;
-  const { signature, tree } = newest;
-  if (signature !== null && run.every((one) => one.signature === signature)) {
-    const sentence = `Stuck: ${span} failed in the same way`;
-    return { ...found, sentence, evidence: { because: "same_failure", iterations: numbers, common: signature } };
-  }
-  const before = iterations.at(-times - 1) ?? null;
-  if (!run.every((one, place) => unchanged(one, run[place - 1] ?? before))) return null;
-  const sentence = `Stuck: ${span} changed no file`;
-  return { ...found, sentence, evidence: { because: "no_change", iterations: numbers, common: tree } };
+  return {
+    kind: "stuck",
+    iteration: newest.number,
+    sentence: `Stuck: iterations ${first.number} to ${newest.number} failed in the same way with the same files`,
+    evidence: { because: "same_failure_same_files", iterations: numbers, common: newest.signature },
+  };
 }
 
-function unchanged(one: Iteration, before: Iteration | null): boolean {
-  if (one.filesChanged !== null) return one.filesChanged === 0;
-  return one.tree !== null && one.tree === before?.tree;
+/** Without a signature, a check that cannot run and an agent that fails unchecked are failures of their own kind. */
+function failureOf({ signature, verdict }: Iteration): string | null {
+  return signature ?? (verdict === "failed" ? null : verdict);
+}
+
+function hasFilesOf(one: Iteration, first: Iteration): boolean {
+  return one.tree === null || first.tree === null ? one.filesChanged === 0 : one.tree === first.tree;
 }
 
 /**

@@ -94,7 +94,7 @@ const CHECK_SHAPE = object({
   excerpt: text,
   /**
    * Digest of the failure without what varies between attempts (times, addresses, paths of temporary files). null: it
-   * passed, or gave no verdict.
+   * passed, gave no verdict, or failed without any output.
    */
   signature: nullable(text),
 });
@@ -174,9 +174,10 @@ export const FINDING_SHAPE = variants("kind", {
   /** Names the iterations that are alike, oldest first. */
   stuck: finding(
     object({
-      because: anyOf(["same_failure", "no_change"]),
+      /** Loops of earlier versions also have the other two. */
+      because: anyOf(["same_failure_same_files", "same_failure", "no_change"]),
       iterations: list(count),
-      /** What they have in common: the failure's signature or the files' tree; null if neither is known. */
+      /** The common signature of the failure (formerly also the tree of the files); null if there is none. */
       common: nullable(text),
     }),
   ),

@@ -91,8 +91,8 @@ describe("what follows", () => {
     const turns: readonly Turn[] = [
       { output: red("a"), tree: "good" },
       { output: red("a", "b"), tree: "bad" },
-      { output: red("a", "b"), tree: "worse" },
-      { output: red("a", "b"), tree: "worst" },
+      { output: red("a", "b"), tree: "bad" },
+      { output: red("a", "b"), tree: "bad" },
     ];
     test("it stops, with the evidence", () => {
       const options = loop();
@@ -209,9 +209,9 @@ describe("the prompt", () => {
     const options = loop();
     const state = run(options, [
       { output: red("a"), said: "One.\n## Learnings\n- keep a" },
-      { output: red("a", "b") },
-      { output: red("a", "b") },
-      { output: red("a", "b") },
+      { output: red("a", "b"), tree: "t" },
+      { output: red("a", "b"), tree: "t" },
+      { output: red("a", "b"), tree: "t" },
     ]);
     const prompt = ralphPrompt({ fence, options, state, iteration: 5 });
     for (const part of [

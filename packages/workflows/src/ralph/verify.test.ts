@@ -40,6 +40,17 @@ describe("the exit code alone decides", () => {
   });
 });
 
+test.each([
+  ["no output", { output: "" }],
+  ["blank lines", { output: " \n\t\n\n" }],
+  ["colours and carriage returns", { output: "\u001B[31m\u001B[0m\r\n" }],
+  ["no output until the time was over", { kind: "timed_out", code: null } as const],
+])("a silent failure is failed without a signature: %s", (_, given) => {
+  expect(read(1, check(given))).toMatchObject({ verdict: "failed", signature: null, checks: [{ signature: null }] });
+  // Beside a check that prints something, that one identifies the failure.
+  expect(read(2, check(given), check({ output: "no" })).signature).toBe(signature("no"));
+});
+
 describe("a failure's signature", () => {
   const failure = "Error: expected 3 to be 4\n  at run (/work/src/a.ts:10:5)\n";
   test("is the same whenever and wherever it ran", () => {

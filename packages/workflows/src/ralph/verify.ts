@@ -168,9 +168,9 @@ export function readVerification(params: {
 function readCheck(check: EndedCheck): CheckResult {
   const { kind, code } = check;
   const lines = outputLines(check.output);
-  const judged = kind === "exited" || kind === "timed_out";
+  const judged = isJudged(check);
   const metrics = judged ? readMetrics(lines) : noMetrics;
-  const passed = kind === "exited" && code === 0;
+  const passed = hasPassed(check);
   return {
     command: clip(check.command, MOST_COMMAND),
     kind,
@@ -182,11 +182,15 @@ function readCheck(check: EndedCheck): CheckResult {
   };
 }
 
+/** An interrupted command, or one that could not be started, says nothing about the files. */
+function isJudged({ kind }: Pick<RanCheck, "kind">): boolean {
+  return kind === "exited" || kind === "timed_out";
+}
+
 function verdictOf(planned: number, checks: readonly CheckResult[]): IterationVerdict {
   if (planned === 0) return "unchecked";
-  if (checks.some((check) => check.signature !== null)) return "failed";
-  const passed = checks.filter((check) => check.kind === "exited" && check.code === 0).length;
-  return passed >= planned ? "passed" : "not_run";
+  if (checks.some((check) => isJudged(check) && !hasPassed(check))) return "failed";
+  return checks.filter(hasPassed).length >= planned ? "passed" : "not_run";
 }
 
 const MOST_COMMAND = 500;
@@ -211,16 +215,18 @@ const BEGINS = /^[ \t]{0,20}(?:FAIL|not ok|✖|×|●|E {2}|--- FAIL|error|panic
 /**
  * Identifies a failure independent of its duration and place: how the command ended, what fails, and the relevant lines
  * in any order. Times, addresses, positions in files and temporary paths are removed. Other numbers remain: 12 problems
- * and then 10 are not the same failure, and a loop that makes progress must not count as stuck.
+ * and then 10 are not the same failure, and a loop that makes progress must not count as stuck. null: the command
+ * printed nothing, and an exit code alone identifies no failure.
  */
 function signatureOf(params: {
   readonly kind: string;
   readonly code: number | null;
   readonly metrics: Metrics;
   readonly lines: readonly string[];
-}): Digest {
+}): Digest | null {
   const { kind, code, metrics } = params;
   const lines = params.lines.map(timeless).filter((line) => line !== "");
+  if (lines.length === 0) return null;
   const notable = [...new Set(lines.filter((line) => TELLING.test(line)))].toSorted().slice(0, MOST_LINES);
   const shown = notable.length > 0 ? notable : lines.slice(-MOST_LINES);
   const { failing, tests, errors } = metrics;
