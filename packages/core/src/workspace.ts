@@ -419,6 +419,8 @@ export interface CommitParams {
 export interface ChangedFile {
   readonly path: GitPath;
   readonly status: "added" | "modified" | "deleted" | "renamed" | "type_changed";
+  /** The git object of the new content; null: deleted. */
+  readonly digest: string | null;
 }
 
 export interface PushInspection {

@@ -218,6 +218,7 @@ function viewOf(checkpoint: ExternalCheckpoint, { isFresh }: { readonly isFresh:
   const unless = <T extends Json>(byDefault: T, value: T): T | undefined =>
     isFresh && value === byDefault ? undefined : value;
   const { temperature, seed } = config;
+  const failures = failuresOf(position.attempts);
   const keptId = kept["workflow_id"];
   const workflowId = typeof keptId === "string" ? keptId : madeWorkflowId(checkpoint);
   return defined({
@@ -233,9 +234,10 @@ function viewOf(checkpoint: ExternalCheckpoint, { isFresh }: { readonly isFresh:
       progress: kept["progress"] ?? {},
       iteration: filled(
         defined({
-          current: unless(0, position.iteration),
+          // A document that names the maximum of a loop also has its zeros.
+          current: kept["max_iterations"] === undefined ? unless(0, position.iteration) : position.iteration,
           max: kept["max_iterations"],
-          failures: unless(0, failuresOf(position.attempts)),
+          failures: kept["max_iterations"] === undefined ? unless(0, failures) : failures,
         }),
       ),
       artifacts: files === null ? (kept["artifacts"] ?? []) : files.artifacts.map(artifactOf),

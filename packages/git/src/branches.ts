@@ -138,7 +138,7 @@ async function changedSince(
   const trees = await treesOf(at, params);
   const args = [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
   const files = parseFiles(await at.worktree.repository.objects.output({ args }));
-  return files.map(({ path, status }) => ({ path, status }));
+  return files.map(({ path, status, digest }) => ({ path, status, digest }));
 }
 
 /** The changes as a patch of at most `maxBytes` bytes, cut at a line end. */

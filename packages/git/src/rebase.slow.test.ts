@@ -159,7 +159,7 @@ describe("rebase", () => {
     await scene.branch.rebase({ onto, at: LATER });
     expect(scene.tree.read("run.bat")).toBe("one\r\n");
     expect(scene.tree.git("status", "--porcelain")).toBe("");
-    expect(await scene.branch.changedSince({ from: onto, exclude: [] })).toEqual([
+    expect(await scene.branch.changedSince({ from: onto, exclude: [] })).toMatchObject([
       { path: "a.txt", status: "modified" },
       { path: "new.txt", status: "added" },
     ]);

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
-import type { Diff, DiffParams } from "@holdfast/core/workspace";
+import type { ChangedFile, Diff, DiffParams } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { parentOf } from "./capture-plan.ts";
@@ -23,7 +23,10 @@ export async function diffSnapshots(repository: Repository, params: DiffParams):
     }),
     repository.objects.output({ args: [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", from, to] }),
   ]);
-  return { text: text.toString("utf8"), files: parseFiles(raw) };
+  return {
+    text: text.toString("utf8"),
+    files: parseFiles(raw).map(({ path, status, from: before }) => ({ path, status, from: before })),
+  };
 
   // Git takes paths as arguments, and arguments cannot contain every byte. Therefore the scope is applied to the tree.
   async function limitTo(paths: readonly string[]): Promise<string> {
@@ -64,15 +67,17 @@ async function treeOf(repository: Repository, name: string): Promise<string> {
 }
 
 /** Parses the output of DIFF_TREE with `--raw -z`. */
-export function parseFiles(raw: Buffer): Diff["files"] {
+export function parseFiles(raw: Buffer): readonly (Diff["files"][number] & Pick<ChangedFile, "digest">)[] {
   const records = splitRecords(raw);
-  const files: Diff["files"][number][] = [];
+  const files: (Diff["files"][number] & Pick<ChangedFile, "digest">)[] = [];
   for (let at = 0; at < records.length;) {
-    const letter = records[at]?.split(" ")[4]?.[0] ?? "M";
+    const [, , , id = null, status = "M"] = records[at]?.split(" ") ?? [];
+    const letter = status[0] ?? "M";
     const first = quotePath(records[at + 1] ?? "");
     const renamed = letter === "R";
     const path = renamed ? quotePath(records[at + 2] ?? "") : first;
-    files.push({ path, status: STATUS.get(letter) ?? "modified", from: renamed ? first : null });
+    const digest = letter === "D" ? null : id;
+    files.push({ path, status: STATUS.get(letter) ?? "modified", from: renamed ? first : null, digest });
     at += renamed ? 3 : 2;
   }
   return files;

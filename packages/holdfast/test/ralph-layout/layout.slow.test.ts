@@ -66,19 +66,18 @@ function invalid(): readonly string[] {
 }
 
 describe("what is written", () => {
-  test("the newest of each iteration, what was asked for beside it, and all of it as the schemas want it", async () => {
+  test("the end of each iteration, what was asked for beside it, and all of it as the schemas want it", async () => {
     await save(holdfast, { iteration: 0, trigger: "stage", loopId: null });
     expect(await mirror()).toMatchObject({ paths: [] });
-    await save(holdfast, { iteration: 1 });
     await save(holdfast, { iteration: 1, trigger: "manual" });
     const risky = await save(holdfast, { iteration: 1, trigger: "before_risky" });
     await save(holdfast, { iteration: 1, trigger: "stage", stage: "reflect" });
+    await save(holdfast, { iteration: 1 });
     await save(holdfast, { iteration: 2 });
     await mirror();
     expect(names(root)).toEqual([
       expect.stringMatching(/^checkpoint-1-\d+\.json\.gz$/),
       expect.stringMatching(/^checkpoint-1-\d+\.json\.gz$/),
-      "iteration-000.json.gz",
       "iteration-001.json.gz",
       "iteration-002.json.gz",
     ]);
@@ -120,16 +119,16 @@ describe("what is written", () => {
     expect(names(root).map((name) => readFileSync(join(root, DIRECTORY, name)).toString("base64"))).toEqual(bytes);
   });
 
-  test("a run that went back: the highest iteration is where it stands", async () => {
+  test("a run that went back: the highest iteration is the last that counts", async () => {
     for (const iteration of [1, 2, 3]) await save(holdfast, { iteration });
     await mirror();
-    await save(holdfast, { iteration: 1, trigger: "restore" });
+    await save(holdfast, { iteration: 2, trigger: "restore" });
     await mirror();
     expect(names(root).filter((name) => name.startsWith("iteration-"))).toEqual(["iteration-001.json.gz"]);
-    expect(names(root)).toHaveLength(3);
+    expect(names(root)).toHaveLength(4);
     expect(readJson(`.aiwg/ralph/loops/${LOOP}/state.json`)).toMatchObject({
-      iteration: 1,
-      last_checkpoint: `${DIRECTORY}/iteration-001.json.gz`,
+      iteration: 2,
+      last_checkpoint: expect.stringMatching(/checkpoint-2-\d+\.json\.gz$/),
     });
   });
 
@@ -165,7 +164,7 @@ describe("states, from journal and lease", () => {
     const lease = await holdfast.store.takeLease({ run: LOOP, label: "test" });
     await mirror();
     expect(status()).toBe("running");
-    expect(listed()).toMatchObject([{ loop_id: LOOP, status: "running", iteration: 1, pid: process.pid }]);
+    expect(listed()).toMatchObject([{ loop_id: LOOP, status: "running", iteration: 2, pid: process.pid }]);
     await holdfast.store.releaseLease(lease);
     await mirror();
     expect(status()).toBe("paused");
@@ -386,13 +385,13 @@ describe("retention of the files", () => {
     const other = { run: "ralph-other-00000002", loopId: "ralph-other-00000002" };
     for (let iteration = 1; iteration <= 8; iteration += 1) await save(holdfast, { iteration, ...other });
     const ended = (outcome: "done" | "failed") => [{ kind: "run.ended", body: { outcome, reason: "so" } }] as const;
-    await save(holdfast, { iteration: 8, stage: "done", entries: ended("done") });
-    await save(holdfast, { iteration: 8, stage: "fatal", entries: ended("failed"), ...other });
+    await save(holdfast, { iteration: 8, stage: "done", trigger: "stage", entries: ended("done") });
+    await save(holdfast, { iteration: 8, stage: "fatal", trigger: "stage", entries: ended("failed"), ...other });
     await mirror();
     await mirror(other.run);
     await clean();
-    expect(names(root)).toEqual(["iteration-008.json.gz"]);
-    expect(names(root, `.aiwg/ralph/loops/${other.run}/checkpoints`)).toHaveLength(8);
+    expect(names(root)).toEqual([expect.stringMatching(/^checkpoint-8-\d+\.json\.gz$/)]);
+    expect(names(root, `.aiwg/ralph/loops/${other.run}/checkpoints`)).toHaveLength(9);
   });
 
   test("what another tool put into a legacy directory is never removed", async () => {

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, readdirSync, symlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
@@ -48,7 +48,29 @@ test("a loop is seen below .aiwg as it goes, whole at every moment; what was rea
   expect([...statuses]).toContain("running");
   expect(state()).toMatchObject({ status: "completed", iteration: 3, metrics: { total_iterations: 3 } });
   const directory = join(bench.clone, `.aiwg/ralph/loops/${bench.run()}/checkpoints`);
-  expect(readdirSync(directory).toSorted()).toEqual([0, 1, 2, 3].map((number) => `iteration-00${number}.json.gz`));
+  // The last file is the end of the run itself.
+  expect(readdirSync(directory).toSorted()).toEqual([
+    expect.stringMatching(/^checkpoint-3-\d+\.json\.gz$/),
+    ...[1, 2, 3].map((number) => `iteration-00${number}.json.gz`),
+  ]);
+  for (const number of [1, 2, 3]) {
+    const document = readGz(join(directory, `iteration-00${number}.json.gz`));
+    const percentage = number / 2;
+    expect(document).toMatchObject({
+      trigger: "iteration",
+      state: {
+        phase: number === 3 ? "publish" : "iterate",
+        step: "loop",
+        iteration: { current: number, max: 200, failures: number === 3 ? 2 : number },
+        progress: { total_steps: 200, completed_steps: number, percentage },
+        artifacts: [{ path: "answer.txt", hash: expect.stringMatching(/^[0-9a-f]{40}$/), status: "created" }],
+        variables: { iterations: Array.from({ length: number }, (_, at) => ({ number: at + 1 })) },
+      },
+    });
+    const { state: saved } = document as { readonly state: { readonly agent_state: { readonly memory: JsonObject } } };
+    const { reflections } = saved.agent_state.memory as { readonly reflections: readonly JsonObject[] };
+    expect(reflections.at(-1)).toMatchObject({ iteration: number, verdict: number === 3 ? "passed" : "failed" });
+  }
   // In the user's own worktree, and in no commit.
   expect(await bench.git("clone", "status", "--porcelain")).toBe("");
   expect(await bench.git("clone", "ls-tree", "-r", "--name-only", `holdfast/${bench.run()}`)).not.toContain(".aiwg");
@@ -75,28 +97,33 @@ test("if .aiwg leads out of the repository, the run reports it once and continue
   expect(readdirSync(join(bench.root, "outside"))).toEqual([]);
 });
 
-test("a stopped loop continues from its files alone, as another run", async () => {
-  await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n") });
-  const controller = new AbortController();
-  const outcome = await bench.work({
-    signal: controller.signal,
-    listen: (event) => {
-      if (event.kind === "stage_entered" && event.iteration === 2) controller.abort();
-    },
-  });
-  expect(outcome).toMatchObject({ kind: "interrupted" });
-  const { holdfast } = bench;
-  const [plan] = await holdfast.formats.planImport({ paths: [".aiwg/ralph/loops"], run: "again" });
-  if (plan === undefined) return expect.unreachable("nothing would be imported");
-  expect(plan).toMatchObject({ workflow: "ralph", work: { kind: "task", text: "Write the answer" } });
-  await holdfast.formats.applyImport(plan);
-  const report = await holdfast.resume({ run: "again" });
-  expect(report.outcome).toMatchObject({ kind: "done" });
-  const entries = await Array.fromAsync(holdfast.store.readJournal({ run: "again" }));
-  const calls = entries.filter(({ kind, body }) => kind === "step.started" && body["step"] === "agent");
-  expect(calls).toHaveLength(2);
-  // Both keep what they have: neither takes the other's place.
-  const directory = join(bench.clone, `.aiwg/ralph/loops/${bench.run()}/checkpoints`);
-  const newest = readGz(join(directory, "iteration-003.json.gz"));
-  expect(newest["metadata"]).toMatchObject({ holdfast: expect.stringContaining("/again@") });
-});
+test.each(["the newest checkpoint", "the end of iteration 1"])(
+  "a stopped loop continues from its files alone, from %s, as another run",
+  async (where) => {
+    await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n") });
+    const controller = new AbortController();
+    const outcome = await bench.work({
+      signal: controller.signal,
+      listen: (event) => {
+        if (event.kind === "stage_entered" && event.iteration === 2) controller.abort();
+      },
+    });
+    expect(outcome).toMatchObject({ kind: "interrupted" });
+    const { holdfast } = bench;
+    const files = join(bench.clone, `.aiwg/ralph/loops/${bench.run()}/checkpoints`);
+    if (where === "the end of iteration 1")
+      for (const name of readdirSync(files)) if (name.startsWith("checkpoint-")) rmSync(join(files, name));
+    const [plan] = await holdfast.formats.planImport({ paths: [".aiwg/ralph/loops"], run: "again" });
+    if (plan === undefined) return expect.unreachable("nothing would be imported");
+    expect(plan).toMatchObject({ workflow: "ralph", work: { kind: "task", text: "Write the answer" } });
+    await holdfast.formats.applyImport(plan);
+    const report = await holdfast.resume({ run: "again" });
+    expect(report.outcome).toMatchObject({ kind: "done" });
+    const entries = await Array.fromAsync(holdfast.store.readJournal({ run: "again" }));
+    const calls = entries.filter(({ kind, body }) => kind === "step.started" && body["step"] === "agent");
+    expect(calls).toHaveLength(2);
+    // Both keep what they have: neither takes the other's place.
+    const newest = readGz(join(files, "iteration-003.json.gz"));
+    expect(newest["metadata"]).toMatchObject({ holdfast: expect.stringContaining("/again@") });
+  },
+);

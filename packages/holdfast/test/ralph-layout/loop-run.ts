@@ -21,6 +21,7 @@ export async function beginLoop(holdfast: Pick<Holdfast, "store">, run = LOOP): 
 export async function save(
   holdfast: Pick<Holdfast, "store">,
   params: {
+    /** With the trigger `iteration`: the one that ends. */
     readonly iteration: number;
     readonly trigger?: Trigger;
     readonly run?: string;
@@ -36,7 +37,7 @@ export async function save(
   const { checkpoint } = await holdfast.store.commit({
     lease,
     entries,
-    checkpoint: { trigger, planes: planesOf(params) },
+    checkpoint: { trigger, planes: planesOf({ ...params, trigger }) },
   });
   await holdfast.store.releaseLease(lease);
   return checkpoint?.sequence ?? 0;
@@ -44,12 +45,13 @@ export async function save(
 
 function planesOf(params: {
   readonly iteration: number;
+  readonly trigger: Trigger;
   readonly stage?: string;
   readonly loopId?: string | null;
   readonly options?: JsonObject;
   readonly extensions?: JsonObject;
 }): Planes {
-  const { iteration, stage = "iterate", options = {}, extensions = {} } = params;
+  const { iteration, trigger, stage = "iterate", options = {}, extensions = {} } = params;
   const planes = emptyPlanes({ workflow: "ralph", stage });
   const inputs = ralphOptionsJson(parseRalphOptions({ task: "fix the tests", until: "npm test", ...options }));
   const memory = Array.from({ length: Math.min(3, iteration) }, (_, at) => reflection(iteration - at)).toReversed();
@@ -57,7 +59,8 @@ function planesOf(params: {
   const loopId = params.loopId === undefined ? LOOP : params.loopId;
   return {
     ...planes,
-    position: { ...planes.position, iteration },
+    // The commit that ends an iteration enters the next one.
+    position: { ...planes.position, iteration: iteration + (trigger === "iteration" && stage === "iterate" ? 1 : 0) },
     context: { ...planes.context, values: { ...initialRalphState, loopId, memory, totals } },
     config: { ...planes.config, agent: "scripted", inputs },
     extensions,

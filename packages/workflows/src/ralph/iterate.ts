@@ -3,11 +3,20 @@
 import { maskSecrets } from "@holdfast/core/mask";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
+import type { ChangedFile } from "@holdfast/core/workspace";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime } from "../worktree.ts";
 import { clip, oneLine } from "../text.ts";
-import type { Answer, IterationCost, LoopFinding, Reflection, Verification } from "./iteration.ts";
+import {
+  type Answer,
+  type Artifact,
+  type IterationCost,
+  type LoopFinding,
+  MAX_ARTIFACTS,
+  type Reflection,
+  type Verification,
+} from "./iteration.ts";
 import { type RalphOptions, type Unit, planUnits } from "./options.ts";
 import { ended } from "./reflection.ts";
 import {
@@ -65,6 +74,7 @@ export async function iterateStage(work: RalphDependencies, context: RalphContex
     report,
     filesChanged: changed.files,
     tree: changed.tree,
+    artifacts: changed.artifacts,
   });
   await recordEvent(context, { kind: "answered", answer });
   return { event: "iterated", reason: reasonOf(iteration, report, changed.files), feedback: null };
@@ -74,11 +84,23 @@ async function filesChanged(
   context: RalphContext,
   { branch }: Worktree,
   { before, head }: { readonly before: string; readonly head: string },
-): Promise<{ readonly files: number; readonly tree: string }> {
+): Promise<{ readonly files: number; readonly tree: string; readonly artifacts: readonly Artifact[] }> {
   return await context.step("changed", async () => {
-    const files = await branch.changedSince({ from: before, exclude: [OUTPUT_DIRECTORY] });
-    return { files: files.length, tree: await branch.treeOf(head) };
+    const exclude = [OUTPUT_DIRECTORY];
+    const files = await branch.changedSince({ from: before, exclude });
+    const { began } = context.state;
+    const all = began === null ? files : await branch.changedSince({ from: began, exclude });
+    return {
+      files: files.length,
+      tree: await branch.treeOf(head),
+      artifacts: all.slice(0, MAX_ARTIFACTS).map(artifactOf),
+    };
   });
+}
+
+function artifactOf({ path, status, digest }: ChangedFile): Artifact {
+  if (status === "deleted") return { path, digest, status };
+  return { path, digest, status: status === "added" || status === "renamed" ? "created" : "modified" };
 }
 
 const SUBJECT = 72;
@@ -282,8 +304,9 @@ export function readAnswer(params: {
   };
   readonly filesChanged: number | null;
   readonly tree: string | null;
+  readonly artifacts?: readonly Artifact[];
 }): Answer {
-  const { number, unit, units, report, filesChanged, tree } = params;
+  const { number, unit, units, report, filesChanged, tree, artifacts = [] } = params;
   const { learnings, rest } = readLearnings(report.text);
   return {
     number,
@@ -297,6 +320,7 @@ export function readAnswer(params: {
     milliseconds: Math.max(0, Math.round(report.milliseconds)),
     filesChanged,
     tree,
+    artifacts,
   };
 }
 

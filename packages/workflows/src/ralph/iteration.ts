@@ -10,6 +10,7 @@ import {
   list,
   nullable,
   object,
+  optional,
   text,
   variants,
 } from "@holdfast/core/json";
@@ -61,6 +62,16 @@ const SPENT = object({ tokens: nullable(count), microUsd: nullable(count) });
 /** null: the agent did not report it, which is not zero. */
 export type IterationCost = TypeOf<typeof SPENT>;
 
+export const MAX_ARTIFACTS = 200;
+
+const ARTIFACT_SHAPE = object({
+  path: text,
+  /** The git object of the content; null: deleted. */
+  digest: nullable(text),
+  status: anyOf(["created", "modified", "deleted"]),
+});
+export type Artifact = TypeOf<typeof ARTIFACT_SHAPE>;
+
 export const ANSWER_SHAPE = object({
   /** The position's iteration number, starting at 1. */
   number: count,
@@ -80,6 +91,8 @@ export const ANSWER_SHAPE = object({
   filesChanged: nullable(count),
   /** Digest of all files after the call; equal for equal files. null: unknown. */
   tree: nullable(text),
+  /** Files that differ from those on which the loop began, at most MAX_ARTIFACTS; absent in older answers. */
+  artifacts: optional(list(ARTIFACT_SHAPE)),
 });
 /** The bounded result of the agent's call, recorded by `iterate`. */
 export type Answer = TypeOf<typeof ANSWER_SHAPE>;

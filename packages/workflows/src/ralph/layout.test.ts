@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { TRIGGERS } from "@holdfast/core/checkpoint";
 import { parseLoopPath } from "@holdfast/formats/loop-document";
 import { type FiledCheckpoint, planLoopFiles } from "./layout.ts";
+import { endedIteration, filedIteration } from "./loop-checkpoint.ts";
 
 const LOOP = "ralph-fix-tests-a1b2c3d4";
 const NOON = Date.parse("2026-02-02T12:00:00Z");
@@ -10,6 +11,7 @@ const NOON = Date.parse("2026-02-02T12:00:00Z");
 function some(given: Partial<FiledCheckpoint> & { readonly sequence: number }): FiledCheckpoint {
   return {
     iteration: 1,
+    stage: "iterate",
     createdAt: new Date(NOON + given.sequence * 1000).toISOString(),
     trigger: "stage",
     tags: [],
@@ -27,31 +29,52 @@ const namesOf = (checkpoints: readonly FiledCheckpoint[], loopId: string | null 
   );
 
 describe("in the directory of a loop", () => {
-  test("the newest of an iteration has its name", () => {
-    const checkpoints = [0, 1, 1, 1, 2, 2].map((iteration, at) => some({ sequence: at + 1, iteration }));
-    expect(namesOf(checkpoints)).toEqual({
-      "iteration-000.json.gz": 1,
-      "iteration-001.json.gz": 4,
-      "iteration-002.json.gz": 6,
-    });
-  });
+  /** Begin, two iterations of three stages, and where the second one leads to. */
+  const loop = (end: string) => [
+    some({ sequence: 1, iteration: 0, stage: "begin" }),
+    some({ sequence: 2 }),
+    some({ sequence: 3, stage: "verify" }),
+    some({ sequence: 4, stage: "reflect" }),
+    some({ sequence: 5, iteration: 2, trigger: "iteration" }),
+    some({ sequence: 6, iteration: 2, stage: "verify" }),
+    some({ sequence: 7, iteration: 2, stage: "reflect" }),
+    some({ sequence: 8, iteration: end === "iterate" ? 3 : 2, stage: end, trigger: "iteration" }),
+    some({ sequence: 9, iteration: end === "iterate" ? 3 : 2, stage: end === "iterate" ? "verify" : "done" }),
+  ];
+  test.each(["iterate", "publish", "rollback", "limit", "fatal"])(
+    "the end of an iteration has its name, also where %s follows; beside it is only the newest checkpoint",
+    (end) => {
+      const all = loop(end);
+      expect(namesOf(all.slice(0, 1))).toEqual({ [`checkpoint-0-${NOON + 1000}.json.gz`]: 1 });
+      expect(namesOf(all.slice(0, 4))).toEqual({ [`checkpoint-1-${NOON + 4000}.json.gz`]: 4 });
+      expect(namesOf(all.slice(0, 5))).toEqual({ "iteration-001.json.gz": 5 });
+      expect(namesOf(all.slice(0, 6))).toEqual({
+        [`checkpoint-2-${NOON + 6000}.json.gz`]: 6,
+        "iteration-001.json.gz": 5,
+      });
+      expect(namesOf(all)).toEqual({
+        "iteration-001.json.gz": 5,
+        "iteration-002.json.gz": 8,
+        [`checkpoint-${end === "iterate" ? 3 : 2}-${NOON + 9000}.json.gz`]: 9,
+      });
+    },
+  );
 
   test.each(["manual", "before_risky", "error_recovery"] as const)(
     "%s in the same iteration takes no other's place, nor another its",
     (trigger) => {
       const asked = some({ sequence: 2, trigger });
-      expect(namesOf([some({ sequence: 1 }), asked])).toEqual({ "iteration-001.json.gz": 2 });
-      expect(namesOf([some({ sequence: 1 }), asked, some({ sequence: 3 })])).toEqual({
-        [`checkpoint-1-${NOON + 2000}.json.gz`]: 2,
-        "iteration-001.json.gz": 3,
-      });
+      const end = some({ sequence: 3, iteration: 2, trigger: "iteration" });
+      const beside = `checkpoint-1-${NOON + 2000}.json.gz`;
+      expect(namesOf([some({ sequence: 1 }), asked])).toEqual({ [beside]: 2 });
+      expect(namesOf([some({ sequence: 1 }), asked, end])).toEqual({ [beside]: 2, "iteration-001.json.gz": 3 });
     },
   );
 
   test("two of one millisecond have two names", () => {
     const createdAt = new Date(NOON).toISOString();
     const asked = [1, 2, 3].map((sequence) => some({ sequence, trigger: "manual", createdAt }));
-    expect(namesOf([...asked, some({ sequence: 4 })])).toEqual({
+    expect(namesOf([...asked, some({ sequence: 4, iteration: 2, trigger: "iteration" })])).toEqual({
       [`checkpoint-1-${NOON}.json.gz`]: 1,
       [`checkpoint-1-${NOON + 1}.json.gz`]: 2,
       [`checkpoint-1-${NOON + 2}.json.gz`]: 3,
@@ -60,19 +83,23 @@ describe("in the directory of a loop", () => {
   });
 
   test("a run that went back leaves what came after, under names of their own", () => {
-    const forth = [1, 2, 3].map((iteration) => some({ sequence: iteration, iteration }));
-    const back = some({ sequence: 4, iteration: 1, trigger: "restore" });
-    expect(namesOf([...forth, back])).toEqual({
+    const forth = [1, 2, 3].map((number) => some({ sequence: number, iteration: number + 1, trigger: "iteration" }));
+    const left = {
       [`checkpoint-2-${NOON + 2000}.json.gz`]: 2,
       [`checkpoint-3-${NOON + 3000}.json.gz`]: 3,
-      "iteration-001.json.gz": 4,
-    });
+      "iteration-001.json.gz": 1,
+    };
+    // Back into the middle of iteration 2: that one and those after it are undone.
+    const back = some({ sequence: 4, iteration: 2, stage: "verify", trigger: "restore" });
+    expect(namesOf([...forth, back])).toEqual({ ...left, [`checkpoint-2-${NOON + 4000}.json.gz`]: 4 });
+    const again = some({ sequence: 5, iteration: 3, trigger: "iteration" });
+    expect(namesOf([...forth, back, again])).toEqual({ ...left, "iteration-002.json.gz": 5 });
   });
 
   test("what is quarantined as damaged is no file", () => {
-    expect(namesOf([some({ sequence: 1 }), some({ sequence: 2, iteration: 2, quarantined: true })])).toEqual({
-      "iteration-001.json.gz": 1,
-    });
+    const end = some({ sequence: 1, iteration: 2, trigger: "iteration" });
+    const damaged = some({ sequence: 2, iteration: 3, trigger: "iteration", quarantined: true });
+    expect(namesOf([end, damaged])).toEqual({ "iteration-001.json.gz": 1 });
   });
 });
 
@@ -94,6 +121,7 @@ const histories = fc
   .array(
     fc.record({
       iteration: fc.nat(5),
+      stage: fc.constantFrom("begin", "iterate", "verify", "reflect", "publish", "done"),
       trigger: fc.constantFrom(...TRIGGERS),
       tags: fc.constantFrom<readonly string[]>([], [], ["kept"]),
       quarantined: fc.constantFrom(false, false, false, true),
@@ -104,20 +132,29 @@ const histories = fc
   .map((all) => all.map((one, at) => some({ ...one, sequence: at + 1 })));
 
 describe("for every history", () => {
-  test("no two share a name, every name is read back, and the highest iteration is the newest checkpoint", () => {
+  test("no two share a name, every name is read back, the newest is there, and iterations end where it says", () => {
     fc.assert(
       fc.property(histories, (checkpoints) => {
         const files = planLoopFiles({ loopId: LOOP, workflowId: "w", checkpoints });
         expect(new Set(files.map(({ path }) => path)).size).toBe(files.length);
         expect(new Set(files.map(({ checkpoint }) => checkpoint)).size).toBe(files.length);
         for (const { path, checkpoint } of files)
-          expect(parseLoopPath(path)).toMatchObject({ loopId: LOOP, iteration: checkpoint.iteration });
+          expect(parseLoopPath(path)).toMatchObject({ loopId: LOOP, iteration: filedIteration(checkpoint) });
         const whole = checkpoints.filter(({ quarantined }) => !quarantined);
-        expect(files.at(-1)?.checkpoint).toBe(whole.at(-1));
-        const highest = files
-          .filter(({ path }) => path.includes("/iteration-"))
-          .toSorted((a, b) => (a.path < b.path ? -1 : 1));
-        expect(highest.at(-1)?.checkpoint).toBe(whole.at(-1));
+        const newest = whole.at(-1);
+        if (newest === undefined) return;
+        expect(files.map(({ checkpoint }) => checkpoint)).toContain(newest);
+        const ends = files.filter(({ path }) => path.includes("/iteration-")).map(({ checkpoint }) => checkpoint);
+        const numbers = ends.map(filedIteration);
+        expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
+        expect(ends.map(({ sequence }) => sequence)).toEqual(
+          ends.map(({ sequence }) => sequence).toSorted((a, b) => a - b),
+        );
+        expect(numbers.every((number) => number <= endedIteration(newest))).toBe(true);
+        for (const one of ends) expect(one.trigger).toBe("iteration");
+        // No end of an iteration is lost.
+        const filed = new Set(files.map(({ checkpoint }) => checkpoint));
+        for (const one of whole) if (one.trigger === "iteration") expect(filed.has(one)).toBe(true);
       }),
     );
   });

@@ -24,7 +24,7 @@ import { loopJson } from "@holdfast/formats/loop-json";
 import { writeJson } from "@holdfast/formats/strict-json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { LayoutFiles, preserveExisting } from "../layout-files.ts";
-import { WRITTEN_BY, describeLoopCheckpoint, readLoopRun } from "./loop-checkpoint.ts";
+import { WRITTEN_BY, describeLoopCheckpoint, endedIteration, filedIteration, readLoopRun } from "./loop-checkpoint.ts";
 import {
   type ActiveLoop,
   type LoopStatus,
@@ -116,8 +116,9 @@ export class LoopLayout {
     const dropped = await readDroppedNote(store, run.id);
     const files = layoutFiles(loop, checkpoints, dropped);
     const surplus = this.#surplus({ run, loop, directory, present, files });
-    const newest = checkpoints.find(({ quarantined }) => !quarantined)?.iteration ?? 0;
-    const [left, old] = [surplus.filter((name) => isLeft(directory, name, newest)), surplus];
+    const newest = checkpoints.find(({ quarantined }) => !quarantined);
+    const ended = newest === undefined ? 0 : endedIteration(newest);
+    const [left, old] = [surplus.filter((name) => isLeft(directory, name, ended)), surplus];
     const failures: unknown[] = [];
     const written: string[] = [];
     const put = async (file: LoopFile<CheckpointSummary>): Promise<void> => {
@@ -129,8 +130,8 @@ export class LoopLayout {
     };
     const [beside, holders] = [files.filter((file) => isBeside(file)), files.filter((file) => !isBeside(file))];
     for (const file of beside) await put(file);
-    // These checkpoints now have secondary files. Until their iteration files are removed, they look newer than the
-    // run's newest checkpoint.
+    // These checkpoints now have secondary files. Until their iteration files are removed, they look as if their
+    // iterations had not been undone.
     this.#files.remove(directory, left);
     for (const file of holders) await put(file);
     this.#files.remove(directory, old);
@@ -238,7 +239,7 @@ export class LoopLayout {
     checkpoints: readonly CheckpointSummary[],
   ): readonly string[] {
     // The checkpoints come newest first; reversed, the newest of an iteration wins.
-    const takenAt = new Map(checkpoints.toReversed().map(({ iteration, createdAt }) => [iteration, createdAt]));
+    const takenAt = new Map(checkpoints.toReversed().map((one) => [filedIteration(one), one.createdAt]));
     const newest = files.toSorted((a, b) => b.checkpoint.sequence - a.checkpoint.sequence)[0];
     const memory = reflectionDocument(loop.live, takenAt, loop.newest.createdAt);
     const memoryPath = `.aiwg/ralph/loops/${loopId}/reflection-memory.json`;
@@ -271,9 +272,9 @@ function isBeside({ path }: LoopFile<CheckpointSummary>): boolean {
 }
 
 /** Whether the file belongs to an iteration that a restore has undone. */
-function isLeft(directory: string, name: string, newest: number): boolean {
+function isLeft(directory: string, name: string, ended: number): boolean {
   const place = parseLoopPath(`${directory}/${name}`);
-  return place?.kind === "multi_loop" && name.startsWith("iteration-") && place.iteration > newest;
+  return place?.kind === "multi_loop" && name.startsWith("iteration-") && place.iteration > ended;
 }
 
 function parsed(bytes: Uint8Array): JsonObject | null {
@@ -401,7 +402,7 @@ function keyOf(run: string): string {
 
 export type FiledCheckpoint = Pick<
   CheckpointSummary,
-  "sequence" | "iteration" | "createdAt" | "trigger" | "tags" | "quarantined"
+  "sequence" | "iteration" | "stage" | "createdAt" | "trigger" | "tags" | "quarantined"
 >;
 
 interface LoopFile<T> {
@@ -413,10 +414,11 @@ interface LoopFile<T> {
 /**
  * Plans which checkpoints of a run become files, their names, and the order of writing.
  *
- * In a loop's directory `iteration-NNN` is the newest checkpoint of that iteration. An earlier one gets a secondary
- * file `checkpoint-N-TIME` if it was manual, was taken before a risk or for a recovery, or has a tag. A run that was
- * restored to an earlier iteration has left the later ones. They get secondary files too, so that the highest
- * `iteration-NNN` is always the run's newest checkpoint. Without a loop id every checkpoint has its own file.
+ * In a loop's directory `iteration-NNN` is the checkpoint at the end of that iteration. The run's newest checkpoint, if
+ * it is none of them, gets a secondary file `checkpoint-N-TIME`. So does every checkpoint that was manual, was taken
+ * before a risk or for a recovery, or has a tag. The ends of iterations that a restore has undone get secondary files
+ * too, so that the highest `iteration-NNN` is the last iteration that counts. Without a loop id every checkpoint has its
+ * own file.
  *
  * Secondary files come first: after an interruption a checkpoint may exist twice, but it is never missing.
  */
@@ -432,7 +434,7 @@ export function planLoopFiles<T extends FiledCheckpoint>(params: {
   const placed = (checkpoint: T): CheckpointPathParams => ({
     loopId,
     workflowId,
-    iteration: checkpoint.iteration,
+    iteration: filedIteration(checkpoint),
     createdAt: checkpoint.createdAt,
     trigger: encodeTrigger(checkpoint.trigger),
     compression: "gzip",
@@ -452,9 +454,11 @@ function sortOut<T extends FiledCheckpoint>(
   let holders: readonly T[] = [];
   const beside: T[] = [];
   for (const checkpoint of ordered) {
-    const { iteration } = checkpoint;
-    beside.push(...holders.filter((one) => one.iteration > iteration || (one.iteration === iteration && isKept(one))));
-    holders = [...holders.filter((one) => one.iteration < iteration), checkpoint];
+    const isEnd = checkpoint.trigger === "iteration";
+    const last = endedIteration(checkpoint) - (isEnd ? 1 : 0);
+    beside.push(...holders.filter((one) => endedIteration(one) > last));
+    holders = [...holders.filter((one) => endedIteration(one) <= last), ...(isEnd ? [checkpoint] : [])];
+    if (!isEnd && (isKept(checkpoint) || checkpoint === ordered.at(-1))) beside.push(checkpoint);
   }
   return { holders, beside: beside.toSorted((a, b) => a.sequence - b.sequence) };
 }

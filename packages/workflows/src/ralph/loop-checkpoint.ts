@@ -1,6 +1,6 @@
 // Describes a checkpoint of a ralph run as a loop-json document, and determines the loop's ids.
 
-import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
+import type { CheckpointSummary, FilesPlane, Planes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import type { Run } from "@holdfast/core/run";
 import type { ExternalCheckpoint } from "@holdfast/formats/format";
@@ -101,7 +101,7 @@ function stateOf(values: JsonObject, unreduced: readonly Json[]): RalphState {
 export function describeLoopCheckpoint(params: {
   readonly external: ExternalCheckpoint;
   readonly live: LoopRun;
-  readonly summary: Pick<CheckpointSummary, "id" | "sequence" | "tags" | "size">;
+  readonly summary: Pick<CheckpointSummary, "id" | "sequence" | "iteration" | "stage" | "trigger" | "tags" | "size">;
   /** The store whose mirror writes the document, so that the mirror recognises its own files; null: no mirror. */
   readonly store: string | null;
   /** null: without limit. */
@@ -112,6 +112,7 @@ export function describeLoopCheckpoint(params: {
   const extension: JsonObject = {
     workflow_id: live.workflowId,
     loop_id: live.loopId,
+    ...stepOf(live),
     progress: progressOf(live),
     max_iterations: live.options.maxIterations,
     agent_state: agentState(external, live),
@@ -133,13 +134,43 @@ export function describeLoopCheckpoint(params: {
       position: {
         ...planes.position,
         workflow: live.type,
+        iteration: filedIteration(summary),
         attempts: { ...planes.position.attempts, failures: live.state.totals.failed },
       },
+      files: withArtifacts(planes.files, live.state),
       // Includes events that the workflow has not reduced into its values yet.
       context: { ...planes.context, values: { ...planes.context.values, ...live.state } },
       extensions: { ...planes.extensions, [LOOP_EXTENSION]: extension },
     },
   };
+}
+
+/**
+ * The last iteration that has ended at a checkpoint. The commit that ends an iteration already enters the next one, so a
+ * position in a working stage counts one more.
+ */
+export function endedIteration({ iteration, stage }: Pick<CheckpointSummary, "iteration" | "stage">): number {
+  return WORKING.has(stage) ? Math.max(0, iteration - 1) : iteration;
+}
+
+const WORKING: ReadonlySet<string> = new Set(["iterate", "verify", "reflect"]);
+
+/** The iteration that a checkpoint belongs to in the layout: the end of an iteration belongs to that iteration. */
+export function filedIteration(one: Pick<CheckpointSummary, "iteration" | "stage" | "trigger">): number {
+  return one.trigger === "iteration" ? endedIteration(one) : one.iteration;
+}
+
+/** The unit of the last iteration is the step. */
+function stepOf({ state }: LoopRun): JsonObject {
+  return state.answer === null ? {} : { step: state.answer.unitName };
+}
+
+/** The loop commits its work, so that the files plane, which compares with HEAD, seldom has artifacts of its own. */
+function withArtifacts(files: FilesPlane | null, { answer }: RalphState): FilesPlane | null {
+  const artifacts = answer?.artifacts ?? [];
+  return files === null || files.artifacts.length > 0
+    ? files
+    : { ...files, artifacts, artifactCount: artifacts.length };
 }
 
 /** A metadata member that other readers ignore. */

@@ -1,11 +1,12 @@
 // The ralph workflow as a plug-in: created from options, continued from an imported checkpoint, and given more iterations.
 
+import type { Position } from "@holdfast/core/position";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { type ChangeLimit, type WorkflowPlugin, importWithoutAgent, namedRoles } from "../plugin.ts";
+import { type ChangeLimit, type StageEntry, type WorkflowPlugin, importWithoutAgent, namedRoles } from "../plugin.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import { writerOf } from "./loop-checkpoint.ts";
 import { WORKFLOW_TYPES, parseRalphOptions, ralphOptionsJson } from "./options.ts";
-import { parseRalphState } from "./state.ts";
+import { type RalphState, parseRalphState } from "./state.ts";
 import { RALPH_SHAPE, ralphWorkflow } from "./workflow.ts";
 
 export const ralphPlugin: WorkflowPlugin = {
@@ -46,7 +47,7 @@ export const ralphPlugin: WorkflowPlugin = {
       options: ralphOptionsJson(options),
       agent,
       base: options.baseBranch,
-      ...(raised === null || raised.continuesAt === null ? {} : { enters: raised.continuesAt }),
+      enters: raised?.continuesAt ?? entryOf(planes.position, parseRalphState(context.values)),
       async prepare(root) {
         await adapters.outputs(root).hide(OUTPUT_DIRECTORY);
         return { values: context.values, inputs: {} };
@@ -54,6 +55,12 @@ export const ralphPlugin: WorkflowPlugin = {
     };
   },
 };
+
+/** The document at the end of an iteration names that iteration, and the run continues with the next one. */
+function entryOf({ stage, iteration }: Position, { iterations }: RalphState): StageEntry {
+  const ended = stage === "iterate" && iterations.at(-1)?.number === iteration;
+  return { stage, iteration: ended ? iteration + 1 : iteration };
+}
 
 /** Sets the total number of iterations. A loop that stopped at its limit then continues. */
 const changeIterations: ChangeLimit = ({ run, planes, value }) => {

@@ -5,7 +5,7 @@ import { printLine } from "./printed.ts";
 
 /**
  * Usage: loop-writer <root> begin | mirror
- * begin: a loop with seven iterations is in the store, and of the first four in <root>/.aiwg. It was at its seventh, went back to its sixth, and
+ * begin: a loop with seven iterations is in the store, and of the first four in <root>/.aiwg. It went back to the beginning of its seventh, and
  * has a checkpoint that was asked for. mirror: the layout is brought up to date, then cleaned up.
  */
 const [, , root = "", plan = ""] = process.argv;
@@ -17,9 +17,9 @@ if (plan === "begin") {
   for (const iteration of [1, 2, 3, 4]) await save(holdfast, { iteration });
   await mirror();
   await save(holdfast, { iteration: 5 });
-  await save(holdfast, { iteration: 5, trigger: "manual" });
-  for (const iteration of [5, 6, 7]) await save(holdfast, { iteration, trigger: "stage" });
-  await save(holdfast, { iteration: 6, trigger: "restore" });
+  await save(holdfast, { iteration: 6, trigger: "manual" });
+  for (const iteration of [6, 7]) await save(holdfast, { iteration });
+  await save(holdfast, { iteration: 7, trigger: "restore" });
 } else {
   await mirror();
   printLine({ kind: "note", text: "mirrored" });
