@@ -1,9 +1,12 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { fsyncSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { type HeadRecord, openHighWaterMark, slotOffset } from "./high-water.ts";
+
+// The real functions, watched, so that one sync can fail.
+vi.mock("node:fs", { spy: true });
 
 const SLOT = 64;
 
@@ -93,6 +96,21 @@ describe("a write that a power cut tore is no damage", () => {
       expect(heads(path).get(2)).toEqual(record(2, 3));
     }
   });
+});
+
+test("after a failed sync the store's name is written again before it counts as durable", () => {
+  const path = join(scratchDirectory(onTestFinished), "high-water");
+  const mark = openHighWaterMark(path);
+  vi.mocked(fsyncSync).mockImplementationOnce(() => {
+    throw new Error("EIO");
+  });
+  expect(() => mark.begin(storeId)).toThrow("EIO");
+  // The kernel drops what it could not write but goes on showing it, so nothing of it may be taken for written.
+  expect(readFileSync(path)).toHaveLength(0);
+  mark.begin(storeId);
+  vi.mocked(writeSync).mockClear();
+  mark.begin(storeId);
+  expect(writeSync).toHaveBeenCalledTimes(2);
 });
 
 /** Some first bytes of what was written, and behind them what was there before. */

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, fsyncSync, openSync, readSync, writeSync } from "node:fs";
+import { closeSync, constants, fstatSync, fsyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
 import { crc32 } from "node:zlib";
 import { readRegularFile } from "@holdfast/platform/files";
 
@@ -91,13 +91,8 @@ export function openHighWaterMark(path: string): HighWaterMark {
   return {
     path,
     begin(storeId) {
-      const file = openNamed(path, storeId);
-      if (file === undefined) return;
-      try {
-        fsyncSync(file);
-      } finally {
-        closeSync(file);
-      }
+      const file = openNamed(path, storeId, "always");
+      if (file !== undefined) closeSync(file);
     },
     note(storeId, heads) {
       if (heads.length === 0) return;
@@ -106,7 +101,7 @@ export function openHighWaterMark(path: string): HighWaterMark {
         if (now - openedAt > REOPEN_AFTER_MS) {
           openedAt = now;
           release();
-          fd = openNamed(path, storeId);
+          fd = openNamed(path, storeId, "if missing");
         }
         if (fd !== undefined) for (const head of heads) write(fd, head);
       } catch {
@@ -125,14 +120,18 @@ export function openHighWaterMark(path: string): HighWaterMark {
   };
 }
 
-/** Open for writing, with the store's name in it. undefined: something else is in its place, which is left alone for verify to report. */
-function openNamed(path: string, storeId: string): number | undefined {
+/**
+ * Opens the file for writing, with the store's name in it. undefined: something else is in its place, which is left alone
+ * for verify to report.
+ */
+function openNamed(path: string, storeId: string, write: "always" | "if missing"): number | undefined {
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   const fd = openSync(path, flags, 0o600);
   try {
     const found = fstatSync(fd);
-    if (found.isFile() && nameStore(fd, storeId)) {
-      if (found.size < NAMED_BYTES) fsyncSync(fd);
+    const name = found.isFile() ? findName(fd, storeId) : "foreign";
+    if (name !== "foreign") {
+      if (write === "always" || name === "missing") writeName(fd, storeId, found.size);
       return fd;
     }
   } catch (error) {
@@ -143,17 +142,30 @@ function openNamed(path: string, storeId: string): number | undefined {
   return undefined;
 }
 
-/** Writes the store's name where it is missing; false when the file is not this store's. */
-function nameStore(fd: number, storeId: string): boolean {
+/** "missing": the store's name is to be written, in one bank at least. "foreign": the file is not this store's. */
+function findName(fd: number, storeId: string): "whole" | "missing" | "foreign" {
   const slots = slotsOf(fd, 0);
   const isOwn = (slot: Slot): boolean => slot.kind === "good" && storeOf(slot.head) === storeId;
+  if (slots.every(isOwn)) return "whole";
   const isForeign = slots.some((slot) => slot.kind === "good" && !isOwn(slot));
   const isBlank = slots.every((slot) => slot.kind === "blank");
-  if (isForeign || !(slots.some(isOwn) || isBlank || holdsOnlyName(fd))) return false;
+  return !isForeign && (slots.some(isOwn) || isBlank || holdsOnlyName(fd)) ? "missing" : "foreign";
+}
+
+/**
+ * Writes and syncs the store's name. After a failed sync the kernel drops the bytes from the disk but still shows them,
+ * so the file gets its old size again: otherwise the next opening would not write them.
+ */
+function writeName(fd: number, storeId: string, oldSize: number): void {
   const own = Buffer.alloc(SLOT);
   fillSlot(own, { run: 0, entry: 0, hash: storeId.padEnd(64, "0") });
-  for (const bank of BANKS) if (!isOwn(slots[bank])) writeSync(fd, own, 0, SLOT, slotOffset(0, bank));
-  return true;
+  for (const bank of BANKS) writeSync(fd, own, 0, SLOT, slotOffset(0, bank));
+  try {
+    fsyncSync(fd);
+  } catch (error) {
+    ftruncateSync(fd, oldSize);
+    throw error;
+  }
 }
 
 /** No record of any run: what a power cut left of the first write. */
