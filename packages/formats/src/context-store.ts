@@ -136,6 +136,14 @@ function encodeContextCheckpoint(checkpoint: ExternalCheckpoint): Encoded {
   return { bytes: writeJson(document), path: `${fileName(document)}.json`, losses: lossesOf(checkpoint, document) };
 }
 
+/** One list of versions, as the decoder reads it. */
+function joinVersions(documents: readonly Encoded[]): Encoded {
+  // Each document was written by `writeJson` from an object.
+  const versions = documents.map(({ bytes }): JsonObject => JSON.parse(new TextDecoder().decode(bytes)));
+  const path = `${taskName(versions[0] ?? {})}.json`;
+  return { bytes: writeJson(versions), path, losses: documents.flatMap(({ losses }) => losses) };
+}
+
 function documentOf(given: ExternalCheckpoint): JsonObject {
   const checkpoint = withoutProtoKeys(given);
   const after = viewOf(checkpoint);
@@ -173,10 +181,14 @@ function versionOf(id: string | null): number | null {
 }
 
 function fileName(document: JsonObject): string {
+  return `${taskName(document)}-${String(document["version"] ?? 1)}`;
+}
+
+function taskName(document: JsonObject): string {
   const task = String(document["task_id"] ?? "task")
     .replaceAll(/[^\w.-]+/g, "-")
     .replace(/^[.-]+/, "");
-  return `${task.slice(0, 80) || "task"}-${String(document["version"] ?? 1)}`;
+  return task.slice(0, 80) || "task";
 }
 
 const REASONS: LossReasons = {
@@ -203,6 +215,7 @@ export const contextStore: Format = {
   detect: detectContextStore,
   decode: decodeContextStore,
   encode: encodeContextCheckpoint,
+  join: joinVersions,
 };
 
 /** Checks the text first, so that most files are rejected without parsing. */

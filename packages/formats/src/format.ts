@@ -27,6 +27,8 @@ export interface Format {
   decode(file: ExternalFile): Decoded;
   /** Returns the bytes of one document, and everything it cannot hold. */
   encode(checkpoint: ExternalCheckpoint): Encoded;
+  /** Joins the documents of several checkpoints of one run into one. Absent: each checkpoint needs its own file. */
+  join?(documents: readonly Encoded[]): Encoded;
 }
 
 export type FormatName = "impl-json" | "crunch-yaml" | "context-store" | "loop-json";
@@ -91,6 +93,8 @@ export interface Loss {
 /** Extension in which a checkpoint keeps its complete source document. */
 const SOURCE_DOCUMENT = "imported";
 
+/** Label of a run whose history began elsewhere: the number of versions before its first checkpoint. */
+export const VERSIONS_BEFORE = "versions_before";
 /** Label of an imported run that identifies its source. */
 export const IMPORT_LABEL = "import";
 /** Journal entry with the last checkpoint of an import: from then on the import is complete. */
@@ -102,13 +106,15 @@ interface SourceDocument {
   readonly createdAt: string | null;
   readonly trigger: Trigger;
   readonly document: JsonObject | null;
+  /** The sequence of the checkpoint that was imported from it. Later checkpoints contain the document too. */
+  readonly sequence: number;
 }
 
-export function attachSourceDocument(external: ExternalCheckpoint, format: FormatName): Planes {
+export function attachSourceDocument(external: ExternalCheckpoint, format: FormatName, sequence: number): Planes {
   const { id, createdAt, trigger, original, planes } = external;
   // Stored as text: the store keeps JSON in canonical form, which would lose the order of fields.
   const document = original === null ? null : JSON.stringify(original.document);
-  const kept: JsonObject = { format, id, createdAt, trigger, document };
+  const kept: JsonObject = { format, id, createdAt, trigger, document, sequence };
   return {
     ...planes,
     // A tree of another repository pins nothing here; the document keeps what it says about the tree.
@@ -121,7 +127,7 @@ export function attachSourceDocument(external: ExternalCheckpoint, format: Forma
 export function sourceDocumentOf(planes: Pick<Planes, "extensions">): SourceDocument | null {
   const kept: Json | undefined = planes.extensions[SOURCE_DOCUMENT];
   if (!isJsonObject(kept)) return null;
-  const { id, createdAt, document } = kept;
+  const { id, createdAt, document, sequence } = kept;
   const format = FORMAT_NAMES.find((name) => name === kept["format"]);
   const trigger = TRIGGERS.find((name) => name === kept["trigger"]);
   if (format === undefined || trigger === undefined) return null;
@@ -131,6 +137,7 @@ export function sourceDocumentOf(planes: Pick<Planes, "extensions">): SourceDocu
     createdAt: typeof createdAt === "string" ? createdAt : null,
     trigger,
     document: documentOf(document),
+    sequence: typeof sequence === "number" ? sequence : 0,
   };
 }
 
@@ -170,7 +177,7 @@ export function parseBranchName(text: string): string | null {
  * Converts a checkpoint for a codec, with the document it was imported from, however far the run has advanced since.
  */
 export function toExternalCheckpoint(
-  run: Pick<Run, "workflow" | "work">,
+  run: Pick<Run, "workflow" | "work" | "labels">,
   checkpoint: Pick<Checkpoint, "trigger" | "sequence" | "createdAt" | "planes">,
   to: FormatName,
 ): { readonly external: ExternalCheckpoint; readonly losses: readonly Loss[] } {
@@ -181,7 +188,7 @@ export function toExternalCheckpoint(
   const original =
     imported === null || imported.document === null ? null : { format: imported.format, document: imported.document };
   const external: ExternalCheckpoint = {
-    id: itself === null ? newId(checkpoint, imported, to) : itself.id,
+    id: itself === null ? newId(run, checkpoint, imported, to) : itself.id,
     createdAt: itself === null ? checkpoint.createdAt : itself.createdAt,
     trigger: itself?.trigger ?? checkpoint.trigger,
     workflow: run.workflow,
@@ -194,13 +201,16 @@ export function toExternalCheckpoint(
 
 /** Versions continue from the imported one; all other formats derive an id from the content. */
 function newId(
-  checkpoint: Pick<Checkpoint, "sequence">,
+  { labels }: Pick<Run, "labels">,
+  { sequence }: Pick<Checkpoint, "sequence">,
   imported: SourceDocument | null,
   to: FormatName,
 ): string | null {
   if (to !== "context-store") return null;
-  const before = imported?.format === "context-store" ? Number(imported.id) : 0;
-  return String((Number.isSafeInteger(before) ? before : 0) + checkpoint.sequence);
+  const before = labels[VERSIONS_BEFORE];
+  if (typeof before === "number") return String(before + sequence);
+  const last = imported?.format === "context-store" ? Number(imported.id) : 0;
+  return String(Number.isSafeInteger(last) ? last + sequence - (imported?.sequence ?? 0) : sequence);
 }
 
 function documentLost(original: { readonly format: FormatName; readonly document: JsonObject }, to: FormatName): Loss {

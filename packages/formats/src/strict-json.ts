@@ -141,7 +141,10 @@ function hasMark(bytes: Uint8Array): boolean {
  * Writes JSON as the original tools do: two spaces, keys in order, no newline at the end. `decimal` names a top-level
  * member whose whole number is written with a fraction: a version 1.0 is not written as 1.
  */
-export function writeJson(document: JsonObject, { decimal }: { readonly decimal?: string } = {}): Uint8Array {
+export function writeJson(
+  document: JsonObject | readonly JsonObject[],
+  { decimal }: { readonly decimal?: string } = {},
+): Uint8Array {
   const text = JSON.stringify(document, null, 2);
   // Only a member at the top level is indented by two spaces, because line ends in texts are escaped.
   const whole = decimal === undefined ? null : new RegExp(`^ {2}"${decimal}": \\d+(?=,?$)`, "m");

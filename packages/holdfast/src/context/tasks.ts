@@ -8,6 +8,7 @@ import { storeRetention } from "@holdfast/core/retention";
 import { RUN_ID, type Run, makeRunId } from "@holdfast/core/run";
 import { RunHandle } from "@holdfast/core/run-handle";
 import { type Store, allCheckpoints } from "@holdfast/core/store";
+import { IMPORT_LABEL, VERSIONS_BEFORE, isWhole, sourceDocumentOf } from "@holdfast/formats/format";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
@@ -100,8 +101,6 @@ function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
  * like any other and can be exported.
  */
 const WORKFLOW = "none";
-/** Label of a run whose history began elsewhere: the number of versions before its first checkpoint. */
-const BEFORE = "versions_before";
 
 interface TaskState {
   readonly values: JsonObject;
@@ -226,9 +225,12 @@ export class TaskRun {
         id: this.#id,
         workflow: WORKFLOW,
         work: { kind: "task", text: this.taskId },
-        ...(after === 0 ? {} : { labels: { [BEFORE]: after } }),
+        ...(after === 0 ? {} : { labels: { [VERSIONS_BEFORE]: after } }),
       }));
     this.#before = this.#check(run);
+    // A version saved now would take the number of one that the import still has to write.
+    if (Object.hasOwn(run.labels, IMPORT_LABEL) && !(await isWhole(this.#adapters, run.id)))
+      throw unfinishedImport(this.taskId);
     const handle = new RunHandle(this.#adapters, run);
     await handle.hold();
     return handle;
@@ -239,7 +241,7 @@ export class TaskRun {
     if (workflow !== WORKFLOW || work.kind !== "task" || work.text !== this.taskId) {
       throw foreignRun({ taskId: this.taskId, run: run.id });
     }
-    const before = labels[BEFORE];
+    const before = labels[VERSIONS_BEFORE];
     return typeof before === "number" ? before : 0;
   }
 
@@ -252,8 +254,13 @@ export class TaskRun {
       values: context.values,
       tokenUsage: context.tokens,
       metadata: isJsonObject(metadata) ? metadata : {},
-      createdAt: found.createdAt,
+      createdAt: this.#timeOf(found),
     });
+  }
+
+  /** An imported version keeps the time of its document. */
+  #timeOf({ trigger, planes, createdAt }: StoredCheckpoint): string {
+    return (trigger === "import" ? sourceDocumentOf(planes)?.createdAt : null) ?? createdAt;
   }
 
   async #noVersion(version: unknown): Promise<HoldfastError> {
@@ -266,7 +273,7 @@ export class TaskRun {
  * The task's own name if it is a valid run id. Otherwise an id derived from it that no other task gets; the run's work
  * holds the name.
  */
-function runIdOf(taskId: string): string {
+export function runIdOf(taskId: string): string {
   if (RUN_ID.test(taskId)) return taskId;
   return makeRunId({ work: { kind: "task", text: taskId }, random: sha256(taskId).slice(0, 16) });
 }
@@ -283,6 +290,16 @@ function foreignRun(params: { readonly taskId: string; readonly run: string }): 
     message: `The run ${params.run} of this store does not belong to the task ${JSON.stringify(params.taskId)}`,
     hint: "Choose another task id, or another directory for the store.",
     data: params,
+  });
+}
+
+function unfinishedImport(taskId: string): HoldfastError {
+  return new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `The import of task ${JSON.stringify(taskId)} did not finish`,
+    hint: "Run the same `holdfast format import` again to complete it.",
+    retry: "ask",
+    data: { taskId },
   });
 }
 

@@ -8,6 +8,7 @@ import { allCheckpoints } from "@holdfast/core/store";
 import { exportAtif } from "@holdfast/formats/atif";
 import { type Encoded, type ExternalCheckpoint, type Loss } from "@holdfast/formats/format";
 import type { ExportName } from "@holdfast/formats/format-names";
+import { FORMATS } from "@holdfast/formats/registry";
 import { HoldfastError } from "@holdfast/platform/error";
 import { layoutIn } from "@holdfast/workflows/built-in";
 import { writeDocument } from "@holdfast/workflows/layout-files";
@@ -29,7 +30,7 @@ export async function writeExport(params: {
 }): Promise<WriteResult> {
   const { to, encoded, output } = params;
   const [only] = encoded;
-  const directory = params.directory || encoded.length > 1 || isDirectory(output);
+  const directory = params.directory || encoded.length > 1 || isExistingDirectory(output);
   const losses = uniqueLosses(encoded.flatMap((one) => one.losses));
   const layout = directory ? await layoutIn(to)?.load() : undefined;
   if (layout?.exportTo !== undefined) {
@@ -52,7 +53,13 @@ function distinctNames(names: readonly string[]): readonly string[] {
   });
 }
 
-function isDirectory(path: string): boolean {
+/** A format that can hold several checkpoints in one document gets one document. */
+export function joinDocuments(to: ExportName, encoded: readonly Encoded[]): readonly Encoded[] {
+  const format = FORMATS.find(({ name }) => name === to);
+  return encoded.length < 2 || format?.join === undefined ? encoded : [format.join(encoded)];
+}
+
+export function isExistingDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type CoreAdapters, findRunWorkspace } from "@holdfast/core/adapters";
 import type { RunSummary } from "@holdfast/core/run";
-import type { CheckpointRef } from "@holdfast/core/store";
+import { type CheckpointRef, allCheckpoints } from "@holdfast/core/store";
 import type { Encoded, FormatName } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
 import { LAYOUTS, type LayoutEntry, completingStages, layoutIn } from "@holdfast/workflows/built-in";
@@ -58,6 +58,16 @@ export class ImportExport {
     const { encodeCheckpoint } = await import("@holdfast/workflows/mirror");
     const layout = (await layoutIn(to)?.load()) ?? null;
     return encodeCheckpoint(await this.#run(ref.run), checkpoint, to, layout);
+  }
+
+  /** Encodes all checkpoints of a run, oldest first. A damaged one is left out. */
+  async encodeAll(run: string, to: FormatName): Promise<readonly EncodedCheckpoint[]> {
+    const encoded: EncodedCheckpoint[] = [];
+    const found = await Array.fromAsync(allCheckpoints(this.#adapters.store, run));
+    for (const { sequence, quarantined } of found.toReversed()) {
+      if (!quarantined) encoded.push(await this.encode({ run, sequence }, to));
+    }
+    return encoded;
   }
 
   /** Exports a whole run as an ATIF trajectory. */

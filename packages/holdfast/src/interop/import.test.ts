@@ -1,10 +1,12 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Holdfast } from "../holdfast.ts";
 import { openHoldfast } from "../open.ts";
+import { Checkpoint } from "../context/checkpoint.ts";
+import { CheckpointStore } from "../context/context.ts";
 import type { ImportPlan } from "./import.ts";
 
 const versions = fileURLToPath(new URL("../../../formats/golden/context-store/task-1-all.json", import.meta.url));
@@ -25,6 +27,83 @@ async function planOf(path: string): Promise<ImportPlan> {
   if (plan === undefined) throw new Error("nothing would be made");
   return plan;
 }
+
+async function openTask(taskId: string): Promise<CheckpointStore> {
+  return await CheckpointStore.open(taskId, { store: holdfast.store });
+}
+
+/** Imports documents of these versions of a task, and returns the id of the run. */
+async function importVersions(task: string, ...numbers: readonly number[]): Promise<string> {
+  const path = join(directory, "versions.json");
+  const documents = numbers.map((version) => ({
+    task_id: task,
+    version,
+    values: { step: version },
+    created_at: `2026-02-0${version}T09:30:00.123456+00:00`,
+    unknown: version,
+  }));
+  await writeFile(path, JSON.stringify(documents));
+  return (await holdfast.formats.applyImport(await planOf(path))).run;
+}
+
+/** The versions of an export of the whole run. */
+async function exported(run: string): Promise<readonly number[]> {
+  const { joinDocuments } = await import("./export.ts");
+  const all = await holdfast.formats.encodeAll(run, "context-store");
+  const [document] = joinDocuments(
+    "context-store",
+    all.map(({ encoded }) => encoded),
+  );
+  const value: unknown = JSON.parse(new TextDecoder().decode(document?.bytes));
+  return (Array.isArray(value) ? value : [value]).map((one) => Checkpoint.fromJSON(one).version);
+}
+
+test.each([[[1, 2]], [[7]], [[3, 4, 5]]])(
+  "versions %j continue in the library, and are exported as one list",
+  async (numbers) => {
+    const run = await importVersions("task-1", ...numbers);
+    expect(run).toBe("task-1");
+    const store = await openTask("task-1");
+    expect(await store.listVersions()).toEqual(numbers);
+    const newest = Math.max(...numbers);
+    expect(await store.latest()).toMatchObject({
+      version: newest,
+      values: { step: newest },
+      createdAt: `2026-02-0${newest}T09:30:00.123Z`,
+    });
+    const context = await store.context();
+    context.state.set("more", true);
+    expect(await context.snapshot()).toMatchObject({ version: newest + 1, values: { step: newest, more: true } });
+    await store.close();
+    expect(await exported(run)).toEqual([...numbers, newest + 1]);
+  },
+);
+
+test("versions continue from the last one where some are missing; such a task is a run of its own", async () => {
+  const run = await importVersions("task-1", 1, 2, 5);
+  expect(run).toMatch(/^task-1-/);
+  const handle = await holdfast.run(run);
+  const planes = (await handle.latest())?.planes;
+  await handle.save({ values: { step: 6 }, planes: { extensions: planes?.extensions ?? {} } });
+  await handle.close();
+  expect(await exported(run)).toEqual([1, 2, 5, 6]);
+});
+
+test("a task that the library has keeps its history; an import of the same name is another run", async () => {
+  const store = await openTask("task-1");
+  await store.save({ values: { mine: true }, tokenUsage: {} });
+  await store.close();
+  expect(await importVersions("task-1", 1, 2)).toMatch(/^task-1-/);
+  expect(await store.latest()).toMatchObject({ version: 1, values: { mine: true } });
+});
+
+test("a history that began elsewhere is exported with its numbers", async () => {
+  const store = await openTask("task-1");
+  await store.save({ values: {}, tokenUsage: {}, after: 7 });
+  await store.save({ values: {}, tokenUsage: {} });
+  await store.close();
+  expect(await exported("task-1")).toEqual([8, 9]);
+});
 
 test("versions come in order, each with its own document", async () => {
   const plan = await planOf(versions);
@@ -52,6 +131,7 @@ test("cut in the middle, it is no run to go on with, and the same import finishe
   await holdfast.store.releaseLease(lease);
 
   await expect(holdfast.resume({ run })).rejects.toMatchObject({ code: "NEEDS_DECISION" });
+  await expect((await openTask("task-1")).context()).rejects.toMatchObject({ code: "NEEDS_DECISION" });
   const again = await planOf(versions);
   expect(again).toMatchObject({ run, before: "part" });
   expect(await holdfast.formats.applyImport(again)).toMatchObject({ run, changed: true });

@@ -13,6 +13,7 @@ import {
   IMPORT_ENTRY,
   IMPORT_LABEL,
   type Remark,
+  VERSIONS_BEFORE,
   attachSourceDocument,
   branchNamedIn,
   isWhole,
@@ -23,6 +24,7 @@ import { readSourceFiles } from "@holdfast/formats/source-files";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { layoutIn, loadPlugin, outcomeOnImport } from "@holdfast/workflows/built-in";
 import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
+import { runIdOf } from "../context/tasks.ts";
 import { type DecodedSources, decodeHistories, loopOf } from "./read-files.ts";
 
 export interface ImportParams {
@@ -81,8 +83,8 @@ export async function planImport(adapters: CoreAdapters, params: ImportParams): 
 
 async function planHistory(adapters: CoreAdapters, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
   const { format } = decoded;
-  const checkpoints = decoded.checkpoints.map((external) => {
-    const planes: unknown = capture(attachSourceDocument(external, format));
+  const checkpoints = decoded.checkpoints.map((external, at) => {
+    const planes: unknown = capture(attachSourceDocument(external, format, at + 1));
     // `capture` rejects what it cannot copy exactly, so the result has the type of its input.
     return { id: external.id, createdAt: external.createdAt, planes: planes as Planes };
   });
@@ -98,7 +100,10 @@ async function planHistory(adapters: CoreAdapters, params: ImportParams, decoded
   const own =
     found === undefined && params.run === undefined ? await findWriterRun(adapters, plugin, decoded.checkpoints) : null;
   const worktree = await worktreeOf(adapters, checkpoints.at(-1)?.planes.extensions);
-  const made = (): string => makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
+  const task = format === "context-store" ? taskOf(work, decoded.checkpoints) : null;
+  const isFree = task !== null && (await adapters.store.getRun(task.run)) === undefined;
+  const made = (): string =>
+    isFree ? task.run : makeRunId({ work: nameable(decoded, work), random: digest.slice(0, 5) });
   const run = own ?? found?.id ?? params.run ?? made();
   return {
     run,
@@ -107,6 +112,7 @@ async function planHistory(adapters: CoreAdapters, params: ImportParams, decoded
     work,
     labels: found?.labels ?? {
       [IMPORT_LABEL]: digest,
+      ...(task === null || task.before === 0 ? {} : { [VERSIONS_BEFORE]: task.before }),
       ...(worktree === null ? {} : { [WORKTREE]: worktree.label }),
     },
     worktree: worktree?.path ?? null,
@@ -115,6 +121,19 @@ async function planHistory(adapters: CoreAdapters, params: ImportParams, decoded
     broken: decoded.broken,
     before: own !== null ? "own" : found === undefined ? "none" : found.whole ? "whole" : "part",
   };
+}
+
+/**
+ * The run in which `holdfast/context` finds the imported task, and the number of versions before the first. The library
+ * counts versions without gaps: null if one is missing.
+ */
+function taskOf(
+  work: Work,
+  checkpoints: readonly ExternalCheckpoint[],
+): { readonly run: string; readonly before: number } | null {
+  const before = Number(checkpoints[0]?.id) - 1;
+  const whole = checkpoints.every(({ id }, at) => Number(id) === before + 1 + at);
+  return work.kind === "task" && whole ? { run: runIdOf(work.text), before } : null;
 }
 
 /** Loops have no issue. The loop's own id is a better name for the run than the words of its task. */

@@ -109,7 +109,7 @@ describe("the document that an impl run keeps for older tools", () => {
     const bytes = new TextEncoder().encode(JSON.stringify(theirs));
     const [external] = implJson.decode({ path: "a.json", bytes, compression: "none" }).checkpoints;
     if (external === undefined) throw new Error("it has no checkpoint");
-    const { extensions } = attachSourceDocument(external, "impl-json");
+    const { extensions } = attachSourceDocument(external, "impl-json", 1);
     expect(written({ extensions }).state).toMatchObject({
       their_own: { keep: ["this"] },
       plan_file: "plan.md",

@@ -69,7 +69,7 @@ export function implDocument({ run, planes, worktree, simplifies, at }: ImplDocu
   const extensions = { ...planes.extensions, [IMPL_EXTENSION]: own };
   const whole = { ...base, position, inputs, context: { ...base.context, values }, extensions };
   const { external } = toExternalCheckpoint(
-    run,
+    { ...run, labels: {} },
     { trigger: "stage", sequence: 0, createdAt: at, planes: whole },
     "impl-json",
   );

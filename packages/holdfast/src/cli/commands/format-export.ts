@@ -25,6 +25,7 @@ export const spec = {
   summary: "hand a run over to another tool",
   details: [
     "Prints the document, or writes it atomically to --output. Fields that the format cannot represent are listed on stderr. In a directory the file gets the name that the other tool expects; for crunch-yaml also its index and `latest` (a link, or a file with the name if links are not supported), by the rules of `.claude/checkpoint-config.yaml`.",
+    "For context-store, RUN without @ exports all checkpoints as one list of versions; into a directory, one file each. Every other format gets the newest.",
     "An imported checkpoint keeps the fields that Holdfast does not know. An export to its original format contains them again.",
   ],
   operands: [{ name: "ADDRESS", about: "RUN, RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
@@ -62,8 +63,13 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     const transcript = await holdfast.formats.transcript(address.run);
     return await writeExported(shell, { from: address.run, to: "atif", external: [], encoded: [transcript] }, where);
   }
-  const { external, encoded } = await holdfast.formats.encode(address, to);
-  return await writeExported(shell, { from: address.id, to, external: [external], encoded: [encoded] }, where);
+  const all = to === "context-store" && !(input.operand(0) ?? "").includes("@");
+  const checkpoints = all
+    ? await holdfast.formats.encodeAll(address.run, to)
+    : [await holdfast.formats.encode(address, to)];
+  const external = checkpoints.map((one) => one.external);
+  const encoded = checkpoints.map((one) => one.encoded);
+  return await writeExported(shell, { from: all ? address.run : address.id, to, external, encoded }, where);
 }
 
 interface Outgoing {
@@ -81,10 +87,12 @@ export async function writeExported(
   outgoing: Outgoing,
   params: { readonly output: string | undefined; readonly dryRun: boolean },
 ): Promise<Exit> {
-  const { from, to, encoded, remarks } = outgoing;
-  const { writeExport } = await import("../../interop/export.ts");
-  const [only] = encoded;
+  const { from, to, remarks } = outgoing;
+  const { isExistingDirectory, joinDocuments, writeExport } = await import("../../interop/export.ts");
   const place = params.output;
+  const directory = place !== undefined && (/[/\\]$/.test(place) || isExistingDirectory(resolve(shell.cwd, place)));
+  const encoded = directory ? outgoing.encoded : joinDocuments(to, outgoing.encoded);
+  const [only] = encoded;
   if (only === undefined || (encoded.length > 1 && place === undefined && !params.dryRun))
     throw usageError(
       `There are ${encoded.length} checkpoints, and each becomes one document`,
@@ -98,7 +106,7 @@ export async function writeExported(
           external: outgoing.external,
           encoded,
           output: resolve(shell.cwd, place),
-          directory: /[/\\]$/.test(place),
+          directory,
         });
   const document = place === undefined && !params.dryRun ? new TextDecoder().decode(only.bytes) : null;
   shell.print({

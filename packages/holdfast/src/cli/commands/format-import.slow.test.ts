@@ -102,6 +102,31 @@ describe("import and export", () => {
     expect((await place.run("format", "validate", seed, packed)).status).toBe(0);
   });
 
+  test("a list of versions is exported whole, to stdout and to a file; RUN@2 and a directory have single ones", async () => {
+    const place = await work.begin();
+    const source = join(golden, "context-store/task-1-all.json");
+    const documents = JSON.parse(await readFile(source, "utf8")).toReversed();
+    const { run } = await place.json("format", "import", source);
+    expect(run).toBe("task-1");
+    const whole = await place.run("format", "export", run, "--to", "context-store");
+    expect(whole.stderr).toBe("");
+    expect(JSON.parse(whole.stdout)).toEqual(documents);
+    expect(JSON.parse((await place.run("format", "export", `${run}@2`, "--to", "context-store")).stdout)).toEqual(
+      documents[1],
+    );
+    const file = join(place.clone, "versions.json");
+    expect(await place.json("format", "export", run, "--to", "context-store", "-o", file)).toMatchObject({
+      path: "task-1.json",
+      document: null,
+    });
+    expect(await place.json("format", "validate", file)).toMatchObject({ files: [{ ok: true, checkpoints: 2 }] });
+    await place.run("format", "export", run, "--to", "context-store", "-o", `${place.clone}/versions/`);
+    expect((await readdir(join(place.clone, "versions"))).toSorted()).toEqual(["task-1-1.json", "task-1-2.json"]);
+    expect(JSON.parse((await place.run("format", "convert", source, "--to", "context-store")).stdout)).toEqual(
+      documents,
+    );
+  });
+
   test("a crunch directory comes in as one run and goes out with index and latest", async () => {
     const place = await work.begin();
     const theirs = join(place.clone, "theirs");

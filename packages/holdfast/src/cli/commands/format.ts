@@ -47,7 +47,7 @@ const convertSpec = {
   name: "format convert",
   summary: "convert another tool's checkpoint file",
   details: [
-    "Needs no store. Fields that the target format cannot represent are listed on stderr. Several checkpoints need a directory as output, with one file each.",
+    "Needs no store. Fields that the target format cannot represent are listed on stderr. Several checkpoints need a directory as output, with one file each, unless one document of the target format can hold them (context-store).",
   ],
   operands: [{ name: "FILE", about: "a checkpoint file, or a directory of them", required: true, completes: "file" }],
   consent: "reads",
