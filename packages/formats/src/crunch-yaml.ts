@@ -129,14 +129,15 @@ function planesOf(crunch: CrunchDocument, createdAt: string | null, context: Dec
     remarks.push({ path: "/workflow_state/current_phase", text: `"${phase}" is no phase that crunch names` });
   }
   timeOf(started, "/workflow_state/phase_started_at", remarks);
-  if (!crunch.recovery_info.can_resume) {
+  const kept = readHoldfastMember(context.document);
+  // A run of Holdfast that failed writes this as a matter of course.
+  if (!crunch.recovery_info.can_resume && (kept === null || kept === "damaged")) {
     remarks.push({ path: "/recovery_info/can_resume", text: "it says of itself that it cannot be resumed" });
   }
   const base = emptyPlanes({ workflow: "crunch", stage });
   const graph = graphOf(crunch, context);
   const inputs = { ...base.inputs, issue: decodeIssue(crunch, createdAt) };
   const extensions = extensionsOf(crunch, graph.rest, defaultRecovery({ stage, graph: graph.decoded }));
-  const kept = readHoldfastMember(context.document);
   if (kept === "damaged") remarks.push({ path: `/${HOLDFAST_MEMBER}`, text: "is not as Holdfast writes it: ignored" });
   if (kept !== null && kept !== "damaged")
     return livePlanes({ base, inputs, extensions, kept, stage, graph: graph.decoded, remarks });

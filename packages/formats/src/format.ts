@@ -188,8 +188,10 @@ export function toExternalCheckpoint(
   const original =
     imported === null || imported.document === null ? null : { format: imported.format, document: imported.document };
   const external: ExternalCheckpoint = {
-    id: itself === null ? newId(run, checkpoint, imported, to) : itself.id,
-    createdAt: itself === null ? checkpoint.createdAt : itself.createdAt,
+    // An id of another format would not have the form that this one asks for.
+    id: itself?.format === to ? itself.id : newId(run, checkpoint, imported, to),
+    // A document without a time stays without one in its own format; another format may need one.
+    createdAt: itself?.format === to ? itself.createdAt : (itself?.createdAt ?? checkpoint.createdAt),
     trigger: itself?.trigger ?? checkpoint.trigger,
     workflow: run.workflow,
     work: run.work,

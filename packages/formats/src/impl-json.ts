@@ -143,11 +143,9 @@ function remarksOn(document: ImplDocument): readonly Remark[] {
     if (time === null) remark("/timestamp", `"${timestamp.slice(0, 40)}" is not a time; it is kept and not used`);
     else if (!time.zoned) remark("/timestamp", "A time without zone was taken as UTC");
   }
-  if (state.issue_no === 0) remark("/state/issue_no", "0 was taken as: for no issue");
   if (state.current_stage === "finish") remark("/state/current_stage", "finish was taken as done");
   if (state.current_stage === "simp" && version === 1)
     remark("/state/current_stage", "Version 1 knows no stage simp; it was taken as in version 2");
-  if (state.worktree === "") remark("/state/worktree", "It names no worktree");
   if ((state.pr_number ?? null) !== null && pullRequestOf(state) === null)
     remark("/state/pr_number", "It is not the number of a pull request; it is kept and not used");
   return [...remarks, ...historyRemarks(state)];

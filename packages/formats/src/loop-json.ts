@@ -7,7 +7,8 @@ import {
   type Trigger,
   emptyPlanes,
 } from "@holdfast/core/checkpoint";
-import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
+import { canonicalJson } from "@holdfast/core/values";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type LossReasons, listLosses, parseIsoTime, patchDocument, withoutProtoKeys } from "./document.ts";
 import type { ExternalCheckpoint, ExternalFile, Format, Remark } from "./format.ts";
@@ -281,10 +282,15 @@ function objectIn(object: JsonObject, key: string): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-/** Includes the time, because an iteration has several checkpoints. */
-function madeId(workflowId: string, { createdAt: at, planes }: ExternalCheckpoint): string {
-  const time = at === null ? "" : `-${at.replaceAll(/\D/g, "")}`;
-  return `cp-${workflowId}-${planes.position.iteration}${time}`;
+/**
+ * A UUID, as the published schema asks for. It is the same each time the checkpoint is written, and includes the time,
+ * because an iteration has several checkpoints.
+ */
+function madeId(workflowId: string, { createdAt, planes }: ExternalCheckpoint): string {
+  const digits = sha256(canonicalJson([workflowId, planes.position.iteration, createdAt]));
+  // Version 8 is for ids by an application's own rule; the variant follows RFC 9562.
+  const parts = [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`, `a${digits.slice(17, 20)}`];
+  return [...parts, digits.slice(20, 32)].join("-");
 }
 
 function madeWorkflowId({ work }: ExternalCheckpoint): string {

@@ -1,6 +1,15 @@
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readGoldens } from "@holdfast/test-support/formats/format-suite";
-import type { Detection, ExternalFile, Format } from "./format.ts";
+import { arbitraryCheckpoint } from "@holdfast/test-support/formats/arbitrary-checkpoint";
+import { propertyRuns, readGoldens } from "@holdfast/test-support/formats/format-suite";
+import {
+  type Detection,
+  type ExternalCheckpoint,
+  type ExternalFile,
+  type Format,
+  attachSourceDocument,
+  toExternalCheckpoint,
+} from "./format.ts";
 import { FORMATS, detectFormat } from "./registry.ts";
 
 const file: ExternalFile = { path: "a", bytes: new Uint8Array(), compression: "none" };
@@ -52,5 +61,40 @@ test("a damaged file with a known name still has a format", () => {
     kind: "one",
     sure: false,
     format: { name: "loop-json" },
+  });
+});
+
+describe("what Holdfast writes is valid without remarks", () => {
+  const createdAt = "2026-03-01T10:00:00.000Z";
+  const remarksOf = (format: Format, checkpoint: ExternalCheckpoint) => {
+    const { bytes, path } = format.encode(checkpoint);
+    return format.decode({ path, bytes, compression: "none" }).remarks;
+  };
+
+  test.each(FORMATS)("$name: any checkpoint of a run", (format) => {
+    fc.assert(
+      fc.property(arbitraryCheckpoint(), (any) => {
+        // Exports of a run have a time, and no id of another tool.
+        const checkpoint = { ...any, id: null, createdAt, planes: { ...any.planes, extensions: {} } };
+        expect(remarksOf(format, checkpoint)).toEqual([]);
+      }),
+      propertyRuns(200),
+    );
+  });
+
+  const imports = readGoldens().flatMap(({ format, name, file: golden }) => {
+    const source = FORMATS.find((one) => one.name === format);
+    return source === undefined
+      ? []
+      : FORMATS.filter((to) => to !== source).map((to) => ({ source, name, golden, to }));
+  });
+  test.each(imports)("$source.name/$name exported as $to.name", ({ source, golden, to }) => {
+    for (const [at, decoded] of source.decode(golden).checkpoints.entries()) {
+      const { workflow, work } = decoded;
+      const planes = attachSourceDocument(decoded, source.name, at + 1);
+      const saved = { trigger: "import", sequence: at + 1, createdAt, planes } as const;
+      const { external } = toExternalCheckpoint({ workflow, work, labels: {} }, saved, to.name);
+      expect(remarksOf(to, external)).toEqual([]);
+    }
   });
 });
