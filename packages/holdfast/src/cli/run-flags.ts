@@ -20,6 +20,7 @@ const RALPH = [
   "pr",
 ];
 const BOTH = ["type"];
+const IMPL = ["plan"];
 
 export const runSpec = {
   name: "run",
@@ -40,6 +41,12 @@ export const runSpec = {
       short: "t",
       value: "TEXT",
       about: "work on this text; it is filed as an issue first (not with ralph)",
+    },
+    plan: {
+      type: "text",
+      value: "FILE",
+      about: "a plan for the change, part of every implementation prompt (impl)",
+      completes: "file",
     },
     workflow: {
       type: "text",
@@ -171,7 +178,7 @@ export const runSpec = {
     input: { type: "text", value: "TEXT", about: "", instead: "--task" },
   },
   flagGroups: {
-    "What to do": ["task", "workflow", "base", "resume", "again", "dry-run"],
+    "What to do": ["task", "plan", "workflow", "base", "resume", "again", "dry-run"],
     Agents: ["agent", "impl-model", "review-model", "yolo", "no-yolo"],
     Limits: [
       "max-iterations",
@@ -241,6 +248,7 @@ export function rejectOtherWorkflowFlags(input: Typed, workflow: string): void {
     [CRUNCH, ["crunch"]],
     [RALPH, ["ralph"]],
     [BOTH, ["crunch", "ralph"]],
+    [IMPL, ["impl"]],
   ];
   for (const [flags, owners] of owned) {
     const flag = flags.find((name) => input.on(name));

@@ -70,3 +70,20 @@ test("a user's template that lacks a placeholder is refused before any agent is 
   expect(await other.read(".tmp/impl-input-1.txt")).toMatch(/^MINE 1 \.tmp\/issue-1\.md/);
   expect(await other.trail()).not.toContain("review:review_pass");
 });
+
+test("a plan is in every prompt, in the checkpoint and in the document; the agent cannot change it", async () => {
+  const plan = { path: "docs/plan.md", text: "1. Say hello first.\n" };
+  const spoiled = { do: "write", path: ".tmp/plan.md", text: "Do something else.\n" };
+  const { edits, ...rest } = finish({ iteration: 1 });
+  const first = { ...rest, edits: [...(Array.isArray(edits) ? edits : []), spoiled] };
+  const answers = [first, finish({ iteration: 2, text: "hello\n\n" }), score(50, 1), pass];
+  await using bench = await makeBench({ answers, options: { plan } });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  for (const input of [".tmp/impl-input-1.txt", ".tmp/impl-input-2.txt", ".tmp/impl-input-base.txt"])
+    expect(await bench.read(input)).toContain("1. Say hello first.");
+  expect(await bench.read(".tmp/plan.md")).toBe(plan.text);
+  expect((await bench.planes()).inputs.plan).toMatchObject({ path: plan.path });
+  expect(JSON.parse((await bench.read(".tmp/impl-checkpoint.json")) ?? "{}")).toMatchObject({
+    state: { plan_file: plan.path },
+  });
+});

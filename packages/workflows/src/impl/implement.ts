@@ -9,6 +9,7 @@ import { OUTPUT_DIRECTORY, type Worktree, newestSequence, openWorktree, stageTim
 import { truncateStart } from "../text.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
+import { type Plan, planSection, writePlan } from "./plan.ts";
 import { expandTemplate } from "./prompts.ts";
 import {
   type ImplContext,
@@ -129,7 +130,8 @@ async function writePrompts(work: ImplDependencies, context: ImplContext, marker
   const { issue, base, templates } = requireSetup(state);
   const { outputs } = await openWorktree(work, context);
   const fence = context.fence("agent");
-  const fixed = { template: templates.impl, issue, tags: work.options.tags, baseBranch: base.branch, fence };
+  const plan = work.options.plan ?? state.plan ?? null;
+  const fixed = { template: templates.impl, issue, tags: work.options.tags, baseBranch: base.branch, plan, fence };
   const prompt = implPrompt({
     ...fixed,
     iteration: position.iteration,
@@ -140,8 +142,9 @@ async function writePrompts(work: ImplDependencies, context: ImplContext, marker
     previousOutput: state.output,
     previousCommitReport: state.commitReport,
   });
-  // The prompt refers to this file, and the agent may have removed it.
+  // The prompt refers to these files, and the agent may have removed them.
   await outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  await writePlan(outputs, plan);
   await outputs.write(outputFiles.baseInput, baseImplPrompt(fixed));
   await outputs.write(outputFiles.input(position.iteration), prompt);
   return prompt;
@@ -249,6 +252,7 @@ export interface ImplPromptParams {
   readonly feedback: string | null;
   readonly previousOutput: string | null;
   readonly previousCommitReport: string | null;
+  readonly plan: Plan | null;
   /** The fence of the agent call that gets the prompt. */
   readonly fence: Fence;
 }
@@ -261,7 +265,7 @@ export function implPrompt(params: ImplPromptParams): string {
   };
   const text = expandTemplate(params.template, {
     ...fixedValues(params),
-    iteration_section: iterationSection(params),
+    iteration_section: `${iterationSection(params)}${unplacedPlan(params)}`,
     ci_failure_section: section("What must be fixed:", "checks and reviews", feedback),
     previous_commit_report_section: section(
       "Previous iteration summary (commit report):",
@@ -275,11 +279,11 @@ export function implPrompt(params: ImplPromptParams): string {
 
 /** The part of the prompt that is the same in every iteration. */
 export function baseImplPrompt(
-  params: Pick<ImplPromptParams, "template" | "issue" | "tags" | "baseBranch" | "fence">,
+  params: Pick<ImplPromptParams, "template" | "issue" | "tags" | "baseBranch" | "plan" | "fence">,
 ): string {
   const text = expandTemplate(params.template, {
     ...fixedValues(params),
-    iteration_section: "",
+    iteration_section: unplacedPlan(params),
     ci_failure_section: "",
     previous_commit_report_section: "",
     previous_output_section: "",
@@ -287,8 +291,13 @@ export function baseImplPrompt(
   return params.fence.prompt(text);
 }
 
+/** A template without the placeholder gets the plan after the iteration section, so that no plan is lost. */
+function unplacedPlan({ template, plan, fence }: Pick<ImplPromptParams, "template" | "plan" | "fence">): string {
+  return /\{[{#]\s*plan_section\s*[}#]\}/.test(template) ? "" : planSection(plan, fence);
+}
+
 function fixedValues(
-  params: Pick<ImplPromptParams, "issue" | "tags" | "baseBranch" | "fence">,
+  params: Pick<ImplPromptParams, "issue" | "tags" | "baseBranch" | "plan" | "fence">,
 ): Readonly<Record<string, string>> {
   return {
     issue_no: String(params.issue.number),
@@ -296,6 +305,7 @@ function fixedValues(
     issue_file: outputFiles.issue(params.issue.number),
     finalize_file: outputFiles.finalize,
     tags: params.tags.join(", "),
+    plan_section: planSection(params.plan, params.fence),
     base_branch: params.baseBranch,
   };
 }

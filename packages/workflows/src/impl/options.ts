@@ -16,6 +16,7 @@ import {
 } from "@holdfast/core/options";
 import { usageError } from "@holdfast/platform/error";
 import { parseGate } from "../worktree.ts";
+import { type Plan, parsePlan } from "./plan.ts";
 
 export type PromptRole = "impl" | "review" | "simplify" | "rebase";
 /** A user's template: its text, or the path of a file in the repository. */
@@ -52,6 +53,8 @@ export interface ImplOptions {
   readonly thresholds: Readonly<Record<Dimension, number>>;
   readonly tags: readonly string[];
   readonly gate: { readonly command: string; readonly timeoutMs: number } | null;
+  /** The user's plan, part of every implementation prompt. */
+  readonly plan: Plan | null;
   /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
   readonly draft: boolean;
@@ -103,6 +106,7 @@ export const defaultImplOptions: ImplOptions = {
     "cli",
   ],
   gate: null,
+  plan: null,
   baseBranch: null,
   draft: false,
   prompts: { impl: null, review: null, simplify: null, rebase: null },
@@ -135,6 +139,7 @@ export function parseImplOptions(given: JsonObject): {
     thresholds: parseThresholds(record(current, "thresholds")),
     tags: parseTags(current),
     gate: parseGate("impl", current),
+    plan: parsePlan(current),
     baseBranch: nullableText(current, "baseBranch"),
     draft: flag(current, "draft", base.draft),
     prompts: parsePrompts(record(current, "prompts")),
@@ -147,11 +152,12 @@ export function parseImplOptions(given: JsonObject): {
 
 /** The options as stored JSON; parsing it again gives the same options. */
 export function implOptionsJson(options: ImplOptions): JsonObject {
-  const { thresholds, gate, prompts, ci, limits, ...rest } = options;
+  const { thresholds, gate, plan, prompts, ci, limits, ...rest } = options;
   return {
     ...rest,
     thresholds: { ...thresholds },
     gate: gate === null ? null : { ...gate },
+    plan: plan === null ? null : { ...plan },
     prompts: Object.fromEntries(ROLES.map((role) => [role, prompts[role] === null ? null : { ...prompts[role] }])),
     ci: { ...ci },
     limits: { ...limits },

@@ -1,6 +1,8 @@
 // The impl workflow as a plug-in: created from options, and continued from an imported checkpoint.
 
+import { IMPL_EXTENSION } from "@holdfast/formats/impl-json";
 import { type WorkflowPlugin, importWithoutAgent, importedIssueNumber, namedRoles } from "../plugin.ts";
+import { planInput } from "./plan.ts";
 import { implLimits, withLimits } from "./limits.ts";
 import { implOptionsJson, parseImplOptions } from "./options.ts";
 import { adoptImplState } from "./setup.ts";
@@ -39,8 +41,10 @@ export const implPlugin: WorkflowPlugin = {
       agent,
       base: options.baseBranch,
       async prepare(root) {
-        const state = await adoptImplState({ adapters, options, values: context.values, issue, root });
-        return { values: state, inputs: { issue: state.issue, base: state.base?.commit ?? null } };
+        const extension = checkpoint.planes.extensions[IMPL_EXTENSION];
+        const state = await adoptImplState({ adapters, options, values: context.values, issue, extension, root });
+        const { plan } = planInput(options.plan ?? state.plan ?? null);
+        return { values: state, inputs: { issue: state.issue, base: state.base?.commit ?? null, plan } };
       },
     };
   },

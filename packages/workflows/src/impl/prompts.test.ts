@@ -15,6 +15,7 @@ const params: ImplPromptParams = {
   reason: "The review failed",
   feedback: "Mend y",
   previousOutput: "out",
+  plan: null,
   previousCommitReport: "report",
   fence: createFence("nonce"),
 };

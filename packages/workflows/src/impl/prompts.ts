@@ -88,7 +88,7 @@ export const PLACEHOLDERS: Readonly<
       "previous_commit_report_section",
       "ci_failure_section",
     ],
-    optional: ["issue_title", "tags", "base_branch"],
+    optional: ["issue_title", "tags", "base_branch", "plan_section"],
   },
   review: {
     required: ["issue_no", "issue_text", "diff"],

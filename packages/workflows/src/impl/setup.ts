@@ -1,7 +1,7 @@
 // The setup stage of impl: fixes the issue, the base and the prompts of a run, also for an imported run.
 
 import type { Adapters } from "@holdfast/core/adapters";
-import type { JsonObject } from "@holdfast/core/json";
+import type { Json, JsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findBase, syncBranch } from "../branch.ts";
@@ -9,6 +9,7 @@ import { callForge, fetchImportedIssue, issueNumber, issueText, readIssue } from
 import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import type { ImplOptions } from "./options.ts";
+import { importedPlan, planInput, writePlan } from "./plan.ts";
 import { loadTemplates } from "./prompts.ts";
 import {
   type ImplContext,
@@ -38,13 +39,17 @@ export async function setupStage(work: ImplDependencies, context: ImplContext): 
 
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  await writePlan(worktree.outputs, work.options.plan);
   const templates = await context.step("templates", async () => ({
     ...(await loadTemplates(work.options.prompts, worktree.outputs)),
   }));
   const state: ImplState = { ...context.state, issue, base: found.base, templates, pushed: synced.pushed };
   const reason = `Issue #${issue.number} is ready to be worked on, on top of ${found.base.branch}`;
   const { commit } = found.base;
-  return { ...conclude(context, { event: "setup_done", reason, state }), inputs: { issue, base: commit } };
+  return {
+    ...conclude(context, { event: "setup_done", reason, state }),
+    inputs: { issue, base: commit, ...planInput(work.options.plan) },
+  };
 }
 
 /**
@@ -56,6 +61,8 @@ export async function adoptImplState(params: {
   readonly options: ImplOptions;
   readonly values: JsonObject;
   readonly issue: number;
+  /** What the document says beyond the planes. */
+  readonly extension: Json | undefined;
   /** The worktree in which the run continues. */
   readonly root: string;
 }): Promise<ImplState> {
@@ -73,6 +80,8 @@ export async function adoptImplState(params: {
   const outputs = adapters.outputs(root);
   await outputs.hide(OUTPUT_DIRECTORY);
   await outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  const plan = options.plan === null ? await importedPlan(params.extension, root, outputs) : null;
+  await writePlan(outputs, options.plan ?? plan);
   const templates = await loadTemplates(options.prompts, outputs);
   // A push may replace only a remote tip that the run's own commits contain. Any other tip belongs to someone else and
   // is treated so.
@@ -85,6 +94,7 @@ export async function adoptImplState(params: {
     issue,
     base: { branch: answer.base.branch, commit: from ?? answer.base.commit },
     templates: { ...templates },
+    ...(plan === null ? {} : { plan }),
     pushed: contained ? remote : null,
   };
 }

@@ -25,6 +25,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Base } from "../branch.ts";
 import type { OpenedRequest } from "../pull-request.ts";
 import type { ImplOptions, PromptRole } from "./options.ts";
+import { PLAN_SHAPE, type Plan } from "./plan.ts";
 
 // This is a type alias because TypeScript does not accept an interface as a JSON object.
 
@@ -48,6 +49,8 @@ export type ImplState = {
   readonly pullRequest: OpenedRequest | null;
   /** Ids of people's reviews that the agent has received, so that none is sent twice. Older runs lack it. */
   readonly appliedReviews?: readonly string[];
+  /** The plan that an imported document names. The plan of every other run is an option. */
+  readonly plan?: Plan;
   /** The base contained the work before this run opened a pull request, and the user accepted that. Absent: no. */
   readonly inBase?: boolean;
   /** The report of a failed run. */
@@ -129,6 +132,7 @@ const STATE: Shape<ImplState> = object<ImplState>({
   pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),
   appliedReviews: optional(TEXTS),
   inBase: optional(flag),
+  plan: optional(PLAN_SHAPE),
   stuckReport: nullable(text),
   stopped: optional(STOPPED_SHAPE),
   history: list(

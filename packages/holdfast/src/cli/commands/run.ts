@@ -1,4 +1,5 @@
 /** The `run` command: starts a run of a workflow on an issue or a task. */
+import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -6,6 +7,7 @@ import { splitAgent } from "@holdfast/core/agent";
 import type { JsonObject } from "@holdfast/core/json";
 import type { RunSummary, Work } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { readRegularFile } from "@holdfast/platform/files";
 import { type BuiltInName, DEFAULT_WORKFLOW, filesTasks, isBuiltIn } from "@holdfast/workflows/built-in";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
@@ -271,8 +273,11 @@ const FILE_OPTIONS: Readonly<
     }) => Promise<FileOptions>
   >
 > = {
-  async impl({ request, settings }) {
-    return { options: { prompts: await readPrompts(settings) }, namesAgents: request.options["implModel"] !== null };
+  async impl({ shell, request, settings, input }) {
+    const path = input.text("plan");
+    const plan = path === undefined ? null : { path, text: readPlan(resolve(shell.cwd, path)) };
+    const options = { prompts: await readPrompts(settings), plan };
+    return { options, namesAgents: request.options["implModel"] !== null };
   },
   async crunch({ shell, request }) {
     const settings = withoutAgents(await shell.consent.crunchSettings(), request.agentTyped);
@@ -290,6 +295,16 @@ function withoutAgents(settings: CrunchSettings, agentTyped: boolean): CrunchSet
   if (!agentTyped) return settings;
   const agents = Object.entries(settings.agents).map(([name, profile]) => [name, { ...profile, agent: null }] as const);
   return { ...settings, agents: Object.fromEntries(agents) };
+}
+
+const PLAN_BYTES = 1024 * 1024;
+
+/** The text is stored with the run, so a later edit of the file changes nothing. */
+function readPlan(path: string): string {
+  const file = readRegularFile({ path, maxBytes: PLAN_BYTES });
+  if (file.kind === "read" && isUtf8(file.bytes)) return Buffer.from(file.bytes).toString("utf8");
+  const why = file.kind === "refused" ? file.why : file.kind === "absent" ? "there is no such file" : "it is not UTF-8";
+  throw usageError(`The plan ${path} cannot be read: ${why}`, "Give the path of a text file of at most 1 MiB.");
 }
 
 async function readGiven(path: string): Promise<string> {
