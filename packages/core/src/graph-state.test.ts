@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { sampleGraph as graph, sampleNode as node, sampleNode } from "@holdfast/test-support/core/graph-sample";
-import { parseGraph } from "@holdfast/test-support/core/parse-planes";
+import { parseGraph } from "./planes-shape.ts";
 import {
   type GraphEvent,
   addNode,

@@ -297,11 +297,14 @@ async function makeWorktree(params: {
   readonly run: RunSummary;
   readonly checkpoint: Checkpoint;
 }): Promise<Workspace> {
-  const { workspaces, run } = params;
+  const { adapters, workspaces, run } = params;
   const { files } = params.checkpoint.planes;
+  // The newest checkpoint was made here. An older one may have come from another machine, with any path in it.
+  const newest = await adapters.store.latest(run.id).catch(() => undefined);
+  const path = newest?.planes.files?.worktree ?? adapters.worktreePath?.(run.id);
   return await workspaces.create({
     run: run.id,
-    ...(files === null ? {} : { path: files.worktree }),
+    ...(path === undefined ? {} : { path }),
     ...(files === null || files.branch === null ? {} : { branch: files.branch.replace(/^refs\/heads\//, "") }),
     ...(files === null || files.head === null ? {} : { base: files.head }),
   });

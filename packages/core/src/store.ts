@@ -146,6 +146,22 @@ export interface Store {
   }): Promise<void>;
 
   /**
+   * A whole run, as another store can import it: one snapshot, without signals and without the lease. STORE_CORRUPT when a part of it is
+   * damaged.
+   */
+  exportRun(run: string): Promise<StoredRun>;
+  /**
+   * Writes a run of another store and the commit `then`, under a lease that it takes and releases, in one transaction. Everything that the
+   * record claims is checked first: FORMAT_DAMAGED (data: the entry). "same": this store has these entries. RUN_EXISTS when it has another
+   * run of that id. The chain proves that the record is whole, not who wrote it.
+   */
+  importRun(params: {
+    readonly stored: StoredRun;
+    readonly label: string;
+    readonly then: CommitBody | null;
+  }): Promise<"imported" | "same">;
+
+  /**
    * Only for a store that is open for reading: runs that `listRuns` left out because the database has less of them than was written.
    * Reading one of them throws STORE_CUT; the others remain readable.
    */
@@ -163,6 +179,27 @@ export interface Store {
    * Waits for calls in flight, releases its leases and closes the store. A second call is not an error; any other call after it rejects.
    */
   close(): Promise<void>;
+}
+
+/** One run with its whole history, outside a store. */
+export interface StoredRun {
+  /** The birth record, with which the hash chain begins. */
+  readonly birth: JsonObject;
+  /** Hash of the last entry. */
+  readonly head: Digest;
+  readonly entries: readonly StoredEntry[];
+  /** Texts that the planes refer to by their digest, each once. */
+  readonly chunks: readonly string[];
+}
+
+export interface StoredEntry {
+  readonly kind: string;
+  readonly at: string;
+  readonly epoch: number;
+  /** Canonical JSON, as the hash covers it. */
+  readonly body: string;
+  /** Of a checkpoint the root of its planes; null for other entries and for a dropped checkpoint. */
+  readonly planes: string | null;
 }
 
 export interface CutRun {

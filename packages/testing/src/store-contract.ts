@@ -8,6 +8,7 @@ import { commitCases, journalCases, watchCases } from "./store-contract/commits.
 import { type StoreCase, assertFrozen, collect, leasedRun, save } from "./store-contract/harness.ts";
 import { leaseCases, runCases } from "./store-contract/runs-and-leases.ts";
 import { samplePause, signalCases } from "./store-contract/signals.ts";
+import { transferCases } from "./store-contract/transfer.ts";
 
 async function assertHealthy(store: Store, run?: string): Promise<Extract<VerifyEvent, { kind: "summary" }>> {
   const events = await collect(store.verify(run === undefined ? {} : { run }));
@@ -250,5 +251,6 @@ export const storeContract: readonly StoreCase[] = [
   ...effectCases,
   ...tagAndDropCases,
   ...signalCases,
+  ...transferCases,
   ...upkeepCases,
 ];

@@ -102,7 +102,7 @@ export function createRun(
 }
 
 /** A long body is kept in chunks; a short one stands in its row. */
-function contentOf(writing: Writing, body: JsonObject, json: string): { readonly content: Uint8Array | null } {
+export function contentOf(writing: Writing, body: JsonObject, json: string): { readonly content: Uint8Array | null } {
   if (json.length <= LONG_BODY) return { content: null };
   const { root, chunks } = encodeValue(body);
   writing.putChunks(chunks);
@@ -129,8 +129,8 @@ export function captureForSql(commit: CommitBody, memory: ValueMemory): SqlCommi
  * The root of a value in chunks is written again with every save. A state without chunks is at most 4 KB long: compressing it takes a fifth of
  * the time of a save and saves less than a page.
  */
-const COMPRESS_ROOT_FROM = 512;
-const PUT_EFFECT = `INSERT INTO effects (${EFFECT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, key) DO UPDATE SET kind = excluded.kind, target = excluded.target, payload = excluded.payload, state = excluded.state, at = excluded.at, outcome = excluded.outcome`;
+export const COMPRESS_ROOT_FROM = 512;
+export const PUT_EFFECT = `INSERT INTO effects (${EFFECT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, key) DO UPDATE SET kind = excluded.kind, target = excluded.target, payload = excluded.payload, state = excluded.state, at = excluded.at, outcome = excluded.outcome`;
 
 export function commit(handle: Handle, claim: LeaseClaim, captured: SqlCommit): Job<Committed> {
   return async (writing) => {

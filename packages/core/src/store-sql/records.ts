@@ -192,7 +192,7 @@ export interface EntryRow {
 export const ENTRY_COLUMNS = "entry, kind, at, epoch, hash, body, content";
 const KINDS: ReadonlySet<string> = new Set(ENTRY_KINDS);
 
-function isEntryKind(word: string): word is EntryKind {
+export function isEntryKind(word: string): word is EntryKind {
   return KINDS.has(word) || word.startsWith("x.");
 }
 

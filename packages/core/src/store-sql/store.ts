@@ -1,6 +1,7 @@
 import type { Clock } from "@holdfast/platform/clock";
 import type { ProcessIdentity } from "@holdfast/platform/identity";
 import type { JournalEntry } from "../journal.ts";
+import { deepFreeze } from "../json.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease } from "../lease.ts";
 import { checkTagName } from "../run.ts";
 import { type StoredSignal, captureSignal } from "../signal.ts";
@@ -39,6 +40,7 @@ import { readLease, readLeases, readSignals } from "./records.ts";
 import { FACT, getMeta } from "./schema.ts";
 import { sweep } from "./sweep.ts";
 import { type ValueMemory, createValueMemory } from "../chunks.ts";
+import { checkStoredRun, exportRun, importRun } from "./transfer.ts";
 import { verify } from "./verify.ts";
 import { watchEntries } from "./watch.ts";
 import { type Handle, type Job, createGroup, momentsOf } from "./write.ts";
@@ -321,6 +323,14 @@ export function createSqlStore(params: {
           reason: String(reason),
         }),
       ),
+
+    exportRun: (run) =>
+      readRun(run, async (tx, { number, run: born }) => deepFreeze(await exportRun(tx, number, born))),
+    async importRun({ stored, label, then }) {
+      checkOpen();
+      const checked = await checkStoredRun(stored);
+      return await write(() => importRun(handle, { checked, label, then, memory: createValueMemory() }));
+    },
 
     ...(params.access === "read" ? { withheld: cuts.withheld } : {}),
     makeRoom: async () => driver.makeRoom(),

@@ -1,11 +1,10 @@
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Effect, stepEffect } from "../effects.ts";
 import { type JournalEntry, birthDigest, entryHash } from "../journal.ts";
-import { type Digest, type Json, sha256 } from "../json.ts";
+import { type Digest, sha256 } from "../json.ts";
 import type { Run } from "../run.ts";
-import { NEW_RUN, type RunFold, stepRun } from "../status.ts";
 import { type Problem, type VerifyEvent, type VerifyParams, runNotFound } from "../store.ts";
 import type { Driver, ReadTransaction, Row } from "./driver.ts";
+import { type Fold, addToFold, newFold } from "./journal-fold.ts";
 import { contradiction } from "./read.ts";
 import {
   EFFECT_COLUMNS,
@@ -382,7 +381,8 @@ async function checkEntry(driver: Driver, tx: ReadTransaction, walk: Walk, row: 
       return [`The chain breaks at entry ${entry}: its hash does not follow from its content and the one before`];
     if (kind === "checkpoint") return [];
     const journal = await journalEntry(tx, walk.run.id, parsed);
-    return [...checkFacts(row, journal, body), ...addToFold(walk.fold, journal)];
+    addToFold(walk.fold, journal);
+    return checkFacts(row, journal, body);
   });
   for (const what of problems) blame(walk, { entry, what });
   if (kind === "checkpoint") await checkCheckpoint(driver, tx, walk, { row, parsed, isLinked });
@@ -493,69 +493,6 @@ async function attempt(driver: Driver, check: () => Promise<readonly string[]>):
   }
 }
 
-/** Everything that the tables say, computed again from the journal alone. */
-interface Fold {
-  readonly tags: Map<string, number>;
-  readonly effects: Map<string, Effect>;
-  readonly dropped: Map<number, { readonly at: string; readonly why: string }>;
-  readonly quarantined: Map<number, number>;
-  run: RunFold;
-  epoch: number;
-  /** The owner's record while the lease is held. */
-  lease: Json;
-  sequence: number;
-  digest: Digest | null;
-}
-
-function newFold(): Fold {
-  return {
-    tags: new Map(),
-    effects: new Map(),
-    dropped: new Map(),
-    quarantined: new Map(),
-    run: NEW_RUN,
-    epoch: 0,
-    lease: null,
-    sequence: 0,
-    digest: null,
-  };
-}
-
-function addToFold(fold: Fold, entry: JournalEntry): readonly string[] {
-  const { kind, body } = entry;
-  fold.run = stepRun(fold.run, entry);
-  const effect = stepEffect((key) => fold.effects.get(key), entry);
-  if (effect !== null) fold.effects.set(effect.key, effect);
-  switch (kind) {
-    case "lease.taken":
-      fold.epoch = entry.epoch;
-      fold.lease = body["owner"] ?? null;
-      break;
-    case "lease.released":
-      fold.lease = null;
-      break;
-    case "tag.added":
-      fold.tags.set(String(body["name"]), Number(body["sequence"]));
-      break;
-    case "tag.removed":
-      fold.tags.delete(String(body["name"]));
-      break;
-    case "checkpoint.dropped":
-      for (const one of list(body["drops"])) {
-        const sequence = Number(field(one, "sequence"));
-        fold.dropped.set(sequence, { at: entry.at, why: String(field(one, "why")) });
-        fold.quarantined.delete(sequence);
-      }
-      break;
-    case "checkpoint.quarantined":
-      for (const sequence of list(body["sequences"])) fold.quarantined.set(Number(sequence), entry.entry);
-      break;
-    default:
-      break;
-  }
-  return [];
-}
-
 async function compareTables(tx: ReadTransaction, walk: Walk): Promise<readonly string[]> {
   const { fold, number } = walk;
   const problems: string[] = [];
@@ -612,12 +549,4 @@ function sameJson(a: unknown, b: unknown): boolean {
   const left = Object.entries(a);
   const right = new Map<string, unknown>(Object.entries(b));
   return left.length === right.size && left.every(([key, value]) => right.has(key) && sameJson(value, right.get(key)));
-}
-
-function list(value: Json | undefined): readonly Json[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function field(value: Json, key: string): unknown {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? Reflect.get(value, key) : undefined;
 }

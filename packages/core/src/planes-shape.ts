@@ -1,4 +1,4 @@
-// Parses planes strictly: what a run or a format writes into a checkpoint has the shape that its type promises.
+// Parses planes strictly: what a run, a format or a run file writes into a checkpoint has the shape that its type promises.
 
 import {
   type ConversationPlane,
@@ -9,9 +9,9 @@ import {
   type Planes,
   issueShape,
   positionShape,
-} from "@holdfast/core/checkpoint";
-import { graphShape } from "@holdfast/core/graph-state";
-import type { Graph } from "@holdfast/core/graph";
+} from "./checkpoint.ts";
+import { graphShape } from "./graph-state.ts";
+import type { Graph } from "./graph.ts";
 import {
   type Shape,
   count,
@@ -25,8 +25,8 @@ import {
   optional,
   parseShape,
   text,
-} from "@holdfast/core/json";
-import type { Position } from "@holdfast/core/position";
+} from "./json.ts";
+import type { Position } from "./position.ts";
 
 /** STORE_CORRUPT with the path of what is wrong. Unknown fields are kept. */
 export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
