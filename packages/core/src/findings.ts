@@ -308,6 +308,11 @@ export function withAccepted(
   return { ...extensions, [EXTENSION]: { ...(isJsonObject(saved) ? saved : {}), [one.kind]: one.actual } };
 }
 
+/** The extensions of a run whose user has accepted nothing yet. */
+export function withoutAccepted({ [EXTENSION]: _accepted, ...extensions }: JsonObject): JsonObject {
+  return extensions;
+}
+
 export function wasAccepted(accepted: Accepted, finding: Finding): boolean {
   const before = accepted[finding.kind];
   return before !== undefined && canonicalJson(before) === canonicalJson(finding.actual);

@@ -151,14 +151,14 @@ export interface Store {
    */
   exportRun(run: string): Promise<StoredRun>;
   /**
-   * Writes a run of another store and the commit `then`, under a lease that it takes and releases, in one transaction. Everything that the
+   * Writes a run of another store and the commit `first`, under a lease that it takes and releases, in one transaction. Everything that the
    * record claims is checked first: FORMAT_DAMAGED (data: the entry). "same": this store has these entries. RUN_EXISTS when it has another
    * run of that id. The chain proves that the record is whole, not who wrote it.
    */
   importRun(params: {
     readonly stored: StoredRun;
     readonly label: string;
-    readonly then: CommitBody | null;
+    readonly first: CommitBody | null;
   }): Promise<"imported" | "same">;
 
   /**

@@ -75,12 +75,40 @@ export interface Workspaces {
   branchTip(branch: string): Promise<string | null>;
   /** Recreates the branch (full name) of a run. It never moves one: CONFLICT when it exists at another commit. Durable when it returns. */
   createBranch(params: { readonly branch: string; readonly commit: string }): Promise<void>;
+  /** The objects that the run's refs keep and that no remote-tracking branch has. GIT_FAILED beyond `maxBytes`. */
+  packRun(params: { readonly run: string; readonly maxBytes: number }): Promise<PackedObjects>;
+  /** The files and messages in that pack. `isCut`: there are more than `maxBytes`. */
+  readPackedTexts(params: {
+    readonly run: string;
+    readonly maxBytes: number;
+  }): Promise<{ readonly texts: readonly ObjectText[]; readonly isCut: boolean }>;
+  /**
+   * Writes the objects of a run of another clone, and no ref. NEEDS_DECISION when this repository lacks a commit that they build on;
+   * FORMAT_DAMAGED when they are not whole or not safe. The same call again changes nothing.
+   */
+  unpackRun(params: { readonly run: string; readonly packed: PackedObjects }): Promise<void>;
+  /** Creates the refs of an unpacked run. Durable when it returns. */
+  pinRun(params: { readonly run: string; readonly refs: PackedObjects["refs"] }): Promise<void>;
   /** The commit that a user names; null when there is none. */
   describeCommit(name: string): Promise<DescribedCommit | null>;
   diff(params: DiffParams): Promise<Diff>;
   /** Every file of a tree or commit, in git's order. TREE_MISSING when it does not exist here. */
   filesOf(tree: string): Promise<readonly GitPath[]>;
   close(): Promise<void>;
+}
+
+export interface PackedObjects {
+  readonly format: "sha1" | "sha256";
+  readonly refs: readonly { readonly ref: string; readonly id: string }[];
+  /** Commits that the receiver must have. */
+  readonly prerequisites: readonly string[];
+  readonly pack: Uint8Array;
+}
+
+export interface ObjectText {
+  /** The path of a file, or the kind and id of another object. */
+  readonly where: string;
+  readonly text: string;
 }
 
 export interface DescribedCommit {

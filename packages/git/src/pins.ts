@@ -92,7 +92,7 @@ async function pinHead(repository: Repository, run: string, head: string): Promi
  * Creates the first of these refs that is free or already names the object, and returns it. A killed git leaves the
  * lock of a ref, and the user should not have to remove it: then the next name is used.
  */
-async function createRef(repository: Repository, names: readonly string[], id: string): Promise<string> {
+export async function createRef(repository: Repository, names: readonly string[], id: string): Promise<string> {
   for (const ref of [...names, ...[...SPARE].map((digit) => `${names.at(-1) ?? ""}${digit}`)]) {
     const args = ["update-ref", ref, id, repository.zero];
     const made = await repository.git.result({ args });

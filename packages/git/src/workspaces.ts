@@ -14,6 +14,7 @@ import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } fr
 import { removeStaleOperations } from "./private-index.ts";
 import { removeWorktree } from "./remove-worktree.ts";
 import { type Repository, disableFilters, findCheckout, findRepository } from "./repository.ts";
+import { packRun, pinRun, readPackedTexts, unpackRun } from "./run-objects.ts";
 import { createGitSideWorktrees } from "./side-worktrees.ts";
 import { removeRunLocks, removeStaleFiles } from "./stale-files.ts";
 import { diffSnapshots, listFiles } from "./tree-diff.ts";
@@ -91,6 +92,10 @@ function workspacesOf(repository: Repository): Workspaces {
       await createBranch(repository, params);
       await syncRepository(repository);
     },
+    packRun: (params) => packRun(repository, params),
+    readPackedTexts: (params) => readPackedTexts(repository, params),
+    unpackRun: (params) => unpackRun(repository, params),
+    pinRun: (params) => pinRun(repository, params),
     describeCommit: (name) => describeCommit(repository, name),
     diff: (params) => diffSnapshots(repository, params),
     filesOf: (tree) => listFiles(repository, tree),

@@ -215,7 +215,7 @@ function maskedStore(store: Store, hide: Hide): Store {
     quarantine: (params) => store.quarantine(params),
     // A run of another store was masked when it was written; its hashes cover the masked text.
     exportRun: (run) => store.exportRun(run),
-    importRun: ({ then, ...params }) => store.importRun({ ...params, then: then === null ? null : commitOf(then) }),
+    importRun: ({ first, ...params }) => store.importRun({ ...params, first: first === null ? null : commitOf(first) }),
     stats: () => store.stats(),
     ...(store.makeRoom === undefined ? {} : { makeRoom: () => store.makeRoom?.() ?? Promise.resolve(0) }),
     ...(store.withheld === undefined ? {} : { withheld: () => store.withheld?.() ?? [] }),

@@ -326,10 +326,10 @@ export function createSqlStore(params: {
 
     exportRun: (run) =>
       readRun(run, async (tx, { number, run: born }) => deepFreeze(await exportRun(tx, number, born))),
-    async importRun({ stored, label, then }) {
+    async importRun({ stored, label, first }) {
       checkOpen();
       const checked = await checkStoredRun(stored);
-      return await write(() => importRun(handle, { checked, label, then, memory: createValueMemory() }));
+      return await write(() => importRun(handle, { checked, label, first, memory: createValueMemory() }));
     },
 
     ...(params.access === "read" ? { withheld: cuts.withheld } : {}),

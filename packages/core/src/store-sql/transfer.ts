@@ -232,7 +232,7 @@ export function importRun(
   params: {
     readonly checked: CheckedRun;
     readonly label: string;
-    readonly then: CommitBody | null;
+    readonly first: CommitBody | null;
     readonly memory: ValueMemory;
   },
 ): Job<"imported" | "same"> {
@@ -254,7 +254,7 @@ export function importRun(
       writing.tx.run("INSERT INTO tags (run, name, sequence) VALUES (?, ?, ?)", [number, name, sequence]);
     for (const effect of fold.effects.values()) writing.tx.run(PUT_EFFECT, effectValues(number, effect));
     writing.setHead(head);
-    if (params.then === null) return "imported";
+    if (params.first === null) return "imported";
     const lease = await takeLease(handle, {
       run: run.id,
       label: params.label,
@@ -262,7 +262,7 @@ export function importRun(
       slot: undefined,
       born: undefined,
     })(writing);
-    await commit(handle, claimOf(lease), captureForSql(params.then, params.memory))(writing);
+    await commit(handle, claimOf(lease), captureForSql(params.first, params.memory))(writing);
     await releaseLease(handle, lease)(writing);
     return "imported";
   };

@@ -62,6 +62,8 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["rerun issue-1 --dry-run"],
     ["rerun issue-1", 4],
     ["format export issue-1 --to impl-json --output out.json"],
+    ["format export issue-1 --to run --output issue-1.run"],
+    ["format import issue-1.run --dry-run"],
     ["format validate out.json"],
     ["format convert out.json --to impl-json"],
     ["format import out.json --run theirs"],

@@ -82,13 +82,35 @@ export async function worktreeItems(
   return { agents, more, hasWorktree: true };
 }
 
+/** Whether a run, or the run that it was forked from, came from a document or a run file; null: it began in this store. */
+export async function howImported(holdfast: Holdfast, run: string): Promise<"document" | "run file" | null> {
+  const { labels, forkedFrom } = await (await holdfast.run(run)).summary();
+  if (labels["import"] !== undefined) return "document";
+  const [imported] = await holdfast.store.listCheckpoints({ run, trigger: "import", limit: 1 });
+  if (imported !== undefined) return "run file";
+  const source = forkedFrom?.id.slice(0, forkedFrom.id.lastIndexOf("@")) ?? null;
+  if (source === null || source === run || (await holdfast.store.getRun(source)) === undefined) return null;
+  return await howImported(holdfast, source);
+}
+
 /** The commands, agents and prompts of the document that a run was imported from. The user typed none of them. */
 export async function importedItems(holdfast: Holdfast, run: string): Promise<readonly ConsentItem[]> {
-  const { labels } = await (await holdfast.run(run)).summary();
-  const [last] = labels["import"] === undefined ? [] : await holdfast.store.listCheckpoints({ run, limit: 1 });
+  const how = await howImported(holdfast, run);
+  const [last] = how === null ? [] : await holdfast.store.listCheckpoints({ run, limit: 1 });
   if (last === undefined) return [];
   const { documentItem } = await import("../config/consent.ts");
-  const { config, context } = (await holdfast.store.getCheckpoint(last)).planes;
+  const { config, context, files } = (await holdfast.store.getCheckpoint(last)).planes;
+  if (how === "run file") {
+    const { agent, model, inputs: options } = config;
+    const value = {
+      agent,
+      model,
+      options,
+      branch: files?.branch ?? null,
+      settings: context.values["settings"] ?? null,
+    };
+    return [documentItem({ key: `the imported run ${run}`, value, file: run })];
+  }
   const inputs = Object.entries(config.inputs).filter(([name, value]) => CARRIED.has(name) && value !== null);
   const { settings } = context.values;
   const value = { agent: config.agent, model: config.model, ...Object.fromEntries(inputs), settings: settings ?? null };

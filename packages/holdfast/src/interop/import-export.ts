@@ -15,6 +15,7 @@ import type {
   LayoutSettings,
 } from "@holdfast/workflows/plugin";
 import type { ImportParams, ImportPlan, ImportReport } from "./import.ts";
+import type { RunExport, RunImport } from "./move-run.ts";
 
 /**
  * Imports and exports checkpoints of other tools. Modules are loaded on demand, because a YAML parser would slow down
@@ -50,6 +51,33 @@ export class ImportExport {
   async applyImport(plan: ImportPlan): Promise<ImportReport> {
     const { applyImport } = await import("./import.ts");
     return await applyImport(this.#adapters, plan);
+  }
+
+  /** Reads a whole run and searches it for secrets, to write it to one file. Writes nothing. */
+  async planRunExport(run: string): Promise<RunExport> {
+    const { planRunExport } = await import("./move-run.ts");
+    return await planRunExport(this.#adapters, { run });
+  }
+
+  /** NEEDS_DECISION when the file would hold secrets and `withSecrets` is not set. */
+  async writeRunExport(
+    planned: RunExport,
+    params: { readonly path: string; readonly withSecrets: boolean },
+  ): Promise<void> {
+    const { writeRunExport } = await import("./move-run.ts");
+    writeRunExport(planned, params);
+  }
+
+  /** Reads and checks a run file, and writes nothing. `protect`: branches that its run must not work on. */
+  async planRunImport(params: { readonly path: string; readonly protect: readonly string[] }): Promise<RunImport> {
+    const { planRunImport } = await import("./move-run.ts");
+    return await planRunImport(this.#adapters, params);
+  }
+
+  /** After a kill, the same call completes the import. */
+  async applyRunImport(planned: RunImport): Promise<{ readonly run: string; readonly changed: boolean }> {
+    const { applyRunImport } = await import("./move-run.ts");
+    return await applyRunImport(this.#adapters, planned);
   }
 
   /** Encodes one checkpoint as a document of that format, and lists what it cannot represent. */

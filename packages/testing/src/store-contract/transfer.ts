@@ -57,15 +57,15 @@ export const transferCases: readonly StoreCase[] = [
       await fill(store);
       const stored = await store.exportRun("sample");
       await using other = disposable(openMemoryStore());
-      assert.equal(await other.store.importRun({ stored, label: "test", then: null }), "imported");
+      assert.equal(await other.store.importRun({ stored, label: "test", first: null }), "imported");
       assert.deepEqual(await everything(other.store), await everything(store));
       assert.deepEqual(await other.store.exportRun("sample"), stored);
       await using third = disposable(openMemoryStore());
-      assert.equal(await third.store.importRun({ stored, label: "test", then: THEN }), "imported");
+      assert.equal(await third.store.importRun({ stored, label: "test", first: THEN }), "imported");
       await assertHealthy(third.store);
       assert.equal(await third.store.getLease("sample"), undefined);
       assert.deepEqual((await third.store.latest("sample"))?.planes.context.values, { here: true });
-      assert.equal(await third.store.importRun({ stored, label: "test", then: THEN }), "same");
+      assert.equal(await third.store.importRun({ stored, label: "test", first: THEN }), "same");
       const before = await everything(third.store);
       assert.deepEqual(await everything(third.store), before);
     },
@@ -78,14 +78,14 @@ export const transferCases: readonly StoreCase[] = [
       const stored = await source.store.exportRun("sample");
       const store = await open();
       await save(store, await leasedRun(store, "before"));
-      assert.equal(await store.importRun({ stored, label: "test", then: THEN }), "imported");
+      assert.equal(await store.importRun({ stored, label: "test", first: THEN }), "imported");
       await assertHealthy(store);
       await source.store.tag({ run: "sample", sequence: 4, name: "later" });
       const longer = await source.store.exportRun("sample");
-      await rejectsWith("RUN_EXISTS", () => store.importRun({ stored: longer, label: "test", then: THEN }));
+      await rejectsWith("RUN_EXISTS", () => store.importRun({ stored: longer, label: "test", first: THEN }));
       const lease = await store.takeLease({ run: "sample", label: "here" });
       await save(store, lease, { values: { on: 1 } });
-      assert.equal(await store.importRun({ stored, label: "test", then: THEN }), "same");
+      assert.equal(await store.importRun({ stored, label: "test", first: THEN }), "same");
       await assertHealthy(store);
     },
   },
@@ -97,7 +97,7 @@ export const transferCases: readonly StoreCase[] = [
       const stored = await source.store.exportRun("sample");
       const store = await open();
       for (const [what, wrong] of changed(stored)) {
-        await rejectsWith("FORMAT_DAMAGED", () => store.importRun({ stored: wrong, label: "test", then: THEN })).catch(
+        await rejectsWith("FORMAT_DAMAGED", () => store.importRun({ stored: wrong, label: "test", first: THEN })).catch(
           (error: unknown) => assert.fail(`${what}: ${String(error)}`),
         );
         assert.equal(await store.getRun("sample"), undefined, what);

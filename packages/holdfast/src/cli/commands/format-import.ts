@@ -17,6 +17,7 @@ export const spec = {
   details: [
     "Detects the format by the content and creates a run. If it cannot detect the format, it asks (exit status 4 without a terminal). gzip is decompressed. A directory is read as one history: its files in order, with crunch's index if there is one. In a repository or its .aiwg directory, every loop becomes one run.",
     "Everything is read and checked before anything is written. The run keeps the whole document, so `holdfast format export` can write it again. A second import of the same document changes nothing; after a crash, the same command completes the import. Loops that a run of this store wrote below .aiwg are not imported, except with --run.",
+    "A run file (`holdfast format export RUN --to run`) is imported with its whole history, files and logs, under its own id. Its first resume asks for your consent to its commands and agents.",
     "Continue it with `holdfast resume RUN`.",
   ],
   operands: [
@@ -42,7 +43,7 @@ export const spec = {
       about: "name the format and the id of the run",
     },
   ],
-  json: '{"run", "format", "workflow", "work", "worktree", "checkpoints": [{"sequence", "id", "createdAt", "stage", "iteration"}], "remarks": [...], "broken": [{"name", "code", "message"}], "before": "none" | "part" | "whole" | "own", "changed": true | false}; with --dry-run "changed" is absent. Of several loops, a line each, with "kind": "imported".',
+  json: '{"run", "format", "workflow", "work", "worktree", "checkpoints": [{"sequence", "id", "createdAt", "stage", "iteration"}], "remarks": [...], "broken": [{"name", "code", "message"}], "before": "none" | "part" | "whole" | "own", "changed": true | false}; with --dry-run "changed" is absent. Of several loops, a line each, with "kind": "imported". Of a run file: {"run", "format": "run", "from": {"store", "createdAt"}, "entries", "checkpoints", "before", "changed"}.',
 } as const satisfies CommandSpec;
 
 type Format = (typeof FORMAT_NAMES)[number];
@@ -53,6 +54,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const dryRun = input.on("dry-run");
   const holdfast = await shell.open(dryRun ? { create: false, pretend: true, writes: false } : { create: true });
   const named = FORMAT_NAMES.find((name) => name === input.text("format"));
+  const { importRunFile, namesRunFile } = await import("./format-run.ts");
+  if (named === undefined && namesRunFile(shell, input.operands))
+    return await importRunFile(shell, holdfast, { path: input.operand(0) ?? "", run: id, dryRun });
   const plans = await planOrAsk(shell, holdfast, { paths: input.operands, named, id });
   // With several imports, prints one line each, so that a finished import is reported even if a later one fails.
   const show = (document: object, text: (page: Page) => string): void => {

@@ -22,7 +22,7 @@ import { type Page, type Style, paint } from "../output/page.ts";
 import { escapeText, escapeWords, momentText, truncate, wrap } from "../output/text.ts";
 import { readSlot } from "../parse-arguments.ts";
 import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
-import { importedItems, rememberTyped, workflowFile, worktreeItems } from "../run-consent.ts";
+import { importedItems, rememberTyped, workflowFile, worktreeItems, howImported } from "../run-consent.ts";
 import { runJson } from "../run-json.ts";
 import {
   modelOf,
@@ -397,8 +397,8 @@ function backTo({ run, from, force }: ResumeOptions): string {
  */
 async function requireImported(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<void> {
   const { run, agent } = params;
-  const { labels, workflow, latest } = await (await holdfast.run(run)).summary();
-  if (labels["import"] === undefined || latest === null) return;
+  const { workflow, latest } = await (await holdfast.run(run)).summary();
+  if (latest === null || (await howImported(holdfast, run)) === null) return;
   const replaced = new Set(agent === undefined ? [] : ["agent", "models.impl", "models.review"]);
   const begins = !(await holdfast.work.isPendingImport(params))
     ? []
