@@ -27,3 +27,39 @@ test("a specification is read, whole, by those who work after it", async () => {
   expect(prompts[1]).toContain("The specification is written.");
   expect(outputs.map(({ delivered }) => delivered)).toEqual(["# Specification\n\n1. Greet in Latin.", undefined]);
 });
+
+test("an agent that only answers Done. has delivered nothing: it is asked again, and then the user is", async () => {
+  const spec = node("spec", "system-architect", { outputs: ["spec"], retries: 1, priority: "critical" });
+  await using bench = await makeBench({
+    answers: [{ when: { role: "spec" }, reply: "Done." }, ...PASS.slice(1)],
+    options: { ...settings({ enrich: [spec] }), target: "enrich" },
+  });
+  expect(await bench.work()).toMatchObject({
+    kind: "waiting",
+    for: "you",
+    reason: expect.stringContaining("It delivered none of: spec. It answered: Done."),
+  });
+  const prompts = (await bench.state()).messages.records.flatMap(({ message: { type, payload } }) =>
+    type === "REQUEST" ? [payload.prompt] : [],
+  );
+  expect(prompts.map((prompt) => prompt.includes("An answer without spec counts as failed."))).toEqual([false, true]);
+  expect(await bench.read(".tmp/crunch-reply.md")).toContain('"status": "SUCCESS | PARTIAL | BLOCKED | FAILED"');
+});
+
+test("a file that is there delivers; one that is only named does not", async () => {
+  const spec = node("spec", "system-architect", { outputs: ["spec"], edits: true });
+  const reply = (path: string) => JSON.stringify({ status: "SUCCESS", summary: "It is written.", outputs: [path] });
+  await using bench = await makeBench({
+    answers: [
+      { when: { role: "spec", attempt: 1 }, reply: reply("../../etc/passwd") },
+      {
+        when: { role: "spec" },
+        reply: reply("docs/spec.md"),
+        edits: [{ do: "write", path: "docs/spec.md", text: "Greet.\n" }],
+      },
+    ],
+    options: { ...settings({ enrich: [{ ...spec, retries: 1 }] }), target: "enrich" },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect((await bench.state()).outputs).toMatchObject([{ node: "spec", location: "docs/spec.md" }]);
+});

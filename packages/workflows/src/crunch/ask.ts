@@ -3,9 +3,11 @@
 import { readCrunchTriggers } from "./layout.ts";
 import type { Trigger } from "@holdfast/core/checkpoint";
 import type { AgentReport, SideWorktree, Fence } from "@holdfast/core/workflow";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import { type EscalatePayload, type Message, type MessagePriority, messageId } from "./messages.ts";
 import { type CrunchContext, type CrunchDependencies, isoNow, requireSetup, recordEvent } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
+import { REPLY_REFERENCE, REPLY_REFERENCE_TEXT } from "./reply.ts";
 import type { GraphPhase } from "./settings.ts";
 import type { Team } from "./team.ts";
 
@@ -62,6 +64,8 @@ export async function callAgent(
     },
   );
   const prompt = request.type === "REQUEST" ? request.payload.prompt : asked;
+  const root = sideWorktree?.root ?? context.workspace?.root;
+  if (root !== undefined) await placeReference(work, root);
   await recordEvent(context, naming("sent"), { kind: "message_delivered", id: request.id });
   const report = await context.agent({
     name: naming("agent"),
@@ -80,6 +84,14 @@ export async function callAgent(
     await recordEvent(context, naming("withdrawn"), { kind: "message_withdrawn", id: request.id, why });
   }
   return { report, request };
+}
+
+/** Puts the form of an answer where the agent works. An agent or the repository may have put something else there. */
+async function placeReference({ adapters }: CrunchDependencies, root: string): Promise<void> {
+  const outputs = adapters.outputs(root);
+  await outputs.hide(OUTPUT_DIRECTORY);
+  if ((await outputs.read(REPLY_REFERENCE)) !== REPLY_REFERENCE_TEXT)
+    await outputs.write(REPLY_REFERENCE, REPLY_REFERENCE_TEXT);
 }
 
 /** Sender of requests that no agent sends. */

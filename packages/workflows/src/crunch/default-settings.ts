@@ -141,6 +141,7 @@ const DEFAULT_GRAPHS: Readonly<Record<GraphPhase, GraphTemplate>> = {
     nodes: [
       node("brief", "knowledge-manager", "generate_brief", {
         task: "Find what is already known about this issue: related issues, patterns and earlier decisions.",
+        retries: 1,
         outputs: ["brief"],
       }),
       node("logs", "log-analyst", "diagnose", {
@@ -167,11 +168,13 @@ const DEFAULT_GRAPHS: Readonly<Record<GraphPhase, GraphTemplate>> = {
       node("test-plan", "qa-engineer", "create_test_plan", {
         task: "Plan the tests that show that the specification is met.",
         after: ["spec"],
+        retries: 1,
         outputs: ["test-plan"],
       }),
       node("plan", "orchestrator", "merge_findings", {
         task: "Merge the findings into one plan for the implementers.",
         after: ["spec", "threats", "infra", "test-plan"],
+        retries: 1,
         outputs: ["plan"],
       }),
     ],

@@ -11,16 +11,23 @@ import type { Finding } from "./messages.ts";
 import { addedTask, completedResults, isForAgents, taskOfNode } from "./node-result.ts";
 import { type CrunchContext, requireSetup } from "./phase-steps.ts";
 import { editsFiles } from "./plan-team.ts";
-import { REPLY_FORM } from "./reply.ts";
+import { replyForm } from "./reply.ts";
 import { type AgentOutput, type CrunchIssue, type CrunchState, sortOutputs } from "./state.ts";
 
 /** Builds a node's prompt from what is recorded when the node starts. */
-export function buildNodePrompt({ context, phase }: PhaseContext, node: GraphNode, graph: Graph, fence: Fence): string {
+export function buildNodePrompt(
+  { context, phase, team }: PhaseContext,
+  { node, attempt }: { readonly node: GraphNode; readonly attempt: number },
+  graph: Graph,
+  fence: Fence,
+): string {
   const { issue, settings } = requireSetup(context);
   const before = nodesBefore(graph, node.id);
   return nodePrompt({
     node,
-    about: settings.agents[node.agent]?.about ?? "a member of the team.",
+    attempt,
+    language: team.languages?.[0] ?? null,
+    about: settings.agents[node.agent]?.about ?? `You are ${node.agent}, a member of the team.`,
     task: taskOfNode(graph, node),
     isAdded: addedTask(graph, node) !== null,
     phase,
@@ -80,8 +87,12 @@ function injectedKnowledge({ state }: CrunchContext): readonly KnowledgeEntry[] 
 const SECTION_CHARACTERS = 16_000;
 
 /** The prompt of a node: the agent's role, its task, the known results and the form of the answer. */
-function nodePrompt(params: {
-  readonly node: Pick<GraphNode, "id" | "agent" | "action" | "outputs">;
+export function nodePrompt(params: {
+  readonly node: Pick<GraphNode, "action" | "outputs">;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  /** The most frequent language of the repository; null: not known. */
+  readonly language: string | null;
   /** Description of the agent. */
   readonly about: string;
   readonly task: string;
@@ -109,13 +120,15 @@ function nodePrompt(params: {
   const rule = params.edits
     ? "Work in this directory only. Do not commit, push or open a pull request: that is done for you."
     : "Change no file: you only look and answer.";
+  const mostly = params.language === null ? "" : ` The repository is mostly ${params.language}.`;
   return [
-    `You are ${node.agent}, ${params.about} You work on issue #${issue.number} of this repository, phase ${phase}.`,
+    params.about,
     params.isAdded
-      ? `Your task, in the words of another agent: ${fence.data("agents", `${node.action}: ${params.task}`)}`
-      : `Your task (${node.action}): ${params.task}`,
-    rule,
+      ? `Task, in the words of another agent: ${fence.data("agents", `${node.action}: ${params.task}`)}`
+      : `Task (${node.action}): ${params.task}`,
     ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}. ${WRITTEN_OUT}`]),
+    rule,
+    `Issue #${issue.number}, phase ${phase}.${mostly}`,
     section("The issue", "issue", issueText(issue)),
     section("What the check before said, which must be fixed now", "checks", params.feedback ?? ""),
     section("What others of the team delivered", "agents", sortOutputs(params.outputs).map(outputLine).join("\n")),
@@ -135,7 +148,8 @@ function nodePrompt(params: {
       "earlier work",
       params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n"),
     ),
-    ANSWER,
+    params.attempt === 1 ? "" : retryText(node.outputs),
+    replyForm({ findings: JUDGING_ACTIONS.has(node.action) }),
   ]
     .filter((part) => part !== "")
     .join("\n\n");
@@ -154,17 +168,27 @@ export function conflictPrompt(params: {
     "The files here are as they are with the others' changes and without yours. Make your change again, on top of theirs, so that both hold.",
     `It was made for this task: ${fence.data("task", params.task)}`,
     sectionIn(fence)("Your change as it was", "diff", params.diff),
-    ANSWER,
+    replyForm({ findings: false }),
   ].join("\n\n");
 }
 
 const WRITTEN_OUT =
   "Write it out in your answer, before the JSON that ends it: those who work after you read it there.";
 
-const ANSWER = `When you have finished, end with one JSON object in a fenced block. Leave out what is empty.
-\`\`\`json
-${REPLY_FORM}
-\`\`\``;
+function retryText(outputs: readonly string[]): string {
+  const promised = outputs.length === 0 ? "" : ` An answer without ${outputs.join(", ")} counts as failed.`;
+  return `An earlier attempt at this task failed.${promised}`;
+}
+
+/** The phases decide by the findings of these actions, so their prompts have the form of a finding. */
+const JUDGING_ACTIONS: ReadonlySet<string> = new Set([
+  "review_code",
+  "security_review",
+  "audit",
+  "validate",
+  "threat_model",
+  "design_review",
+]);
 
 function outputLine({ phase, agent, action, summary }: AgentOutput): string {
   return `- ${phase}, ${agent} (${action}): ${summary}`;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { canonicalJson } from "@holdfast/core/values";
-import { POSITION_FORM, REPLY_FORM, parsePosition, parseReply, proseOf } from "./reply.ts";
+import { REPLY_REFERENCE_TEXT, parsePosition, parseReply, positionForm, proseOf, replyForm } from "./reply.ts";
 
 describe("reply", () => {
   const ANSWER = {
@@ -68,17 +68,21 @@ describe("reply", () => {
       expect(parseReply('I could not. {"status":"FAILED"}').summary).toBe('I could not. {"status":"FAILED"}');
     });
 
-    test.each(["", "All done!", '{"summary":"no status"}', '{"status":"GREAT"}', '{"status":"SUCCESS"', REPLY_FORM])(
-      "what cannot be read is PARTIAL with the text as its summary: %#",
-      (text) => {
-        expect(parseReply(text)).toMatchObject({
-          status: "PARTIAL",
-          summary: text.trim(),
-          readable: false,
-          findings: [],
-        });
-      },
-    );
+    test.each([
+      "",
+      "All done!",
+      '{"summary":"no status"}',
+      '{"status":"GREAT"}',
+      '{"status":"SUCCESS"',
+      REPLY_REFERENCE_TEXT,
+    ])("what cannot be read is PARTIAL with the text as its summary: %#", (text) => {
+      expect(parseReply(text)).toMatchObject({
+        status: "PARTIAL",
+        summary: text.trim(),
+        readable: false,
+        findings: [],
+      });
+    });
 
     test("a long one is cut, and half a character is none", () => {
       const summary = `\ud83d${"x".repeat(10_000)}`;
@@ -113,11 +117,16 @@ describe("reply", () => {
     );
   });
 
-  test("the form names every member that is read, and is made of the same table", () => {
-    for (const name of Object.keys(ANSWER)) expect(REPLY_FORM).toContain(`"${name}": `);
-    expect(REPLY_FORM).toContain('"status": "SUCCESS | PARTIAL | BLOCKED | FAILED"');
-    for (const name of ["choice", "confidence", "relevance", "compromise", "hybrid", "veto", "escalate"]) {
-      expect(POSITION_FORM).toContain(`"${name}": `);
+  test("the reference describes every member that is read; a prompt names them and points to it", () => {
+    for (const name of Object.keys(ANSWER)) expect(REPLY_REFERENCE_TEXT).toContain(`"${name}": `);
+    expect(REPLY_REFERENCE_TEXT).toContain('"status": "SUCCESS | PARTIAL | BLOCKED | FAILED"');
+    for (const name of ["choice", "confidence", "relevance", "compromise", "hybrid", "veto", "escalate"])
+      expect(REPLY_REFERENCE_TEXT).toContain(`"${name}": `);
+    for (const findings of [true, false])
+      for (const name of Object.keys(ANSWER)) expect(replyForm({ findings })).toContain(name);
+    for (const form of [replyForm({ findings: true }), replyForm({ findings: false }), positionForm()]) {
+      expect(form).toContain(".tmp/crunch-reply.md");
+      expect(form.length).toBeLessThan(700);
     }
   });
 
@@ -142,7 +151,7 @@ describe("reply", () => {
       });
     });
 
-    test.each(["", "Redis!", '{"rationale":"because"}', POSITION_FORM])("without a choice is none: %#", (text) => {
+    test.each(["", "Redis!", '{"rationale":"because"}', positionForm()])("without a choice is none: %#", (text) => {
       expect(parsePosition(text, "dev-go")).toBeNull();
     });
 

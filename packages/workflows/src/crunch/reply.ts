@@ -267,9 +267,6 @@ const REPLY = members({
 export type AgentReply = ReturnType<typeof REPLY.read>;
 export type ReplyEscalation = NonNullable<AgentReply["escalate"]>;
 
-/** The form of an answer in a prompt, built from the table that reads the answer. */
-export const REPLY_FORM: string = describeField(REPLY);
-
 type ParsedReply = AgentReply & {
   /** false: the answer contained no readable object, and the summary is its text. */
   readonly readable: boolean;
@@ -323,8 +320,6 @@ const POSITION = members({
   escalate: maybeWord(["no_precedent", "business_impact", "explicit_request"]),
 });
 
-export const POSITION_FORM: string = describeField(POSITION);
-
 /** Reads an agent's position in a debate. null if it names no choice; the agent then keeps its previous position. */
 export function parsePosition(text: string, agent: string): ConflictPosition | null {
   for (const object of objectsIn(text).toReversed()) {
@@ -337,12 +332,54 @@ export function parsePosition(text: string, agent: string): ConflictPosition | n
 const MAX_PROSE = 12_000;
 
 /**
- * The text before the final JSON, such as a specification or a plan. Empty if there is none, or if the answer has no
- * fenced JSON.
+ * What an answer delivers besides its JSON, such as a specification or a plan: the text before the JSON, or all of a text
+ * without JSON that is more than a line. Empty if there is none: "Done." is not a specification.
  */
 export function proseOf(text: string): string {
-  const end = text.lastIndexOf("```json");
-  if (end === -1) return "";
-  const prose = text.slice(0, end).trim();
+  const fenced = text.lastIndexOf("```json");
+  const bare = /^\s*\{/.test(text) ? 0 : text.lastIndexOf("\n{");
+  const end = fenced === -1 ? bare : fenced;
+  const prose = (end === -1 ? text : text.slice(0, end)).trim();
+  if (end === -1 && !prose.includes("\n")) return "";
   return prose.length <= MAX_PROSE ? prose : `${prose.slice(0, MAX_PROSE).toWellFormed()}\n(cut here)`;
+}
+
+/** Where agents find the whole form of an answer. Prompts describe only what every answer has. */
+export const REPLY_REFERENCE = ".tmp/crunch-reply.md";
+
+/** The text of that file, built from the tables that read the answers. */
+export const REPLY_REFERENCE_TEXT = `# The JSON object that ends an answer
+
+\`status\` and \`summary\` are in every answer. Leave out what is empty.
+
+\`\`\`json
+${describeField(REPLY)}
+\`\`\`
+
+# The JSON object that ends an answer in a debate
+
+\`\`\`json
+${describeField(POSITION)}
+\`\`\`
+`;
+
+/** How an answer ends, for a prompt. `findings`: whether others decide by what this agent finds. */
+export function replyForm({ findings }: { readonly findings: boolean }): string {
+  const inline = findings
+    ? ' What you find goes into "findings": [{"severity": "CRITICAL | HIGH | MEDIUM | LOW | INFO", "title", "description", "location": "file:line", "recommendation", "confidence": 0 to 100}].'
+    : "";
+  const others = namesIn(REPLY).filter(
+    (name) => !["status", "summary", ...(findings ? ["findings"] : [])].includes(name),
+  );
+  return `End with one JSON object in a fenced block: {"status": "SUCCESS", "summary": "what you did and what came out"}. status is ${STATUSES.join(", ")}.${inline} Further members are described in ${REPLY_REFERENCE}; add them only if you have something for them: ${others.join(", ")}.`;
+}
+
+/** How an answer in a debate ends. */
+export function positionForm(): string {
+  const others = namesIn(POSITION).filter((name) => !["choice", "rationale", "confidence"].includes(name));
+  return `End with one JSON object in a fenced block: {"choice": "what should be done, in one line", "rationale": "why", "confidence": 0 to 100}. Name a choice of the others in their words. Further members are described in ${REPLY_REFERENCE}: ${others.join(", ")}.`;
+}
+
+function namesIn({ described }: Field<unknown>): readonly string[] {
+  return described.kind === "members" ? described.members.map(([name]) => name) : [];
 }

@@ -4,6 +4,8 @@ import type { Graph, GraphNode } from "@holdfast/core/graph";
 import { sha256 } from "@holdfast/core/json";
 import type { EndedBatch, NodeOutcome, NodeScope } from "@holdfast/core/run-graph";
 import type { AgentReport, SideWorktree } from "@holdfast/core/workflow";
+import { HoldfastError } from "@holdfast/platform/error";
+import { oneLine } from "../text.ts";
 import { type PhaseContext, type StepNaming, askUser, callAgent, takeCheckpoint } from "./ask.ts";
 import type { Conflict, Resolution } from "./messages.ts";
 import { buildNodePrompt, conflictPrompt } from "./node-prompt.ts";
@@ -41,7 +43,7 @@ export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope
     node: node.id,
     phase,
     priority: PRIORITY[node.priority],
-    prompt: (fence) => buildNodePrompt(given, node, graph, fence),
+    prompt: (fence) => buildNodePrompt(given, { node, attempt: scope.attempt }, graph, fence),
     timeoutMs: node.timeoutMs,
     attempt: scope.attempt,
     outputs: node.outputs,
@@ -51,10 +53,12 @@ export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope
   if (reply !== null) await recordReply(given, { node, scope, request, reply, report });
   // An agent that aborts the phase is not retried; its abort takes effect.
   const aborts = reply?.broadcasts.some(({ event }) => event === "ABORT") ?? false;
-  if (reply === null || (reply.status === "FAILED" && !aborts)) {
+  const root = sideWorktree?.root ?? context.workspace?.root;
+  const missing = reply === null || aborts ? null : await missingOutput(given, { node, scope, reply, report, root });
+  if (reply === null || missing !== null || (reply.status === "FAILED" && !aborts)) {
     if (sideWorktree !== null) await context.dropSideWorktree(sideWorktree);
     await moveTask(given, { node, name: scope.name("moved"), status: "failed" });
-    return failure(report, reply);
+    return missing ?? failure(report, reply);
   }
   // A failed attempt adds no nodes, because the next attempt requests them again.
   const further = await addNodes(given, { node, scope, reply });
@@ -64,6 +68,43 @@ export async function runNodeAttempt(given: PhaseContext, node: GraphNode, scope
   const held =
     sideWorktree === null || report.commit === null ? null : { name: sideWorktree.name, commit: report.commit };
   return { kind: "complete", result: resultOf({ node, reply, of: scope.name(), sideWorktree: held, further }) };
+}
+
+/**
+ * The failure of a node that promised an output and delivered neither text nor a file. An agent that hands the task over
+ * or is blocked has said why.
+ */
+async function missingOutput(
+  { work, context }: PhaseContext,
+  params: {
+    readonly node: GraphNode;
+    readonly scope: NodeScope;
+    readonly reply: AgentReply;
+    readonly report: AgentReport;
+    /** Where the agent worked. */
+    readonly root: string | undefined;
+  },
+): Promise<NodeOutcome | null> {
+  const { node, scope, reply, report, root } = params;
+  const isOther = reply.status === "FAILED" || reply.status === "BLOCKED" || reply.handoff !== null;
+  if (node.outputs.length === 0 || isOther || proseOf(report.text) !== "") return null;
+  const found = await context.step(scope.name("output-file"), async () => {
+    const outputs = root === undefined ? null : work.adapters.outputs(root);
+    for (const path of reply.outputs.slice(0, 10)) {
+      const text = (await outputs?.read(path).catch(nothingAt)) ?? null;
+      if (text !== null && text.trim() !== "") return true;
+    }
+    return false;
+  });
+  if (found) return null;
+  const error = `It delivered none of: ${node.outputs.join(", ")}. It answered: ${oneLine(reply.summary, 200)}`;
+  return { kind: "failed", error, retryable: true };
+}
+
+/** The path is an agent's text and may not be one. */
+function nothingAt(error: unknown): null {
+  if (error instanceof HoldfastError) return null;
+  throw error;
 }
 
 function failure({ cause, message }: AgentReport, reply: AgentReply | null): NodeOutcome {

@@ -52,6 +52,16 @@ describe("what the end of a phase's graph means", () => {
     expect(plan(graph, failure(), { replays: 1 })).toEqual(left);
     expect(plan(graphOf({ a: complete, b: failed }, "high"), failure(), { replays: 1 }).kind).toBe("ask");
   });
+  test("a heavy node that was skipped because a light one failed is asked about", () => {
+    const skipped = state("skipped", { reason: "b failed", cause: "b" });
+    const graph = graphOf({ b: failed, c: skipped });
+    const heavy = {
+      ...graph,
+      nodes: graph.nodes.map((node) => (node.id === "c" ? { ...node, priority: "critical" as const } : node)),
+    };
+    expect(plan(graph, failure(), { replays: 1 }).kind).toBe("ended");
+    expect(plan(heavy, failure(), { replays: 1 })).toMatchObject({ kind: "ask", failed: [{ node: "b" }] });
+  });
   test("a critical node and a whole batch are asked about at once", () => {
     const graph = graphOf({ a: complete, b: failed });
     expect(plan(graph, failure({ abortedBy: "b" }))).toMatchObject({

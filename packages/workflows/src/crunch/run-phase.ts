@@ -177,7 +177,9 @@ export function planPhaseEnd(params: {
   if (end.kind !== "failed") return { kind: "ended", failed: [] };
   const halted = end.abortedBy !== null || end.batch !== null;
   if (!halted && params.replays < params.limit) return { kind: "replay" };
-  if (!halted && !failed.some(({ node }) => HEAVY.has(priorityOf(graph, node)))) return { kind: "ended", failed };
+  // A light node may fail. A heavy one that was skipped because of it was not done either.
+  const undone = [...failed.map(({ node }) => node), ...skippedNodes(graph)];
+  if (!halted && !undone.some((node) => HEAVY.has(priorityOf(graph, node)))) return { kind: "ended", failed };
   const question = `${whatStopped(end)}: ${failuresText(failed)}. Try it again, continue without it, or stop?`;
   return { kind: "ask", question, failed };
 }
@@ -211,6 +213,10 @@ function failedNodes(graph: Graph): readonly FailedNode[] {
     const { status, result } = stateOf(graph, id);
     return status === "failed" ? [{ node: id, why: errorOf(result) }] : [];
   });
+}
+
+function skippedNodes(graph: Graph): readonly string[] {
+  return graph.nodes.flatMap(({ id }) => (stateOf(graph, id).status === "skipped" ? [id] : []));
 }
 
 function errorOf(result: Json): string {

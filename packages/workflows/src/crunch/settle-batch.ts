@@ -23,7 +23,7 @@ import {
 import type { Conflict, ConflictPosition } from "./messages.ts";
 import { completedResults } from "./node-result.ts";
 import { type CrunchContext, isoNow, requireSetup, recordEvent } from "./phase-steps.ts";
-import { POSITION_FORM, parsePosition } from "./reply.ts";
+import { parsePosition, positionForm } from "./reply.ts";
 import { mergeBatch } from "./run-node.ts";
 
 /**
@@ -206,7 +206,7 @@ async function askPosition(
 }
 
 function debatePrompt(
-  { conflict, agent, round }: { readonly conflict: Conflict; readonly agent: string; readonly round: number },
+  { conflict, round }: { readonly conflict: Conflict; readonly round: number },
   about: string,
   fence: Fence,
 ): string {
@@ -214,9 +214,9 @@ function debatePrompt(
     (one) => `- ${one.agent}: ${one.choice} (confidence ${one.confidence}). ${one.rationale}`,
   );
   return [
-    `You are ${agent}, ${about} The team disagrees about this: ${fence.data("agents", conflict.topic)}`,
+    `${about} The team disagrees about this: ${fence.data("agents", conflict.topic)}`,
     `Round ${round} of the debate. What each stands for now:\n${fence.data("agents", positions.join("\n"))}`,
     "Say what you stand for after having heard the others. Move if they convinced you. Change no file.",
-    `End with one JSON object in a fenced block:\n\`\`\`json\n${POSITION_FORM}\n\`\`\``,
+    positionForm(),
   ].join("\n\n");
 }
