@@ -35,10 +35,9 @@ const configShape = object({ checkpoint: maybe(object(CHECKPOINT)) });
 
 /** A missing key has the value of crunch's own example. Throws FORMAT_INVALID for an impossible value. */
 export function parseCrunchConfig(file: ExternalFile): CrunchConfig {
-  const { document, remarks: read, source, lineOf } = readCrunch(file);
+  const { document, remarks: read, source, placeOf } = readCrunch(file);
   const remarks: Remark[] = [...read];
-  const fail = (path: string, why: string): HoldfastError =>
-    invalidDocument(source, { path, why, ...(lineOf === null ? {} : { line: lineOf(path) }) });
+  const fail = (path: string, why: string): HoldfastError => invalidDocument(source, { path, why, ...placeOf?.(path) });
   const root = checkDocument(configShape, document, source, fail).checkpoint;
   const storage = root?.storage;
   const ignoreUnknown = (given: object, path: string, known: object): void => {

@@ -32,7 +32,7 @@ import { canonicalJson } from "@holdfast/core/values";
 import { type DocumentSource, type Parsed, invalidDocument, maybe, optional } from "./document.ts";
 import type { ExternalFile, Remark } from "./format.ts";
 import { parseJson, readText } from "./strict-json.ts";
-import { readYaml } from "./strict-yaml.ts";
+import { type DocumentPlace, readYaml } from "./strict-yaml.ts";
 
 /** The member with the full state of a run that Holdfast executes. Crunch's own readers ignore it. */
 export const HOLDFAST_MEMBER = "holdfast";
@@ -329,7 +329,7 @@ interface ReadCrunch {
   readonly source: DocumentSource;
   /** YAML needs no closing bracket, so a text that ends within a line may have been cut. */
   readonly endsWithinLine: boolean;
-  readonly lineOf: ((pointer: string) => number) | null;
+  readonly placeOf: ((pointer: string) => DocumentPlace) | null;
 }
 
 /** Reads YAML, or the JSON that crunch wrote before 2026. */
@@ -339,7 +339,7 @@ export function readCrunch(file: ExternalFile): ReadCrunch {
   if (isJson(file.path, text)) {
     const document = parseJson(text, source);
     if (!isJsonObject(document)) throw invalidDocument(source, { path: "", why: "there is no object" });
-    return { document, remarks, source, endsWithinLine: false, lineOf: null };
+    return { document, remarks, source, endsWithinLine: false, placeOf: null };
   }
   const yaml = readYaml(text, source);
   if (!isJsonObject(yaml.value)) throw invalidDocument(source, { path: "", why: "there is no mapping", line: 1 });
@@ -348,7 +348,7 @@ export function readCrunch(file: ExternalFile): ReadCrunch {
     remarks: [...remarks, ...yaml.remarks],
     source,
     endsWithinLine: !text.endsWith("\n"),
-    lineOf: yaml.lineOf,
+    placeOf: yaml.placeOf,
   };
 }
 

@@ -47,9 +47,8 @@ import { writeYaml } from "./strict-yaml.ts";
 
 export function decodeCrunch(file: ExternalFile): Decoded {
   const read = readCrunch(file);
-  const { document, source, lineOf } = read;
-  const fail = (path: string, why: string): HoldfastError =>
-    invalidDocument(source, { path, why, ...(lineOf === null ? {} : { line: lineOf(path) }) });
+  const { document, source, placeOf } = read;
+  const fail = (path: string, why: string): HoldfastError => invalidDocument(source, { path, why, ...placeOf?.(path) });
   const remarks: Remark[] = [...read.remarks];
   const checkpoint = decodeCrunchDocument({ document, source, remarks, fail });
   const recovery = Object.keys(document["recovery_info"] ?? {});

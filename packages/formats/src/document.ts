@@ -16,29 +16,33 @@ export interface DocumentSource {
 /** The document can be read but does not conform to this format. */
 export function invalidDocument(
   source: DocumentSource,
-  trouble: { readonly path: string; readonly why: string; readonly line?: number },
+  trouble: { readonly path: string; readonly why: string; readonly line?: number; readonly column?: number },
 ): HoldfastError {
   const where = trouble.path === "" ? "its root" : trouble.path;
   return new HoldfastError({
     code: "FORMAT_INVALID",
     message: `Invalid checkpoint data in ${source.file} (${source.format}): at ${where} ${trouble.why}`,
     hint: "Nothing was changed. Correct the document at that place, or take another copy of it.",
-    data: { ...source, path: trouble.path, ...(trouble.line === undefined ? {} : { line: trouble.line }) },
+    data: { ...source, path: trouble.path, ...placeOf(trouble) },
   });
 }
 
 /** The bytes are not a document: cut off, not UTF-8, or built to exhaust the reader. */
 export function damagedDocument(
   source: DocumentSource,
-  trouble: { readonly why: string; readonly line?: number; readonly cause?: unknown },
+  trouble: { readonly why: string; readonly line?: number; readonly column?: number; readonly cause?: unknown },
 ): HoldfastError {
   return new HoldfastError({
     code: "FORMAT_DAMAGED",
     message: `Corrupted checkpoint file ${source.file} (${source.format}): ${trouble.why}`,
     hint: "Nothing was changed. Take another copy of the file, or an older checkpoint.",
-    data: { ...source, path: "", ...(trouble.line === undefined ? {} : { line: trouble.line }) },
+    data: { ...source, path: "", ...placeOf(trouble) },
     cause: trouble.cause,
   });
+}
+
+function placeOf({ line, column }: { readonly line?: number; readonly column?: number }): JsonObject {
+  return { ...(line === undefined ? {} : { line }), ...(column === undefined ? {} : { column }) };
 }
 
 export function unsupportedVersion(

@@ -99,8 +99,9 @@ describe("YAML", () => {
   });
 
   test("lines are found by pointer, also inside of lists and keys with slashes", () => {
-    const { lineOf } = readYaml("a: 1\nb:\n  - c: 1\n  - x/y:\n      z: 2\n", source);
-    expect(["", "/a", "/b/0/c", "/b/1/x~1y/z", "/b/7"].map(lineOf)).toEqual([1, 1, 3, 5, 3]);
+    const { placeOf } = readYaml("a: 1\nb:\n  - c: 1\n  - x/y:\n      z: 2\n", source);
+    expect(["", "/a", "/b/0/c", "/b/1/x~1y/z", "/b/7"].map((path) => placeOf(path).line)).toEqual([1, 1, 3, 5, 3]);
+    expect(placeOf("/b/1/x~1y/z")).toEqual({ line: 5, column: 10 });
   });
 
   test("many keys in one mapping take no longer than as many in a list", () => {

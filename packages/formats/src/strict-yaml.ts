@@ -24,11 +24,17 @@ import type { HoldfastError } from "@holdfast/platform/error";
 import { type DocumentSource, damagedDocument, invalidDocument } from "./document.ts";
 import type { Remark } from "./format.ts";
 
+/** Both start at 1. */
+export interface DocumentPlace {
+  readonly line: number;
+  readonly column: number;
+}
+
 interface ReadYaml {
   readonly value: Json;
   readonly remarks: readonly Remark[];
   /** 1-based line of the value at a JSON pointer, or of the nearest value around it. */
-  lineOf(pointer: string): number;
+  placeOf(pointer: string): DocumentPlace;
 }
 
 /** Deeper nesting is rejected while reading, before anything can recurse into it. */
@@ -45,8 +51,8 @@ export function readYaml(text: string, source: DocumentSource): ReadYaml {
   const document = compose(text, lines, source);
   const [broken] = document.errors;
   if (broken !== undefined) {
-    const at = lines.linePos(broken.pos[0]).line;
-    throw damagedDocument(source, { why: `line ${at}: ${sentence(broken.message)}`, line: at, cause: broken });
+    const { line: at, col: column } = lines.linePos(broken.pos[0]);
+    throw damagedDocument(source, { why: `line ${at}: ${sentence(broken.message)}`, line: at, column, cause: broken });
   }
   const line = (node: Node | null): number => lines.linePos(node?.range?.[0] ?? 0).line;
   const walked = yamlToJson(document, ({ kind, why, path, node }) => {
@@ -63,7 +69,10 @@ export function readYaml(text: string, source: DocumentSource): ReadYaml {
         : [{ path: "", text: `comments (the first near line ${line(walked.comment)}) are not kept` }]),
       ...(walked.aliased ? [{ path: "", text: "aliases were replaced by what they stand for" }] : []),
     ],
-    lineOf: (pointer) => line(nodeAt(document, pointer)),
+    placeOf(pointer) {
+      const { line: at, col: column } = lines.linePos(nodeAt(document, pointer)?.range?.[0] ?? 0);
+      return { line: at, column };
+    },
   };
 }
 

@@ -13,13 +13,13 @@ import { createMasking, maskValue } from "@holdfast/core/mask";
 import type { ProgressListener } from "@holdfast/core/progress";
 import type { ReplayReport } from "@holdfast/core/replay";
 import type { ResumeCheck } from "@holdfast/core/resume";
-import type { Work } from "@holdfast/core/run";
+import { type Work, isEnded } from "@holdfast/core/run";
 import { pendingSignal, withdrawSignal } from "@holdfast/core/signals";
 import { knownRun } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import { LAYOUTS, type SlotSettings, completingStages } from "@holdfast/workflows/built-in";
+import { LAYOUTS, type SlotSettings, completingStages, loadPlugin } from "@holdfast/workflows/built-in";
 import type { LayoutLocation, LayoutSettings } from "@holdfast/workflows/plugin";
 import {
   type AdapterOptions,
@@ -91,6 +91,7 @@ export class RunService {
     const adapters = recordAdapters(await this.adapters(), mode);
     const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
     const { workflow, options } = await chooseWorkflow(adapters, params);
+    await (await loadPlugin(workflow.shape.name))?.check?.(adapters);
     const files = (params.workspace ?? (adapters.workspaces === null ? "none" : "new")) === "new";
     const agents = await agentsOf(workflow.shape.name, { agent, options });
     checkAgents(adapters, agents);
@@ -142,6 +143,7 @@ export class RunService {
   /** Reports what changed since the run stopped, and what a resume would do about it. */
   async preflight(params: ResumeParams): Promise<ResumePreview> {
     const adapters = await adaptersOfRun(await this.adapters(), params.run);
+    await this.#checkFiles(adapters, params.run);
     const pending = await findPendingImport(adapters, params);
     if (pending !== null) return await planImported(adapters, pending, params);
     return { ...(await planResumeRun(adapters, await resumeRequest(adapters, params))), notes: [] };
@@ -149,6 +151,7 @@ export class RunService {
 
   async resume(params: ResumeParams & Announced, planned?: ResumeCheck): Promise<RunReport> {
     const adapters = await adaptersOfRun(await this.adapters(), params.run);
+    await this.#checkFiles(adapters, params.run);
     const pending = await findPendingImport(adapters, params);
     if (pending === null) await applyLimits(adapters, params);
     else {
@@ -181,6 +184,12 @@ export class RunService {
     await this.withdrawSignal(run, params.force === true ? "any" : "pause");
     const execution = { ...params, signal, workflow: request.workflow.shape.name };
     return await this.#execute(execution, (watched) => resumeRun(adapters, request, plans, watched));
+  }
+
+  /** A run that has ended reads no file any more. */
+  async #checkFiles(adapters: Adapters, id: string): Promise<void> {
+    const run = await adapters.store.getRun(id);
+    if (run !== undefined && !isEnded(run.state)) await (await loadPlugin(run.workflow))?.check?.(adapters);
   }
 
   /**

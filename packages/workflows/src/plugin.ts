@@ -22,6 +22,8 @@ export interface WorkflowPlugin {
   withAgent(options: JsonObject, agent: string): JsonObject;
   /** The limits that a resume can change, by the name of their flag. */
   readonly limits: Readonly<Record<string, ChangeLimit>>;
+  /** Throws CONFIG_INVALID if a file of the repository that the workflow reads while it runs is not valid. */
+  readonly check?: (adapters: Adapters) => Promise<void>;
   /** The work of a document that the workflow wrote and can continue; null for any other document of its format. */
   readonly recognize?: (checkpoint: ExternalCheckpoint) => Work | null;
   /** The run of this store whose mirror wrote the document; null: another tool or another store wrote it. */

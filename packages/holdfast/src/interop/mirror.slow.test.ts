@@ -21,7 +21,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
 import { readSourceFiles } from "@holdfast/formats/source-files";
 import { readYaml } from "@holdfast/formats/strict-yaml";
-import { readCrunchTriggers } from "@holdfast/workflows/crunch/layout";
+import { checkCrunchSettings, readCrunchTriggers } from "@holdfast/workflows/crunch/layout";
 import { initialCrunchState } from "@holdfast/workflows/crunch/state";
 import { openHoldfast } from "../open.ts";
 
@@ -210,7 +210,15 @@ describe("checkpoint-config.yaml of a run that goes on", () => {
     const wrong = expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ line: 3 }) });
     await expect(mirror.catchUp()).rejects.toEqual(wrong);
     const root = await (await holdfast.work.adapters()).projectRoot();
-    expect(() => readCrunchTriggers(root)).toThrow(wrong);
+    // Nothing may be lost because of it: the default triggers apply meanwhile.
+    expect(readCrunchTriggers(root)).toMatchObject({ batch_complete: { taken: true } });
+    expect(() => checkCrunchSettings(root)).toThrow(
+      expect.objectContaining({
+        code: "CONFIG_INVALID",
+        message:
+          '.claude/checkpoint-config.yaml:3:13: at /checkpoint/retention/manual there is "many" where a number belongs',
+      }),
+    );
     expect(files()).toEqual(before);
     configure("checkpoint:\n");
     await mirror.catchUp();

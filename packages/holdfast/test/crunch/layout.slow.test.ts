@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -146,4 +146,33 @@ test("a user moves the issue while no process works: the run follows its label",
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect((await bench.trail()).slice(-2)).toEqual(["docs:documented", "ready-to-merge:at_target"]);
   expect(await bench.labels()).toEqual(["urgent", "state:ready-to-merge"]);
+});
+
+test("a bad checkpoint-config.yaml is refused before the run begins and before it resumes; made bad in between it loses nothing", async () => {
+  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "enrich" } });
+  const config = join(bench.root, "clone/.claude/checkpoint-config.yaml");
+  await mkdir(join(bench.root, "clone/.claude"));
+  await writeFile(config, "checkpoint:\n  enabled: maybe\n");
+  const refusal = {
+    code: "CONFIG_INVALID",
+    message: expect.stringMatching(/^\.claude\/checkpoint-config\.yaml:2:12: at \/checkpoint\/enabled /),
+  };
+  await expect(bench.work()).rejects.toMatchObject(refusal);
+  expect(await bench.labels()).toEqual([]);
+  expect(await bench.holdfast.store.listRuns()).toEqual([]);
+  await writeFile(config, "checkpoint:\n  enabled: true\n");
+  const stop = new AbortController();
+  const outcome = await bench.work({
+    signal: stop.signal,
+    listen: (event) => {
+      if (event.kind !== "step_started" || !event.step.includes("spec")) return;
+      writeFileSync(config, "checkpoint: [\n");
+      stop.abort();
+    },
+  });
+  expect(outcome).toMatchObject({ kind: "interrupted" });
+  await expect(bench.work()).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  await writeFile(config, "checkpoint:\n  enabled: true\n");
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(documentAt(join(directoryOf(bench), "latest"))).toMatchObject({ workflow_state: { current_phase: "enrich" } });
 });

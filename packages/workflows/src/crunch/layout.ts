@@ -167,9 +167,39 @@ function readHere(root: string, directory: string): CrunchConfig | null {
   }
 }
 
-/** Reads the file each time: a change during a run takes effect from the next checkpoint. */
+/**
+ * Reads the file each time: a change during a run takes effect from the next checkpoint. A file that became invalid
+ * during a run has the default triggers: nothing may be lost because of it, and the mirror reports it.
+ */
 export function readCrunchTriggers(root: string): CrunchTriggers {
-  return (readCrunchSettings(root) ?? defaultCrunchConfig()).triggers;
+  return (readValid(root) ?? defaultCrunchConfig()).triggers;
+}
+
+function readValid(root: string): CrunchConfig | null {
+  try {
+    return readCrunchSettings(root);
+  } catch (error) {
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
+}
+
+/** Throws CONFIG_INVALID with line and column. A run checks this before it changes anything. */
+export function checkCrunchSettings(root: string): void {
+  try {
+    readCrunchSettings(root);
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    const { line, column } = error.data;
+    const place = [".claude/checkpoint-config.yaml", line, column].filter((part) => part !== undefined).join(":");
+    throw new HoldfastError({
+      code: "CONFIG_INVALID",
+      message: `${place}: ${error.message.replace(/^.*?\(crunch-yaml\): /, "")}`,
+      hint: "Fix this value, or move the file away: without it the defaults apply. docs/formats.md has the keys.",
+      data: { ...error.data },
+      cause: error,
+    });
+  }
 }
 
 /** The directory of crunch checkpoints for this work, below the root. */

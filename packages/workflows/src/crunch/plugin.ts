@@ -12,6 +12,7 @@ import {
   namedRoles,
 } from "../plugin.ts";
 import { type CrunchOptions, crunchOptionsJson, isCrunchStage, parseCrunchOptions, stageAfter } from "./options.ts";
+import { checkCrunchSettings } from "./layout.ts";
 import { lastCompletedPhase } from "./phase-steps.ts";
 import { isAtOrPast } from "./phases.ts";
 import { adoptCrunchState, crunchWorkflow } from "./workflow.ts";
@@ -36,6 +37,7 @@ export const crunchPlugin: WorkflowPlugin = {
     models: Object.fromEntries(Object.keys(teamOf(options)).map((name) => [name, agent])),
   }),
   limits: { target: (params) => changeTarget(params) },
+  check: async (adapters) => checkCrunchSettings(await adapters.projectRoot()),
   /** Uses the team's rules that the run began with, if the document has them. */
   adopt({ adapters, run, checkpoint, agent, options: given, limits }) {
     const issue = importedIssueNumber(run, "crunch", "issue_number");
