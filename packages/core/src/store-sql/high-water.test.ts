@@ -105,7 +105,7 @@ test("after a failed sync the store's name is written again before it counts as 
     throw new Error("EIO");
   });
   expect(() => mark.begin(storeId)).toThrow("EIO");
-  // The kernel drops what it could not write but goes on showing it, so nothing of it may be taken for written.
+  // The kernel drops what it could not write but still shows it, so nothing of it may be taken for written.
   expect(readFileSync(path)).toHaveLength(0);
   mark.begin(storeId);
   vi.mocked(writeSync).mockClear();

@@ -64,7 +64,7 @@ export async function planPlace(adapters: Adapters, params: PlaceParams): Promis
   }
   const { issue } = checkpoint.planes.inputs;
   const given = workflow.naming?.branch?.({ run: run.id, issue }) ?? null;
-  // A branch that exists is somebody's work, which the document does not name.
+  // A branch that exists is the work of another user, which the document does not name.
   const named = given === null || (await workspaces.branchTip(`refs/heads/${given}`)) !== null ? null : given;
   const holder = (await workspaces.list()).find(
     (tree) => tree.exists && tree.run !== null && branch !== null && tree.branch === `refs/heads/${branch}`,

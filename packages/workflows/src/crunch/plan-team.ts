@@ -51,7 +51,7 @@ export function composeTeam(params: {
   const orchestrated = needsOrchestrator({ ...signs, score: complexity.score, complex });
   const text = `${issue.title}\n${issue.body}`;
   const members = Object.entries(settings.agents).flatMap(([agent, profile]): TeamMember[] => {
-    // Words about a language that the repository does not have select nobody who works in it; a label does.
+    // Words about a language that the repository does not have select no agent for it; a label does.
     const words = fits(profile, languages)
       ? { text, domains: signs.domains }
       : { text: "", domains: domainsOfLabels(issue.labels) };
