@@ -59,6 +59,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
       uncollected: {},
       commit: null,
       sideWorktree: null,
+      agent: "toy",
     },
   ]);
   expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);

@@ -3,6 +3,7 @@ import { type StoredResult, answerFile, ownResult, readResult, storeResult } fro
 import {
   type ActiveCall,
   type CallAttempt,
+  agentText,
   askAboutCheckoutChange,
   askAboutFailedAttempt,
   beginCall,
@@ -186,9 +187,9 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
 }
 
 /** Checked before each attempt, because a rebase or the agent's last call may have changed what this call would execute. */
-async function waitIfRefused(execution: StageExecution, { agent, model, workspace }: ActiveCall): Promise<void> {
-  const named = model === null ? agent.name : `${agent.name}:${model}`;
-  const reason = (await execution.runSession.adapters.refuseCall?.({ agent: named, worktree: workspace.root })) ?? null;
+async function waitIfRefused(execution: StageExecution, trying: ActiveCall): Promise<void> {
+  const at = { agent: agentText(trying), worktree: trying.workspace.root };
+  const reason = (await execution.runSession.adapters.refuseCall?.(at)) ?? null;
   if (reason !== null) await startWaiting(execution, { for: "you", reason, until: null });
 }
 

@@ -35,13 +35,7 @@ export interface CallAttempt {
 /** Records the call's result and the files that belong to it in one commit. */
 export async function concludeCall(
   execution: StageExecution,
-  trying: {
-    readonly call: AgentCall;
-    readonly workspace: Workspace;
-    /** True when the call changes the run's own files. */
-    readonly files: boolean;
-    readonly sideWorktree: OpenSideWorktree | null;
-  },
+  trying: Pick<ActiveCall, "call" | "agent" | "model" | "workspace" | "files" | "sideWorktree">,
   tried: CallAttempt,
 ): Promise<AgentReport> {
   const { runSession } = execution;
@@ -52,7 +46,7 @@ export async function concludeCall(
   const before = runSession.state.files?.tree ?? null;
   const finish = (found: Found, files: FilesPlane | null, as = tried): readonly [AgentReport, NewEntry] => {
     recordAgentEntry(runSession, as.take, { after: files, failed: null });
-    const report = reportOf(as, { ...found, ...collected });
+    const report = reportOf(as, { ...found, ...collected, agent: agentText(trying) });
     runSession.sideTalks.delete(name);
     return [report, execution.finished(name, { result: report, spent: as.spent })];
   };
@@ -163,7 +157,7 @@ export async function maskAndReport(runSession: RunSession, what: string, text: 
 
 function reportOf(
   { outcome, milliseconds, checkout }: CallAttempt,
-  found: Found & Pick<AgentReport, "collected" | "uncollected">,
+  found: Found & Pick<AgentReport, "collected" | "uncollected" | "agent">,
 ): AgentReport {
   const failed = outcome.kind === "failed";
   const { inputTokens, outputTokens, microUsd } = outcome.usage;
@@ -231,6 +225,11 @@ export function beginCall(
   };
   chooseCallAgent(execution, trying);
   return trying;
+}
+
+/** The agent of the current attempt, as `provider:model`. */
+export function agentText({ agent, model }: Pick<ActiveCall, "agent" | "model">): string {
+  return model === null ? agent.name : `${agent.name}:${model}`;
 }
 
 /** Selects the agent from the record, so that it is the same after a kill: the fallback agent if there is one, else its own. */

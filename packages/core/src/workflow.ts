@@ -428,6 +428,8 @@ export type AgentReport = {
   /** Files to collect that exist and could not be read, and why (larger than a megabyte, not UTF-8). */
   readonly uncollected: Readonly<Record<string, string>>;
   readonly milliseconds: number;
+  /** The agent that gave this result, as `provider:model`: the call's own or a fallback agent. Results of older versions lack it. */
+  readonly agent?: string;
   /** Absent: the user's main checkout did not change during the call, or is not watched. */
   readonly checkout?: CheckoutChange;
 };

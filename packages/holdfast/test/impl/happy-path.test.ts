@@ -53,6 +53,22 @@ describe("an issue becomes a pull request", () => {
     expect(await bench.git("remote", "log", "-1", "--format=%s", "holdfast/issue-1-bench")).toBe("Say hello");
   });
 
+  test("a plain command is done when it exits with 0: the gate sends it back with its output, and no round is spent on a marker", async () => {
+    const work =
+      "cat > ../prompt; if grep -q 'not yet good' ../prompt; then echo good; else echo bad; fi > greeting.txt";
+    await using bench = await makeBench({
+      answers: [pass],
+      options: {
+        implModel: `command:${work}`,
+        reviewModel: "scripted:script.yaml",
+        gate: "grep -q good greeting.txt || { echo not yet good; exit 1; }",
+      },
+    });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.calls("agent")).toBe(2);
+    expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.txt")).toBe("good");
+  });
+
   test("what a review says reaches the next prompt", async () => {
     const poor = { ...score(50, 1), reply: "Bad.", scores: { faithful: 40, style: 90, docs: 90, corner_cases: 90 } };
     await using bench = await makeBench({ answers: [finish(), poor, pass] });

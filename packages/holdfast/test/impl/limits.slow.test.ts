@@ -44,11 +44,21 @@ describe("an agent that does not get there", () => {
     expect(await bench.read(".tmp/impl-output.txt")).toBe("Hm.");
   });
 
-  test("and removes .tmp each time is stuck all the same", async () => {
-    const sweeps = `cat > /dev/null; rm -rf .tmp; echo Hm.`;
+  test("by a command that removes .tmp each time and fails is stuck all the same", async () => {
+    const sweeps = `cat > /dev/null; rm -rf .tmp; echo Hm.; exit 3`;
     await using bench = await makeBench({ answers: [], options: { implModel: `command:${sweeps}` } });
     expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringMatching(/^Stuck/) });
     expect((await bench.planes()).position.iteration).toBe(3);
+  });
+
+  test("by a plain command is a question the second time, not a lack of a marker", async () => {
+    await using bench = await makeBench({ answers: [], options: { implModel: "command:cat > /dev/null" } });
+    expect(await bench.work()).toMatchObject({
+      kind: "waiting",
+      for: "you",
+      reason: expect.stringMatching(/no file differs from main, for the second time in a row/),
+    });
+    expect(await bench.calls("agent")).toBe(2);
   });
 
   test("files that do not parse three times are fatal, and each time the prompt says why", async () => {

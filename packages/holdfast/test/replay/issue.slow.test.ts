@@ -10,7 +10,6 @@ const AGENT = `#!/bin/sh
 cat > /dev/null
 if [ "$HOLDFAST_ROLE" = impl ]; then
   echo "line $HOLDFAST_ITERATION" >> out.txt
-  [ "$HOLDFAST_ITERATION" -ge 2 ] && echo "$HOLDFAST_COMPLETION" > "$HOLDFAST_FINALIZE_FILE"
   echo "feat: part $HOLDFAST_ITERATION" > "$HOLDFAST_COMMIT_REPORT"
   [ -e OTHER ] && echo "another line" >> out.txt
   echo "Did part $HOLDFAST_ITERATION: $HOLDFAST_COMPLETION"
@@ -18,6 +17,9 @@ else
   echo '{"faithful": 95, "style": 95, "docs": 95, "cornerCases": 95}'
 fi
 `;
+
+/** Passes in the second iteration. */
+const GATE = 'grep -q "line 2" out.txt';
 
 /** An issue on a local forge, and an agent that resolves it in two iterations. `other` makes the agent do more. */
 async function prepareIssue(scene: Awaited<ReturnType<typeof makeScene>>) {
@@ -39,7 +41,7 @@ async function prepareIssue(scene: Awaited<ReturnType<typeof makeScene>>) {
 test("an issue's run replays identically, and nothing is pushed or opened again", async () => {
   await using scene = await makeScene();
   const { remote, agent, holdfast, start } = await prepareIssue(scene);
-  const options = { waitForCi: true, gate: "true", maxIterations: 4 };
+  const options = { waitForCi: true, gate: GATE, maxIterations: 4 };
   const { run, outcome } = await holdfast.start({ ...start, mode: "logged", options });
   expect(outcome).toMatchObject({ kind: "done" });
   await rm(agent);
@@ -60,7 +62,7 @@ test("an issue's run replays identically, and nothing is pushed or opened again"
 test("a rerun that does the same work reports no divergence, and one that does not names the first", async () => {
   await using scene = await makeScene();
   const { other, holdfast, start } = await prepareIssue(scene);
-  const { run, outcome } = await holdfast.start({ ...start, options: { gate: "true", maxIterations: 4 } });
+  const { run, outcome } = await holdfast.start({ ...start, options: { gate: GATE, maxIterations: 4 } });
   expect(outcome).toMatchObject({ kind: "done" });
   const rerun = async () =>
     await holdfast.work.rerun({ of: run, plan: await holdfast.work.planRerun({ run, publish: true }) });

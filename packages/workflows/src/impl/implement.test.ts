@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { completionMarker, isComplete, parseFinalize } from "./implement.ts";
+import { completionMarker, isComplete, isRoundDone, parseFinalize } from "./implement.ts";
 
 const now = { issue: 42, iteration: 3, run: "issue-42-k3f9", stageAttempt: 7 };
 const marker = completionMarker(now);
@@ -29,6 +29,23 @@ describe("stale completion marker", () => {
       expect(isComplete(text, marker)).toBe(true);
     },
   );
+});
+
+describe("a round is done", () => {
+  const completed = (agent?: string) => ({ outcome: "completed", ...(agent === undefined ? {} : { agent }) }) as const;
+  const crashed = { outcome: "failed", agent: "command:x" } as const;
+
+  test.each([
+    ["an agent that writes the marker", completed("claude:opus"), marker, null, true],
+    ["an agent that does not", completed("claude:opus"), "[feat] x", null, false],
+    ["a command that exits with 0", completed("command:sh work.sh"), null, null, true],
+    ["a command that fails", crashed, null, null, false],
+    ["a command as the fallback of an agent", completed("command:x"), null, "claude", true],
+    ["an agent as the fallback of a command", completed("codex"), null, "command:x", false],
+    ["a result of an older version", completed(), null, "command:x", true],
+  ])("%s: %#", (_, report, finalize, named, done) => {
+    expect(isRoundDone(report, { finalize, marker, named })).toBe(done);
+  });
 });
 
 describe("title and body", () => {

@@ -1,5 +1,6 @@
 // The impl and simplify stages: the agent's prompt, its completion marker, its commit and the gates for its result.
 
+import { splitAgent } from "@holdfast/core/agent";
 import { counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
@@ -74,7 +75,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
     commitReport: commitReport === null ? null : truncateStart(commitReport, KEPT_CHARACTERS),
   };
   const finalize = collected(files.finalize);
-  if (!isComplete(finalize, marker)) {
+  if (!isRoundDone(report, { finalize, marker, named: work.options.implModel })) {
     const progress: Progress = moved || report.changed === true ? "changed" : "none";
     return conclude(context, {
       event: "impl_not_done",
@@ -121,7 +122,7 @@ async function emptyResult(context: ImplContext, state: ImplState): Promise<Stag
     });
     if (answer === "stop") return conclude(context, { event: "fatal", reason: `Stopped by you: ${reason}`, state });
   }
-  const feedback = `${reason}. Make the change that the issue asks for in the files of this directory, then write the completion marker again.`;
+  const feedback = `${reason}. Make the change that the issue asks for in the files of this directory. If you write the completion marker, write it again.`;
   return conclude(context, { event: "impl_not_done", reason, state: { ...state, progress: "empty" }, feedback });
 }
 
@@ -333,6 +334,19 @@ export function completionMarker(params: {
   readonly stageAttempt: number;
 }): string {
   return `Issue ${params.issue} resolved (iteration ${params.iteration}, ${params.run}.${params.stageAttempt})`;
+}
+
+/**
+ * Whether the agent calls the issue done. The completion marker is for agents that follow the prompt. A plain command
+ * is done when it exits with 0, and the gates and the review decide about its work.
+ */
+export function isRoundDone(
+  report: Pick<AgentReport, "outcome" | "agent">,
+  params: { readonly finalize: string | null; readonly marker: string; readonly named: string | null },
+): boolean {
+  if (isComplete(params.finalize, params.marker)) return true;
+  const { provider } = splitAgent(report.agent ?? params.named ?? "");
+  return provider === "command" && report.outcome === "completed";
 }
 
 /** The marker must be a line of its own: "NOT: Issue 42 resolved …" or a marker inside a sentence does not count. */
