@@ -1,5 +1,6 @@
 // Requests to crunch agents and questions to the user: each is recorded as a message before it is sent.
 
+import { existsSync } from "node:fs";
 import { readCrunchTriggers } from "./layout.ts";
 import type { Trigger } from "@holdfast/core/checkpoint";
 import type { AgentReport, SideWorktree, Fence } from "@holdfast/core/workflow";
@@ -65,7 +66,8 @@ export async function callAgent(
   );
   const prompt = request.type === "REQUEST" ? request.payload.prompt : asked;
   const root = sideWorktree?.root ?? context.workspace?.root;
-  if (root !== undefined) await placeReference(work, root);
+  // A replayed or already answered call needs no file, and its directory may be gone.
+  if (root !== undefined && existsSync(root)) await placeReference(work, root);
   await recordEvent(context, naming("sent"), { kind: "message_delivered", id: request.id });
   const report = await context.agent({
     name: naming("agent"),
