@@ -129,7 +129,10 @@ describe("values alone", () => {
     const budget = { ...position.budget, spent: { tokens: 10, microUsd: 20, milliseconds: 30 } };
     await run.save({ values: { a: 2 }, planes: { position: { ...position, stage: "review", budget } } });
     const report = await run.restore({ sequence: 1 });
-    expect(report).toMatchObject({ undo: { sequence: 2 }, checkpoint: { sequence: 3, trigger: "restore" } });
+    expect(report).toMatchObject({
+      undo: { sequence: 3, trigger: "before_restore" },
+      checkpoint: { sequence: 4, trigger: "restore" },
+    });
     const now = (await run.latest())?.planes;
     expect(now?.context.values).toEqual({ a: 1 });
     expect(now?.position).toMatchObject({ stage: "impl", budget: { spent: { microUsd: 20 } } });

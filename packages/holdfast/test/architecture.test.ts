@@ -78,6 +78,7 @@ const MAY_NAME_WORKFLOWS: Readonly<Record<string, string>> = {
   "holdfast/src/config/": "the documented config keys impl:, ralph: and .holdfast/crunch/",
   "holdfast/src/cli/": "flags, help and examples of the built-in workflows",
   "holdfast/src/interop/": "import and export of the other tools' files",
+  "holdfast/src/index.ts": "the library's names for impl's checkpoint file",
   "holdfast/src/run-status.ts": "the progress of a loop in the status",
   "holdfast/src/check-agents.ts": "the role of the agent in a preview",
   "forges/src/github-pulls.ts": "a hint that names a config key",

@@ -10,7 +10,6 @@ import type { ImplContext, ImplDependencies } from "./state.ts";
 
 export const outputFiles = {
   issue: (issue: number) => `${OUTPUT_DIRECTORY}/issue-${issue}.md`,
-  plan: `${OUTPUT_DIRECTORY}/plan.md`,
   baseInput: `${OUTPUT_DIRECTORY}/impl-input-base.txt`,
   input: (iteration: number) => `${OUTPUT_DIRECTORY}/impl-input-${iteration}.txt`,
   output: `${OUTPUT_DIRECTORY}/impl-output.txt`,

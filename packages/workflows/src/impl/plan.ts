@@ -7,12 +7,13 @@ import { checkOptions, optionError, record, text as requiredText } from "@holdfa
 import type { Fence } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
-import { outputFiles } from "./layout.ts";
+import { OUTPUT_DIRECTORY } from "../worktree.ts";
 
 export const PLAN_SHAPE = object({ path: text, text });
 /** A plan as it was when the run began. Later edits of its file change nothing. */
 export type Plan = TypeOf<typeof PLAN_SHAPE>;
 
+const PLAN_FILE = `${OUTPUT_DIRECTORY}/plan.md`;
 const MAX_CHARACTERS = 1024 * 1024;
 
 export function parsePlan(given: JsonObject): Plan | null {
@@ -31,12 +32,12 @@ export function planInput(plan: Plan | null): Pick<InputsPlane, "plan"> {
 
 /** Writes the plan where the prompt says that it is: an agent may have removed it. */
 export async function writePlan(outputs: Pick<Outputs, "write">, plan: Plan | null): Promise<void> {
-  if (plan !== null) await outputs.write(outputFiles.plan, plan.text);
+  if (plan !== null) await outputs.write(PLAN_FILE, plan.text);
 }
 
 export function planSection(plan: Plan | null, fence: Fence): string {
   if (plan === null || plan.text.trim() === "") return "";
-  return `\n\n---\nThe user's plan for this change (also in ${outputFiles.plan}). Follow it unless the issue or the code contradicts it:\n${fence.data("plan", plan.text.trim())}\n`;
+  return `\n\n---\nThe user's plan for this change (also in ${PLAN_FILE}). Follow it unless the issue or the code contradicts it:\n${fence.data("plan", plan.text.trim())}\n`;
 }
 
 /**
