@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
-import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { canFakeTerminal, typeInTerminal } from "@holdfast/test-support/typed-terminal";
@@ -443,6 +443,41 @@ ${workflowSource(ASKING)}`;
       stderr: expect.stringContaining("the imported document of theirs"),
     });
     expect(markers()).toEqual([]);
+  });
+
+  test("a run that another machine wrote to a file does not run its commands without consent", async () => {
+    const { place, run, env, markers } = await begin(() => "");
+    const agent = await place.agent([{ reply: "I tried" }]);
+    const until = `touch '${join(place.clone, "../until.marker")}'; false`;
+    const loop = ["run", "--workflow", "ralph", "--task", "Loop", "--max", "1", "--no-first-check", "--agent", agent];
+    await run([...loop, "--until", until]);
+    const { runs } = JSON.parse((await run(["list", "--json"])).stdout);
+    const { id } = runs[0];
+    const file = join(place.clone, "../loop.run");
+    const exported = await run(["format", "export", id, "--to", "run", "--output", file]);
+    expect(exported, exported.stderr).toMatchObject({ status: 0 });
+    await rm(join(place.clone, "../until.marker"));
+
+    const cwd = join(place.clone, "../elsewhere");
+    await place.git("clone", "-q", place.remote, cwd);
+    const there = (...words: readonly string[]) => place.holdfast.run(words, { cwd, env });
+    const imported = await there("format", "import", file);
+    expect(imported, imported.stderr).toMatchObject({ status: 0 });
+    const refused = await there("resume", id, "--max", "2");
+    expect(refused, refused.stdout + refused.stderr).toMatchObject({
+      status: 4,
+      stderr: expect.stringContaining(`the imported run ${id}`),
+    });
+    expect(refused.stderr).toContain("until.marker");
+    // A fork is the same imported run under another name.
+    expect(await there("fork", id, "--as", "copy")).toMatchObject({ status: 0 });
+    expect(await there("resume", "copy", "--max", "2")).toMatchObject({ status: 4 });
+    expect(markers()).toEqual([]);
+
+    const trusted = await there("resume", id, "--max", "2", "--trust");
+    expect(trusted.stdout + trusted.stderr).toContain("Iteration 2");
+    expect(markers()).toEqual(["until.marker"]);
+    expect(await there("verify", id)).toMatchObject({ status: 0 });
   });
 
   test.skipIf(!canFakeTerminal())("at a terminal they are shown and asked about once", async () => {
