@@ -397,9 +397,13 @@ export function killAgent(mark: string): void {
   process.kill(agent.pid, "SIGKILL");
 }
 
-/** Waits until an answer after a tool call has begun and is not complete. */
+/**
+ * Waits until an answer after a tool call has begun and is not complete. Call it right after the agent is started: the
+ * server may still keep the answer to a program that was killed before.
+ */
 export async function midStream(server: ModelServer): Promise<void> {
-  await server.until(({ place, end }) => (place?.step ?? 0) > 0 && end === "open");
+  const earlier = new Set(server.requests);
+  await server.until((request) => !earlier.has(request) && (request.place?.step ?? 0) > 0 && request.end === "open");
   await pause(STREAMED_MS);
 }
 
