@@ -58,6 +58,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   events: [["mine"]],
   diff: [["mine@1"]],
   compare: [["mine", "mine"]],
+  find: [["HEAD"], ["#1"], ["https://evil.example/pull/1"]],
   checkpoint: [[], ["--dry-run"]],
   tag: [["mine@1", "good"]],
   restore: [
@@ -71,7 +72,10 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   rerun: [["mine"], ["mine", "--dry-run"]],
   format: [[]],
   "format import": [[".claude/state.json"]],
-  "format export": [["mine", "--to", "loop-json"]],
+  "format export": [
+    ["mine", "--to", "loop-json"],
+    ["mine", "--to", "run", "--dry-run"],
+  ],
   "format convert": [[".claude/state.json", "--to", "loop-json"]],
   "format validate": [[".claude/state.json"]],
   "format schema": [["impl-json"]],

@@ -40,7 +40,7 @@ const RUN_IMPORTED = "x.run_imported";
 
 export interface RunExport {
   readonly run: string;
-  readonly bytes: Buffer;
+  readonly bytes: Uint8Array;
   readonly entries: number;
   readonly checkpoints: number;
   /** Commits that the other clone must have. */
