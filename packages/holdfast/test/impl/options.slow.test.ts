@@ -25,7 +25,13 @@ test.each([
   ["breaks a gate", simplify("greeting.json", "{"), {}, "do not parse|does not parse"],
   ["is committed and breaks a gate", simplify("greeting.json", "{}\n"), { gate: commitAndFail }, "gate command"],
   ["touches another file", simplify("other.json", "{}\n"), {}, "not given: other.json"],
-  ["comes from an agent that failed", { when: { role: "simplify" }, fail: { cause: "crash" } }, {}, "agent failed"],
+  // A crash within two seconds would be tried again.
+  [
+    "comes from an agent that failed",
+    { when: { role: "simplify" }, fail: { cause: "permission_denied" } },
+    {},
+    "agent failed",
+  ],
 ] as const)("a simplification that %s is reverted and costs no iteration", async (_, answer, more, why) => {
   const answers = [finish({ path: "greeting.json", text: reviewed }), pass, answer];
   await using bench = await makeBench({ answers, options: { simplify: true, ...more } });
