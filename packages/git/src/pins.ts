@@ -80,6 +80,8 @@ async function pinHead(repository: Repository, run: string, head: string): Promi
   if ((await findMissingObjects(repository, [head])).length > 0 || (await isDamaged(repository, head))) return;
   const [[reaching], [ancestor = ""]] = await Promise.all([list("--contains", head), list("--merged", head)]);
   if (reaching !== "") return;
+  // A ref that names a lost commit protects nothing, and the moved one would no longer protect what it named before.
+  await syncRepository(repository);
   const [from, ref] = ancestor.split(" ");
   if (from !== undefined && ref !== undefined) {
     // If another process moved it or a killed git locked it, the commit gets a ref of its own.
