@@ -60,6 +60,11 @@ describe.runIf(process.platform === "linux")("syncing a file system", () => {
     const asked = fakeSync("exit 0");
     repo.write("a.txt", "new\n");
     await snapshot();
-    expect(asked()).toEqual([`sync -f ${repo.path(".git")}`, `sync -f ${objects}`]);
+    const both = [`sync -f ${repo.path(".git")}`, `sync -f ${objects}`];
+    // A new HEAD is synced before a ref protects it.
+    expect(asked()).toEqual([...both, ...both]);
+    repo.write("a.txt", "newer\n");
+    await snapshot();
+    expect(asked()).toEqual([...both, ...both, ...both]);
   });
 });
