@@ -79,7 +79,7 @@ export interface Workspaces {
   packRun(params: { readonly run: string; readonly maxBytes: number }): Promise<PackedObjects>;
   /** The files and messages in that pack. `isCut`: there are more than `maxBytes`. */
   readPackedTexts(params: {
-    readonly run: string;
+    readonly packed: Pick<PackedObjects, "refs" | "prerequisites">;
     readonly maxBytes: number;
   }): Promise<{ readonly texts: readonly ObjectText[]; readonly isCut: boolean }>;
   /**

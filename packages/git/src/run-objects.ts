@@ -53,9 +53,9 @@ async function planPack(repository: Repository, run: string): Promise<Pick<Packe
 /** The files and messages that the pack adds, as text, to search for secrets. `isCut`: there are more than `maxBytes`. */
 export async function readPackedTexts(
   repository: Repository,
-  params: { readonly run: string; readonly maxBytes: number },
+  params: { readonly packed: Pick<PackedObjects, "refs" | "prerequisites">; readonly maxBytes: number },
 ): Promise<{ readonly texts: readonly ObjectText[]; readonly isCut: boolean }> {
-  const { refs, prerequisites } = await planPack(repository, params.run);
+  const { refs, prerequisites } = params.packed;
   const listed = await linesOf(
     repository.objects.output({ args: ["rev-list", "--objects", "--stdin"], input: revisions(refs, prerequisites) }),
   );

@@ -182,16 +182,23 @@ export async function planWorktree(
   }
   const trees = await workspaces.list();
   const own = trees.find(({ run, sideWorktree }) => run === id && !sideWorktree);
-  const [main] = trees;
-  const beside =
-    main === undefined || workspaces.bare
-      ? join(workspaces.commonDir, "trees", id)
-      : join(dirname(main.path), `${basename(main.path)}-worktrees`, id);
   return {
     branch: own?.branch?.replace(/^refs\/heads\//, "") ?? branch,
-    worktree: (own?.exists === true ? own.path : undefined) ?? adapters.worktreePath?.(id) ?? beside,
+    worktree: own?.exists === true ? own.path : newWorktreePath(adapters, trees, id),
     base: here && base === null ? null : await findBase(adapters, await findAnyWorktree(workspaces), base),
   };
+}
+
+/** Where the worktree of a run is created: where the settings say, else beside the main worktree. "" without a repository. */
+export function newWorktreePath(
+  { workspaces, worktreePath }: Pick<Adapters, "workspaces" | "worktreePath">,
+  [main]: readonly { readonly path: string }[],
+  run: string,
+): string {
+  if (worktreePath !== undefined) return worktreePath(run);
+  if (workspaces === null) return "";
+  if (main === undefined || workspaces.bare) return join(workspaces.commonDir, "trees", run);
+  return join(dirname(main.path), `${basename(main.path)}-worktrees`, run);
 }
 
 /**

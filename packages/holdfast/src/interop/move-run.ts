@@ -1,5 +1,4 @@
 /** Exports a whole run to one file, and imports such a file into the store of another clone, where it can be resumed. */
-import { basename, dirname, join } from "node:path";
 import {
   type CoreAdapters,
   NO_WORKTREE,
@@ -26,11 +25,13 @@ import { withoutAccepted } from "@holdfast/core/findings";
 import type { PackedObjects } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
+import { newWorktreePath } from "../plan-start.ts";
 import {
   MAX_RUN_FILE_BYTES,
   type RunFile,
   type RunFileLog,
   type RunFileSource,
+  damagedRunFile,
   decodeRunFile,
   encodeRunFile,
 } from "./run-file.ts";
@@ -64,7 +65,6 @@ export async function planRunExport(adapters: CoreAdapters, params: { readonly r
   const logs = await readLogs(adapters, run.id);
   const source = {
     store: store.id,
-
     createdAt: new Date(adapters.clock.now()).toISOString(),
   };
   const packed = await workspaces?.packRun({ run: run.id, maxBytes: MAX_RUN_FILE_BYTES });
@@ -72,7 +72,8 @@ export async function planRunExport(adapters: CoreAdapters, params: { readonly r
     packed === undefined
       ? null
       : { ...packed, refs: packed.refs.filter(({ ref }) => sequenceIn(ref) <= newest.sequence) };
-  const blobs = await workspaces?.readPackedTexts({ run: run.id, maxBytes: MAX_SEARCHED });
+  const blobs =
+    packed === undefined ? undefined : await workspaces?.readPackedTexts({ packed, maxBytes: MAX_SEARCHED });
   const texts = [
     ...stored.entries.map(({ body }, i) => ({ where: `journal entry ${i + 1}`, text: body })),
     ...stored.chunks.map((text) => ({ where: "the state of a checkpoint", text })),
@@ -171,7 +172,7 @@ export async function planRunImport(
     const run = await onlyRun(staging);
     const checkpoints = await checkpointsOf(staging, run);
     const loaded = await loadRun({ store: staging }, run.id).catch((error: unknown) => {
-      throw damaged(error instanceof Error ? error.message : String(error));
+      throw damagedRunFile(error instanceof Error ? error.message : String(error));
     });
     const newest = { ...loaded.newest.planes, position: loaded.position };
     checkFiles({ run, file, newest, checkpoints, protect: params.protect });
@@ -209,8 +210,8 @@ function readRunFile(path: string): RunFile {
 
 async function onlyRun(store: Store): Promise<RunSummary> {
   const [run] = await store.listRuns();
-  if (run === undefined) throw damaged("it has no run");
-  if (run.latest === null) throw damaged("its run has no checkpoint");
+  if (run === undefined) throw damagedRunFile("it has no run");
+  if (run.latest === null) throw damagedRunFile("its run has no checkpoint");
   return run;
 }
 
@@ -250,16 +251,17 @@ function checkFiles(params: {
   for (const { sequence, planes } of checkpoints) {
     const { files, inputs } = planes;
     const name = `checkpoint ${sequence}`;
-    if (inputs.base?.startsWith("-") === true) throw damaged(`the base of ${name} is not a commit or a branch`);
+    if (inputs.base?.startsWith("-") === true) throw damagedRunFile(`the base of ${name} is not a commit or a branch`);
     if (files === null) continue;
     const ids = [files.tree, files.snapshot, files.head, files.index].filter((id) => id !== null);
-    if (!ids.every((id) => OBJECT_ID.test(id))) throw damaged(`${name} names an object by something else than its id`);
-    if (files.base?.startsWith("-") === true) throw damaged(`the base of ${name} is not a commit or a branch`);
-    if (refs.get(files.ref) !== files.snapshot) throw damaged(`the files of ${name} are not among its refs`);
+    if (!ids.every((id) => OBJECT_ID.test(id)))
+      throw damagedRunFile(`${name} names an object by something else than its id`);
+    if (files.base?.startsWith("-") === true) throw damagedRunFile(`the base of ${name} is not a commit or a branch`);
+    if (refs.get(files.ref) !== files.snapshot) throw damagedRunFile(`the files of ${name} are not among its refs`);
     if (files.branch !== null && !BRANCH.test(files.branch))
-      throw damaged(`${JSON.stringify(files.branch)} is not a branch`);
+      throw damagedRunFile(`${JSON.stringify(files.branch)} is not a branch`);
     if (isExecuted && files.branch !== null && files.branch !== own)
-      throw damaged(`${name} is on another branch than the run`);
+      throw damagedRunFile(`${name} is on another branch than the run`);
   }
   const label = run.labels[WORKTREE];
   const inCheckout = label !== undefined && label !== NO_WORKTREE;
@@ -281,7 +283,7 @@ const ALWAYS_PROTECTED = ["main", "master"];
  */
 async function localPlanes(adapters: CoreAdapters, run: string, newest: Planes, sequence: number): Promise<Planes> {
   const { yolo: _allowed, ...position } = newest.position;
-  const worktree = adapters.worktreePath?.(run) ?? (await defaultWorktree(adapters, run));
+  const worktree = newWorktreePath(adapters, (await adapters.workspaces?.list()) ?? [], run);
   const ref = `refs/holdfast/${run}/${sequence}`;
   return {
     ...newest,
@@ -290,13 +292,6 @@ async function localPlanes(adapters: CoreAdapters, run: string, newest: Planes, 
     conversation: rewoundTo(newest.conversation, "restore"),
     extensions: withoutAccepted(newest.extensions),
   };
-}
-
-async function defaultWorktree({ workspaces }: CoreAdapters, run: string): Promise<string> {
-  if (workspaces === null) return "";
-  const [main] = await workspaces.list();
-  if (main === undefined || workspaces.bare) return join(workspaces.commonDir, "trees", run);
-  return join(dirname(main.path), `${basename(main.path)}-worktrees`, run);
 }
 
 /**
@@ -339,7 +334,8 @@ async function unpack(
     });
   }
   await workspaces.unpackRun({ run, packed });
-  for (const one of files) if (!(await workspaces.has(one))) throw damaged(`the files of ${one.ref} are not whole`);
+  for (const one of files)
+    if (!(await workspaces.has(one))) throw damagedRunFile(`the files of ${one.ref} are not whole`);
 }
 
 /** Lines that are there are not written twice. */
@@ -353,14 +349,6 @@ async function writeLogs({ logs }: CoreAdapters, run: string, wanted: readonly R
     for (const line of lines.slice(known)) log.append(line);
     await log.close();
   }
-}
-
-function damaged(why: string): HoldfastError {
-  return new HoldfastError({
-    code: "FORMAT_DAMAGED",
-    message: `The run file is damaged: ${why}`,
-    hint: "Nothing was imported. Export the run again, or copy the file again.",
-  });
 }
 
 function refused(message: string): HoldfastError {

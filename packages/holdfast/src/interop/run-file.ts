@@ -78,7 +78,7 @@ export function encodeRunFile(file: RunFile): Buffer {
 /** FORMAT_DAMAGED, or FORMAT_TOO_NEW. What the records claim is not checked here: `Store.importRun` does that. */
 export function decodeRunFile(bytes: Buffer): RunFile {
   const [first, version, digest] = FIRST_LINE.exec(bytes.toString("latin1", 0, 100)) ?? [];
-  if (first === undefined) throw damaged("its first line is not one of a run file");
+  if (first === undefined) throw damagedRunFile("its first line is not one of a run file");
   if (version !== "1") {
     throw new HoldfastError({
       code: "FORMAT_TOO_NEW",
@@ -87,11 +87,11 @@ export function decodeRunFile(bytes: Buffer): RunFile {
     });
   }
   const rest = bytes.subarray(first.length);
-  if (hash("sha256", rest, "hex") !== digest) throw damaged("its content does not give its digest");
+  if (hash("sha256", rest, "hex") !== digest) throw damagedRunFile("its content does not give its digest");
   const end = rest.indexOf(0x0a);
   const header = parsed(headerShape, rest.toString("utf8", 0, Math.max(end, 0)), "Its header");
   const packAt = end + 1 + header.records;
-  if (packAt + header.objects !== rest.length) throw damaged("its parts do not add up to its size");
+  if (packAt + header.objects !== rest.length) throw damagedRunFile("its parts do not add up to its size");
   const records = parseRecords(unpack(rest.subarray(end + 1, packAt)));
   const { git } = header;
   return { source: header.source, ...records, objects: git === null ? null : { ...git, pack: rest.subarray(packAt) } };
@@ -101,7 +101,7 @@ function unpack(records: Buffer): Buffer {
   try {
     return zstdDecompressSync(records, { maxOutputLength: MAX_RUN_FILE_BYTES });
   } catch (error) {
-    throw damaged("its records cannot be unpacked, or are larger than a run may be", error);
+    throw damagedRunFile("its records cannot be unpacked, or are larger than a run may be", error);
   }
 }
 
@@ -112,7 +112,7 @@ function parseRecords(bytes: Buffer): Pick<RunFile, "stored" | "logs"> {
   const logs: RunFileLog[] = [];
   for (let at = 0, line = 1; at < bytes.length; line++) {
     const end = bytes.indexOf(0x0a, at);
-    if (end === -1) throw damaged("its last record is cut");
+    if (end === -1) throw damagedRunFile("its last record is cut");
     const record = parsed(recordShape, bytes.toString("utf8", at, end), `Record ${line}`);
     if (record.birth !== undefined && record.head !== undefined) birth = { birth: record.birth, head: record.head };
     if (record.chunk !== undefined) chunks.push(record.chunk);
@@ -120,7 +120,7 @@ function parseRecords(bytes: Buffer): Pick<RunFile, "stored" | "logs"> {
     if (record.log !== undefined) logs.push(record.log);
     at = end + 1;
   }
-  if (birth === null) throw damaged("it has no birth record");
+  if (birth === null) throw damagedRunFile("it has no birth record");
   return { stored: { ...birth, entries, chunks }, logs };
 }
 
@@ -166,11 +166,12 @@ function parsed<T>(shape: Shape<T>, json: string, what: string): T {
   try {
     return parseShape({ shape, value: JSON.parse(json), what });
   } catch (error) {
-    throw damaged(error instanceof Error ? error.message : String(error), error);
+    throw damagedRunFile(error instanceof Error ? error.message : String(error), error);
   }
 }
 
-function damaged(why: string, cause?: unknown): HoldfastError {
+/** A run file that cannot be what an export wrote. */
+export function damagedRunFile(why: string, cause?: unknown): HoldfastError {
   return new HoldfastError({
     code: "FORMAT_DAMAGED",
     message: `The run file is damaged: ${why}`,
