@@ -289,7 +289,7 @@ export const positionShape: Shape<Position> = object<Position>({
   attempts: dictionary(count),
   streaks: dictionary(count),
   score: nullable(finite),
-  best: nullable(object<NonNullable<Position["best"]>>({ sequence: count, score: finite })),
+  best: nullable(object<NonNullable<Position["best"]>>({ run: optional(text), sequence: count, score: finite })),
   graph: nullable(graphShape),
   budget,
   feedback: nullable(text),

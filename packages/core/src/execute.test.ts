@@ -629,6 +629,9 @@ describe("conduct", () => {
       const best = latest?.planes.position.best;
       expect(best?.score).toBe(75);
       expect((await store.getCheckpoint({ run: ID, sequence: best?.sequence ?? 0 })).score).toBe(75);
+      const handle = new RunHandle(adapters, (await store.getRun(ID)) ?? expect.fail());
+      const fork = await handle.fork({ sequence: latest?.sequence ?? 0, worktree: false });
+      expect((await fork.latest())?.planes.position.best).toEqual({ run: ID, ...best });
     });
   });
 });

@@ -56,7 +56,7 @@ export async function fork(params: {
         sequence: 1,
         trigger: "fork",
         name: `fork of ${source.id}`,
-        planes: forkedPlanes(source.planes, forked, new Date(adapters.clock.now()).toISOString()),
+        planes: forkedPlanes(source, forked, new Date(adapters.clock.now()).toISOString()),
         parent,
       },
     });
@@ -66,15 +66,16 @@ export async function fork(params: {
   return run.id;
 }
 
-/** Running calls in side worktrees belong to the parent and are removed. */
-function forkedPlanes(planes: Planes, files: FilesPlane | null, at: string): Planes {
+/** Running calls in side worktrees belong to the parent and are removed. The best checkpoint is still one of the parent's. */
+function forkedPlanes({ run, planes }: Checkpoint, files: FilesPlane | null, at: string): Planes {
   const { position, conversation } = planes;
+  const best = position.best === null ? null : { run, ...position.best };
   const graph = recoveredGraph(position, at);
   const { lost: _counted, ...stageAttempt } = forgetAborts(forgetSideWorktreeCalls(position.stageAttempt));
   return {
     ...planes,
     files,
-    position: { ...position, graph, stageAttempt },
+    position: { ...position, best, graph, stageAttempt },
     conversation: rewoundTo(conversation, "fork"),
   };
 }

@@ -28,7 +28,8 @@ export interface Position {
   readonly attempts: Readonly<Record<string, number>>;
   readonly streaks: Readonly<Record<string, number>>;
   readonly score: number | null;
-  readonly best: { readonly sequence: number; readonly score: number } | null;
+  /** The checkpoint with the best score. `run`: the run that has it, if a fork inherited it; absent: this run. */
+  readonly best: { readonly run?: string; readonly sequence: number; readonly score: number } | null;
   readonly graph: Graph | null;
   readonly budget: Budget;
   /** Text for the next prompt. */

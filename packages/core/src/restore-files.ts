@@ -16,6 +16,8 @@ import { NEW_RUN, RUN_KINDS, stepRun } from "./status.ts";
 import type { Workspace, Workspaces } from "./workspace.ts";
 
 interface PutBack {
+  /** The run of the checkpoint `to`; absent: this run. */
+  readonly from?: string;
   readonly to: number;
   readonly trigger: "error_recovery" | "before_restore";
   readonly why: string;
@@ -23,13 +25,13 @@ interface PutBack {
 }
 
 /**
- * Restores the files of a checkpoint of this run; the position does not change. The current files are saved first, so nothing is lost.
+ * Restores the files of a checkpoint; the position does not change. The current files are saved first, so nothing is lost.
  * After a kill in between, the journal shows an unfinished restore of files, and the same call completes it.
  * `finish` returns the entries of the commit that ends the restore. Returns the tree.
  */
 export async function restoreRunFiles(runSession: RunSession, params: PutBack): Promise<string | null> {
   const { workspace, adapters, run } = runSession;
-  const target = await adapters.store.getCheckpoint({ run: run.id, sequence: params.to });
+  const target = await adapters.store.getCheckpoint({ run: params.from ?? run.id, sequence: params.to });
   const to = target.planes.files;
   if (workspace === undefined || to === null) {
     await appendAll(runSession, params.finish(null));
@@ -220,6 +222,7 @@ interface RepairedPlace {
   readonly entries: readonly NewEntry[];
   /** An unfinished restore whose scope is not exactly all files. */
   readonly unfinished: {
+    readonly run: string;
     readonly sequence: number;
     readonly paths: readonly string[] | null;
     /** The user asked for the files; otherwise the engine placed them before it continued. */
@@ -252,14 +255,12 @@ export async function repairWorktree(params: {
   const missing = found === undefined && actions.some((one) => one.kind === "recreate_worktree");
   const bringsFiles = unfinished !== null && !unfinished.asked && unfinished.paths?.join() === ALL_FILES.join();
   if (!missing && !bringsFiles) return { workspace: found, entries: [], unfinished };
-  const target = bringsFiles
-    ? await adapters.store.getCheckpoint({ run: run.id, sequence: unfinished.sequence })
-    : checkpoint;
+  const target = bringsFiles ? await adapters.store.getCheckpoint(unfinished) : checkpoint;
   if (unfinished === null) await adapters.store.commit({ lease, entries: [started(target)] });
   const workspace = found ?? (await makeWorktree({ adapters, workspaces, run, checkpoint }));
   // An earlier unfinished restore places all files and is finished after this.
   if (unfinished !== null && !bringsFiles) return { workspace, entries: [], unfinished };
-  const tree = await placeFiles({ adapters, workspaces, workspace, target, fresh: false });
+  const tree = await placeFiles({ adapters, workspaces, workspace, run: run.id, target, fresh: false });
   return { workspace, entries: [finished(target, tree)], unfinished: null };
 }
 
@@ -271,6 +272,8 @@ export async function placeFiles(params: {
   readonly adapters: CoreAdapters;
   readonly workspaces: Workspaces;
   readonly workspace: Workspace;
+  /** The run whose files are replaced. */
+  readonly run: string;
   readonly target: Checkpoint;
   readonly fresh: boolean;
 }): Promise<string> {
@@ -279,7 +282,7 @@ export async function placeFiles(params: {
   if (to === null) throw new HoldfastError({ code: "INTERNAL", message: `Checkpoint ${target.id} holds no files` });
   const from = await workspace.look(snapshotParams(adapters));
   if (from.tree === to.tree) return to.tree;
-  if (!params.fresh) await workspaces.keep({ run: target.run, commit: from.snapshot });
+  if (!params.fresh) await workspaces.keep({ run: params.run, commit: from.snapshot });
   return (await workspace.applyRestore(await workspace.planRestore({ from, to }))).tree;
 }
 
@@ -330,8 +333,8 @@ async function readUnfinished(adapters: CoreAdapters, run: string): Promise<Repa
 
 function parseStarted(body: JsonObject, run: string): NonNullable<RepairedPlace["unfinished"]> {
   const { target, paths, only } = body;
-  const sequence = typeof target === "string" ? Number(target.slice(target.lastIndexOf("@") + 1)) : Number.NaN;
-  if (!Number.isSafeInteger(sequence)) {
+  const [, of, number] = typeof target === "string" ? (/^(.+)@(\d+)$/.exec(target) ?? []) : [];
+  if (of === undefined) {
     throw new HoldfastError({
       code: "STORE_CORRUPT",
       message: `The journal of run ${run} tells of a restore of ${JSON.stringify(target)}, which is no checkpoint`,
@@ -339,5 +342,5 @@ function parseStarted(body: JsonObject, run: string): NonNullable<RepairedPlace[
     });
   }
   const names = isJsonArray(paths) ? paths.filter((path) => typeof path === "string") : null;
-  return { sequence, paths: names, asked: only === "files" };
+  return { run: of, sequence: Number(number), paths: names, asked: only === "files" };
 }

@@ -327,6 +327,7 @@ async function continueRun(
     adapters,
     workspaces: adapters.workspaces,
     workspace,
+    run: run.id,
     target: latest.newest,
     fresh: true,
   });

@@ -133,7 +133,7 @@ function createStageContext<S extends JsonObject>(execution: StageExecution, wor
       if (execution.replaying) return;
       await execution.busy(() => runSession.save({ trigger, ...(name === undefined ? {} : { name }) }));
     },
-    restoreFiles: (name, { sequence }) => restoreFiles(execution, name, sequence),
+    restoreFiles: (name, checkpoint) => restoreFiles(execution, name, checkpoint),
     // A capture has the same shape as its source, and the journal holds the capture.
     record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
     graph: stageGraph(execution),
@@ -209,9 +209,10 @@ async function isRepeated({ runSession }: StageExecution, step: string, message:
 async function restoreFiles(
   execution: StageExecution,
   name: string,
-  sequence: number,
+  checkpoint: { readonly run?: string; readonly sequence: number },
 ): Promise<{ readonly tree: string }> {
   const { runSession } = execution;
+  const { run = runSession.run.id, sequence } = checkpoint;
   const known = execution.claim(name);
   // The result was recorded below.
   if (known !== undefined) return known as { readonly tree: string };
@@ -219,11 +220,12 @@ async function restoreFiles(
     let result = { tree: "" };
     runSession.fileSteps += 1;
     await restoreRunFiles(runSession, {
+      from: run,
       to: sequence,
       trigger: "before_restore",
-      why: `before the files of ${runSession.run.id}@${sequence}`,
+      why: `before the files of ${run}@${sequence}`,
       finish: (tree) => {
-        if (tree === null) throw noFiles(runSession.run.id, sequence);
+        if (tree === null) throw noFiles(run, sequence);
         result = { tree };
         return [execution.finished(name, { result, spent: null })];
       },

@@ -1,6 +1,6 @@
-import { appendFileSync, readFileSync } from "node:fs";
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, type State, begin, define, worked } from "@holdfast/test-support/core/work-bench";
 import { readWorktree } from "@holdfast/test-support/git/repository";
@@ -120,6 +120,42 @@ test("files of an earlier checkpoint come back once, wherever the process dies",
       if (kind === "restore.started") expect(body["paths"]).toEqual(["."]);
   }
   expect(wanted.size).toBe(1);
+});
+
+test("a fork restores the files of a checkpoint of its parent, wherever the process dies", async () => {
+  for (let at = 1, how = "died"; how === "died"; at += 1) {
+    const { adapters, go, crash, workspace, workspaces, store } = await startTestRunInWorktree();
+    let asks = true;
+    const work: StageFunction<State> = async ({ run, step, restoreFiles, wait }) => {
+      const root = async (): Promise<string> => (await workspaces.find(run.id))?.root ?? "";
+      const write = async (name: string) => {
+        writeFileSync(join(await root(), name), "made\n");
+        return name;
+      };
+      await step("good", () => write("good.txt"), FILES);
+      const earlier = await step("earlier", async () => ({
+        run: run.id,
+        sequence: (await store.latest(run.id))?.sequence ?? 0,
+      }));
+      await step("bad", () => write("bad.txt"), FILES);
+      if (asks) await wait({ for: "you", reason: "look" });
+      await restoreFiles("best", earlier);
+      return { event: "worked", reason: "did it" };
+    };
+    const workflow = define({ work });
+    await begin(adapters, workflow, workspace);
+    await go(workflow);
+    const run = await store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
+    await using handle = new RunHandle(adapters, run);
+    const { id } = await handle.fork({ sequence: (await store.latest(ID))?.sequence ?? 0, id: "forked" });
+    const { root } = (await workspaces.find(id)) ?? { root: "" };
+    onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+    asks = false;
+    how = await crash(workflow, at, at % 2 === 0 ? "before" : "after", id);
+    expect(await go(workflow, { run: id })).toMatchObject({ kind: "done" });
+    expect(Object.keys(readWorktree(root)).toSorted()).toEqual([".gitignore", "a.txt", "good.txt"]);
+    expect((await store.getRun(id))?.unfinishedRestore).toBeNull();
+  }
 });
 
 test("a checkpoint that cannot be used is passed over aloud: the run goes on before it, and its files too", async () => {

@@ -248,8 +248,14 @@ export interface StageContext<S extends JsonObject> {
   decide(question: Decision): Promise<string>;
   /** Takes a checkpoint in the middle of the stage: files, current values and finished steps. */
   checkpoint(params: { readonly trigger: Trigger; readonly name?: string }): Promise<void>;
-  /** Restores the files of a checkpoint of this run, after it saves the current ones. It is a step and happens once. */
-  restoreFiles(name: string, params: { readonly sequence: number }): Promise<{ readonly tree: string }>;
+  /**
+   * Restores the files of a checkpoint, after it saves the current ones. It is a step and happens once. `run` is the run of the checkpoint:
+   * absent, it is this run. A fork names the run that it was forked from.
+   */
+  restoreFiles(
+    name: string,
+    params: { readonly run?: string; readonly sequence: number },
+  ): Promise<{ readonly tree: string }>;
   /**
    * Changes the workflow's own values in the middle of a stage. The event goes into the journal and through the workflow's `reduce` into
    * the values, atomically, once for each name and stage attempt. A name that was recorded before changes nothing.

@@ -2,11 +2,13 @@
 // command.
 
 import { type Adapters, runMark } from "@holdfast/core/adapters";
+import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { CommandResult } from "@holdfast/core/commands";
 import type { Forge } from "@holdfast/core/forge";
 import type { JsonObject } from "@holdfast/core/json";
 import { checkOptions, count, record, text } from "@holdfast/core/options";
 import { withRunTrailer } from "@holdfast/core/run";
+import type { CheckpointRef, Store } from "@holdfast/core/store";
 import type { StageContext } from "@holdfast/core/workflow";
 import type { Branch } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -88,10 +90,24 @@ export async function stageTime(context: AnyStageContext): Promise<string> {
 }
 
 /** The checkpoint whose files a stage restores if what it tries next fails. */
-export async function newestSequence({ adapters }: HasParts, { run }: AnyStageContext): Promise<number> {
+export async function newestCheckpoint(
+  { adapters }: HasParts,
+  { run }: AnyStageContext,
+): Promise<{ readonly run: string; readonly sequence: number }> {
   const [newest] = await adapters.store.listCheckpoints({ run: run.id, limit: 1 });
-  if (newest !== undefined) return newest.sequence;
+  if (newest !== undefined) return { run: run.id, sequence: newest.sequence };
   throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: `Run ${run.id} has no checkpoint to go back to` });
+}
+
+/** Returns null if the checkpoint is deleted or damaged. */
+export async function readWholeCheckpoint(store: Store, ref: CheckpointRef): Promise<Checkpoint | null> {
+  try {
+    const checkpoint = await store.getCheckpoint(ref);
+    return checkpoint.quarantined ? null : checkpoint;
+  } catch (error) {
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
 }
 
 export function prettyJson(value: unknown): string {

@@ -126,7 +126,7 @@ export const details = run.extend({
   priority: number(),
   since: nullable(time),
   scores: array(strictObject({ iteration: count, score: number() })),
-  best: nullable(strictObject({ sequence: count, score: number() })),
+  best: nullable(strictObject({ run: string().optional(), sequence: count, score: number() })),
   budget: nullable(strictObject({ limit: limits, reserved: amounts, spent: amounts })),
   graph: nullable(graph),
   loop: nullable(anyObject),

@@ -63,7 +63,7 @@ export interface TestRun extends WorkBench {
   readonly store: Store;
   go(workflow: Workflow<State>, more?: Partial<ExecuteParams<State>>): Promise<RunOutcome>;
   /** Simulates the death of the process at a commit; "ended" when the run ended before. */
-  crash(workflow: Workflow<State>, at: number, moment: "before" | "after"): Promise<"died" | "ended">;
+  crash(workflow: Workflow<State>, at: number, moment: "before" | "after", run?: string): Promise<"died" | "ended">;
   kinds(): Promise<readonly EntryKind[]>;
   pass(milliseconds: number): void;
 }
@@ -85,10 +85,10 @@ export async function startTestRun(
     store,
     pass,
     go,
-    async crash(workflow, at, moment) {
+    async crash(workflow, at, moment, run = ID) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const dying = createCrashingStore(store, { at, moment, die: resolve });
-      await Promise.race([promise, go(workflow, { adapters: { ...adapters, store: dying } })]);
+      await Promise.race([promise, go(workflow, { run, adapters: { ...adapters, store: dying } })]);
       return dying.commits < at ? "ended" : "died";
     },
     async kinds() {

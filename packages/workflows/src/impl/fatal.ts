@@ -4,7 +4,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import { type Position, counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import { commitWork } from "../branch.ts";
-import { OUTPUT_DIRECTORY, openWorktree, prettyJson, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, openWorktree, prettyJson, readWholeCheckpoint, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import type { ImplContext, ImplDependencies, ImplState } from "./state.ts";
 
@@ -18,10 +18,10 @@ export async function fatalStage(work: ImplDependencies, context: ImplContext): 
   const worktree = await openWorktree(work, context);
   const { branch, outputs } = worktree;
   const at = await stageTime(context);
-  const returnedTo = chooseBestCheckpoint(position, state);
+  const returnedTo = await findBestCheckpoint(work, context);
   if (returnedTo !== null) {
     const before = await context.step("head", () => branch.head());
-    await context.restoreFiles("best", { sequence: returnedTo.sequence });
+    await context.restoreFiles("best", returnedTo);
     const message = `Issue #${state.issue?.number ?? 0}: back to the best-reviewed state (${returnedTo.score})\n`;
     await commitWork(context, worktree, { step: "commit", message, before, at });
   }
@@ -112,6 +112,16 @@ function reportText(params: Parameters<typeof failureReport>[0] & { readonly tri
       : ["", `## The change${diff.cut ? " (its beginning)" : ""}`, "", "```diff", diff.text.trimEnd(), "```"]),
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** Null if the chosen checkpoint no longer exists: the run then keeps its newest files. */
+async function findBestCheckpoint({ adapters }: ImplDependencies, context: ImplContext): Promise<Position["best"]> {
+  const { run, position, state } = context;
+  const best = chooseBestCheckpoint(position, state);
+  if (best === null) return null;
+  const ref = { run: run.id, ...best };
+  const exists = async (): Promise<boolean> => (await readWholeCheckpoint(adapters.store, ref)) !== null;
+  return (await context.step("best-checkpoint", exists)) ? best : null;
 }
 
 /**

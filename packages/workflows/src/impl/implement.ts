@@ -6,7 +6,7 @@ import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
-import { OUTPUT_DIRECTORY, type Worktree, newestSequence, openWorktree, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, type Worktree, newestCheckpoint, openWorktree, stageTime } from "../worktree.ts";
 import { truncateStart } from "../text.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
@@ -174,7 +174,7 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
   const before = await context.step("head", () => worktree.branch.head());
   const files = await changedFiles(work, context, worktree);
   if (files.length === 0) return pass("There is no changed file to simplify");
-  const sequence = await context.step("before-simplify", () => newestSequence(work, context));
+  const earlier = await context.step("before-simplify", () => newestCheckpoint(work, context));
 
   const report = await context.agent({
     name: "simplifier",
@@ -185,7 +185,7 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
     ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),
   });
   const revert = async (reason: string): Promise<StageResult<ImplState>> => {
-    await context.restoreFiles("undo-simplify", { sequence });
+    await context.restoreFiles("undo-simplify", earlier);
     // The agent may have committed by itself, and restoring files moves no branch.
     const message = `Revert the simplification for issue #${issue.number}\n`;
     await commitWork(context, worktree, { step: "undo-commit", message, before, at });

@@ -5,7 +5,7 @@ import type { StageResult } from "@holdfast/core/transitions";
 import type { Branch } from "@holdfast/core/workspace";
 import { commitWork, rebaseOnto, unreachable } from "../branch.ts";
 import { callForge, sanitizeText } from "../forge.ts";
-import { OUTPUT_DIRECTORY, type Worktree, newestSequence, openWorktree, prettyJson, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, type Worktree, newestCheckpoint, openWorktree, prettyJson, stageTime } from "../worktree.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
 import { expandTemplate } from "./prompts.ts";
@@ -144,10 +144,10 @@ async function resolveConflict(
   const { onto, at } = params;
   const { issue } = requireSetup(context.state);
   const { branch } = worktree;
-  const sequence = await context.step("before-fix", () => newestSequence(work, context));
+  const earlier = await context.step("before-fix", () => newestCheckpoint(work, context));
   const { files } = await context.step("place-conflict", () => branch.placeConflict({ onto }), { changesFiles: true });
   const giveUp = async (why: string): Promise<ConflictResult> => {
-    await context.restoreFiles("undo-mending", { sequence });
+    await context.restoreFiles("undo-fix", earlier);
     return { kind: "given_up", why };
   };
 

@@ -1,14 +1,12 @@
 // The last stages of ralph: publish, fail with the best files, and roll back to the best iteration, with their texts.
 
 import type { Adapters } from "@holdfast/core/adapters";
-import type { Checkpoint, IssueSnapshot } from "@holdfast/core/checkpoint";
-import type { CheckpointRef, Store } from "@holdfast/core/store";
+import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { StageResult } from "@holdfast/core/transitions";
-import { HoldfastError } from "@holdfast/platform/error";
 import { REFUSAL_RESPONSE, checkRemoteBranch, commitWork, pushBranch } from "../branch.ts";
 import { callForge, closingBody, requestTitle, stripMarkers } from "../forge.ts";
 import { openPullRequest } from "../pull-request.ts";
-import { type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
+import { type Worktree, openWorktree, readWholeCheckpoint, requireForge, stageTime } from "../worktree.ts";
 import type { Iteration } from "./iteration.ts";
 import type { RalphOptions } from "./options.ts";
 import {
@@ -130,10 +128,10 @@ async function returnToBest(
   best: NonNullable<RalphState["best"]>,
 ): Promise<boolean> {
   const at = await stageTime(context);
-  const sequence = await context.step("best-checkpoint", () => findCheckpoint(adapters, context, best));
-  if (sequence === null) return false;
+  const checkpoint = await context.step("best-checkpoint", () => findCheckpoint(adapters, context, best));
+  if (checkpoint === null) return false;
   const before = await context.step("head", () => worktree.branch.head());
-  await context.restoreFiles("best", { sequence });
+  await context.restoreFiles("best", checkpoint);
   const message = `Back to iteration ${best.iteration}, the best so far (quality ${Math.round(best.quality)})\n`;
   await commitWork(context, worktree, { step: "commit", message, before, at });
   return true;
@@ -147,24 +145,13 @@ async function findCheckpoint(
   { store }: Adapters,
   { run, position }: RalphContext,
   best: NonNullable<RalphState["best"]>,
-): Promise<number | null> {
-  const kept =
-    position.best === null ? null : await readWhole(store, { run: run.id, sequence: position.best.sequence });
+): Promise<{ run: string; sequence: number } | null> {
+  const kept = position.best === null ? null : await readWholeCheckpoint(store, { run: run.id, ...position.best });
   if (kept !== null && parseRalphState(kept.planes.context.values).iterations.at(-1)?.number === best.iteration)
-    return kept.sequence;
+    return { run: kept.run, sequence: kept.sequence };
   const all = await store.listCheckpoints({ run: run.id });
-  return all.find(({ tree, quarantined }) => !quarantined && tree !== null && tree === best.tree)?.sequence ?? null;
-}
-
-/** Returns null if the checkpoint is deleted or damaged. */
-async function readWhole(store: Store, ref: CheckpointRef): Promise<Checkpoint | null> {
-  try {
-    const checkpoint = await store.getCheckpoint(ref);
-    return checkpoint.quarantined ? null : checkpoint;
-  } catch (error) {
-    if (error instanceof HoldfastError) return null;
-    throw error;
-  }
+  const same = all.find(({ tree, quarantined }) => !quarantined && tree !== null && tree === best.tree);
+  return same === undefined ? null : { run: run.id, sequence: same.sequence };
 }
 
 /** A Markdown report of the loop for people. */

@@ -264,7 +264,12 @@ function positionText({ position }: Planes, page: Page): string {
       ["workflow", position.workflow],
       ["stage", stageText(position)],
       ["score", position.score === null ? null : scoreText(position.score)],
-      ["best", position.best === null ? null : `${scoreText(position.best.score)} at @${position.best.sequence}`],
+      [
+        "best",
+        position.best === null
+          ? null
+          : `${scoreText(position.best.score)} at ${position.best.run ?? ""}@${position.best.sequence}`,
+      ],
       ["attempts", recordText(position.attempts)],
       ["streaks", recordText(position.streaks)],
       ["spent", amountsText(position.budget.spent)],

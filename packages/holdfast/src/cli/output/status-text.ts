@@ -208,7 +208,7 @@ function scoresText(status: RunDetails): string | null {
   const best =
     status.best === null || status.loop !== null
       ? ""
-      : `, best ${scoreText(status.best.score)} at @${status.best.sequence}`;
+      : `, best ${scoreText(status.best.score)} at ${status.best.run ?? ""}@${status.best.sequence}`;
   return `${scores.slice(-10).map(scoreText).join(" ")}  ${sparkline(scores, 20)}${best}`;
 }
 
