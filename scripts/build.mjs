@@ -4,7 +4,7 @@
 //   node scripts/build.mjs --types             and the library's type declarations: for npm pack and npm run check
 //   node scripts/build.mjs --cli-only --out D  only the command line, into D
 import { spawn } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -30,6 +30,9 @@ const TYPES_BANNER = `/// <reference lib="esnext.disposable" />
 declare global {
   interface AbortSignal {}
 }`;
+
+/** The prompt templates of each workflow. The code looks for them as for programs, by this path. */
+const PROMPTS = ["impl/prompts", "crunch/prompts", "ralph/prompts"];
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const packages = join(root, "packages");
@@ -69,6 +72,7 @@ async function buildLibrary(outdir) {
     format: "esm",
     external: Object.keys({ ...dependencies, ...peerDependencies }),
   });
+  await copyPrompts(outdir);
 }
 
 /**
@@ -89,6 +93,7 @@ async function buildCli(outdir) {
       logOverride: { "empty-import-meta": "error" },
     });
   }
+  await copyPrompts(outdir);
   const { overview } = createRequire(import.meta.url)(join(outdir, "main.cjs"));
   await writeFile(join(outdir, "help.txt"), await overview());
 }
@@ -134,6 +139,11 @@ function resolveWorkspaces(declarationOf) {
 
 function programs() {
   return Object.fromEntries(PROGRAMS.map((path) => [basename(path, ".ts"), path]));
+}
+
+async function copyPrompts(outdir) {
+  for (const folder of PROMPTS)
+    await cp(join(packages, "workflows/src", folder), join(outdir, folder), { recursive: true });
 }
 
 function bundle(options) {

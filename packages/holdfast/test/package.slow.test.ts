@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
+  globSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -85,6 +86,8 @@ test("its code is a bundle and a declaration file per entry point, what they sha
   ]);
   const code = shipped.filter((path) => path.startsWith("dist/") && !/^dist\/[\w-]+-[A-Z0-9]{8}\.js$/.test(path));
   const programs = ["node-parser", "script-runner", "watchdog-process"];
+  const prompts = globSync("*/prompts/*.md", { cwd: join(import.meta.dirname, "../../workflows/src") });
+  expect(prompts.length).toBeGreaterThan(3);
   expect(code).toEqual(
     [
       ...["context", "index", "testing"].flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]),
@@ -92,6 +95,7 @@ test("its code is a bundle and a declaration file per entry point, what they sha
       ...programs.map((name) => `dist/${name}.js`),
       ...["main", ...programs].map((name) => `dist/cli/${name}.cjs`),
       "dist/cli/help.txt",
+      ...["dist", "dist/cli"].flatMap((folder) => prompts.map((path) => `${folder}/${path}`)),
     ].toSorted(),
   );
 });

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
+import { cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { describe, expect, test } from "vitest";
@@ -185,6 +185,10 @@ async function bundleWorker(directory: string): Promise<string> {
     bundle(join(import.meta.dirname, "restart-worker.ts"), "worker"),
     bundle(join(packages, "agents/src/script-runner.ts"), "script-runner"),
     bundle(join(packages, "workflows/src/node-parser.ts"), "node-parser"),
+    cp(join(packages, "workflows/src"), join(directory, "worker"), {
+      recursive: true,
+      filter: (path) => !path.endsWith(".ts"),
+    }),
   ]);
   return join(directory, "worker/worker.cjs");
 }

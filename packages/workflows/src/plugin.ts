@@ -9,9 +9,11 @@ import type { Run, RunSummary, Work } from "@holdfast/core/run";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Encoded, ExternalCheckpoint, FormatName, Loss } from "@holdfast/formats/format";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import type { Prompts } from "./prompts.ts";
 
 export interface WorkflowPlugin {
   readonly name: string;
+  readonly prompts: Prompts;
   /** Builds the workflow of a run. Throws USAGE for options that it does not have. */
   create(options: JsonObject, adapters: Adapters): CreatedWorkflow;
   /** Plans how an imported run continues. Throws USAGE if its document lacks what the workflow needs. */

@@ -108,6 +108,7 @@ export async function importedItems(holdfast: Holdfast, run: string): Promise<re
       options,
       branch: files?.branch ?? null,
       settings: context.values["settings"] ?? null,
+      templates: context.values["templates"] ?? null,
     };
     return [documentItem({ key: `the imported run ${run}`, value, file: run })];
   }

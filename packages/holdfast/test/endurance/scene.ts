@@ -47,6 +47,7 @@ export async function buildWorker(): Promise<string> {
     bundle(join(PACKAGES, "agents/src/script-runner.ts"), "script-runner"),
     bundle(join(PACKAGES, "workflows/src/node-parser.ts"), "node-parser"),
     bundle(join(PACKAGES, "platform/src/watchdog-process.ts"), "watchdog-process"),
+    cp(join(PACKAGES, "workflows/src"), folder, { recursive: true, filter: (path) => !path.endsWith(".ts") }),
     writeFile(join(folder, "count-calls.cjs"), COUNT_CALLS),
   ]);
   return join(folder, "worker.cjs");

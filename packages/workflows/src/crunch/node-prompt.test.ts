@@ -1,7 +1,8 @@
 import { createFence } from "@holdfast/core/workflow";
 import { describe, expect, test } from "vitest";
 import { DEFAULT_AGENTS, defaultCrunchSettings } from "./default-settings.ts";
-import { nodePrompt } from "./node-prompt.ts";
+import { builtInTemplate } from "../prompts.ts";
+import { conflictPrompt, debatePrompt, nodePrompt } from "./node-prompt.ts";
 import { GRAPH_PHASES } from "./settings.ts";
 
 const fence = createFence("a1b2c3");
@@ -18,6 +19,7 @@ const NODES = GRAPH_PHASES.flatMap((phase) =>
 function promptOf(node: (typeof NODES)[number], attempt = 1): string {
   const agent = node.who.kind === "agent" ? node.who.agent : node.who.role === "implementer" ? "developer" : "reviewer";
   return nodePrompt({
+    template: builtInTemplate("crunch", "node"),
     node,
     attempt,
     language: "TypeScript",
@@ -77,10 +79,89 @@ describe("the prompt of a node", () => {
       \`hello\` should take a name.
       </data-a1b2c3>
 
-      End with one JSON object in a fenced block: {"status": "SUCCESS", "summary": "what you did and what came out"}. status is SUCCESS, PARTIAL, BLOCKED, FAILED. Further members are described in .tmp/crunch-reply.md; add them only if you have something for them: outputs, files_modified, files_created, findings, recommendations, handoff, follow_ups, escalate, broadcasts, knowledge."
+      End with one JSON object in a fenced block: {"status": "SUCCESS", "summary": "what you did and what came out"}. status is SUCCESS, PARTIAL, BLOCKED, FAILED. Further members are described in .tmp/crunch-reply.md; add them only if you have something for them: outputs, files_modified, files_created, findings, recommendations, handoff, follow_ups, escalate, broadcasts, knowledge.
+      "
     `);
     expect(promptOf(spec, 2)).toContain(
       "An earlier attempt at this task failed. An answer without spec counts as failed.",
     );
+  });
+});
+
+describe("as an agent gets them", () => {
+  const finding = {
+    id: "F-001",
+    severity: "HIGH",
+    category: "quality",
+    title: "No test",
+    description: "Nothing covers the empty name.",
+    location: "src/hello.ts:3",
+    recommendation: "Add one.",
+    confidence: 90,
+  } as const;
+
+  test("a node that reviews, with results of the team", () => {
+    const prompt = nodePrompt({
+      template: builtInTemplate("crunch", "node"),
+      node: { action: "review_code", outputs: ["review"] },
+      attempt: 2,
+      language: "TypeScript",
+      about: "You review code.",
+      task: "Review the change.",
+      isAdded: false,
+      phase: "e2e",
+      edits: false,
+      issue: { number: 42, title: "Greet people by name", body: "`hello` should take a name.", labels: ["bug"] },
+      outputs: [
+        {
+          agent: "developer",
+          action: "implement",
+          node: "implement",
+          phase: "implementing",
+          completedAt: "2026-01-01T00:00:00.000Z",
+          summary: "hello takes a name",
+          location: null,
+          delivered: "The change, in words.",
+        },
+      ],
+      findings: [{ agent: "security", finding }],
+      broadcasts: ["The API changed"],
+      answers: [{ question: "Which default?", answer: "world" }],
+      conflicts: [],
+      knowledge: [],
+      feedback: "npm test fails",
+      fence,
+    });
+    expect(prompt).toMatchSnapshot();
+  });
+
+  test("a change that could not be merged", () => {
+    const template = builtInTemplate("crunch", "conflict");
+    const prompt = conflictPrompt({ template, task: "Add x", files: ["a.ts", "b.ts"], diff: "+x\n", fence });
+    expect(prompt).toMatchSnapshot();
+  });
+
+  test("a round of a debate", () => {
+    const position = {
+      agent: "developer",
+      choice: "a cookie",
+      rationale: "It is simple.",
+      evidence: [],
+      confidence: 80,
+      relevance: 0.5,
+      compromise: { acceptable: false, conditions: [], hybrid: null },
+      veto: null,
+      escalate: null,
+    };
+    const template = builtInTemplate("crunch", "debate");
+    const prompt = debatePrompt({
+      template,
+      about: "You review code.",
+      topic: "Sessions",
+      round: 2,
+      positions: [position],
+      fence,
+    });
+    expect(prompt).toMatchSnapshot();
   });
 });

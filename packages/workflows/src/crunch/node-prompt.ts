@@ -3,15 +3,16 @@
 import { type Graph, type GraphNode, batchesOf } from "@holdfast/core/graph";
 import type { Fence } from "@holdfast/core/workflow";
 import { issueText } from "../forge.ts";
+import { expandTemplate } from "../prompts.ts";
 import { truncateStart } from "../text.ts";
 import type { PhaseContext } from "./ask.ts";
 import type { KnowledgeEntry } from "./knowledge.ts";
 import type { MessageLog } from "./message-log.ts";
-import type { Finding } from "./messages.ts";
+import type { ConflictPosition, Finding } from "./messages.ts";
 import { addedTask, completedResults, isForAgents, taskOfNode } from "./node-result.ts";
 import { type CrunchContext, requireSetup } from "./phase-steps.ts";
 import { editsFiles } from "./plan-team.ts";
-import { replyForm } from "./reply.ts";
+import { positionForm, replyForm } from "./reply.ts";
 import { type AgentOutput, type CrunchIssue, type CrunchState, sortOutputs } from "./state.ts";
 
 /** Builds a node's prompt from what is recorded when the node starts. */
@@ -21,9 +22,10 @@ export function buildNodePrompt(
   graph: Graph,
   fence: Fence,
 ): string {
-  const { issue, settings } = requireSetup(context);
+  const { issue, settings, templates } = requireSetup(context);
   const before = nodesBefore(graph, node.id);
   return nodePrompt({
+    template: templates.node,
     node,
     attempt,
     language: team.languages?.[0] ?? null,
@@ -88,6 +90,7 @@ const SECTION_CHARACTERS = 16_000;
 
 /** The prompt of a node: the agent's role, its task, the known results and the form of the answer. */
 export function nodePrompt(params: {
+  readonly template: string;
   readonly node: Pick<GraphNode, "action" | "outputs">;
   /** 1 for the first attempt. */
   readonly attempt: number;
@@ -117,59 +120,88 @@ export function nodePrompt(params: {
 }): string {
   const { node, issue, phase, fence } = params;
   const section = sectionIn(fence);
-  const rule = params.edits
-    ? "Work in this directory only. Do not commit, push or open a pull request: that is done for you."
-    : "Change no file: you only look and answer.";
-  const mostly = params.language === null ? "" : ` The repository is mostly ${params.language}.`;
-  return [
-    params.about,
-    params.isAdded
+  const delivered = sortOutputs(params.outputs).map(({ phase: when, agent, action, delivered: text = "" }) =>
+    section(`What was delivered in ${when} by ${agent}`, "an agent", text === "" ? "" : `${action}\n${text}`),
+  );
+  return expandTemplate(params.template, {
+    about: params.about,
+    task_section: params.isAdded
       ? `Task, in the words of another agent: ${fence.data("agents", `${node.action}: ${params.task}`)}`
       : `Task (${node.action}): ${params.task}`,
-    ...(node.outputs.length === 0 ? [] : [`Deliver: ${node.outputs.join(", ")}. ${WRITTEN_OUT}`]),
-    rule,
-    `Issue #${issue.number}, phase ${phase}.${mostly}`,
-    section("The issue", "issue", issueText(issue)),
-    section("What the check before said, which must be fixed now", "checks", params.feedback ?? ""),
-    section("What others of the team delivered", "agents", sortOutputs(params.outputs).map(outputLine).join("\n")),
-    ...sortOutputs(params.outputs).map(({ phase: when, agent, action, delivered = "" }) =>
-      section(
-        `What was delivered in ${when} by ${agent}`,
-        "an agent",
-        delivered === "" ? "" : `${action}\n${delivered}`,
-      ),
+    deliver_section: node.outputs.length === 0 ? "" : `\n\nDeliver: ${node.outputs.join(", ")}. ${WRITTEN_OUT}`,
+    rule: params.edits
+      ? "Work in this directory only. Do not commit, push or open a pull request: that is done for you."
+      : "Change no file: you only look and answer.",
+    issue_no: String(issue.number),
+    phase,
+    language_note: params.language === null ? "" : ` The repository is mostly ${params.language}.`,
+    issue_section: section("The issue", "issue", issueText(issue)),
+    feedback_section: section("What the check before said, which must be fixed now", "checks", params.feedback ?? ""),
+    outputs_section: [
+      section("What others of the team delivered", "agents", sortOutputs(params.outputs).map(outputLine).join("\n")),
+      ...delivered,
+    ].join(""),
+    broadcasts_section: section(
+      "What they told everybody",
+      "agents",
+      params.broadcasts.map((text) => `- ${text}`).join("\n"),
     ),
-    section("What they told everybody", "agents", params.broadcasts.map((text) => `- ${text}`).join("\n")),
-    section("What they found", "agents", params.findings.map(findingLine).join("\n")),
-    userAnswers(params.answers, fence),
-    section("What was decided where opinions differed, and holds", "agents", decisions(params.conflicts).join("\n")),
-    section(
+    findings_section: section("What they found", "agents", params.findings.map(findingLine).join("\n")),
+    answers_section: userAnswers(params.answers, fence),
+    decisions_section: section(
+      "What was decided where opinions differed, and holds",
+      "agents",
+      decisions(params.conflicts).join("\n"),
+    ),
+    knowledge_section: section(
       "What is known from earlier work",
       "earlier work",
       params.knowledge.map(({ id, content }) => `- ${id}: ${content}`).join("\n"),
     ),
-    params.attempt === 1 ? "" : retryText(node.outputs),
-    replyForm({ findings: JUDGING_ACTIONS.has(node.action) }),
-  ]
-    .filter((part) => part !== "")
-    .join("\n\n");
+    retry_section: params.attempt === 1 ? "" : `\n\n${retryText(node.outputs)}`,
+    reply_form: replyForm({ findings: JUDGING_ACTIONS.has(node.action) }),
+  });
 }
 
 /** The prompt for an agent whose change could not be merged with the others'. */
 export function conflictPrompt(params: {
+  readonly template: string;
   readonly task: string;
   readonly files: readonly string[];
   readonly diff: string;
   readonly fence: Fence;
 }): string {
   const { fence } = params;
-  return [
-    `Your change could not be merged: others changed the same places in ${fence.data("file names", params.files.join(", "))} meanwhile.`,
-    "The files here are as they are with the others' changes and without yours. Make your change again, on top of theirs, so that both hold.",
-    `It was made for this task: ${fence.data("task", params.task)}`,
-    sectionIn(fence)("Your change as it was", "diff", params.diff),
-    replyForm({ findings: false }),
-  ].join("\n\n");
+  return expandTemplate(params.template, {
+    files: fence.data("file names", params.files.join(", ")),
+    task: fence.data("task", params.task),
+    diff_section: sectionIn(fence)("Your change as it was", "diff", params.diff),
+    reply_form: replyForm({ findings: false }),
+  });
+}
+
+/** The prompt for an agent's position in one round of a debate. */
+export function debatePrompt(params: {
+  readonly template: string;
+  /** Description of the agent. */
+  readonly about: string;
+  readonly topic: string;
+  readonly round: number;
+  /** What each agent stands for after the round before. */
+  readonly positions: readonly ConflictPosition[];
+  readonly fence: Fence;
+}): string {
+  const { fence } = params;
+  const positions = params.positions.map(
+    (one) => `- ${one.agent}: ${one.choice} (confidence ${one.confidence}). ${one.rationale}`,
+  );
+  return expandTemplate(params.template, {
+    about: params.about,
+    topic: fence.data("agents", params.topic),
+    round: String(params.round),
+    positions: fence.data("agents", positions.join("\n")),
+    position_form: positionForm(),
+  });
 }
 
 const WRITTEN_OUT =
@@ -213,14 +245,14 @@ function sectionIn(fence: Fence) {
   return (title: string, source: string, content: string): string =>
     content.trim() === ""
       ? ""
-      : `---\n${title}\n\n${fence.data(source, truncateStart(content.trim(), SECTION_CHARACTERS))}`;
+      : `\n\n---\n${title}\n\n${fence.data(source, truncateStart(content.trim(), SECTION_CHARACTERS))}`;
 }
 
 /** The question is an agent's text and is fenced; the answer comes from the user. */
 function userAnswers(answers: readonly { readonly question: string; readonly answer: string }[], fence: Fence): string {
   if (answers.length === 0) return "";
   const lines = answers.map(({ question, answer }) => `- ${fence.data("agents", question)}\n  Answer: ${answer}`);
-  return `---\nWhat the user answered, and holds\n\n${truncateStart(lines.join("\n"), SECTION_CHARACTERS)}`;
+  return `\n\n---\nWhat the user answered, and holds\n\n${truncateStart(lines.join("\n"), SECTION_CHARACTERS)}`;
 }
 
 /**

@@ -4,10 +4,36 @@ import { checkAgentName } from "@holdfast/core/agent";
 import { type JsonObject, parseShape } from "@holdfast/core/json";
 import { checkOptions, count, flag, nullableText, optionError, record, text } from "@holdfast/core/options";
 import type { TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
+import { type PromptSources, type Prompts, parsePrompts, promptsJson } from "../prompts.ts";
 import { type GateCommand, parseGate } from "../worktree.ts";
 import { defaultCrunchSettings } from "./default-settings.ts";
 import { ISSUE_TYPES, parsePhase } from "./phases.ts";
 import { type CrunchSettings, SETTINGS_SHAPE } from "./settings.ts";
+
+type CrunchPrompt = "node" | "conflict" | "debate";
+/** The built-in templates are the files in prompts/. */
+export const CRUNCH_PROMPTS: Prompts<CrunchPrompt> = {
+  workflow: "crunch",
+  table: {
+    node: {
+      required: ["about", "task_section", "deliver_section", "rule", "issue_section", "feedback_section", "reply_form"],
+      optional: [
+        "issue_no",
+        "phase",
+        "language_note",
+        "outputs_section",
+        "broadcasts_section",
+        "findings_section",
+        "answers_section",
+        "decisions_section",
+        "knowledge_section",
+        "retry_section",
+      ],
+    },
+    conflict: { required: ["files", "task", "diff_section", "reply_form"], optional: [] },
+    debate: { required: ["topic", "positions", "position_form"], optional: ["about", "round"] },
+  },
+};
 
 interface CrunchLimits {
   /** How often the end-to-end check may send the work back. */
@@ -34,6 +60,7 @@ export interface CrunchOptions {
   readonly limits: CrunchLimits;
   /** Agents, team, weights, veto rules and graphs: the user's files merged over the built-in settings. */
   readonly settings: CrunchSettings;
+  readonly prompts: PromptSources<CrunchPrompt>;
 }
 
 export const defaultCrunchOptions: CrunchOptions = {
@@ -47,6 +74,7 @@ export const defaultCrunchOptions: CrunchOptions = {
   draft: false,
   limits: { e2eFailures: 3, replays: 1 },
   settings: defaultCrunchSettings,
+  prompts: parsePrompts(CRUNCH_PROMPTS, {}),
 };
 
 /** Throws USAGE for an unknown name or an invalid value. */
@@ -64,13 +92,20 @@ export function parseCrunchOptions(given: JsonObject): CrunchOptions {
     draft: flag(given, "draft", base.draft),
     limits: parseLimits(record(given, "limits")),
     settings: parseSettings(given),
+    prompts: parsePrompts(CRUNCH_PROMPTS, given),
   };
 }
 
 /** The options as stored JSON; parsing it again gives the same options. */
 export function crunchOptionsJson(options: CrunchOptions): JsonObject {
-  const { models, gate, limits, settings, ...rest } = options;
-  return { ...rest, models: { ...models }, gate: gate === null ? null : { ...gate }, limits: { ...limits }, settings };
+  const { models, gate, limits, prompts, ...rest } = options;
+  return {
+    ...rest,
+    models: { ...models },
+    gate: gate === null ? null : { ...gate },
+    limits: { ...limits },
+    prompts: promptsJson(prompts),
+  };
 }
 
 /** Accepts "validation", the former name of e2e. */

@@ -9,8 +9,15 @@ import type { EffectOutcome, StageContext } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { commitWork, followPushed } from "../branch.ts";
 import { callForge, waitOnce } from "../forge.ts";
+import { type Templates, allTemplates } from "../prompts.ts";
 import { type AnyStageContext, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
-import { type CrunchOptions, type CrunchStage, type CrunchStageEvent, isCrunchStage } from "./options.ts";
+import {
+  CRUNCH_PROMPTS,
+  type CrunchOptions,
+  type CrunchStage,
+  type CrunchStageEvent,
+  isCrunchStage,
+} from "./options.ts";
 import {
   type MovedLabel,
   type Phase,
@@ -51,10 +58,12 @@ export function requireSetup({ state, inputs }: CrunchContext): {
   readonly issue: CrunchIssue;
   readonly base: CrunchBase;
   readonly settings: CrunchSettings;
+  readonly templates: Templates<keyof typeof CRUNCH_PROMPTS.table>;
 } {
   const { base, settings } = state;
   const issue = inputs.issue ?? state.issue;
-  if (issue !== null && base !== null && settings !== null) return { issue, base, settings };
+  if (issue !== null && base !== null && settings !== null)
+    return { issue, base, settings, templates: allTemplates(CRUNCH_PROMPTS, state.templates) };
   throw new HoldfastError({ code: "INTERNAL", message: "A phase of crunch began before the issue was read" });
 }
 

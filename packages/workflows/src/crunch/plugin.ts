@@ -11,7 +11,14 @@ import {
   importedIssueNumber,
   namedRoles,
 } from "../plugin.ts";
-import { type CrunchOptions, crunchOptionsJson, isCrunchStage, parseCrunchOptions, stageAfter } from "./options.ts";
+import {
+  CRUNCH_PROMPTS,
+  type CrunchOptions,
+  crunchOptionsJson,
+  isCrunchStage,
+  parseCrunchOptions,
+  stageAfter,
+} from "./options.ts";
 import { checkCrunchSettings } from "./layout.ts";
 import { lastCompletedPhase } from "./phase-steps.ts";
 import { isAtOrPast } from "./phases.ts";
@@ -19,6 +26,7 @@ import { adoptCrunchState, crunchWorkflow } from "./workflow.ts";
 
 export const crunchPlugin: WorkflowPlugin = {
   name: "crunch",
+  prompts: CRUNCH_PROMPTS,
   create(given, adapters) {
     const options = parseCrunchOptions(given);
     return { workflow: crunchWorkflow(options, adapters), options: crunchOptionsJson(options) };

@@ -20,7 +20,7 @@ import {
   summaryOf,
   taskOfNode,
 } from "./node-result.ts";
-import { type CrunchContext, isoNow, recordEvent } from "./phase-steps.ts";
+import { type CrunchContext, isoNow, recordEvent, requireSetup } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
 import { editsFiles } from "./plan-team.ts";
 import { type AgentReply, parseReply, proseOf } from "./reply.ts";
@@ -207,6 +207,7 @@ async function resolveMergeConflict(
     conflict: mergeConflict({ node, files, phase, at: isoNow(context) }),
   });
   await takeCheckpoint(given, "conflict_start", conflict.topic);
+  const { templates } = requireSetup(context);
   const fresh = await context.sideWorktree(naming("fix-in-side-worktree"));
   const { report, request } = await callAgent(work, context, {
     naming: (part) => naming(`fix-${part}`),
@@ -216,7 +217,7 @@ async function resolveMergeConflict(
     node: node.id,
     phase,
     priority: "HIGH",
-    prompt: (fence) => conflictPrompt({ task, files, diff: params.detail, fence }),
+    prompt: (fence) => conflictPrompt({ template: templates.conflict, task, files, diff: params.detail, fence }),
     timeoutMs: node.timeoutMs,
     attempt: 1,
     outputs: [],

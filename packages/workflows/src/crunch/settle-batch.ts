@@ -2,7 +2,6 @@
 
 import type { Graph } from "@holdfast/core/graph";
 import type { EndedBatch } from "@holdfast/core/run-graph";
-import type { Fence } from "@holdfast/core/workflow";
 import {
   COORDINATOR,
   type PhaseContext,
@@ -21,9 +20,10 @@ import {
   positionsAfter,
 } from "./conflicts.ts";
 import type { Conflict, ConflictPosition } from "./messages.ts";
+import { debatePrompt } from "./node-prompt.ts";
 import { completedResults } from "./node-result.ts";
 import { type CrunchContext, isoNow, requireSetup, recordEvent } from "./phase-steps.ts";
-import { parsePosition, positionForm } from "./reply.ts";
+import { parsePosition } from "./reply.ts";
 import { mergeBatch } from "./run-node.ts";
 
 /**
@@ -177,7 +177,8 @@ async function askPosition(
   const { work, context, phase } = given;
   const { conflict, agent, round } = params;
   const naming: StepNaming = (part) => params.naming(`${round}-${agent}-${part}`);
-  const profile = requireSetup(context).settings.agents[agent];
+  const { settings, templates } = requireSetup(context);
+  const profile = settings.agents[agent];
   const { report, request } = await callAgent(work, context, {
     naming,
     agent,
@@ -186,7 +187,15 @@ async function askPosition(
     node: null,
     phase,
     priority: "HIGH",
-    prompt: (fence) => debatePrompt(params, profile?.about ?? "", fence),
+    prompt: (fence) =>
+      debatePrompt({
+        template: templates.debate,
+        about: profile?.about ?? "",
+        topic: conflict.topic,
+        round,
+        positions: positionsAfter(conflict, round - 1),
+        fence,
+      }),
     timeoutMs: profile?.timeoutMs ?? null,
     attempt: 1,
     outputs: [],
@@ -203,20 +212,4 @@ async function askPosition(
     { type: "VOTE", payload: { conflict: conflict.id, round, ...vote } },
   );
   return position;
-}
-
-function debatePrompt(
-  { conflict, round }: { readonly conflict: Conflict; readonly round: number },
-  about: string,
-  fence: Fence,
-): string {
-  const positions = positionsAfter(conflict, round - 1).map(
-    (one) => `- ${one.agent}: ${one.choice} (confidence ${one.confidence}). ${one.rationale}`,
-  );
-  return [
-    `${about} The team disagrees about this: ${fence.data("agents", conflict.topic)}`,
-    `Round ${round} of the debate. What each stands for now:\n${fence.data("agents", positions.join("\n"))}`,
-    "Say what you stand for after having heard the others. Move if they convinced you. Change no file.",
-    positionForm(),
-  ].join("\n\n");
 }

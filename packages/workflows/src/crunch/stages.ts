@@ -4,6 +4,7 @@ import type { Forge } from "@holdfast/core/forge";
 import type { StageResult } from "@holdfast/core/transitions";
 import { REFUSAL_RESPONSE, checkRemoteBranch, findBase, pushBranch, syncBranch } from "../branch.ts";
 import { callForge, closingBody, issueNumber, readIssue, requestTitle } from "../forge.ts";
+import { loadTemplates } from "../prompts.ts";
 import { type OpenedRequest, openPullRequest } from "../pull-request.ts";
 import { OUTPUT_DIRECTORY, type Worktree, requireForge, runGateCommand, stageTime } from "../worktree.ts";
 import { truncateStart, oneLine } from "../text.ts";
@@ -20,6 +21,7 @@ import {
   requireSetup,
   setStateLabel,
 } from "./phase-steps.ts";
+import { CRUNCH_PROMPTS } from "./options.ts";
 import { type Phase, isAtOrPast, parsePhase, phaseOfLabels } from "./phases.ts";
 import { editsFiles, planPhaseGraph } from "./plan-team.ts";
 import { captureResolution, runPhase } from "./run-phase.ts";
@@ -216,7 +218,10 @@ async function setUp(
   if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   await recordEvent(context, "issue-read", { kind: "issue_read", issue });
-  await recordEvent(context, "settings-read", { kind: "settings_read", settings: work.options.settings });
+  const { settings, prompts } = work.options;
+  const templates = await context.step("templates", () => loadTemplates(CRUNCH_PROMPTS, prompts, worktree.outputs));
+  await recordEvent(context, "settings-read", { kind: "settings_read", settings });
+  await recordEvent(context, "templates-read", { kind: "templates_read", templates });
   await recordEvent(context, "branch-made", { kind: "branch_made", branch: branch.name, base: found.base });
   return { kind: "ready" };
 }

@@ -42,6 +42,7 @@ const request = sampleRequest("r");
 /** At least one of each kind; a missing kind does not compile. */
 const EVENTS: { readonly [K in CrunchEvent["kind"]]: readonly Extract<CrunchEvent, { readonly kind: K }>[] } = {
   settings_read: [{ kind: "settings_read", settings: defaultCrunchSettings }],
+  templates_read: [{ kind: "templates_read", templates: { node: "{{about}}" } }],
   issue_read: [
     {
       kind: "issue_read",

@@ -43,6 +43,7 @@ import {
   POSITION_SHAPE,
   RESOLUTION_SHAPE,
 } from "./messages.ts";
+import { TEMPLATES_SHAPE, type Templates } from "../prompts.ts";
 import { PHASES, type Phase } from "./phases.ts";
 import { SETTINGS_SHAPE } from "./settings.ts";
 import { PHASE_SHAPE, TEAM_SHAPE, TEAM_TASK } from "./team.ts";
@@ -113,11 +114,14 @@ const STATE = object({
   /** Events that did not fit the state. They changed nothing else, and these records make them visible. */
   refused: list(object({ event: text, subject: text, why: text })),
   adopted: optional(flag),
+  templates: optional(TEMPLATES_SHAPE),
 });
 /** The values of a crunch run: everything that is not in its position (stage, counters, graph, budget). */
-export type CrunchState = Omit<TypeOf<typeof STATE>, "adopted"> & {
+export type CrunchState = Omit<TypeOf<typeof STATE>, "adopted" | "templates"> & {
   /** The run continues a document on its branch, and has not compared that branch with the remote yet. */
   readonly adopted?: boolean;
+  /** The prompt templates in force, fixed with the settings. Absent: the built-in ones. */
+  readonly templates?: Templates;
 };
 
 /**
@@ -128,6 +132,8 @@ export function reduceCrunch(state: CrunchState, event: CrunchEvent): CrunchStat
   switch (event.kind) {
     case "settings_read":
       return { ...state, settings: event.settings };
+    case "templates_read":
+      return { ...state, templates: event.templates };
     case "issue_read":
       return { ...state, issue: event.issue };
     case "branch_made":
@@ -281,6 +287,7 @@ export function parseCrunchEvent(value: Json): CrunchEvent {
 
 const EVENT = variants("kind", {
   settings_read: object({ settings: SETTINGS_SHAPE }),
+  templates_read: object({ templates: TEMPLATES_SHAPE }),
   issue_read: object({ issue: ISSUE_SHAPE }),
   branch_made: object({ branch: text, base: BASE_SHAPE }),
   branch_followed: object({}),

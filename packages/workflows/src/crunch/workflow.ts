@@ -9,8 +9,9 @@ import { type RunNaming, type StageFunction, type Workflow, defineWorkflow } fro
 import { HoldfastError } from "@holdfast/platform/error";
 import { findBase } from "../branch.ts";
 import { fetchImportedIssue } from "../forge.ts";
+import { loadTemplates } from "../prompts.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
-import { CRUNCH_SHAPE, type CrunchOptions } from "./options.ts";
+import { CRUNCH_PROMPTS, CRUNCH_SHAPE, type CrunchOptions } from "./options.ts";
 import type { CrunchContext, CrunchDependencies } from "./phase-steps.ts";
 import { branchName, crunchFreshness } from "./phases.ts";
 import {
@@ -129,7 +130,8 @@ export async function adoptCrunchState(params: {
   const found = await findBase({ branch, forge, named: options.baseBranch });
   if (found.kind === "missing")
     throw new HoldfastError({ code: "USAGE", message: found.reason, hint: "Name a base branch that is there." });
-  await adapters.outputs(root).hide(OUTPUT_DIRECTORY);
+  const outputs = adapters.outputs(root);
+  await outputs.hide(OUTPUT_DIRECTORY);
   const from = await branch.mergeBase({ a: found.base.commit, b: await branch.head() });
   return {
     ...state,
@@ -137,6 +139,8 @@ export async function adoptCrunchState(params: {
     base: { branch: found.base.branch, commit: from ?? found.base.commit },
     branch: branch.name,
     settings: state.settings ?? options.settings,
+    // A document must not choose the words of the prompts.
+    templates: await loadTemplates(CRUNCH_PROMPTS, options.prompts, outputs),
     adopted: true,
   };
 }

@@ -6,12 +6,12 @@ import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
+import { expandTemplate } from "../prompts.ts";
 import { OUTPUT_DIRECTORY, type Worktree, newestCheckpoint, openWorktree, stageTime } from "../worktree.ts";
 import { truncateStart } from "../text.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
 import { type Plan, planSection, writePlan } from "./plan.ts";
-import { expandTemplate } from "./prompts.ts";
 import {
   type ImplContext,
   type ImplDependencies,
@@ -165,7 +165,7 @@ function incomplete(report: AgentReport, finalize: string): string {
 export async function simplifyStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
   const { options } = work;
-  const { issue, base } = requireSetup(state);
+  const { issue, base, templates } = requireSetup(state);
   const pass = (reason: string) => conclude(context, { event: "simp_pass", reason, state, feedback: null });
   if (counterOf(position.attempts, "simplify") >= options.limits.simplifications)
     return pass(`${options.limits.simplifications} simplifications have failed, which is the limit; left as it is`);
@@ -179,7 +179,7 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
   const report = await context.agent({
     name: "simplifier",
     role: "simplify",
-    prompt: simplifyPrompt(context, files),
+    prompt: simplifyPrompt({ template: templates.simplify, issue, files, fence: context.fence("simplifier") }),
     model: options.implModel,
     yolo: options.yolo,
     ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),
@@ -225,10 +225,14 @@ async function changedFiles(
   });
 }
 
-function simplifyPrompt(context: ImplContext, files: readonly string[]): string {
-  const { issue, templates } = requireSetup(context.state);
-  const fence = context.fence("simplifier");
-  const text = expandTemplate(templates.simplify, {
+export function simplifyPrompt(params: {
+  readonly template: string;
+  readonly issue: Issue;
+  readonly files: readonly string[];
+  readonly fence: Fence;
+}): string {
+  const { issue, files, fence } = params;
+  const text = expandTemplate(params.template, {
     issue_no: String(issue.number),
     issue_title: fence.data("issue title", issue.title),
     issue_file: outputFiles.issue(issue.number),

@@ -10,17 +10,15 @@ import {
   optionError,
   record,
   score,
-  text,
   texts,
   word,
 } from "@holdfast/core/options";
 import { usageError } from "@holdfast/platform/error";
+import { type PromptSources, parsePrompts, promptsJson } from "../prompts.ts";
 import { parseGate } from "../worktree.ts";
 import { type Plan, parsePlan } from "./plan.ts";
+import { IMPL_PROMPTS, type PromptRole } from "./prompts.ts";
 
-export type PromptRole = "impl" | "review" | "simplify" | "rebase";
-/** A user's template: its text, or the path of a file in the repository. */
-type PromptSource = { readonly text: string } | { readonly path: string };
 export type Dimension = "faithful" | "style" | "docs" | "cornerCases";
 
 interface ImplLimits {
@@ -58,7 +56,7 @@ export interface ImplOptions {
   /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
   readonly draft: boolean;
-  readonly prompts: Readonly<Record<PromptRole, PromptSource | null>>;
+  readonly prompts: PromptSources<PromptRole>;
   readonly agentTimeoutMs: number | null;
   readonly ci: CiOptions;
   readonly limits: ImplLimits;
@@ -74,7 +72,6 @@ interface CiOptions {
 }
 
 export const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const satisfies readonly Dimension[];
-const ROLES = ["impl", "review", "simplify", "rebase"] as const satisfies readonly PromptRole[];
 
 export const defaultImplOptions: ImplOptions = {
   maxIterations: 10,
@@ -109,7 +106,7 @@ export const defaultImplOptions: ImplOptions = {
   plan: null,
   baseBranch: null,
   draft: false,
-  prompts: { impl: null, review: null, simplify: null, rebase: null },
+  prompts: parsePrompts(IMPL_PROMPTS, {}),
   agentTimeoutMs: null,
   ci: { pollMs: 5_000, timeoutMs: 3_600_000, rebaseWhenBehind: false },
   limits: { prAttempts: 6, rebases: 3, parseStreak: 3, reviewStreak: 4, stuck: 3, simplifications: 3 },
@@ -142,7 +139,7 @@ export function parseImplOptions(given: JsonObject): {
     plan: parsePlan(current),
     baseBranch: nullableText(current, "baseBranch"),
     draft: flag(current, "draft", base.draft),
-    prompts: parsePrompts(record(current, "prompts")),
+    prompts: parsePrompts(IMPL_PROMPTS, current),
     agentTimeoutMs: current["agentTimeoutMs"] == null ? null : count(current, "agentTimeoutMs", 0, 1),
     ci: parseCi(record(current, "ci")),
     limits: parseLimits(record(current, "limits")),
@@ -158,7 +155,7 @@ export function implOptionsJson(options: ImplOptions): JsonObject {
     thresholds: { ...thresholds },
     gate: gate === null ? null : { ...gate },
     plan: plan === null ? null : { ...plan },
-    prompts: Object.fromEntries(ROLES.map((role) => [role, prompts[role] === null ? null : { ...prompts[role] }])),
+    prompts: promptsJson(prompts),
     ci: { ...ci },
     limits: { ...limits },
   };
@@ -185,18 +182,6 @@ function parseTags(given: JsonObject): readonly string[] {
   const bad = tags.find((tag) => !/^[^\s[\]]+$/.test(tag));
   if (bad !== undefined || tags.length === 0) throw optionError("tags", bad ?? [], "words without spaces and brackets");
   return tags;
-}
-
-function parsePrompts(given: JsonObject): ImplOptions["prompts"] {
-  checkOptions("impl prompts", given, ROLES);
-  const source = (role: PromptRole): PromptSource | null => {
-    if (given[role] === undefined || given[role] === null) return null;
-    const one = record(given, role);
-    checkOptions(`impl prompts.${role}`, one, ["text", "path"]);
-    if (Object.keys(one).length !== 1) throw optionError(`prompts.${role}`, one, 'either "text" or "path"');
-    return one["path"] === undefined ? { text: text(one, "text") } : { path: text(one, "path") };
-  };
-  return { impl: source("impl"), review: source("review"), simplify: source("simplify"), rebase: source("rebase") };
 }
 
 function parseCi(given: JsonObject): CiOptions {

@@ -5,11 +5,13 @@ import { type WorkflowPlugin, importWithoutAgent, importedIssueNumber, namedRole
 import { planInput } from "./plan.ts";
 import { implLimits, withLimits } from "./limits.ts";
 import { implOptionsJson, parseImplOptions } from "./options.ts";
+import { IMPL_PROMPTS } from "./prompts.ts";
 import { adoptImplState } from "./setup.ts";
 import { implWorkflow } from "./workflow.ts";
 
 export const implPlugin: WorkflowPlugin = {
   name: "impl",
+  prompts: IMPL_PROMPTS,
   create(given, adapters) {
     const { options } = parseImplOptions(given);
     return { workflow: implWorkflow(options, adapters), options: implOptionsJson(options) };

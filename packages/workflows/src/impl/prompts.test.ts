@@ -1,11 +1,13 @@
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createFence } from "@holdfast/core/workflow";
-import { type ImplPromptParams, baseImplPrompt, implPrompt } from "./implement.ts";
-import { DEFAULT_TEMPLATES, PLACEHOLDERS, checkTemplate, expandTemplate } from "./prompts.ts";
+import { builtInTemplate } from "../prompts.ts";
+import { type ImplPromptParams, baseImplPrompt, implPrompt, simplifyPrompt } from "./implement.ts";
+import { defaultImplOptions } from "./options.ts";
+import { rebasePrompt } from "./rebase.ts";
+import { reviewPrompt } from "./review.ts";
 
 const params: ImplPromptParams = {
-  template: DEFAULT_TEMPLATES.impl,
+  template: builtInTemplate("impl", "impl"),
   issue: { number: 42, title: "Add x", body: "b", labels: [], state: "open", updatedAt: "" },
   tags: ["feat"],
   baseBranch: "main",
@@ -20,45 +22,42 @@ const params: ImplPromptParams = {
   fence: createFence("nonce"),
 };
 
+describe("as an agent gets them", () => {
+  const { issue, fence } = params;
+
+  test("the task, in the third iteration", () => {
+    expect(implPrompt(params)).toMatchSnapshot();
+  });
+
+  test("the review, after a reply that could not be read", () => {
+    const prompt = reviewPrompt({
+      template: builtInTemplate("impl", "review"),
+      issue,
+      thresholds: defaultImplOptions.thresholds,
+      diff: { text: "+x\n", cut: true },
+      base: "0123abc",
+      unreadable: { reply: "Fine.", why: "there is no JSON" },
+      fence,
+    });
+    expect(prompt).toMatchSnapshot();
+  });
+
+  test("the simplification", () => {
+    const template = builtInTemplate("impl", "simplify");
+    expect(simplifyPrompt({ template, issue, files: ["a.ts", "b.ts"], fence })).toMatchSnapshot();
+  });
+
+  test("the conflict of a rebase", () => {
+    const template = builtInTemplate("impl", "rebase");
+    const prompt = rebasePrompt({ template, issue, baseBranch: "main", files: ["a.ts"], onto: "0123abc", fence });
+    expect(prompt).toMatchSnapshot();
+  });
+});
+
 describe("prompts re-expanded", () => {
   test("a token inside an inserted text stays as it is", () => {
     const output = "see {{ci_failure_section}} and {#issue_no#}";
     expect(implPrompt({ ...params, previousOutput: output })).toContain(output);
-  });
-
-  test("whatever is inserted comes out unchanged, in the order of the template", () => {
-    fc.assert(
-      fc.property(fc.string(), fc.string(), (a, b) => {
-        const values = { a: `{{b}}${a}$&`, b: `{#a#}${b}` };
-        expect(expandTemplate("1{{a}}2{#b#}3{{a}}", values)).toBe(`1${values.a}2${values.b}3${values.a}`);
-      }),
-    );
-  });
-});
-
-describe("templates", () => {
-  test.each(["impl", "review", "simplify", "rebase"] as const)("the default one for %s fits", (role) => {
-    checkTemplate({ what: role, template: DEFAULT_TEMPLATES[role], ...PLACEHOLDERS[role] });
-  });
-
-  test("both forms of a token count, with or without spaces", () => {
-    checkTemplate({ what: "t", template: "{{a}} {# b #} {{ c }}", required: ["a", "b", "c"], optional: [] });
-    expect(expandTemplate("{{a}}{# a #}{{ a }}", { a: "x" })).toBe("xxx");
-  });
-
-  test("every missing and every unknown placeholder is named", () => {
-    const check = () =>
-      checkTemplate({ what: "The template", template: "{{issue_no}} {{isue_file}}", ...PLACEHOLDERS.impl });
-    expect(check).toThrow(
-      expect.objectContaining({
-        code: "CONFIG_INVALID",
-        data: {
-          missing: PLACEHOLDERS.impl.required.filter((name) => name !== "issue_no"),
-          unknown: ["isue_file"],
-        },
-      }),
-    );
-    expect(PLACEHOLDERS.impl.required).toHaveLength(7);
   });
 });
 

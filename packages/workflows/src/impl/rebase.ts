@@ -2,18 +2,20 @@
 
 import { isAcceptedTip } from "@holdfast/core/findings";
 import type { StageResult } from "@holdfast/core/transitions";
+import type { Fence } from "@holdfast/core/workflow";
 import type { Branch } from "@holdfast/core/workspace";
 import { commitWork, rebaseOnto, unreachable } from "../branch.ts";
 import { callForge, sanitizeText } from "../forge.ts";
+import { expandTemplate } from "../prompts.ts";
 import { OUTPUT_DIRECTORY, type Worktree, newestCheckpoint, openWorktree, prettyJson, stageTime } from "../worktree.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
-import { expandTemplate } from "./prompts.ts";
 import {
   type Conclusion,
   type ImplContext,
   type ImplDependencies,
   type ImplState,
+  type Issue,
   conclude,
   requireSetup,
 } from "./state.ts";
@@ -142,7 +144,7 @@ async function resolveConflict(
   params: { readonly onto: string; readonly at: string },
 ): Promise<ConflictResult> {
   const { onto, at } = params;
-  const { issue } = requireSetup(context.state);
+  const { issue, base, templates } = requireSetup(context.state);
   const { branch } = worktree;
   const earlier = await context.step("before-fix", () => newestCheckpoint(work, context));
   const { files } = await context.step("place-conflict", () => branch.placeConflict({ onto }), { changesFiles: true });
@@ -154,7 +156,14 @@ async function resolveConflict(
   const report = await context.agent({
     name: "fixer",
     role: "rebase",
-    prompt: conflictPrompt(context, { files, onto }),
+    prompt: rebasePrompt({
+      template: templates.rebase,
+      issue,
+      baseBranch: base.branch,
+      files,
+      onto,
+      fence: context.fence("fixer"),
+    }),
     model: work.options.implModel,
     yolo: work.options.yolo,
     ...(work.options.agentTimeoutMs === null ? {} : { timeoutMs: work.options.agentTimeoutMs }),
@@ -179,17 +188,20 @@ async function resolveConflict(
   return { kind: "resolved", commit: committed.commit };
 }
 
-function conflictPrompt(
-  context: ImplContext,
-  params: { readonly files: readonly string[]; readonly onto: string },
-): string {
-  const { issue, base, templates } = requireSetup(context.state);
-  const fence = context.fence("fixer");
-  const text = expandTemplate(templates.rebase, {
+export function rebasePrompt(params: {
+  readonly template: string;
+  readonly issue: Issue;
+  readonly baseBranch: string;
+  readonly files: readonly string[];
+  readonly onto: string;
+  readonly fence: Fence;
+}): string {
+  const { issue, fence } = params;
+  const text = expandTemplate(params.template, {
     issue_no: String(issue.number),
     issue_title: fence.data("issue title", issue.title),
     issue_file: outputFiles.issue(issue.number),
-    base_branch: base.branch,
+    base_branch: params.baseBranch,
     onto: params.onto,
     files: fence.data("file names", params.files.map((file) => `- ${file}`).join("\n")),
   });

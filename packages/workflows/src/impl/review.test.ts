@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createFence } from "@holdfast/core/workflow";
 import { defaultImplOptions } from "./options.ts";
-import { DEFAULT_TEMPLATES } from "./prompts.ts";
+import { builtInTemplate } from "../prompts.ts";
 import {
   decideReview,
   parseReviewReply,
@@ -245,7 +245,7 @@ describe("review verdict", () => {
 
   describe("chat output reviewed instead of the diff", () => {
     const params = {
-      template: DEFAULT_TEMPLATES.review,
+      template: builtInTemplate("impl", "review"),
       issue: { number: 42, title: "T", body: "The order", labels: [], state: "open" as const, updatedAt: "" },
       thresholds,
       diff: { text: "+the change {{issue_text}}", cut: false },

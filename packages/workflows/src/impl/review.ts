@@ -5,10 +5,10 @@ import { counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { Fence } from "@holdfast/core/workflow";
 import { issueText } from "../forge.ts";
+import { expandTemplate } from "../prompts.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, prettyJson } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import { DIMENSIONS, type Dimension, type ImplOptions } from "./options.ts";
-import { expandTemplate } from "./prompts.ts";
 import {
   type ImplContext,
   type ImplDependencies,

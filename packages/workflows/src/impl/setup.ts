@@ -6,11 +6,12 @@ import type { StageResult } from "@holdfast/core/transitions";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findBase, syncBranch } from "../branch.ts";
 import { callForge, fetchImportedIssue, issueNumber, issueText, readIssue } from "../forge.ts";
+import { loadTemplates } from "../prompts.ts";
 import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import type { ImplOptions } from "./options.ts";
 import { importedPlan, planInput, writePlan } from "./plan.ts";
-import { loadTemplates } from "./prompts.ts";
+import { IMPL_PROMPTS } from "./prompts.ts";
 import {
   type ImplContext,
   type ImplDependencies,
@@ -41,7 +42,7 @@ export async function setupStage(work: ImplDependencies, context: ImplContext): 
   await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
   await writePlan(worktree.outputs, work.options.plan);
   const templates = await context.step("templates", async () => ({
-    ...(await loadTemplates(work.options.prompts, worktree.outputs)),
+    ...(await loadTemplates(IMPL_PROMPTS, work.options.prompts, worktree.outputs)),
   }));
   const state: ImplState = { ...context.state, issue, base: found.base, templates, pushed: synced.pushed };
   const reason = `Issue #${issue.number} is ready to be worked on, on top of ${found.base.branch}`;
@@ -82,7 +83,7 @@ export async function adoptImplState(params: {
   await outputs.write(outputFiles.issue(issue.number), issueText(issue));
   const plan = options.plan === null ? await importedPlan(params.extension, root, outputs) : null;
   await writePlan(outputs, options.plan ?? plan);
-  const templates = await loadTemplates(options.prompts, outputs);
+  const templates = await loadTemplates(IMPL_PROMPTS, options.prompts, outputs);
   // A push may replace only a remote tip that the run's own commits contain. Any other tip belongs to someone else and
   // is treated so.
   const remote = await branch.remoteBranch(branch.name);

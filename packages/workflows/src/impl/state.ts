@@ -23,9 +23,11 @@ import type { StageContext } from "@holdfast/core/workflow";
 import { EMPTY_IMPL_VALUES, type ImplHistoryEntry } from "@holdfast/formats/impl-document";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Base } from "../branch.ts";
+import { TEMPLATES_SHAPE, type Templates, allTemplates } from "../prompts.ts";
 import type { OpenedRequest } from "../pull-request.ts";
-import type { ImplOptions, PromptRole } from "./options.ts";
+import type { ImplOptions } from "./options.ts";
 import { PLAN_SHAPE, type Plan } from "./plan.ts";
+import { IMPL_PROMPTS, type PromptRole } from "./prompts.ts";
 
 // This is a type alias because TypeScript does not accept an interface as a JSON object.
 
@@ -34,7 +36,8 @@ export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" |
 export type ImplState = {
   readonly issue: Issue | null;
   readonly base: Base | null;
-  readonly templates: Readonly<Record<PromptRole, string>> | null;
+  /** The prompt templates in force, fixed at setup: a resumed run keeps them. */
+  readonly templates: Templates | null;
   readonly progress: Progress | null;
   /** The end of the agent's output in the newest iteration. */
   readonly output: string | null;
@@ -70,10 +73,11 @@ export function parseImplState(values: JsonObject): ImplState {
 export function requireSetup(state: ImplState): {
   readonly issue: Issue;
   readonly base: Base;
-  readonly templates: Readonly<Record<PromptRole, string>>;
+  readonly templates: Templates<PromptRole>;
 } {
   const { issue, base, templates } = state;
-  if (issue !== null && base !== null && templates !== null) return { issue, base, templates };
+  if (issue !== null && base !== null && templates !== null)
+    return { issue, base, templates: allTemplates(IMPL_PROMPTS, templates) };
   throw new HoldfastError({ code: "INTERNAL", message: "A stage of impl began before setup was done" });
 }
 
@@ -121,7 +125,7 @@ export type LimitName = StoppedAt["limit"];
 const STATE: Shape<ImplState> = object<ImplState>({
   issue: nullable(issueShape),
   base: nullable(object<Base>({ branch: text, commit: text })),
-  templates: nullable(object<Record<PromptRole, string>>({ impl: text, review: text, simplify: text, rebase: text })),
+  templates: nullable(TEMPLATES_SHAPE),
   progress: nullable(PROGRESS_SHAPE),
   output: nullable(text),
   commitReport: nullable(text),

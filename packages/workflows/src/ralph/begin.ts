@@ -5,8 +5,9 @@ import { sha256 } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { findBase, syncBranch } from "../branch.ts";
 import { callForge, issueText, readIssue } from "../forge.ts";
+import { loadTemplates } from "../prompts.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
-import { LOOP_ID, makeLoopId } from "./options.ts";
+import { LOOP_ID, RALPH_PROMPTS, makeLoopId } from "./options.ts";
 import {
   type RalphContext,
   type RalphDependencies,
@@ -27,11 +28,13 @@ export async function beginStage(work: RalphDependencies, context: RalphContext)
   if (found.kind === "impossible") return { event: "fatal", reason: found.reason };
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   if (issue !== null) await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
+  const { prompts } = work.options;
+  const templates = await context.step("templates", () => loadTemplates(RALPH_PROMPTS, prompts, worktree.outputs));
   await recordEvent(context, { kind: "begun", loopId: loopIdOf(work, context) });
 
   const checked = await firstCheck(work, context, { worktree, at });
   const inputs = { ...(issue === null ? {} : { issue }), base: found.place.base?.commit ?? null };
-  return { ...checked, state: { ...context.state, ...found.place }, inputs, trigger: "stage" };
+  return { ...checked, state: { ...context.state, ...found.place, templates }, inputs, trigger: "stage" };
 }
 
 async function findIssue(work: RalphDependencies, context: RalphContext): Promise<IssueSnapshot | "absent" | null> {

@@ -7,6 +7,7 @@ import type { ChangedFile } from "@holdfast/core/workspace";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime } from "../worktree.ts";
+import { allTemplates, expandTemplate } from "../prompts.ts";
 import { clip, oneLine } from "../text.ts";
 import {
   type Answer,
@@ -17,7 +18,7 @@ import {
   type Reflection,
   type Verification,
 } from "./iteration.ts";
-import { type RalphOptions, type Unit, planUnits } from "./options.ts";
+import { RALPH_PROMPTS, type RalphOptions, type Unit, planUnits } from "./options.ts";
 import { ended } from "./reflection.ts";
 import {
   type RalphContext,
@@ -139,14 +140,12 @@ function iteratePrompt(
       ? ""
       : `\n\n${fence.data("issue", issueText(issue).trimEnd())}\n(Also in ${outputFiles.issue(issue.number)}.)`;
   const extended = { ...options, task: `${options.task}${whole}` };
-  const prompt = ralphPrompt({ options: extended, state, iteration: position.iteration, fence });
-  const before =
-    position.feedback === null ? "" : `\n\n## What came before\n\n${fence.data("checks", position.feedback)}`;
-  return fence.prompt(`${prompt}${before}\n`);
+  const { iteration, feedback } = position;
+  return fence.prompt(ralphPrompt({ options: extended, state, iteration, feedback, fence }));
 }
 
 /**
- * Builds the loop's part of the prompt. The agent starts with only the files, so each section is complete and bounded:
+ * Fills the template. The agent starts with only the files, so each section is complete and bounded:
  * task, criterion, last check, memory, learnings, best iteration and warnings.
  */
 export function ralphPrompt(params: {
@@ -154,35 +153,31 @@ export function ralphPrompt(params: {
   readonly state: RalphState;
   /** The position's iteration number, starting at 1. */
   readonly iteration: number;
+  readonly feedback: string | null;
   readonly fence: Fence;
 }): string {
-  const { options, state, iteration, fence } = params;
+  const { options, state, iteration, feedback, fence } = params;
   const units = planUnits(options);
   const unit = units[state.unit];
   if (unit === undefined) return options.task;
-  const sections = [
-    taskSection(options, unit, { place: state.unit, units: units.length }),
-    criterionSection(unit),
-    `## Where it stands\n\nThis is iteration ${iteration} of at most ${options.maxIterations}. ${filesNow(state)}`,
-    lastSection(state, fence),
-    memorySection(state.memory, fence),
-    learningsSection(state, fence),
-    bestSection(state),
-    warningSection(state, fence),
-    ANSWER,
-  ];
-  return sections.filter((section) => section !== null).join("\n\n");
+  const after = (section: string | null): string => (section === null ? "" : `\n\n${section}`);
+  return expandTemplate(allTemplates(RALPH_PROMPTS, state.templates).iterate, {
+    task_section: taskSection(options, unit, { place: state.unit, units: units.length }),
+    criterion_section: after(criterionSection(unit)),
+    iteration: String(iteration),
+    max_iterations: String(options.maxIterations),
+    files_now: filesNow(state),
+    last_check_section: after(lastSection(state, fence)),
+    memory_section: after(memorySection(state.memory, fence)),
+    learnings_section: after(learningsSection(state, fence)),
+    best_section: after(bestSection(state)),
+    warning_section: after(warningSection(state, fence)),
+    feedback_section: after(feedback === null ? null : `## What came before\n\n${fence.data("checks", feedback)}`),
+  });
 }
 
 const MOST_LAST = 8_000;
 const MOST_REFLECTION = 1_500;
-
-const ANSWER = [
-  "## When you stop",
-  "",
-  "Say in a few sentences what you changed and why. What you found out that the next iteration must know goes, one line each, under a heading",
-  "`## Learnings`. Holdfast runs the checks: do not report them as passed, and do not weaken them.",
-].join("\n");
 
 function taskSection(
   { task, workflowType }: RalphOptions,

@@ -8,6 +8,7 @@ import { planReflection } from "./reflection.ts";
 import { type Intervention, type RalphState, initialRalphState, reduceRalph } from "./state.ts";
 
 const fence = createFence("nonce");
+const noFeedback = { fence, feedback: null };
 
 const loop = (given: Parameters<typeof parseRalphOptions>[0] = {}) =>
   parseRalphOptions({ task: "Make the tests pass", until: "npm test", ...given });
@@ -75,7 +76,7 @@ describe("what follows", () => {
     const options = parseRalphOptions({ workflowType: "flow_command", steps, until: "npm test" });
     const planned = run(options, [{ said: "A plan." }]);
     expect(next(options, planned)).toEqual({ kind: "iterate", reason: "On to build" });
-    expect(ralphPrompt({ fence, options, state: planned, iteration: 2 })).toContain(
+    expect(ralphPrompt({ ...noFeedback, options, state: planned, iteration: 2 })).toContain(
       "## Step 2 of 3: build\n\nBuild it",
     );
     const built = run(options, [{ output: "x" }, {}], planned);
@@ -130,10 +131,12 @@ describe("what follows", () => {
       expect(next(options, state)).toMatchObject({ kind: "rollback", to: { iteration: 1, tree: "good" } });
       const back = intervene(state, { kind: "rolled_back", at: 4, to: 1 });
       expect(next(options, back).kind).toBe("iterate");
-      expect(ralphPrompt({ fence, options, state: back, iteration: 5 })).toContain("put back to those of iteration 1");
+      expect(ralphPrompt({ ...noFeedback, options, state: back, iteration: 5 })).toContain(
+        "put back to those of iteration 1",
+      );
       const tried = run(options, turns.slice(1), back);
       expect(next(options, tried).kind).toBe("stuck");
-      expect(ralphPrompt({ fence, options, state: tried, iteration: 8 })).not.toContain("put back");
+      expect(ralphPrompt({ ...noFeedback, options, state: tried, iteration: 8 })).not.toContain("put back");
     });
 
     test("where the best is where it stands, going back would change nothing", () => {
@@ -194,7 +197,7 @@ describe("a reflection", () => {
 
 describe("the prompt", () => {
   test("of the first iteration holds the task and the criterion, and nothing that did not happen", () => {
-    const prompt = ralphPrompt({ fence, options: loop(), state: initialRalphState, iteration: 1 });
+    const prompt = ralphPrompt({ ...noFeedback, options: loop(), state: initialRalphState, iteration: 1 });
     expect(prompt.split("\n").filter((line) => line.startsWith("#"))).toEqual([
       "# Task",
       "## It is done when",
@@ -213,7 +216,8 @@ describe("the prompt", () => {
       { output: red("a", "b"), tree: "t" },
       { output: red("a", "b"), tree: "t" },
     ]);
-    const prompt = ralphPrompt({ fence, options, state, iteration: 5 });
+    const prompt = ralphPrompt({ ...noFeedback, options, state, iteration: 5 });
+    expect(ralphPrompt({ fence, feedback: "The push was refused", options, state, iteration: 5 })).toMatchSnapshot();
     for (const part of [
       "## What the check said after iteration 4",
       "8 tests pass, 2 fail",
@@ -235,7 +239,7 @@ describe("the prompt", () => {
       output: nasty.repeat(400) + String(n),
       said: "x ".repeat(50_000),
     }));
-    const prompt = ralphPrompt({ fence, options, state: run(options, turns), iteration: 13 });
+    const prompt = ralphPrompt({ ...noFeedback, options, state: run(options, turns), iteration: 13 });
     expect(prompt.length).toBeLessThan(40_000);
     const outside = prompt.replaceAll(/<data-nonce [^>]*>[^]*?<\/data-nonce>/g, "");
     expect(outside.split("\n").filter((line) => line === "# Task")).toHaveLength(1);

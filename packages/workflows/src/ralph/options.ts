@@ -17,6 +17,7 @@ import { type RetentionPolicy, loopRetention } from "@holdfast/core/retention";
 import { makeRunId } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { LayoutSettings } from "../plugin.ts";
+import { type PromptSources, type Prompts, parsePrompts, promptsJson } from "../prompts.ts";
 
 /**
  * The types of a ralph run. All run on one workflow and differ only in their units of work (see planUnits).
@@ -57,6 +58,17 @@ export interface Detection {
   /** Number of newest iterations over which the cost of an iteration is averaged. */
   readonly burn: number | null;
 }
+
+/** The built-in templates are the files in prompts/. */
+export const RALPH_PROMPTS: Prompts<"iterate"> = {
+  workflow: "ralph",
+  table: {
+    iterate: {
+      required: ["task_section", "criterion_section", "last_check_section", "memory_section", "feedback_section"],
+      optional: ["iteration", "max_iterations", "files_now", "learnings_section", "best_section", "warning_section"],
+    },
+  },
+};
 
 /** The options of a ralph run. The checkpoint's config keeps them, so that a resumed run uses the same options. */
 export interface RalphOptions {
@@ -100,6 +112,7 @@ export interface RalphOptions {
   readonly draft: boolean;
   /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
+  readonly prompts: PromptSources<"iterate">;
 }
 
 export const defaultRalphOptions: RalphOptions = {
@@ -125,6 +138,7 @@ export const defaultRalphOptions: RalphOptions = {
   pullRequest: false,
   draft: false,
   baseBranch: null,
+  prompts: parsePrompts(RALPH_PROMPTS, {}),
 };
 
 /** Throws USAGE for an unknown name, an invalid value, or a type without its required options. */
@@ -153,14 +167,21 @@ export function parseRalphOptions(given: JsonObject): RalphOptions {
     pullRequest: flag(given, "pullRequest", base.pullRequest),
     draft: flag(given, "draft", base.draft),
     baseBranch: nullableText(given, "baseBranch"),
+    prompts: parsePrompts(RALPH_PROMPTS, given),
   };
   return { ...parsed, task: parseTask(given, parsed) };
 }
 
 /** The options as stored JSON; parsing it again gives the same options. */
 export function ralphOptionsJson(options: RalphOptions): JsonObject {
-  const { memory, detection, qualityWeights, ...rest } = options;
-  return { ...rest, memory: { ...memory }, detection: { ...detection }, qualityWeights: { ...qualityWeights } };
+  const { memory, detection, qualityWeights, prompts, ...rest } = options;
+  return {
+    ...rest,
+    memory: { ...memory },
+    detection: { ...detection },
+    qualityWeights: { ...qualityWeights },
+    prompts: promptsJson(prompts),
+  };
 }
 
 /** A flow and a skill define their own work; their task is optional context. */

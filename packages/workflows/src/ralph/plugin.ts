@@ -3,14 +3,16 @@
 import type { Position } from "@holdfast/core/position";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type ChangeLimit, type StageEntry, type WorkflowPlugin, importWithoutAgent, namedRoles } from "../plugin.ts";
+import { loadTemplates } from "../prompts.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import { writerOf } from "./loop-checkpoint.ts";
-import { WORKFLOW_TYPES, parseRalphOptions, ralphOptionsJson } from "./options.ts";
+import { RALPH_PROMPTS, WORKFLOW_TYPES, parseRalphOptions, ralphOptionsJson } from "./options.ts";
 import { type RalphState, parseRalphState } from "./state.ts";
 import { RALPH_SHAPE, ralphWorkflow } from "./workflow.ts";
 
 export const ralphPlugin: WorkflowPlugin = {
   name: "ralph",
+  prompts: RALPH_PROMPTS,
   create(given, adapters) {
     const options = parseRalphOptions(given);
     return { workflow: ralphWorkflow(options, adapters), options: ralphOptionsJson(options) };
@@ -49,8 +51,11 @@ export const ralphPlugin: WorkflowPlugin = {
       base: options.baseBranch,
       enters: raised?.continuesAt ?? entryOf(planes.position, parseRalphState(context.values)),
       async prepare(root) {
-        await adapters.outputs(root).hide(OUTPUT_DIRECTORY);
-        return { values: context.values, inputs: {} };
+        const outputs = adapters.outputs(root);
+        await outputs.hide(OUTPUT_DIRECTORY);
+        // A document must not choose the words of the prompts.
+        const templates = await loadTemplates(RALPH_PROMPTS, options.prompts, outputs);
+        return { values: { ...context.values, templates }, inputs: {} };
       },
     };
   },

@@ -10,12 +10,14 @@ import {
   list,
   nullable,
   object,
+  optional,
   parseShape,
   text,
   variants,
 } from "@holdfast/core/json";
 import type { StageContext } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
+import { TEMPLATES_SHAPE, type Templates } from "../prompts.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import {
   ANSWER_SHAPE,
@@ -125,9 +127,13 @@ const STATE = object({
   interventions: list(INTERVENTION_SHAPE),
   /** Events that did not fit the state. They changed nothing else, and these records make them visible. */
   refused: list(object({ event: text, why: text })),
+  templates: optional(TEMPLATES_SHAPE),
 });
 /** The values of a ralph loop: everything that is not in its position (stage, iteration, attempts, budget). */
-export type RalphState = TypeOf<typeof STATE>;
+export type RalphState = Omit<TypeOf<typeof STATE>, "templates"> & {
+  /** The prompt templates in force, fixed when the loop began. Absent: the built-in ones. */
+  readonly templates?: Templates;
+};
 export type RepositoryState = Pick<RalphState, keyof typeof REPOSITORY>;
 
 /** Reduces an event as the journal has it. */
