@@ -100,6 +100,14 @@ describe("changes since a commit, against the files as they are now", () => {
     await expect((await scene.reopen({ remote: "no" })).remote()).rejects.toMatchObject({ code: "USAGE" });
     expect(await branch.defaultBranch()).toBeNull();
     user.git("remote", "remove", "upstream");
+    user.git("remote", "add", "a.b", "/dotted.git");
+    user.git("config", "remote.pushDefault", "a.b");
+    expect(await branch.pushRemote()).toEqual({ name: "a.b", url: "/dotted.git", written: "/dotted.git" });
+    user.git("config", "remote.a.b.pushurl", "short:dotted.git");
+    expect(await branch.pushRemote()).toMatchObject({ url: "short:dotted.git", written: "/dotted.git" });
+    user.git("config", "url./long/.insteadOf", "short:");
+    expect(await branch.pushRemote()).toMatchObject({ url: "/long/dotted.git", written: "/dotted.git" });
+    user.git("remote", "remove", "a.b");
     user.git("remote", "remove", "origin");
     expect(await branch.defaultBranch()).toBe("main");
   });

@@ -152,20 +152,33 @@ export async function findRemote(
   configured: string | null,
   role: RemoteRole,
 ): Promise<Remote | null> {
-  const [listed, preferred] = await Promise.all([
-    at.git.line({ args: ["remote"] }),
-    at.git.find({ args: ["config", "--get", "remote.pushDefault"] }),
-  ]);
-  const names = listed.split("\n").filter((name) => name !== "");
-  const name = chooseRemote({ names, configured, preferred: preferred ?? "", role });
+  const settings = await readSettings(at.git);
+  const valuesOf = (asked: string): readonly string[] =>
+    settings.flatMap(([key, value]) => (key === asked ? [value] : []));
+  const names = new Set(settings.flatMap(([key]) => /^remote\.(.+)\.[^.]+$/s.exec(key)?.[1] ?? []));
+  const preferred = valuesOf("remote.pushdefault").at(-1) ?? "";
+  const name = chooseRemote({ names: [...names].toSorted(), configured, preferred, role });
   if (name === null) return null;
+  const [urls, pushUrls] = [valuesOf(`remote.${name}.url`), valuesOf(`remote.${name}.pushurl`)];
+  const written = role === "push" ? (pushUrls[0] ?? urls[0]) : urls[0];
+  // Only a url.* setting rewrites a URL, and what an empty value means depends on the version of git.
+  const isPlain = !settings.some(([key]) => key.startsWith("url.")) && ![...urls, ...pushUrls].includes("");
   const way = role === "push" ? ["--push"] : [];
-  const [url, written] = await Promise.all([
-    at.git.line({ args: ["remote", "get-url", ...way, "--", name] }),
-    at.git.find({ args: ["config", "--get", `remote.${name}.url`] }),
-  ]);
-  const raw = written ?? url;
+  const url =
+    isPlain && written !== undefined ? written : await at.git.line({ args: ["remote", "get-url", ...way, "--", name] });
+  const raw = urls.at(-1) ?? url;
   return { name, url: hideCredentials(url.split("\n")[0] ?? ""), written: hideCredentials(raw.split("\n")[0] ?? "") };
+}
+
+/** All settings of git in its order: system, user, repository. One call, because every start of git costs milliseconds. */
+async function readSettings(
+  git: RepositoryContext["git"],
+): Promise<readonly (readonly [key: string, value: string])[]> {
+  const listed = (await git.output({ args: ["config", "--null", "--list"] })).toString("utf8");
+  return listed.split("\0").map((setting) => {
+    const [key = "", ...value] = setting.split("\n");
+    return [key, value.join("\n")];
+  });
 }
 
 /** A branch of a run is on the remote that runs push to. Any other branch is on the base remote. */
@@ -323,14 +336,8 @@ export async function runUserGit(
 async function relativeRemotes({ worktree, git }: RepositoryContext): Promise<readonly (readonly [string, string])[]> {
   const { mainRoot } = worktree.repository;
   if (mainRoot === null || mainRoot === worktree.root) return [];
-  const listed = await git.result({
-    args: ["config", "--null", "--get-regexp", String.raw`^remote\..*\.(url|pushurl)$`],
-  });
-  if (listed.kind !== "exited" || listed.code !== 0) return [];
-  const urls = listed.stdout
-    .toString("utf8")
-    .split("\0")
-    .map((setting) => setting.slice(setting.indexOf("\n") + 1));
+  const settings = await readSettings(git);
+  const urls = settings.flatMap(([key, value]) => (/^remote\..*\.(?:url|pushurl)$/s.test(key) ? [value] : []));
   // As in git: a colon before any slash means host:path, and scheme:// is a transport.
   const isRelative = (url: string): boolean => url !== "" && !url.startsWith("/") && !/^[^/]*:/.test(url);
   return [...new Set(urls)].filter(isRelative).map((url) => [`url.${resolve(mainRoot, url)}.insteadOf`, url]);
